@@ -72,12 +72,14 @@ if TYPE_CHECKING:
         common_nodes as common_nodes,
         energy_columns as energy_columns,
         memory_columns as memory_columns,
-        node_results as node_results,
+        PER_KWH as PER_KWH,
+        metered_nodes as metered_nodes,
+        one_column as one_column,
         number_cells as number_cells,
         plain_results as plain_results,
         result_columns as result_columns,
-        unused_prices as unused_prices,
-        unused_prices_text as unused_prices_text,
+        unused_meter as unused_meter,
+        unused_meter_note as unused_meter_note,
     )
     from perfatlas.inference.running_load import served_sequences as served_sequences
     from perfatlas.inference.shared_steps import LoadResults as LoadResults

@@ -19,16 +19,16 @@ from perfatlas.answer import (
     raised_clock_notes,
     unread_overrides,
 )
+from perfatlas.cost import METERED
 from perfatlas.energy import (
     board_energy,
     lowest_clock,
-    node_columns,
     node_power,
     power_interval,
     unreached_limit_note,
 )
 from perfatlas.hardware import resolve_system
-from perfatlas.inference import unused_prices_text
+from perfatlas.inference import PER_KWH, metered_nodes, unused_meter_note
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.fields import columns_of
 from perfatlas.training.step import ENERGY_PARTS
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
-FACILITY: Final = ("pue", "usd_per_kwh")  # fields that are columns here
-SERVED_COST: Final = "electricity_usd_per_million_output_tokens"
+PER_OUTPUT: Final = "_per_million_output_tokens"
 
 
 def check_power_cap(inputs: TrainInputs) -> None:
@@ -93,15 +92,14 @@ def power_rows(
     """
     columns = _energy_columns(question, steps)
     rates = {"output_tokens_per_s_per_gpu": columns["tokens_per_s_per_gpu"]}
-    own = columns_of(inputs, FACILITY)
-    electric = node_columns(
-        {**columns, **rates, "gpus": question.layouts.gpus},
-        [question.systems[at].node for at in question.index_C.tolist()],
-        own["pue"],
-        own["usd_per_kwh"],
-    )
-    if SERVED_COST in electric:
-        electric["electricity_usd_per_million_tokens"] = electric.pop(SERVED_COST)
+    own = columns_of(inputs, PER_KWH)
+    nodes = [question.systems[at].node for at in question.index_C.tolist()]
+    rated = {**columns, **rates, "gpus": question.layouts.gpus}
+    electric = metered_nodes(rated, nodes, own)
+    electric = {
+        name.replace(PER_OUTPUT, "_per_million_tokens"): values_C
+        for name, values_C in electric.items()
+    }
     del columns["tokens_per_s_per_gpu"]
     found = []
     for at in range(question.layouts.size):
@@ -117,8 +115,9 @@ def power_rows(
 
 def _asked(name: str, given: Mapping[str, float]) -> bool:
     """Return whether a result of the node or the facility is asked for."""
-    if name.startswith("electricity"):
-        return math.isfinite(given["usd_per_kwh"])
+    for result, field in METERED.items():
+        if name.startswith(result):
+            return math.isfinite(given[field])
     return name.startswith("node") or any(math.isfinite(value) for value in given.values())
 
 
@@ -189,9 +188,10 @@ def power_remarks(
         node, board = question.systems[system].node, board_energy(question.systems[system].device)
         if unknown := math.isnan(board.on_w):
             found[place].append(board.notes[0])
-        prices = inputs[place].pue, inputs[place].usd_per_kwh
-        if prices != (None, None) and (unknown or math.isnan(node_power(node).host_w)):
-            found[place].append(unused_prices_text(node, prices))
+        given = {name: getattr(inputs[place], name) for name in PER_KWH}
+        is_given = any(value is not None for value in given.values())
+        if is_given and (unknown or math.isnan(node_power(node).host_w)):
+            found[place].append(unused_meter_note(node, given))
         if math.isfinite(question.power_cap_w) and question.power_cap_w > board.cap_w:
             name = question.systems[system].device.name
             found[place].append(unreached_limit_note(name, question.power_cap_w, board.cap_w))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import PrivateAttr
 
+from perfatlas.cost import gpu_price
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
@@ -36,7 +37,7 @@ from perfatlas.studies.deployments.request_mix import (
 from perfatlas.vocabulary.fields import (
     CachedPrefix,
     Formats,
-    GpuPrice,
+    GpuPrices,
     Lengths,
     Limits,
     Plan,
@@ -56,7 +57,7 @@ MIXES: Final = frozenset(("request_mix", "lengths_from"))
 # groups in reverse order: Python collects annotations from the last base on
 class SearchInputs(
     InputFields,
-    GpuPrice,
+    GpuPrices,
     Limits,
     Formats,
     Plan,
@@ -245,11 +246,13 @@ def _check_names(inputs: SearchInputs) -> None:
 
 def _check_objective(inputs: SearchInputs) -> None:
     """Raise an InvalidSpecError if the objective lacks what it needs."""
-    price, rate = inputs.usd_per_gpu_hour, inputs.request_rate
-    if "usd_per_million_output_tokens" in inputs.objectives and not price:
-        raise InvalidSpecError(
-            f"objective = {inputs.objective} needs a price: set usd_per_gpu_hour"
-        )
+    rate = inputs.request_rate
+    by_cost = "usd_per_million_output_tokens" in inputs.objectives
+    if by_cost or inputs.max_usd_per_million_output_tokens is not None:
+        for system in inputs.all_systems:
+            price = gpu_price(system, inputs.usd_per_gpu_hour)
+            if not price.is_known:
+                raise InvalidSpecError(price.note)
     if "gpus" in inputs.objectives and (rate is None or inputs.max_gpus is None):
         raise InvalidSpecError(
             "objective = gpus finds the fewest GPUs that serve a request rate: set request_rate and"
