@@ -80,14 +80,14 @@ class HourlyCost:
         """
         fixed = self.gpu + self.network
         busy, idle = (self._energy_usd(watts) for watts in (busy_w, idle_w))
-        u = self.utilization
-        serving = (fixed + u * busy + (1.0 - u) * idle) / u
+        idle_hours = 1.0 / self.utilization - 1.0  # per hour of serving
+        unused = idle_hours * (fixed + idle)
         return {
             "gpu": self.gpu + 0.0 * busy,
             "network": self.network + 0.0 * busy,
             "power": busy,
-            "idle": serving - fixed - busy,
-            "failures": serving * (1.0 / self.goodput - 1.0),
+            "idle": unused,
+            "failures": (fixed + busy + unused) * (1.0 / self.goodput - 1.0),
         }
 
     def _energy_usd(self, watts: Numbers) -> Numbers:

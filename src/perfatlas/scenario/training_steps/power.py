@@ -19,7 +19,7 @@ from perfatlas.answer import (
     raised_clock_notes,
     unread_overrides,
 )
-from perfatlas.cost import METERED
+from perfatlas.cost import METERED, PoolPrices, hourly_usd, prices_of
 from perfatlas.energy import (
     board_energy,
     lowest_clock,
@@ -29,7 +29,7 @@ from perfatlas.energy import (
 )
 from perfatlas.hardware import resolve_system
 from perfatlas.inference import PER_KWH, metered_nodes, unused_meter_note
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.quantities import HOUR_S, InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.fields import columns_of
 from perfatlas.training.step import ENERGY_PARTS
 
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
+PRICED: Final = ("usd_per_gpu_hour", "pue", "usd_per_kwh")  # fields
+FACILITY: Final = ("usd_per_gpu_hour", *PER_KWH)  # fields that are columns here
+MILLION: Final = 1e6
 PER_OUTPUT: Final = "_per_million_output_tokens"
 
 
@@ -100,6 +103,7 @@ def power_rows(
         name.replace(PER_OUTPUT, "_per_million_tokens"): values_C
         for name, values_C in electric.items()
     }
+    electric |= _costs(inputs, question, steps, electric["node_power_w"])
     del columns["tokens_per_s_per_gpu"]
     found = []
     for at in range(question.layouts.size):
@@ -113,12 +117,52 @@ def power_rows(
     return found
 
 
+def _prices(
+    inputs: Sequence[TrainInputs], question: TrainingQuestion, node_power_w: FloatArray
+) -> PoolPrices:
+    """Return the prices of the GPUs of each candidate.
+
+    Args:
+        inputs: Fields of the candidates.
+        node_power_w: AC power of a node (C,) [W], NaN if unknown.
+    """
+    systems = [question.systems[at] for at in question.index_C.tolist()]
+    asked = ([getattr(one, name) for one in inputs] for name in PRICED)
+    prices, place_C = prices_of([one.name for one in systems], *asked)
+    devices_C = np.array([one.node.devices for one in systems], np.float64)
+    found = PoolPrices(prices, place_C, busy_w=node_power_w / devices_C)
+    if not any(price.is_owned for price in prices):
+        return found
+    on_w = [(one.node, board_energy(one.device).on_w) for one in systems]
+    idle_w_C = np.array([node_power(node).node_w(watts) for node, watts in on_w])
+    return found._replace(idle_w=idle_w_C / devices_C)
+
+
+def _costs(
+    inputs: Sequence[TrainInputs],
+    question: TrainingQuestion,
+    steps: TrainingSteps,
+    node_power_w: FloatArray,
+) -> dict[str, FloatArray]:
+    """Return the cost per hour and per million tokens with intervals, each (C,)."""
+    gpus_C = question.layouts.gpus
+    pools = [_prices(inputs, question, node_power_w)]
+    found: dict[str, FloatArray] = {}
+    times = (("", steps.step_s_C), ("_low", steps.low_s_C), ("_high", steps.high_s_C))
+    for end, (suffix, step_s_C) in enumerate(times):
+        hourly_C = hourly_usd(pools, end) * gpus_C
+        rate_C = question.layouts.tokens_per_step / step_s_C
+        found[f"usd_per_hour{suffix}"] = hourly_C
+        found[f"usd_per_million_tokens{suffix}"] = hourly_C / HOUR_S / rate_C * MILLION
+    return found
+
+
 def _asked(name: str, given: Mapping[str, float]) -> bool:
     """Return whether a result of the node or the facility is asked for."""
     for result, field in METERED.items():
         if name.startswith(result):
             return math.isfinite(given[field])
-    return name.startswith("node") or any(math.isfinite(value) for value in given.values())
+    return name.startswith(("node", "usd")) or any(math.isfinite(value) for value in given.values())
 
 
 def _energy_columns(question: TrainingQuestion, steps: TrainingSteps) -> dict[str, FloatArray]:

@@ -16,12 +16,16 @@ COMPARED: Final = (
     "power_w",
     "energy_per_output_token_j",
     "energy_per_request_j",
+    "usd_per_million_output_tokens",
+    "usd_per_million_input_tokens",
 )
 # reported where the facility or its electricity is asked for
 FACILITY: Final = (
     "facility_power_w",
     "electricity_usd_per_hour",
     "electricity_usd_per_million_output_tokens",
+    "gco2_per_hour",
+    "gco2_per_million_output_tokens",
 )
 
 declare_metrics(

@@ -9,6 +9,7 @@ from perfatlas.vocabulary.fields.conditions import AllOf, AnySet
 from perfatlas.vocabulary.fields.numbers import Number
 from perfatlas.vocabulary.fields.prices import (
     GCO2_PER_KWH,
+    USD_PER_GPU_HOUR,
     USD_PER_KWH,
     Gco2PerKwh,
     Pue,
@@ -59,7 +60,16 @@ class JobPower:
 
 @group("Power", 5)
 class ClusterPower:
-    """Power of the GPUs of a cluster, and its electricity."""
+    """Power of the GPUs of a cluster, its electricity, and their price."""
+
+    usd_per_gpu_hour: Annotated[
+        Annotated[float, Number(above=0.0, at_most=1e9)] | None,
+        Row(
+            "Price of one GPU-hour [USD].",
+            default="no cost of GPUs is reported",
+            elsewhere=USD_PER_GPU_HOUR.elsewhere,
+        ),
+    ] = None
 
     power_w: Annotated[
         Watts | None,

@@ -22,8 +22,8 @@ COST: Final = reported_by(
         label="cost per hour",
         better="lower",
         has_interval=True,
-        verbs=(*SERVING_VERBS, *TRAIN, "fleet schedule"),
-        description="Cost of all GPUs of the deployment, job or cluster per hour of work.",
+        verbs=(*SERVING_VERBS, *TRAIN),
+        description="Cost of all GPUs of the deployment or job per hour of work.",
     ),
     Metric(
         name="usd_per_million_output_tokens",
