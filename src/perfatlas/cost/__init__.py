@@ -12,6 +12,8 @@ if TYPE_CHECKING:
         Die as Die,
         chip_cost as chip_cost,
         chip_data as chip_data,
+        chip_note as chip_note,
+        known_dies as known_dies,
         predicted_area_mm2 as predicted_area_mm2,
     )
     from perfatlas.cost.metered import (

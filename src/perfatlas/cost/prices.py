@@ -15,6 +15,7 @@ from perfatlas.cost.ownership import HourlyCost, owned_cost
 from perfatlas.files import Field, Named, Number, Text, read_fields, read_toml, shipped_table
 from perfatlas.files import sub_table as table_at
 from perfatlas.files import sub_tables as tables_at
+from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, counted, repr_for_error
 from perfatlas.vocabulary.fields import PRICE_KINDS, PRICES_BY_SYSTEM, read_gpu_price
 
@@ -176,8 +177,7 @@ def gpu_price(system: str, given: float | str | None = None) -> GpuPrice:
     name, changed = system.partition("{")[0].strip(), "{" in system
     given = read_gpu_price(given)
     if isinstance(given, str) and PRICES_BY_SYSTEM in given:
-        words = dict(one.split(PRICES_BY_SYSTEM) for one in given.split(","))
-        given = read_gpu_price(words.get(name))
+        given = _by_system(given).get(name)
     if isinstance(given, float):
         return GpuPrice(
             kind="given",
@@ -192,6 +192,17 @@ def gpu_price(system: str, given: float | str | None = None) -> GpuPrice:
 
 
 @cache
+def _by_system(given: str) -> dict[str, float | str]:
+    """Return prices or kinds of prices by the name of their system.
+
+    Raises:
+        InvalidSpecError: A name is no system.
+    """
+    pairs = (one.split(PRICES_BY_SYSTEM) for one in given.split(","))
+    return {resolve_system(name).name: read_gpu_price(price) for name, price in pairs}
+
+
+@cache
 def _priced(name: str, given: str | None) -> GpuPrice:
     """Return a price from the shipped list, or the file that is given."""
     is_file = given is not None and given not in PRICE_KINDS
@@ -203,18 +214,17 @@ def _priced(name: str, given: str | None) -> GpuPrice:
         own = [one for one in prices.quotes if (one.system, one.kind) == (name, quoted)]
         if own and not (kind == "owned" and name not in prices.power_w):
             return _from_quotes(name, kind, own, prices)
-    return GpuPrice(note=_without_price(name, asked, prices))
+    return GpuPrice(note=_without_price(name, asked))
 
 
-def _without_price(name: str, asked: str, prices: PriceList) -> str:
+def _without_price(name: str, asked: str) -> str:
     """Return what to do about a system without a price."""
-    named = sorted({one.system for one in prices.quotes})
     kind = f" of kind {asked}" if asked else ""
     if asked == "owned":
         kind += " (owning needs a row of kind capital and its all_in_power_w)"
     return (
         f"cost: no price{kind} is known for {name}, and none is assumed: set usd_per_gpu_hour ="
-        f" {name}=PRICE, or a TOML file of prices; prices are known for {', '.join(named)}"
+        f" {name}=PRICE, or a TOML file of prices"
     )
 
 

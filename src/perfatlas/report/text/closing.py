@@ -13,9 +13,11 @@ from perfatlas.report.text.evidence import (
     evidence_left_out,
     evidence_lines,
 )
+from perfatlas.report.text.quantities import format_value
 from perfatlas.report.text.rows import print_labelled
 from perfatlas.report.text.terminal import print_line, print_plain
 from perfatlas.report.text.typesetting import typeset
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 INDENT: Final = 2
+COST_NOTE: Final = "cost: "  # begins what names a price
 MOST_LINES: Final = 6  # of warnings of a brief answer; the first are the gravest
 
 
@@ -57,14 +60,31 @@ def print_closing(
         console.print()
         if verbose:
             _print_evidence(console, answer, method)
+            _print_cost_parts(console, answer)
         else:
             _print_confidence(console, answer, method, covered)
+            for note in answer["evidence"].get("assumptions") or ():
+                if note.startswith(COST_NOTE):
+                    print_line(console, typeset(note), style="dim")
     _print_warnings(console, answer, verbose=verbose)
     console.print()
     if not verbose and (left_out := evidence_left_out(answer)):
         print_line(console, left_out, style="dim")
     # not wrapped, so that it can be copied
     print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+
+
+def _print_cost_parts(console: Console, answer: Mapping[str, Any]) -> None:
+    """Write the parts of the cost of output tokens that are not 0, if there are any."""
+    whole = METRICS["usd_per_million_output_tokens_parts"]
+    parts = (answer.get("results") or {}).get(whole.name)
+    if parts:
+        shown = (
+            f"{label} {format_value(whole.name, parts[name])}"
+            for name, label in whole.parts.items()
+            if parts[name] or name == "gpu"
+        )
+        print_line(console, f"{whole.label} (per million): {', '.join(shown)}")
 
 
 def _print_confidence(

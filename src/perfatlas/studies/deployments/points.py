@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.cost import PoolPrices, cost_columns, gpu_price
+from perfatlas.cost import PoolPrices, cost_columns
 from perfatlas.inference import (
     evaluate_mix,
     rejects_prompts,
@@ -208,7 +208,7 @@ def costs(
     """
     rate = results["output_tokens_per_s_per_gpu"]
     first = np.zeros(rate.shape, np.int64)
-    priced = [(gpu_price(name, inputs.usd_per_gpu_hour), share) for name, share in systems]
+    priced = [(inputs.gpu_price(name), share) for name, share in systems]
     pools = [PoolPrices([price], first, share) for price, share in priced]
     none = np.full(rate.shape, np.nan)
     found = cost_columns({**results, "gpus": none}, pools, none, (1.0, 1.0))

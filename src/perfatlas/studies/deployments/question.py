@@ -48,6 +48,8 @@ from perfatlas.vocabulary.fields import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.cost import GpuPrice
+
 SLOS: Final = tuple(LATENCIES)
 MOST_GPUS: Final = 131_072  # of 7,168 sequences each: the 10^9 requests that may be in flight
 MOST_IN_POOLS: Final = 4096  # as max_gpus: pairs of workers are matched in all numbers
@@ -124,6 +126,14 @@ class SearchInputs(
     def all_systems(self) -> tuple[str, ...]:
         """The systems to search, without duplicates."""
         return tuple(dict.fromkeys((self.system, *(self.systems or ()))))
+
+    def gpu_price(self, system: str) -> GpuPrice:
+        """Return the price of a GPU-hour of a system.
+
+        Args:
+            system: As it is written in the question.
+        """
+        return gpu_price(resolve_system(system).name, self.usd_per_gpu_hour)
 
     @property
     def most_gpus(self) -> int:
@@ -250,7 +260,7 @@ def _check_objective(inputs: SearchInputs) -> None:
     by_cost = "usd_per_million_output_tokens" in inputs.objectives
     if by_cost or inputs.max_usd_per_million_output_tokens is not None:
         for system in inputs.all_systems:
-            price = gpu_price(system, inputs.usd_per_gpu_hour)
+            price = inputs.gpu_price(system)
             if not price.is_known:
                 raise InvalidSpecError(price.note)
     if "gpus" in inputs.objectives and (rate is None or inputs.max_gpus is None):

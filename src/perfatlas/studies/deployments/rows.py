@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import tier_names
-from perfatlas.cost import gpu_price
 from perfatlas.studies.deployments.choices import EXCHANGE
 from perfatlas.studies.deployments.find import LIMITS, METRICS, PLAN
 from perfatlas.studies.deployments.limits import HIGHER
@@ -97,7 +96,7 @@ def _row(
 def _answered(cells: dict[str, Any], family: Family, inputs: SearchInputs) -> dict[str, Any]:
     """Return cells without what a model or a search does not have: experts, a price."""
     left_out = {*(() if family.base.model.network.has_experts else EXPERTS)}
-    priced = any(gpu_price(name, inputs.usd_per_gpu_hour).is_known for name in inputs.all_systems)
+    priced = any(inputs.gpu_price(name).is_known for name in inputs.all_systems)
     left_out |= set() if priced else set(COSTS)
     return {name: cell for name, cell in cells.items() if name not in left_out}
 
