@@ -22,7 +22,10 @@ if TYPE_CHECKING:
         metered_columns as metered_columns,
         unused_meter_text as unused_meter_text,
     )
-    from perfatlas.cost.ownership import PARTS as PARTS, recovery_factor as recovery_factor
+    from perfatlas.cost.ownership import (
+        HourlyCost as HourlyCost,
+        recovery_factor as recovery_factor,
+    )
     from perfatlas.cost.prices import (
         GpuPrice as GpuPrice,
         gpu_price as gpu_price,
