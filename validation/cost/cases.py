@@ -83,7 +83,9 @@ def cost_of(usd_per_hour: float, tokens_per_s: float, utilization: float = 1.0) 
     """
     price = GpuPrice(costs=(HourlyCost(gpu=usd_per_hour, utilization=utilization),) * 3, note="")
     pools = [PoolPrices([price], np.zeros(1, np.int64))]
-    rates = dict.fromkeys((f"{RATE}{end}" for end in ("", "_low", "_high")), np.array([tokens_per_s]))
+    rates = dict.fromkeys(
+        (f"{RATE}{end}" for end in ("", "_low", "_high")), np.array([tokens_per_s])
+    )
     found = cost_columns({**rates, "gpus": np.ones(1)}, pools, np.zeros(1), (1.0, 1.0))
     return float(found["usd_per_million_output_tokens"][0])
 
@@ -213,4 +215,3 @@ def owned_prices(path: Path) -> list[dict[str, Any]]:
                 }
             )
     return found
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import math
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.cost.ownership import HourlyCost, owned_cost
-from perfatlas.files import Field, Named, Number, Text, read_fields, read_toml, shipped_table
-from perfatlas.files import sub_table as table_at
-from perfatlas.files import sub_tables as tables_at
+from perfatlas.files import (
+    Field,
+    Named,
+    Number,
+    Text,
+    read_fields,
+    read_toml,
+    shipped_table,
+    sub_table as table_at,
+    sub_tables as tables_at,
+)
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, counted, repr_for_error
 from perfatlas.vocabulary.fields import PRICE_KINDS, PRICES_BY_SYSTEM, read_gpu_price
@@ -35,7 +43,9 @@ WORDS: Final = {"on_demand": "on demand", "reserved": "reserved", "market": "on 
 _POSITIVE: Final = Number(least=1e-9, most=1e9)
 _ROW: Final = {
     "system": Field(Text(empty=False), required=True),
-    "kind": Field(Text(choices=(*(k for k in PRICE_KINDS if k != "owned"), CAPITAL)), required=True),
+    "kind": Field(
+        Text(choices=(*(k for k in PRICE_KINDS if k != "owned"), CAPITAL)), required=True
+    ),
     "usd": Field(_POSITIVE, required=True),
     "high": Field(_POSITIVE),
     "date": Field(Text(longest=10, expected="a date such as 2026-09-25 or 2026-09"), required=True),
@@ -68,7 +78,7 @@ class Quote(NamedTuple):
     kind: str
     usd: float
     high: float
-    date: datetime.date
+    date: dt.date
     ref: str
 
 
@@ -246,7 +256,7 @@ def _from_quotes(name: str, kind: str, own: Sequence[Quote], prices: PriceList) 
         costs = tuple(HourlyCost(gpu=usd, **loads) for usd in ends)
     sources = tuple(dict.fromkeys(one.ref for one in recent))
     price = GpuPrice(kind=kind, costs=costs, note="", sources=sources[:MOST_SOURCES])
-    age = (datetime.datetime.now(tz=datetime.UTC).date() - newest).days
+    age = (dt.datetime.now(tz=dt.UTC).date() - newest).days
     warning = ""
     if age > STALE_YEARS * DAYS_PER_YEAR:
         warning = (
@@ -334,7 +344,7 @@ def _quote(row: Mapping[str, Any], where: str) -> Quote:
         raise InvalidSpecError(f"{where}: high = {high:g} is below usd = {usd:g}")
     text = found["date"]
     try:
-        date = datetime.date.fromisoformat(text if len(text) > len("2026-09") else f"{text}-01")
+        date = dt.date.fromisoformat(text if len(text) > len("2026-09") else f"{text}-01")
     except ValueError:
         raise InvalidSpecError(
             f"{where}: date = {repr_for_error(text)}: expected one such as 2026-09-25 or 2026-09"

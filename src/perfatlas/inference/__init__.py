@@ -69,13 +69,13 @@ if TYPE_CHECKING:
         with_lengths as with_lengths,
     )
     from perfatlas.inference.results import (
+        PER_KWH as PER_KWH,
         common_nodes as common_nodes,
         energy_columns as energy_columns,
         memory_columns as memory_columns,
-        PER_KWH as PER_KWH,
         metered_nodes as metered_nodes,
-        one_column as one_column,
         number_cells as number_cells,
+        one_column as one_column,
         plain_results as plain_results,
         result_columns as result_columns,
         unused_meter as unused_meter,

@@ -57,8 +57,12 @@ def pool_prices(
             nodes = [node_power(system.node) for system in placement.systems]
             devices_C = np.array([node.devices for node in nodes], float)[placement.index_C]
             on_w_C = placement.power().on_w
-            idle_w_C = [nodes[at].node_w(w) for at, w in zip(placement.index_C, on_w_C, strict=True)]
-            one = one._replace(busy_w=node_power_w / devices_C, idle_w=np.array(idle_w_C) / devices_C)
+            idle_w_C = [
+                nodes[at].node_w(w) for at, w in zip(placement.index_C, on_w_C, strict=True)
+            ]
+            one = one._replace(
+                busy_w=node_power_w / devices_C, idle_w=np.array(idle_w_C) / devices_C
+            )
         found.append(one)
     return found
 
@@ -92,5 +96,3 @@ def cost_notes(pools: Sequence[PoolPrices]) -> tuple[tuple[str, ...], ...]:
     sources = tuple(text for price in prices.values() for text in price.sources)
     warnings = tuple(price.warning for price in prices.values() if price.warning)
     return (*prices, *rule), sources, warnings
-
-

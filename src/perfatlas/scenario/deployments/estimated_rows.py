@@ -418,7 +418,9 @@ class EstimatedRows:
         rows_C, given = found.rows_C, self.resolution.columns
         pools = zip(found.pools, found.places, strict=True)
         nodes = common_nodes(*(pool.kept(places_C) for pool, places_C in pools))
-        known = {name: self.columns[name][rows_C] for name in dict.fromkeys((*NODE_COLUMNS, *RATED))}
+        known = {
+            name: self.columns[name][rows_C] for name in dict.fromkeys((*NODE_COLUMNS, *RATED))
+        }
         meters = {name: given[name].numbers[rows_C] for name in PER_KWH}
         limit_w_C = given.numbers("node_power_cap_w", np.inf)[rows_C]
         columns = metered_nodes(known, nodes, meters, limit_w_C)

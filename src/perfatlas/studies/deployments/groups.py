@@ -34,7 +34,11 @@ LATENCIES: Final = {
     "slo_itl_s": "tpot_s",
     "slo_request_latency_s": "request_latency_s",
 }
-LIMITS: Final = (*LATENCIES, "max_usd_per_million_output_tokens", "request_rate")  # fields that a deployment must meet
+LIMITS: Final = (
+    *LATENCIES,
+    "max_usd_per_million_output_tokens",
+    "request_rate",
+)  # fields that a deployment must meet
 OBJECTIVES: Final = (
     "output_tokens_per_s_per_gpu",
     "gpus",

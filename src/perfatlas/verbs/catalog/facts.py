@@ -58,7 +58,10 @@ def system_facts(name: str) -> dict[str, Any]:
         for row in describe(system)
     }
     facts = {"name": name, "values": values, "notes": list(system.notes)}
-    return facts | {"price": gpu_price(system.name).note.removeprefix("cost: "), "chip": chip_note(system.device)}
+    return facts | {
+        "price": gpu_price(system.name).note.removeprefix("cost: "),
+        "chip": chip_note(system.device),
+    }
 
 
 def model_rows() -> list[dict[str, Any]]:

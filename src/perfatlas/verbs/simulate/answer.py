@@ -18,14 +18,14 @@ from perfatlas.answer import (
 )
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.scenario.deployments import (
-    cost_notes,
-    cost_results,
     ResolvedTraffic,
     Service,
     Spent,
     client_note,
     common_entries,
     containing_predictions,
+    cost_notes,
+    cost_results,
     draws,
     end_of_interval,
     energy_results,

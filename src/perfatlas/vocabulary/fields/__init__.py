@@ -46,12 +46,6 @@ if TYPE_CHECKING:
         LONGEST_S as LONGEST_S,
         Number as Number,
     )
-    from perfatlas.vocabulary.fields.prices import (
-        PRICE_KINDS as PRICE_KINDS,
-        PRICES_BY_SYSTEM as PRICES_BY_SYSTEM,
-        GpuPrices as GpuPrices,
-        read_gpu_price as read_gpu_price,
-    )
     from perfatlas.vocabulary.fields.operators import (
         AttentionPhase as AttentionPhase,
         AttentionShape as AttentionShape,
@@ -65,6 +59,12 @@ if TYPE_CHECKING:
         MeasuredProduct as MeasuredProduct,
         MoeShape as MoeShape,
         TileChoice as TileChoice,
+    )
+    from perfatlas.vocabulary.fields.prices import (
+        PRICE_KINDS as PRICE_KINDS,
+        PRICES_BY_SYSTEM as PRICES_BY_SYSTEM,
+        GpuPrices as GpuPrices,
+        read_gpu_price as read_gpu_price,
     )
     from perfatlas.vocabulary.fields.questions import (
         ESTIMATED as ESTIMATED,

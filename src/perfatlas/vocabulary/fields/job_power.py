@@ -102,9 +102,7 @@ class ClusterPower:
             elsewhere=("power_usage_effectiveness",),
         ),
     ] = None
-    usd_per_kwh: Annotated[
-        UsdPerKwh | None, replace(USD_PER_KWH, needs=AnySet("power_w"))
-    ] = None
-    gco2_per_kwh: Annotated[
-        Gco2PerKwh | None, replace(GCO2_PER_KWH, needs=AnySet("power_w"))
-    ] = None
+    usd_per_kwh: Annotated[UsdPerKwh | None, replace(USD_PER_KWH, needs=AnySet("power_w"))] = None
+    gco2_per_kwh: Annotated[Gco2PerKwh | None, replace(GCO2_PER_KWH, needs=AnySet("power_w"))] = (
+        None
+    )

@@ -39,13 +39,14 @@ def read_gpu_price(value: object) -> Any:  # noqa: ANN401 - a number or a text
         value = str(value)
     if isinstance(value, str):
         return _read_text(value.strip())
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if number is None:
         raise ValueError(f"{repr_for_error(value)}: {_EXPECTED}")
-    if not 0.0 < value <= HIGHEST_USD:
+    if not 0.0 < number <= HIGHEST_USD:
         raise ValueError(
-            f"{value:g}: a price is a positive number of USD; omit it for the price of the catalog"
+            f"{number:g}: a price is a positive number of USD; omit it for the price of the catalog"
         )
-    return float(value)
+    return float(number)
 
 
 _EXPECTED: Final = (
@@ -102,7 +103,7 @@ USD_PER_GPU_HOUR: Final = Row(
 )
 PUE: Final = Row(
     "Power usage effectiveness: power of the facility over that of its nodes.",
-    default="1 with a price or the carbon of electricity, else no power of the facility is reported",
+    default="1 with a rate of electricity, else no power of the facility is reported",
     elsewhere=("power_usage_effectiveness",),
 )
 USD_PER_KWH: Final = Row(

@@ -146,7 +146,7 @@ class Facility(GpuPrices):
 
 @group("Prices", 7)
 class TrainingPower(GpuPrices):
-    """Prices of GPUs, the power limit of the GPUs of a training step, its facility and its electricity."""
+    """Prices and the power limit of the GPUs of a training step, its facility and electricity."""
 
     power_cap_w: Annotated[PowerCapW | None, POWER_CAP] = None
     pue: Annotated[Pue | None, PUE] = None
