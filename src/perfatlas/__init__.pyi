@@ -379,8 +379,7 @@ def compare(
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price or the carbon of electricity, else no power of the facility is
-            reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
@@ -661,8 +660,7 @@ def estimate(
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price or the carbon of electricity, else no power of the facility is
-            reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
@@ -947,8 +945,7 @@ def explain(
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price or the carbon of electricity, else no power of the facility is
-            reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
@@ -1388,8 +1385,7 @@ def frontier(
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price or the carbon of electricity, else no power of the facility is
-            reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
@@ -2543,8 +2539,7 @@ def max_request_rate(
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price or the carbon of electricity, else no power of the facility is
-            reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
@@ -2973,8 +2968,7 @@ def required_replicas(
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price or the carbon of electricity, else no power of the facility is
-            reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
@@ -3807,8 +3801,7 @@ def simulate(
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price or the carbon of electricity, else no power of the facility is
-            reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
@@ -3999,8 +3992,7 @@ def train(
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price or the carbon of electricity, else no power of the facility is
-            reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is

@@ -123,9 +123,9 @@ def test_stale_price_warns(tmp_path: Path) -> None:
             "price = [{system = 'h20', kind = 'market', usd = 1, date = 'May', ref = 'x'}]",
             "expected one such as",
         ),
-        (
-            "price = [{system = 'h20', kind = 'market', usd = 1, date = '2026-01', ref = 'x',"
-            " currency = 'EUR'}]",
+        pytest.param(
+            "[[price]]\nsystem = 'h20'\nkind = 'market'\nusd = 1\ndate = '2026-01'\nref = 'x'\n"
+            "currency = 'EUR'",
             "USD",
         ),
     ],

@@ -19,8 +19,12 @@ from perfatlas.verbs.train import train
 BASE: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
 RATE = "output_tokens_per_s_per_gpu"
 POOLS: Final[dict[str, Any]] = {
-    **{"mode": "disaggregated", "prefill_tp": 1, "decode_tp": 1, "prefill_workers": 1},
-    **{"decode_workers": 1, "concurrency": 8},
+    "mode": "disaggregated",
+    "prefill_tp": 1,
+    "decode_tp": 1,
+    "prefill_workers": 1,
+    "decode_workers": 1,
+    "concurrency": 8,
 }
 
 
@@ -59,14 +63,14 @@ def test_tokens_sum_to_the_deployment(fields: dict[str, Any]) -> None:
     )
     assert total * 3600 / 1e6 == pytest.approx(results["usd_per_hour"])
     whole = results["usd_per_million_output_tokens"]
-    parts = results["usd_per_million_output_tokens_parts"]
+    parts = results["parts_usd_per_million_output_tokens"]
     assert sum(parts.values()) == pytest.approx(whole)
     for name in ("usd_per_million_output_tokens", "usd_per_million_input_tokens"):
         assert results[f"{name}_low"] <= results[name] <= (results[f"{name}_high"] or np.inf)
 
 
 def test_simulated_tokens_sum_to_the_deployment() -> None:
-    asked = {"request_rate": 4.0, "num_requests": 40, "isl": 512, "osl": 64}
+    asked: dict[str, Any] = {"request_rate": 4.0, "num_requests": 40, "isl": 512, "osl": 64}
     results = simulate(**BASE, **asked, usd_per_gpu_hour=2.0, gco2_per_kwh=400.0).answer.results
     total = (
         results["requests_per_s"] * 512 * results["usd_per_million_input_tokens"]
@@ -98,8 +102,8 @@ def test_rows_have_prices_of_their_own() -> None:
 
 
 def test_verbs_name_the_price() -> None:
-    priced = {"usd_per_gpu_hour": "h200_sxm=2,b200_sxm=4"}
-    small = {"gpus": 8, "isl": 1024, "osl": 128, "num_simulated": 0}
+    priced: dict[str, Any] = {"usd_per_gpu_hour": "h200_sxm=2,b200_sxm=4"}
+    small: dict[str, Any] = {"gpus": 8, "isl": 1024, "osl": 128, "num_simulated": 0}
     found = search(
         **BASE, **small, **priced, systems="b200_sxm", objective="usd_per_million_output_tokens"
     )
@@ -120,7 +124,10 @@ def test_verbs_name_the_price() -> None:
 def test_cost_limits_a_search() -> None:
     small = {**BASE, "gpus": 8, "isl": 1024, "osl": 128, "num_simulated": 0, "usd_per_gpu_hour": 2}
     free = search(**small).results["plans"][0]["usd_per_million_output_tokens"]
-    limit = {"max_usd_per_million_output_tokens": 4.0 * free, "objective": "request_latency_s"}
+    limit: dict[str, Any] = {
+        "max_usd_per_million_output_tokens": 4.0 * free,
+        "objective": "request_latency_s",
+    }
     plan = search(**small, **limit).results["plans"][0]
     assert free < plan["usd_per_million_output_tokens"] <= 4.0 * free
     with pytest.raises(InvalidSpecError, match="no price is known for h20"):
@@ -130,6 +137,6 @@ def test_cost_limits_a_search() -> None:
 def test_no_price_is_no_cost() -> None:
     answer = estimate(**{**BASE, "system": "h20"}, batch=4)
     assert answer.results["usd_per_million_output_tokens"] is None
-    assert "usd_per_million_output_tokens_parts" not in answer.results
+    assert "parts_usd_per_million_output_tokens" not in answer.results
     assert any("no price is known for h20" in text for text in answer.evidence.assumptions)
     assert cost_parts({"usd_per_million_output_tokens": None}, []) is None

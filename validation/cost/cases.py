@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -106,7 +105,7 @@ def recomputed_cases(path: Path) -> tuple[list[Recomputed], list[str]]:
         usd = cost_of(float(inputs[1]), float(inputs[2]), float(share[1]) if share else 1.0)
         text = row["published_value"]
         published = float(text)
-        unit = 10.0 ** Decimal(text).as_tuple().exponent
+        unit = 10.0 ** -len(text.partition(".")[2])
         found.append(
             Recomputed(row["case"], published, usd, usd / published - 1.0, unit / 2.0 / published)
         )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from statistics import median
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH
 from perfatlas.commands.output import envelope, print_json
 from perfatlas.quantities import InvalidSpecError
 from validation.runs.shared_data import missing_data, shared_folder
+
+if TYPE_CHECKING:
+    from validation.cost.cases import Predicted, Recomputed
 
 COLUMNS: Final = {
     "recomputed": {
@@ -118,9 +121,9 @@ def validate_cost() -> dict[str, Any]:
     }
 
 
-def _share(cases: list[Any]) -> float:
+def _share(cases: list[Recomputed]) -> float:
     return sum(one.agrees for one in cases) / len(cases)
 
 
-def _median(cases: list[Any]) -> float:
+def _median(cases: list[Predicted]) -> float:
     return median(abs(one.error) for one in cases)

@@ -39,7 +39,7 @@ def recovery_factor(rate: float, life_years: float, residual_share: float) -> fl
     """
     if rate == 0.0:
         return (1.0 - residual_share) / life_years
-    left = residual_share * (1.0 + rate) ** -life_years
+    left = residual_share * math.pow(1.0 + rate, -life_years)
     return (1.0 - left) * rate / -math.expm1(-life_years * math.log1p(rate))
 
 

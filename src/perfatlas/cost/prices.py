@@ -41,7 +41,7 @@ MOST_SOURCES: Final = 4  # of one price, in an answer
 CAPITAL: Final = "capital"
 WORDS: Final = {"on_demand": "on demand", "reserved": "reserved", "market": "on the market"}
 _POSITIVE: Final = Number(least=1e-9, most=1e9)
-_ROW: Final = {
+_ROW: Final[Mapping[str, Field[Any]]] = {
     "system": Field(Text(empty=False), required=True),
     "kind": Field(
         Text(choices=(*(k for k in PRICE_KINDS if k != "owned"), CAPITAL)), required=True

@@ -76,7 +76,7 @@ def print_closing(
 
 def _print_cost_parts(console: Console, answer: Mapping[str, Any]) -> None:
     """Write the parts of the cost of output tokens that are not 0, if there are any."""
-    whole = METRICS["usd_per_million_output_tokens_parts"]
+    whole = METRICS["parts_usd_per_million_output_tokens"]
     parts = (answer.get("results") or {}).get(whole.name)
     if parts:
         shown = (

@@ -79,7 +79,7 @@ def deployment_costs(
         columns: Those of `RATED` (C,).
         pools: As for `cost_columns`.
         prompt_share: Likewise.
-        candidates: Of the pool with the prompts, and of that with the decodes.
+        candidates: Candidates of the pool with the prompts, and those with the decodes.
     """
     first, last = candidates[0].load, candidates[1].load
     computed = np.maximum(first.isl - first.prefix, 1.0)

@@ -232,7 +232,7 @@ def cost_results(
     lengths = (max(spent.input_tokens, 1.0), spent.tokens)
     found = plain_results(cost_columns(one_column(rates, RATED), prices, share, lengths))
     if (parts := cost_parts(found, prices)) is not None:
-        found["usd_per_million_output_tokens_parts"] = parts
+        found["parts_usd_per_million_output_tokens"] = parts
     return found
 
 

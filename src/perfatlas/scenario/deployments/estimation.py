@@ -68,7 +68,7 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
     if found.rates is not None:
         results["prefill_memory"] = plain_results(pools[0].memory())
     if (parts := cost_parts(results, rows.prices)) is not None:
-        results["usd_per_million_output_tokens_parts"] = parts
+        results["parts_usd_per_million_output_tokens"] = parts
     static = scenario.mode == "static"
     results["method"] = "simulate" if rows.simulated_N[0] else "static" if static else "formula"
     return Answer(

@@ -60,7 +60,7 @@ COST: Final = reported_by(
         ),
     ),
     Metric(
-        name="usd_per_million_output_tokens_parts",
+        name="parts_usd_per_million_output_tokens",
         label="parts of the cost of output tokens",
         short="parts of cost",
         unit="USD/million output tokens",
