@@ -192,7 +192,7 @@ def gpu_price(system: str, given: float | str | None = None) -> GpuPrice:
         return GpuPrice(
             kind="given",
             costs=(HourlyCost(gpu=given),) * 3,
-            note=f"cost: {given:g} USD per GPU-hour of {name}, as given",
+            note=f"cost: {name} {given:g} USD per GPU-hour, as given",
         )
     found = _priced(name, given)
     if changed and found.is_known:
@@ -233,8 +233,7 @@ def _without_price(name: str, asked: str) -> str:
     if asked == "owned":
         kind += " (owning needs a row of kind capital and its all_in_power_w)"
     return (
-        f"cost: no price{kind} is known for {name}, and none is assumed: set usd_per_gpu_hour ="
-        f" {name}=PRICE, or a TOML file of prices"
+        f"cost: no price{kind} of {name}: set usd_per_gpu_hour = {name}=PRICE or a TOML of prices"
     )
 
 
@@ -275,20 +274,19 @@ def _note(
 ) -> str:
     """Return what a price is: amount, interval, dates, and the terms of ownership."""
     first, last = min(one.date for one in recent), max(one.date for one in recent)
-    dates = f"{last:%Y-%m}" if first == last else f"{first:%Y-%m} to {last:%Y-%m}"
     usd, low, high = price.usd
-    of = f"{counted(len(recent), 'price')} of {dates}, median and range"
+    how = "owned" if price.kind == "owned" else WORDS[price.kind]
+    head = (
+        f"cost: {name} {how}, {usd:.2f} USD per GPU-hour ({low:.2f} to {high:.2f}), {last:%Y-%m};"
+        f" median and range of {counted(len(recent), 'price')} from {first:%Y-%m}"
+    )
     if price.kind != "owned":
-        return (
-            f"cost: {usd:.2f} USD per GPU-hour of {name} {WORDS[price.kind]} ({low:.2f} to"
-            f" {high:.2f}; {of}), power included"
-        )
+        return f"{head}, power included"
     term = prices.terms["value"]
     power = "includes" if term["colocation_includes_power"] else "does not include"
     own = f"; terms set by the user: {', '.join(prices.set_terms)}" if prices.set_terms else ""
     return (
-        f"cost: {usd:.2f} USD per GPU-hour of an owned {name} ({low:.2f} to {high:.2f}), from"
-        f" {ends[0]:,.0f} USD per GPU ({of}), {term['rate']:.0%} per year over"
+        f"{head}: {ends[0]:,.0f} USD per GPU, {term['rate']:.0%} per year over"
         f" {term['life_years']:g} years with {term['residual_share']:.0%} left, utilization"
         f" {term['utilization']:g}, goodput {term['goodput']:g}; the colocation rate {power}"
         f" power{own}"

@@ -39,7 +39,7 @@ class PoolPrices(NamedTuple):
     Args:
         prices: Distinct prices.
         place_C: Price of each candidate (C,).
-        share: Share of the GPUs of the deployment (C,).
+        share: GPUs of the pool, or its share of those of the deployment (C,).
         busy_w: AC power of a GPU with its share of the node (C,) [W], NaN if unknown.
         idle_w: That of an idle one (C,) [W].
     """
@@ -51,7 +51,7 @@ class PoolPrices(NamedTuple):
     idle_w: Numbers = math.nan
 
     def parts(self, end: int) -> dict[str, FloatArray]:
-        """Return the cost of a useful hour of a mean GPU by part, each (C,) [USD per hour].
+        """Return the cost of a useful hour by part, times the share, each (C,) [USD per hour].
 
         Args:
             end: 0 for the value, 1 and 2 for the low and high end of prices.
@@ -71,9 +71,13 @@ def hourly_usd(pools: Sequence[PoolPrices], end: int = 0) -> FloatArray:
     """Return the cost of a useful hour of a mean GPU of a deployment (C,) [USD per hour].
 
     Args:
-        pools: Pools whose shares of the GPUs sum to 1.
+        pools: All pools.
         end: As for `PoolPrices.parts`.
     """
+    return _total(pools, end) / sum(pool.share for pool in pools)
+
+
+def _total(pools: Sequence[PoolPrices], end: int) -> FloatArray:
     total: FloatArray = np.add.reduce([v for pool in pools for v in pool.parts(end).values()])
     return total
 
@@ -91,7 +95,7 @@ def cost_columns(
 
     Args:
         columns: Results with `gpus` and the output rate per GPU with its interval, NaN for none.
-        pools: The pools, whose shares of the GPUs sum to 1.
+        pools: All pools.
         prompt_share: Share of prompts in the GPU time (C,); None where the first pool runs them.
         lengths: Input tokens of a request that no cache holds, and its output tokens (C,).
     """
@@ -99,7 +103,9 @@ def cost_columns(
     computed, osl = lengths
     for end, (suffix, slower) in enumerate(ENDS):
         each_C = hourly_usd(pools, end)
-        input_C = hourly_usd(pools[:1], end) / each_C if prompt_share is None else prompt_share
+        input_C = prompt_share
+        if input_C is None:
+            input_C = _total(pools[:1], end) / _total(pools, end)
         million_C = each_C / (HOUR_S * columns[f"{RATE}{slower}"]) * MILLION
         found[f"usd_per_hour{suffix}"] = each_C * columns["gpus"]
         found[f"{COST}{suffix}"] = million_C

@@ -271,4 +271,5 @@ def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) 
     )
     own = prefill.prefill_j, decode.decode_j, prefill.prefill_bubble_j, decode.decode_bubble_j
     widths = prefill.prefill_width_j, decode.decode_width_j
-    return TokenEnergy(*own, prefill.prefill_kernels_j, *widths, *means, share)
+    columns = (*own, prefill.prefill_kernels_j, *widths, *means, share)
+    return TokenEnergy(*columns)

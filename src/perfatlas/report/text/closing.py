@@ -63,15 +63,26 @@ def print_closing(
             _print_cost_parts(console, answer)
         else:
             _print_confidence(console, answer, method, covered)
-            for note in answer["evidence"].get("assumptions") or ():
-                if note.startswith(COST_NOTE):
-                    print_line(console, typeset(note), style="dim")
     _print_warnings(console, answer, verbose=verbose)
-    console.print()
+    prices = [] if verbose else _prices(answer)
+    if not prices:
+        console.print()
+    for price in prices:
+        print_line(console, price, style="dim")
     if not verbose and (left_out := evidence_left_out(answer)):
         print_line(console, left_out, style="dim")
     # not wrapped, so that it can be copied
     print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+
+
+def _prices(answer: Mapping[str, Any]) -> list[str]:
+    """Return what GPUs cost as one line, shorter for several systems; empty without a price."""
+    notes = answer.get("evidence", {}).get("assumptions") or ()
+    told = [one.partition(";")[0] for one in notes if one.startswith(COST_NOTE)]
+    if len(told) > 1:
+        each = (one.removeprefix(COST_NOTE).partition(" per GPU-hour")[0] for one in told)
+        told = [f"cost per GPU-hour: {'; '.join(each)}"]
+    return [typeset(one) for one in told]
 
 
 def _print_cost_parts(console: Console, answer: Mapping[str, Any]) -> None:

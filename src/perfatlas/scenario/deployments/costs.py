@@ -44,7 +44,7 @@ def pool_prices(
     """Return the prices of the GPUs of pools.
 
     Args:
-        pools: Candidates of each pool, and its share of the GPUs (C,).
+        pools: Candidates of each pool, and its GPUs or its share of them (C,).
         node_power_w: AC power of a node (C,) [W], NaN if unknown.
     """
     found = []

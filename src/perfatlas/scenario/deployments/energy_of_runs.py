@@ -200,12 +200,8 @@ def run_prices(ready: Service, energies: Mapping[str, Any]) -> list[PoolPrices]:
         energies: Result of `energy_results`.
     """
     scenario = ready.entry.scenario
-    gpus = [_gpus(pool) * pool.replicas.number for pool in ready.pools]
     asked = Given(*([getattr(scenario, name)] for name in Given._fields))
-    pools = [
-        (pool.question.take([0]), number / sum(gpus))
-        for pool, number in zip(ready.pools, gpus, strict=True)
-    ]
+    pools = [(pool.question.take([0]), _gpus(pool) * pool.replicas.number) for pool in ready.pools]
     return pool_prices(pools, asked, one_column(energies, ["node_power_w"])["node_power_w"])
 
 

@@ -151,9 +151,9 @@ def _costs(
     times = (("", steps.step_s_C), ("_low", steps.low_s_C), ("_high", steps.high_s_C))
     for end, (suffix, step_s_C) in enumerate(times):
         hourly_C = hourly_usd(pools, end) * gpus_C
-        rate_C = question.layouts.tokens_per_step / step_s_C
+        per_token_C = step_s_C / question.layouts.tokens_per_step / HOUR_S
         found[f"usd_per_hour{suffix}"] = hourly_C
-        found[f"usd_per_million_tokens{suffix}"] = hourly_C / HOUR_S / rate_C * MILLION
+        found[f"usd_per_million_tokens{suffix}"] = hourly_C * per_token_C * MILLION
     return found
 
 

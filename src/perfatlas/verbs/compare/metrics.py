@@ -24,9 +24,8 @@ FACILITY: Final = (
     "facility_power_w",
     "electricity_usd_per_hour",
     "electricity_usd_per_million_output_tokens",
-    "gco2_per_hour",
-    "gco2_per_million_output_tokens",
 )
+CARBON: Final = ("gco2_per_hour", "gco2_per_million_output_tokens")
 
 declare_metrics(
     *(
@@ -40,7 +39,7 @@ declare_metrics(
             has_interval=METRICS[name].has_interval,
             description=METRICS[name].description,
         )
-        for name in (*COMPARED, *FACILITY)
+        for name in (*COMPARED, *FACILITY, *CARBON)
     ),
     Metric(
         name="rows.gpus",

@@ -138,7 +138,8 @@ def print_search(
         print_line(console, placement)
     if nodes := nodes_line(plans[0]):
         print_line(console, nodes)
-    if cost := cost_line(plans[0]):
+    by_cost = answer["scenario"].get("usd_per_gpu_hour") is not None
+    if by_cost and (cost := cost_line(plans[0])):
         print_line(console, cost)
     for note in results["ranking"]:
         print_line(console, note)
