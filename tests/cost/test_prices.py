@@ -37,7 +37,7 @@ def test_catalog_names_price_date_and_interval() -> None:
     usd, low, high = price.usd
     assert price.kind == "on_demand"
     assert low < usd < high
-    assert f"{usd:.2f} USD per GPU-hour of h200_sxm on demand" in price.note
+    assert f"h200_sxm on demand, {usd:.2f} USD per GPU-hour" in price.note
     assert "2026" in price.note
     assert price.sources
     assert not price.warning

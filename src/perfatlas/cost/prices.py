@@ -212,12 +212,21 @@ def _by_system(given: str) -> dict[str, float | str]:
     return {resolve_system(name).name: read_gpu_price(price) for name, price in pairs}
 
 
-@cache
 def _priced(name: str, given: str | None) -> GpuPrice:
-    """Return a price from the shipped list, or the file that is given."""
-    is_file = given is not None and given not in PRICE_KINDS
-    prices = _list_of(given) if is_file and given is not None else _shipped()
-    asked = prices.kind if is_file else (given or "")
+    """Return a price from the shipped list, or from the file that is given."""
+    if given is None or given in PRICE_KINDS:
+        return _shipped_price(name, given or "")
+    prices = _read(read_toml(given), given, _shipped())
+    return _listed_price(name, prices.kind, prices)
+
+
+@cache
+def _shipped_price(name: str, kind: str) -> GpuPrice:
+    return _listed_price(name, kind, _shipped())
+
+
+def _listed_price(name: str, asked: str, prices: PriceList) -> GpuPrice:
+    """Return the price of a kind, "" for the first kind of rent that is known."""
     kinds = (asked,) if asked else tuple(k for k in PRICE_KINDS if k != "owned")
     for kind in kinds:
         quoted = CAPITAL if kind == "owned" else kind
@@ -296,11 +305,6 @@ def _note(
 @cache
 def _shipped() -> PriceList:
     return _read(shipped_table(PRICES), PRICES, None)
-
-
-@cache
-def _list_of(path: str) -> PriceList:
-    return _read(read_toml(path), path, _shipped())
 
 
 def _read(table: Mapping[str, Any], where: str, base: PriceList | None) -> PriceList:
