@@ -140,3 +140,14 @@ def test_files_that_are_refused(tmp_path: Path, text: str, problem: str) -> None
 def test_tariff_of_the_scenario_wins() -> None:
     free, dear = (prices_of(["h200_sxm"], ["owned"], [None], [tariff])[0][0] for tariff in (0, 1))
     assert dear.usd[0] - free.usd[0] == pytest.approx(1.37)  # all-in kW
+
+
+def test_colocation_that_includes_power(tmp_path: Path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text("[ownership]\ncolocation_includes_power = 1\n", "utf-8")
+    apart = gpu_price("h200_sxm", "owned")
+    path.write_text('kind = "owned"\n' + path.read_text("utf-8"), "utf-8")
+    price = gpu_price("h200_sxm", str(path))
+    assert price.costs[0].parts()["power"] == 0.0
+    assert price.usd[0] == pytest.approx(apart.usd[0] - float(apart.costs[0].parts()["power"]))
+    assert "includes power" in price.note

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
@@ -12,9 +12,14 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies.deployments import read_search
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.goodput import goodput
+from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate
 from perfatlas.verbs.train import train
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BASE: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
 RATE = "output_tokens_per_s_per_gpu"
@@ -140,3 +145,26 @@ def test_no_price_is_no_cost() -> None:
     assert "parts_usd_per_million_output_tokens" not in answer.results
     assert any("no price of h20" in text for text in answer.evidence.assumptions)
     assert cost_parts({"usd_per_million_output_tokens": None}, []) is None
+
+
+def test_costs_of_jobs_and_clusters(tmp_path: Path) -> None:
+    path = tmp_path / "step.toml"
+    path.write_text(
+        'model = "meta-llama/Llama-3.1-8B"\nsystem = "h100_sxm"\ngpus = 64\nglobal_batch = 64\n'
+    )
+    job: dict[str, Any] = {"mtti_s": 1e5, "checkpoint_write_s": 60, "restart_s": 300}
+    run = goodput(train=str(path), tokens=1e12, **job).results
+    usd, low, high = gpu_price("h100_sxm").usd
+    hours = run["token_budget_gpu_hours"]
+    assert run["usd_per_training_run"] == pytest.approx(usd * hours)
+    for end, price in (("_low", low), ("_high", high)):
+        seconds = run[f"time_to_tokens_s{end}"]
+        cost = None if seconds is None else pytest.approx(price * 64 * seconds / 3600)
+        assert run[f"usd_per_training_run{end}"] == cost
+    with pytest.raises(InvalidSpecError, match="price of systems, and none is named"):
+        goodput(gpus=64, usd_per_gpu_hour="owned", **job)
+    cluster: dict[str, Any] = {"num_jobs": 9, "load": 0.5, "nodes": 8, "usd_per_gpu_hour": 2.0}
+    found = fleet_schedule(**cluster).answer
+    hours = sum(row["gpu_hours"] for row in found.breakdown)
+    assert found.results["cost_usd"] == pytest.approx(2.0 * hours)
+    assert found.results["usd_per_useful_gpu_hour"] > 2.0
