@@ -106,7 +106,7 @@ def validate_cost() -> dict[str, Any]:
         ("cases without a price and a rate", len(others), None),
         ("median error with predicted rates", len(predicted), _median(predicted)),
         ("inside the 90% interval", len(predicted), inside / len(predicted)),
-        ("pairs of chips whose intervals do not meet", pairs, apart / pairs),
+        ("pairs of chip and format whose intervals do not meet", pairs, apart / pairs),
         ("of these ranked as published", apart, right / apart if apart else None),
         ("largest error of an area", len(dies), max(abs(one["error"]) for one in dies)),
     ]
