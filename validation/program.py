@@ -120,6 +120,11 @@ COMMANDS: Final = (
         run="power.fit_command:energies",
     ),
     Command(
+        name="cost",
+        help="Costs of tokens, ownership, dies and chips against published ones.",
+        run="cost.command:cost",
+    ),
+    Command(
         name="training",
         help="Training steps against published runs.",
         run="training.command:training",

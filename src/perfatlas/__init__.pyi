@@ -214,9 +214,11 @@ def compare(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the estimates of several scenarios, and the difference of each to the first.
 
@@ -370,11 +372,17 @@ def compare(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price of electricity, else no power of the facility is reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
 
     Returns:
@@ -493,9 +501,11 @@ def estimate(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the estimate of one inference scenario.
 
@@ -643,11 +653,17 @@ def estimate(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price of electricity, else no power of the facility is reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
 
     Raises:
@@ -765,9 +781,11 @@ def explain(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return an estimate with its sensitivities to the hardware.
 
@@ -920,11 +938,17 @@ def explain(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price of electricity, else no power of the facility is reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
 
     Returns:
@@ -989,11 +1013,13 @@ def fleet_schedule(
     patience_s: float | str | None = None,
     until_s: float | str | None = None,
     seed: int | str = 0,
+    usd_per_gpu_hour: float | str | None = None,
     power_w: float | str | None = None,
     idle_power_w: float | str | None = None,
     repair_power_w: float | str = 0.0,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
 ) -> FleetSchedule:
     """Return the simulated schedule of jobs that share a cluster.
 
@@ -1072,6 +1098,7 @@ def fleet_schedule(
             submission if jobs are generated, else when all have ended.
         seed: Seed of random draws. Default: 0. Needs num_jobs or load or job_rate or node_mtbf_s
             or fleet.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]. Default: no cost of GPUs is reported.
         power_w: Mean power of a GPU board while its job computes, work that is lost later included
             [W]. Default: no energy is reported.
         idle_power_w: Power of a GPU board without a job, or whose job waits: detection, restarts,
@@ -1079,8 +1106,10 @@ def fleet_schedule(
         repair_power_w: Power of a GPU board whose node is under repair [W]. Default: 0. Needs
             power_w.
         pue: Power usage effectiveness: factor on the electricity of the GPUs [ratio]. Default: 1.
-            Needs power_w and usd_per_kwh.
+            Needs power_w and (usd_per_kwh or gco2_per_kwh).
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported. Needs power_w.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported. Needs power_w.
 
     Raises:
@@ -1189,9 +1218,11 @@ def frontier(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
 ) -> Frontier:
     """Return one point per batch size, clock or power limit.
 
@@ -1347,11 +1378,17 @@ def frontier(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price of electricity, else no power of the facility is reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
 
     Returns:
@@ -1376,7 +1413,7 @@ def goodput(
     restart_s: float | str | None = None,
     method: Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"] = "auto",
     duration_s: float | str = 2592000.0,
-    usd_per_gpu_hour: float | str | None = None,
+    usd_per_gpu_hour: object = None,
     half_width: float | str = 0.002,
     seed: int | str = 0,
     num_seeds: int | str = 1,
@@ -1421,6 +1458,7 @@ def goodput(
     idle_power_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
     train: str | None = None,
     tokens: float | str | None = None,
 ) -> Answer:
@@ -1437,7 +1475,10 @@ def goodput(
             simulate.
         duration_s: Period over which failures and GPU-hours are counted [s]. Default: 30 days.
             Needs no work_s.
-        usd_per_gpu_hour: Price of one GPU-hour [USD]. Needs gpus or fleet.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known. Needs gpus or fleet.
         half_width: Relative half-width of the confidence interval at which the simulation stops
             [fraction]. Default: 0.002. Needs a simulation.
         seed: Seed of random draws. Default: 0. Needs a simulation.
@@ -1510,8 +1551,10 @@ def goodput(
             restarts [W]. Default: that of a board without kernels with train, else power_w. Needs
             power_w or train.
         pue: Power usage effectiveness: factor on the electricity of the GPUs [ratio]. Default: 1.
-            Needs (power_w or train) and usd_per_kwh.
+            Needs (power_w or train) and (usd_per_kwh or gco2_per_kwh).
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported. Needs power_w or train.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported. Needs power_w or train.
         train: TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.
             Default: none.
@@ -1537,7 +1580,7 @@ def goodput_frontier(
     restart_s: float | str | None = None,
     method: Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"] = "auto",
     duration_s: float | str = 2592000.0,
-    usd_per_gpu_hour: float | str | None = None,
+    usd_per_gpu_hour: object = None,
     half_width: float | str = 0.002,
     seed: int | str = 0,
     num_seeds: int | str = 1,
@@ -1582,6 +1625,7 @@ def goodput_frontier(
     idle_power_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
     train: str | None = None,
     tokens: float | str | None = None,
 ) -> StrategyFrontier:
@@ -1598,7 +1642,10 @@ def goodput_frontier(
             simulate.
         duration_s: Period over which failures and GPU-hours are counted [s]. Default: 30 days.
             Needs no work_s.
-        usd_per_gpu_hour: Price of one GPU-hour [USD]. Needs gpus or fleet.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known. Needs gpus or fleet.
         half_width: Relative half-width of the confidence interval at which the simulation stops
             [fraction]. Default: 0.002. Needs a simulation.
         seed: Seed of random draws. Default: 0. Needs a simulation.
@@ -1671,8 +1718,10 @@ def goodput_frontier(
             restarts [W]. Default: that of a board without kernels with train, else power_w. Needs
             power_w or train.
         pue: Power usage effectiveness: factor on the electricity of the GPUs [ratio]. Default: 1.
-            Needs (power_w or train) and usd_per_kwh.
+            Needs (power_w or train) and (usd_per_kwh or gco2_per_kwh).
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported. Needs power_w or train.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported. Needs power_w or train.
         train: TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.
             Default: none.
@@ -2241,10 +2290,11 @@ def max_request_rate(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
-    usd_per_gpu_hour: float | str | None = None,
+    usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
 ) -> Simulation:
     """Return the maximum request rate that meets the SLOs, and the simulation at that rate.
 
@@ -2482,13 +2532,17 @@ def max_request_rate(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
-        usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
-            cost is reported.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price of electricity, else no power of the facility is reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
 
     Returns:
@@ -2662,10 +2716,11 @@ def required_replicas(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
-    usd_per_gpu_hour: float | str | None = None,
+    usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
 ) -> Simulation:
     """Return the smallest number of replicas that meets the SLOs, and the simulation with it.
 
@@ -2906,13 +2961,17 @@ def required_replicas(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
-        usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
-            cost is reported.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price of electricity, else no power of the facility is reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
 
     Returns:
@@ -2959,6 +3018,7 @@ def search(
     slo_itl_s: float | str | None = None,
     slo_request_latency_s: float | str | None = None,
     slo_percentile: float | str | None = None,
+    max_usd_per_million_output_tokens: float | str | None = None,
     request_rate: float | str | None = None,
     availability: float | str | None = None,
     node_mtbf_s: float | str | None = None,
@@ -3012,7 +3072,7 @@ def search(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
-    usd_per_gpu_hour: float | str | None = None,
+    usd_per_gpu_hour: object = None,
 ) -> SearchAnswer:
     """Return the best deployments of a model on a number of GPUs.
 
@@ -3057,6 +3117,8 @@ def search(
             are simulated; closed forms, which have no percentiles, test the mean [percent].
             Default: the mean. Needs (slo_ttft_s or slo_tpot_s or slo_itl_s or
             slo_request_latency_s), mode other than static and num_simulated above 0.
+        max_usd_per_million_output_tokens: Limit of the cost of a million output tokens [USD].
+            Default: none.
         request_rate: Requests per second that the deployment must serve [1/s]. Default: none.
         availability: Fraction of time in which enough replicas for request_rate must work, such as
             0.999: adds spare replicas, with node_mtbf_s and repair_s [fraction]. Default: no spare
@@ -3144,8 +3206,10 @@ def search(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
-        usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
-            cost is reported.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -3493,10 +3557,11 @@ def simulate(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
-    usd_per_gpu_hour: float | str | None = None,
+    usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
 ) -> Simulation:
     """Simulate traffic on an inference deployment and return the results.
 
@@ -3729,13 +3794,17 @@ def simulate(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
-        usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
-            cost is reported.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price of electricity, else no power of the facility is reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
 
     Raises:
@@ -3806,9 +3875,11 @@ def train(
     offload_bandwidth: float | str | None = None,
     checkpoint_bytes_per_s: float | str | None = None,
     async_checkpoint: bool = True,
+    usd_per_gpu_hour: object = None,
     power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    gco2_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the time of a training step, its waterfall, utilization and memory.
 
@@ -3914,11 +3985,17 @@ def train(
             100GB/s [bytes/s]. Default: none: times of checkpoints are not predicted.
         async_checkpoint: Train on while storage writes a checkpoint; steps wait for the copy to
             hosts alone. Default: true. Needs checkpoint_bytes_per_s.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
+            (on_demand, reserved, market, owned), both by system, as in
+            h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
+            catalog, on demand if known.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price of electricity, else no power of the facility is reported.
+            Default: 1 with a rate of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+        gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
 
     Raises:

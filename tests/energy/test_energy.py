@@ -311,6 +311,7 @@ def test_energy_of_a_token_is_at_most_the_power_limit_over_the_lowest_rate() -> 
         700 * one,
         0.9 * one,
         1.1 * one,
+        0.5 * one,
     )
     for rate in (1.0, 50.0, 80.0):
         found = energy.columns((rate * one, 0.8 * rate * one, 1.2 * rate * one), one)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields import Field
 
 Values = dict[str, tuple[Any, ...]]
+_PRICES: Final = ("pue", "usd_per_kwh", "gco2_per_kwh", "usd_per_gpu_hour")
 _SERVING: Final[Values] = {
     "model": ("meta-llama/Llama-3.2-3B", "Qwen/Qwen3-30B-A3B"),
     "system": ("a100_sxm", "h20"),
@@ -26,6 +27,7 @@ _SERVING: Final[Values] = {
     "node_power_cap_w": (5000.0, 6000.0),
     "pue": (1.2, 1.5),
     "usd_per_kwh": (0.1, 0.2),
+    "gco2_per_kwh": (300.0, 400.0),
     "mode": ("static", "aggregated", "disaggregated"),
     "method": ("simulate", "formula"),
     "gpus": (8, 16),
@@ -182,6 +184,7 @@ _GOODPUT: Final[Values] = {
     "idle_power_w": (100.0, 200.0),
     "pue": (1.3, 1.5),
     "usd_per_kwh": (0.1, 0.2),
+    "gco2_per_kwh": (300.0, 400.0),
     "gpus": (1024, 64),
     "checkpoint_interval_s": (500.0, 5000.0),
     "checkpoint_write_s": (3.0, 300.0),
@@ -283,6 +286,8 @@ _OTHERS: Final[Mapping[str, Values]] = {
     },
     "goodput": _GOODPUT,
     "search": {
+        "usd_per_gpu_hour": (2.0, 3.0),
+        "max_usd_per_million_output_tokens": (5.0, 0.5),
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
         "systems": ("b200_sxm,gb200", "l40s"),
@@ -308,13 +313,13 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "engines": ("sglang,trtllm", "ideal"),
         "formats": ("bf16,fp8", "int8"),
         "acceptance_by_position": ("0.9,0.6,0.3", "0.4,0.2,0.1"),
-        **{name: _SERVING[name] for name in ("node_power_cap_w", "pue", "usd_per_kwh")},
+        **{name: _SERVING[name] for name in ("node_power_cap_w", *_PRICES)},
     },
     "train": {
         "engine": ("fsdp", "ideal"),
         **_RECIPE,
         "stage_layers": ("4x8", "2x16"),
-        **{name: _SERVING[name] for name in ("power_cap_w", "pue", "usd_per_kwh")},
+        **{name: _SERVING[name] for name in ("power_cap_w", *_PRICES)},
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
     },

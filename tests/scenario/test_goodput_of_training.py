@@ -49,7 +49,7 @@ def test_the_answer_is_the_product_of_step_and_goodput(tmp_path: Path) -> None:
     assert found["time_to_tokens_s"] == pytest.approx(TOKENS / rate, rel=1e-12)
     hours = 64 * TOKENS / rate / 3600.0
     assert found["token_budget_gpu_hours"] == pytest.approx(hours, rel=1e-12)
-    assert found["token_budget_usd"] == pytest.approx(2.0 * hours, rel=1e-12)
+    assert found["usd_per_training_run"] == pytest.approx(2.0 * hours, rel=1e-12)
 
 
 def test_energy_and_electricity_follow_from_the_step(tmp_path: Path) -> None:
@@ -105,7 +105,8 @@ def test_the_cost_of_a_token_budget_is_that_of_job_and_spares(tmp_path: Path) ->
     # 64 GPUs of the job, and 4 nodes of 8
     assert found["gpus_held"] == 96
     assert found["token_budget_gpu_hours"] == pytest.approx(64 * found["time_to_tokens_s"] / 3600)
-    assert found["token_budget_usd"] == pytest.approx(96 * found["time_to_tokens_s"] / 3600 * 2.0)
+    hours = found["time_to_tokens_s"] / 3600
+    assert found["usd_per_training_run"] == pytest.approx(96 * hours * 2.0)
 
 
 def test_predicted_checkpoints_stall_the_job_and_are_read_again(tmp_path: Path) -> None:

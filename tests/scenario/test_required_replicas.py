@@ -14,7 +14,6 @@ from perfatlas.scenario.deployments import offered_load
 from perfatlas.studies.traffic import run_length
 from perfatlas.studies.traffic.slo_checks import SloCheck
 from perfatlas.verbs.simulate import required_replicas, simulate
-from perfatlas.verbs.simulate.answer import cost_results
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SERVED: dict[str, Any] = {
@@ -111,26 +110,6 @@ def test_a_share_of_requests_decides_percentiles() -> None:
     assert not open_.is_met
     assert not open_.is_missed
     assert open_.excess == pytest.approx(4.0)
-
-
-def test_cost_by_hand() -> None:
-    """8 GPUs at $2 are $16 per hour; 4,000 tokens/s are 14.4 million tokens per hour."""
-    results: dict[str, Any] = {
-        "gpus": 8,
-        "output_tokens_per_s": 4000.0,
-        "output_tokens_per_s_low": 2000.0,
-        "output_tokens_per_s_high": None,
-        "output_tokens_per_s_per_gpu": 500.0,
-    }
-    assert cost_results(results, None) == {}
-    assert cost_results(results, 2.0) == {
-        "usd_per_hour": 16.0,
-        "usd_per_million_output_tokens": pytest.approx(16 / 14.4),
-        "usd_per_million_output_tokens_low": None,
-        "usd_per_million_output_tokens_high": pytest.approx(16 / 7.2),
-    }
-    scaled = results | {"replicas_on_average": 1.5, "output_tokens_per_s_per_gpu": 1000.0}
-    assert cost_results(scaled, 2.0)["usd_per_hour"] == 8.0  # 4 GPUs are provisioned on average
 
 
 def test_the_questions_of_the_benchmark_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,7 @@ UNREAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ({**DRAWN, "idle_power_w": 80}, "idle_power_w", {"power_w": 600}),
     ({**DRAWN, "repair_power_w": 80}, "repair_power_w", {"power_w": 600, "idle_power_w": 80}),
     ({**DRAWN, "usd_per_kwh": 0.1}, "usd_per_kwh", {"power_w": 600, "idle_power_w": 80}),
+    ({**DRAWN, "gco2_per_kwh": 400}, "gco2_per_kwh", {"power_w": 600, "idle_power_w": 80}),
     ({**DRAWN, **POWER, "pue": 1.2}, "pue", {"usd_per_kwh": 0.1}),
 ]
 

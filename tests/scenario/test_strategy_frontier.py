@@ -131,7 +131,7 @@ def test_a_predicted_step_gives_gpus_and_checkpoint_size(
         'model = "meta-llama/Llama-3.1-8B"\nsystem = "h100_sxm"\ngpus = 64\nglobal_batch = 64\n'
     )
     asked = {**asked, "fleet": "llama3", "restart_s": 300.0, "response": "slurm_requeue"}
-    asked |= {"checkpoint_bytes_per_s": 1e10, "spares": 1}
+    asked |= {"checkpoint_bytes_per_s": 1e10, "spares": 1, "usd_per_gpu_hour": 2.0}
     found = goodput_frontier(**(asked | {"gpus": None}), train=str(path))
     size = train(**tomllib.loads(path.read_text())).results["checkpoint_bytes"]
     alone = goodput_frontier(**(asked | {"gpus": 64}), checkpoint_bytes=size)

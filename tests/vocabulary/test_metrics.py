@@ -53,7 +53,8 @@ def _unit_agrees(metric: Metric) -> bool:
 def test_a_name_that_ends_as_a_unit_does_has_that_unit() -> None:
     wrong = []
     for metric in METRICS.values():
-        found = [end for end in ENDINGS if f"_{metric.name}".endswith(f"_{end}")]
+        name = f"_{metric.name.replace('.', '_')}"
+        found = [end for end in ENDINGS if name.endswith(f"_{end}")]
         if found and metric.holds in ("number", "numbers"):
             longest = max(found, key=len)
             wrong += [metric.name] if metric.unit != ENDINGS[longest] else []

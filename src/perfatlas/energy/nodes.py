@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.files import shipped_table
-from perfatlas.quantities import HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from perfatlas.hardware import Node
     from perfatlas.operators import FloatArray
 
 NODES: Final = "data/energy/nodes.toml"
-WATTS_PER_KW: Final = 1000.0
-MILLION: Final = 1e6
 HOST: Final = ("cpu", "c2c", "switch", "other")  # parts of a node that draw the same at any load
 OPPOSITE: Final = {"value": "value", "low": "high", "high": "low"}
 
@@ -95,39 +94,33 @@ def node_power(node: Node, end: str = "value") -> NodePower:
     )
 
 
-# power with its interval, GPUs, and the rate at which their electricity is paid for
-NODE_COLUMNS: Final = (
-    *("power_w", "power_w_low", "power_w_high"),
-    *("gpus", "output_tokens_per_s_per_gpu"),
-)
+# power with its interval, and GPUs
+NODE_COLUMNS: Final = ("power_w", "power_w_low", "power_w_high", "gpus")
 
 
 def node_columns(
     columns: Mapping[str, FloatArray],
     nodes: Sequence[Node],
     pue_C: FloatArray,
-    usd_per_kwh_C: FloatArray,
+    metered_C: NDArray[np.bool_],
     limit_w_C: FloatArray | float = math.inf,
 ) -> dict[str, FloatArray]:
-    """Return the power of nodes and facility, and the cost of electricity, each (C,).
+    """Return the power of nodes and facility, each (C,).
 
     Args:
         columns: Those of `NODE_COLUMNS`, each (C,).
         nodes: Node of the accelerators of each candidate (C).
         pue_C: Power of the facility over that of its nodes (C,), NaN if not given.
-        usd_per_kwh_C: Price of electricity (C,) [USD], NaN if not given.
+        metered_C: Whether a price or the carbon of its energy is asked for (C,).
         limit_w_C: Power limit of a node, which no end of an interval exceeds (C,) [W]; inf for
             none.
 
     Returns:
-        `node_power_w` with its interval. If any PUE or price is given, `facility_power_w` with its
-        interval, for a PUE of 1 where only a price is given; if any price is given,
-        `electricity_usd_per_hour` and `electricity_usd_per_million_output_tokens`. NaN where
-        unknown.
+        `node_power_w` with its interval. If any PUE is given or energy is metered,
+        `facility_power_w` with its interval, for a PUE of 1 where none is given. NaN where unknown.
     """
     found: dict[str, FloatArray] = {}
-    priced_C = np.isfinite(usd_per_kwh_C)
-    shown_C = priced_C | np.isfinite(pue_C)
+    shown_C = metered_C | np.isfinite(pue_C)
     overhead_C = np.where(shown_C, np.where(np.isfinite(pue_C), pue_C, 1.0), np.nan)
     distinct = {id(node): node for node in nodes}
     places = {key: place for place, key in enumerate(distinct)}
@@ -144,12 +137,6 @@ def node_columns(
         if shown_C.any():
             share_C = overhead_C * columns["gpus"] / devices_C
             found[f"facility_power_w{suffix}"] = share_C * node_w_C
-    if priced_C.any():
-        hourly_C = found["facility_power_w"] / WATTS_PER_KW * usd_per_kwh_C
-        tokens_per_hour_C = HOUR_S * columns["output_tokens_per_s_per_gpu"] * columns["gpus"]
-        found["electricity_usd_per_hour"] = hourly_C
-        million_C = hourly_C / tokens_per_hour_C * MILLION
-        found["electricity_usd_per_million_output_tokens"] = million_C
     return found
 
 

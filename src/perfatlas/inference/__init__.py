@@ -69,15 +69,17 @@ if TYPE_CHECKING:
         with_lengths as with_lengths,
     )
     from perfatlas.inference.results import (
+        PER_KWH as PER_KWH,
         common_nodes as common_nodes,
         energy_columns as energy_columns,
         memory_columns as memory_columns,
-        node_results as node_results,
+        metered_nodes as metered_nodes,
         number_cells as number_cells,
+        one_column as one_column,
         plain_results as plain_results,
         result_columns as result_columns,
-        unused_prices as unused_prices,
-        unused_prices_text as unused_prices_text,
+        unused_meter as unused_meter,
+        unused_meter_note as unused_meter_note,
     )
     from perfatlas.inference.running_load import served_sequences as served_sequences
     from perfatlas.inference.shared_steps import LoadResults as LoadResults

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
 
 
-def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArray, FloatArray]:
+def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, ...]:
     """Return the GPU time without a kernel of the prompts of a chunk, and of one decode step.
 
-    The last of the three is the time in which kernels run for the prompts. Each (C,) [s] sums one
-    GPU of every pipeline stage. A rank that waits in a collective runs a
+    The last two are the times in which kernels run for the prompts and for the step. Each (C,) [s]
+    sums one GPU of every pipeline stage. A rank that waits in a collective runs a
     kernel. Without stages, all of it is exposed host time.
 
         decode: (stages x cycle - micro-batches x kernels) / micro-batches
@@ -59,7 +59,7 @@ def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArr
     )
     kernels_added_s = chunks.count * first_kernels_s + chunks.last_count * last_kernels_s
     passes_s = prompts_in_stages(loaded, added_s, first_s)
-    return plan.pp * passes_s - kernels_added_s, decode_s, kernels_added_s
+    return plan.pp * passes_s - kernels_added_s, decode_s, kernels_added_s, kernels_s
 
 
 def _kernels_s(step: MixedStep | StepTotals) -> FloatArray:
@@ -96,6 +96,8 @@ class TokenEnergy(NamedTuple):
         cap_w: Power limit of a GPU [W].
         low: 5% quantile of measured over predicted power.
         high: 95% quantile of measured over predicted power.
+        prompt_share: Share of prompts in the GPU time of steps: what chunks take beyond the decodes
+            in them; of two pools, that of the GPUs of the prefill pool.
     """
 
     prefill_j: FloatArray
@@ -109,6 +111,7 @@ class TokenEnergy(NamedTuple):
     cap_w: FloatArray
     low: FloatArray
     high: FloatArray
+    prompt_share: FloatArray
 
     @property
     def dynamic_j(self) -> FloatArray:
@@ -236,7 +239,9 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps, rank_energy: FloatArray)
     own_j = own_j * (1.0 - rank_energy * (1.0 - loaded.working_share()))
     prompts = loaded.prompts * loaded.busy_ranks
     decoding = loaded.served / loaded.micro_batches
-    prompts_s, decode_s, kernels_s = bubbles(loaded, steps)
+    prompts_s, decode_s, kernels_s, decode_kernels_s = bubbles(loaded, steps)
+    prompt_s = np.maximum(prompts_s + kernels_s, 0.0) / prompts
+    token_s = decodes * (decode_s + decode_kernels_s) / decoding
     return TokenEnergy(
         ranks * own_j / prompts / load.osl,
         ranks * decodes * decode_j / decoding / load.osl,
@@ -249,6 +254,7 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps, rank_energy: FloatArray)
         power.cap_w,
         power.low,
         power.high,
+        prompt_s / (prompt_s + token_s),
     )
 
 
@@ -261,8 +267,9 @@ def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) 
     """
     means = (
         share * a + (1.0 - share) * b
-        for a, b in zip(prefill[len(OF_TOKEN) :], decode[len(OF_TOKEN) :], strict=True)
+        for a, b in zip(prefill[len(OF_TOKEN) : -1], decode[len(OF_TOKEN) : -1], strict=True)
     )
     own = prefill.prefill_j, decode.decode_j, prefill.prefill_bubble_j, decode.decode_bubble_j
     widths = prefill.prefill_width_j, decode.decode_width_j
-    return TokenEnergy(*own, prefill.prefill_kernels_j, *widths, *means)
+    columns = (*own, prefill.prefill_kernels_j, *widths, *means, share)
+    return TokenEnergy(*columns)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.cost import metered_columns, unused_meter_text
 from perfatlas.energy import node_columns, node_power
 from perfatlas.files import NumberCells
 from perfatlas.vocabulary.metrics import (
@@ -21,7 +22,7 @@ from perfatlas.vocabulary.metrics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from perfatlas.hardware import Node
     from perfatlas.inference.energy import TokenEnergy
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.step import Candidates
 
+PER_KWH: Final = ("pue", "usd_per_kwh", "gco2_per_kwh")  # fields
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 DIFFERENT: Final = "different nodes"  # of two pools, without a common power
 # those of estimate: importing train adds memory metrics of its own
@@ -136,49 +138,54 @@ def common_nodes(*pools: Candidates) -> list[Node]:
     return [found[places] for places in places_C]
 
 
-def node_results(
-    results: Mapping[str, Any],
+def metered_nodes(
+    columns: Mapping[str, FloatArray],
     nodes: Sequence[Node],
-    prices: tuple[float | None, float | None],
-    limit_w: float | None = None,
-) -> dict[str, Any]:
-    """Return the power of nodes and facility of one answer, and the cost of its electricity.
+    given: Mapping[str, FloatArray],
+    limit_w_C: FloatArray | float = math.inf,
+) -> dict[str, FloatArray]:
+    """Return the power of nodes and facility with its electricity and carbon, each (C,).
 
     Args:
-        results: Results with `power_w`, `gpus` and rates, None for none.
-        prices: PUE and price of a kWh [USD], None if not given.
-        limit_w: Power limit of a node [W], None for none.
+        columns: Results with `power_w` and its interval, `gpus` and the output rate per GPU (C,).
+        nodes: Node of the accelerators of each candidate (C).
+        given: Those of `PER_KWH` (C,), NaN if not given.
+        limit_w_C: Power limit of a node (C,) [W]; inf for none.
     """
-    names = [f"power_w{end}" for end in ("", "_low", "_high")]
-    columns = {
-        name: np.array([np.nan if results.get(name) is None else results[name]], np.float64)
-        for name in (*names, "gpus", "output_tokens_per_s_per_gpu")
-    }
-    pue, usd_per_kwh = (np.array([np.nan if one is None else one]) for one in prices)
-    limit = math.inf if limit_w is None else limit_w
-    return plain_results(node_columns(columns, nodes, pue, usd_per_kwh, limit))
+    metered_C = np.isfinite(given["usd_per_kwh"]) | np.isfinite(given["gco2_per_kwh"])
+    found = node_columns(columns, nodes, given["pue"], metered_C, limit_w_C)
+    if metered_C.any():
+        found |= metered_columns({**columns, **found}, given)
+    return found
 
 
-def unused_prices(
-    results: Mapping[str, Any], nodes: Sequence[Node], prices: tuple[float | None, float | None]
+def one_column(results: Mapping[str, Any], names: Iterable[str]) -> dict[str, FloatArray]:
+    """Return plain values as columns of one candidate, NaN for None."""
+    values = {name: results.get(name) for name in names}
+    return {n: np.array([np.nan if v is None else v], np.float64) for n, v in values.items()}
+
+
+def unused_meter(
+    results: Mapping[str, Any], nodes: Sequence[Node], given: Mapping[str, float | None]
 ) -> list[str]:
-    """Return a warning if PUE or price of one answer have no effect, as its power is unknown.
+    """Return a warning if PUE or rates of one answer have no effect, as its power is unknown.
 
     Args:
-        results: Results with those of `node_results`.
-        prices: PUE and price of a kWh [USD], None if not given.
+        results: Results with `node_power_w`.
+        given: Those of `PER_KWH`, None if not given.
     """
-    if results.get("node_power_w", 0.0) is not None or prices == (None, None):
+    unused = all(value is None for value in given.values())
+    if results.get("node_power_w", 0.0) is not None or unused:
         return []
-    return [unused_prices_text(nodes[0], prices)]
+    return [unused_meter_note(nodes[0], given)]
 
 
-def unused_prices_text(node: Node, prices: tuple[float | None, float | None]) -> str:
-    """Return the warning that PUE and price have no effect without the power of nodes.
+def unused_meter_note(node: Node, given: Mapping[str, float | None]) -> str:
+    """Return the warning that PUE and rates have no effect without the power of nodes.
 
     Args:
         node: The node, without known power.
-        prices: PUE and price of a kWh [USD], None if not given; not both.
+        given: Those of `PER_KWH`, None if not given; not all of them.
     """
     if node.name == DIFFERENT:
         why = "no power of nodes is predicted for two pools on different nodes"
@@ -186,9 +193,7 @@ def unused_prices_text(node: Node, prices: tuple[float | None, float | None]) ->
         why = f"the power of processors, switches and fans of {node.name} is unknown"
     else:
         why = "the power of its GPUs is not predicted"
-    named = zip(("pue", "usd_per_kwh"), prices, strict=True)
-    given = [f"{name} = {value:g}" for name, value in named if value is not None]
-    return f"{' and '.join(given)} {'have' if given[1:] else 'has'} no effect here: {why}"
+    return unused_meter_text(given, why)
 
 
 def memory_columns(memory: MemoryColumns) -> dict[str, FloatArray]:

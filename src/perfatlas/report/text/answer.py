@@ -214,6 +214,7 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
             _print_memory(console, name, memory, brief=memory.get("fits") is not False)
     if len(breakdown) > FEW_ROWS and not kinds:
         lines = sum(-(-len(str(one)) // console.width) for one in answer.get("warnings") or ())
+        lines += len(memories) - 1  # the plan of each pool has a line
         most = 0 if simulated else max(MOST_OPERATORS - lines, FEWEST_OPERATORS)
         print_bottlenecks(console, breakdown, most=most)
 

@@ -13,9 +13,11 @@ from perfatlas.report.text.evidence import (
     evidence_left_out,
     evidence_lines,
 )
+from perfatlas.report.text.quantities import format_value
 from perfatlas.report.text.rows import print_labelled
 from perfatlas.report.text.terminal import print_line, print_plain
 from perfatlas.report.text.typesetting import typeset
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 INDENT: Final = 2
+COST_NOTE: Final = "cost: "  # begins what names a price
 MOST_LINES: Final = 6  # of warnings of a brief answer; the first are the gravest
 
 
@@ -57,14 +60,42 @@ def print_closing(
         console.print()
         if verbose:
             _print_evidence(console, answer, method)
+            _print_cost_parts(console, answer)
         else:
             _print_confidence(console, answer, method, covered)
     _print_warnings(console, answer, verbose=verbose)
-    console.print()
+    prices = [] if verbose else _prices(answer)
+    if not prices:
+        console.print()
+    for price in prices:
+        print_line(console, price, style="dim")
     if not verbose and (left_out := evidence_left_out(answer)):
         print_line(console, left_out, style="dim")
     # not wrapped, so that it can be copied
     print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+
+
+def _prices(answer: Mapping[str, Any]) -> list[str]:
+    """Return what GPUs cost as one line, shorter for several systems; empty without a price."""
+    notes = answer.get("evidence", {}).get("assumptions") or ()
+    told = [one.partition(";")[0] for one in notes if one.startswith(COST_NOTE)]
+    if len(told) > 1:
+        each = (one.removeprefix(COST_NOTE).partition(" per GPU-hour")[0] for one in told)
+        told = [f"cost per GPU-hour: {'; '.join(each)}"]
+    return [typeset(one) for one in told]
+
+
+def _print_cost_parts(console: Console, answer: Mapping[str, Any]) -> None:
+    """Write the parts of the cost of output tokens that are not 0, if there are any."""
+    whole = METRICS["parts_usd_per_million_output_tokens"]
+    parts = (answer.get("results") or {}).get(whole.name)
+    if parts:
+        shown = (
+            f"{label} {format_value(whole.name, parts[name])}"
+            for name, label in whole.parts.items()
+            if parts[name] or name == "gpu"
+        )
+        print_line(console, f"{whole.label} (per million): {', '.join(shown)}")
 
 
 def _print_confidence(

@@ -144,7 +144,7 @@ def _calibrations_text(calibrations: Calibrations) -> str:
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
     devices = _devices(calibrations)
     largest = max(calibrations, key=lambda c: int(c.get("rows") or 0))
-    which = "median error of the one with most rows" if len(calibrations) > 1 else "median error"
+    which = "median error of the largest" if len(calibrations) > 1 else "median error"
     where = ", ".join(devices) if len(devices) <= MOST_DEVICES else f"{len(devices)} devices"
     return (
         f"{counted(len(calibrations), 'calibration')} on {rows:,} rows of {where},"

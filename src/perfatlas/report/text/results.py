@@ -31,6 +31,8 @@ DETAILS: Final = frozenset((
     *("peak_deployment_power_w", "prefill_energy_per_output_token_j"),
     *("decode_energy_per_output_token_j", "awake_energy_per_output_token_j"),
     *("bubble_energy_per_output_token_j", "bubble_energy_j"),
+    *("gco2_per_hour", "usd_per_hour", "usd_per_million_input_tokens"),
+    "decode_usd_per_million_output_tokens",
 ))  # fmt: skip
 OF_FLOP: Final = ("flop", "flop_per_s", "peak_share", "arithmetic_intensity")
 INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")

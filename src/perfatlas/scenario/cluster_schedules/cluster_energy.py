@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.cost import energy_usd
 from perfatlas.quantities import HOUR_S
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ PARTS: Final = (
 COMPUTING: Final = frozenset(("productive", "unfinished", "under_way", "lost_work"))
 STALLED: Final = frozenset(("restart", "detection", "waiting"))
 REPAIR: Final = frozenset(("down",))
-JOULES_PER_KWH: Final = 3.6e6
 
 
 def with_energy(inputs: Schedule, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def _energy_j(inputs: Schedule, row: Mapping[str, Any]) -> float:
 
 
 def energy_results(inputs: Schedule, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the energy of the cluster and its parts, and their cost; empty without a power.
+    """Return the cost of the cluster, its energy and its parts with their cost, where asked for.
 
     The parts sum to the total: jobs that compute and whose work is kept, lost work, jobs that wait,
     idle GPUs and nodes under repair.
@@ -55,18 +55,31 @@ def energy_results(inputs: Schedule, rows: Sequence[Mapping[str, Any]]) -> dict[
     Args:
         rows: GPU-hours by category.
     """
+    results = _gpu_costs(inputs, rows)
     if inputs.power_w is None:
-        return {}
+        return results
     parts = dict.fromkeys(PARTS, 0.0)
     for row in rows:
         parts[_part(row["name"])] += _energy_j(inputs, row)
     total_j = sum(parts.values())
-    results = {"cluster_energy_j": total_j, **parts}
+    results |= {"cluster_energy_j": total_j, **parts}
     if inputs.usd_per_kwh is not None:
-        price = inputs.usd_per_kwh * (inputs.pue or 1.0) / JOULES_PER_KWH
-        results["cluster_electricity_usd"] = total_j * price
-        results["lost_work_electricity_usd"] = parts["lost_work_energy_j"] * price
+        lost_j, rate = parts["lost_work_energy_j"], inputs.usd_per_kwh
+        results["cluster_electricity_usd"] = energy_usd(total_j, rate, inputs.pue)
+        results["lost_work_electricity_usd"] = energy_usd(lost_j, rate, inputs.pue)
+    if inputs.gco2_per_kwh is not None:
+        results["emitted_gco2"] = energy_usd(total_j, inputs.gco2_per_kwh, inputs.pue)
     return results
+
+
+def _gpu_costs(inputs: Schedule, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the cost of all GPUs of the cluster, empty without a price."""
+    if inputs.usd_per_gpu_hour is None:
+        return {}
+    cost = inputs.usd_per_gpu_hour * sum(row["gpu_hours"] for row in rows)
+    useful = sum(row["gpu_hours"] for row in rows if row["name"] == "productive")
+    found = {"cost_usd": cost}
+    return found | ({"usd_per_useful_gpu_hour": cost / useful} if useful else {})
 
 
 def _part(name: str) -> str:

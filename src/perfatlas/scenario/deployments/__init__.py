@@ -20,13 +20,16 @@ if TYPE_CHECKING:
         latencies_from_start as latencies_from_start,
         steady_state as steady_state,
     )
+    from perfatlas.scenario.deployments.costs import cost_notes as cost_notes
     from perfatlas.scenario.deployments.energy_of_runs import (
         Spent as Spent,
+        cost_results as cost_results,
         energy_results as energy_results,
         known_energy as known_energy,
         mean_power as mean_power,
-        prices_without_power as prices_without_power,
+        meters_without_power as meters_without_power,
         run_energy as run_energy,
+        run_prices as run_prices,
         spent_energy as spent_energy,
         unknown_power as unknown_power,
     )

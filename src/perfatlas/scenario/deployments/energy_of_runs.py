@@ -10,13 +10,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.energy import board_energy
-from perfatlas.inference import TokenEnergy, common_nodes, energies_at, node_results, unused_prices
+from perfatlas.cost import cost_columns, cost_parts
+from perfatlas.energy import NODE_COLUMNS, board_energy
+from perfatlas.inference import (
+    PER_KWH,
+    TokenEnergy,
+    common_nodes,
+    energies_at,
+    metered_nodes,
+    one_column,
+    plain_results,
+    unused_meter,
+)
+from perfatlas.scenario.deployments.costs import RATED, Given, pool_prices
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.cost import PoolPrices
     from perfatlas.hardware import Node
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployments.engine_deployment import Deployment
@@ -39,6 +51,9 @@ class Spent(NamedTuple):
         prompt_j: Dynamic energy of prompts [J].
         dynamic_j: Dynamic energy of all steps [J].
         bubble_j: What GPUs draw within steps while they run no kernel [J].
+        input_tokens: Input tokens of completed requests that no cache held.
+        prompt_gpu_s: GPU time of prompts, beyond the decodes in their steps [s].
+        busy_gpu_s: GPU time of all steps [s].
     """
 
     tokens: float
@@ -46,17 +61,24 @@ class Spent(NamedTuple):
     prompt_j: float
     dynamic_j: float
     bubble_j: float
+    input_tokens: float
+    prompt_gpu_s: float
+    busy_gpu_s: float
 
 
 def spent_energy(ready: Service, requests: Requests, outcome: Outcome) -> Spent:
     """Return the tokens of a run and the energy of its steps."""
     done_N = outcome.finished_N >= 0
+    gpus_F = _of_replicas(ready, [_gpus(pool) for pool in ready.pools])
     return Spent(
         float(requests.osl_N[done_N].sum()),
         int(np.count_nonzero(done_N)),
         float(outcome.energy.prompt_j_F.sum()),
         float(outcome.energy.dynamic_j_F.sum()),
         float(_bubbles_j(ready, outcome).sum()),
+        float(requests.isl_N[done_N].sum() - outcome.cached_N[done_N].sum()),
+        float((gpus_F * outcome.energy.prompts_F).sum()) / TICKS_PER_SECOND,
+        float((gpus_F * outcome.busy_F).sum()) / TICKS_PER_SECOND,
     )
 
 
@@ -131,9 +153,8 @@ def energy_results(
     Returns:
         Results by name; empty without a completed request.
     """
-    tokens, completed, prompt_j, dynamic_j, bubble_j = (
-        sum(column) for column in zip(*runs, strict=True)
-    )
+    spent = Spent(*(sum(column) for column in zip(*runs, strict=True)))
+    tokens, completed, prompt_j, dynamic_j, bubble_j = spent[:5]
     if not completed:
         return {}
     gpus = [_gpus(pool) * pool.replicas.number for pool in ready.pools]
@@ -161,12 +182,54 @@ def energy_results(
         cap_w=cap_w,
         low=low,
         high=high,
+        prompt_share=none_j,
     )
     found = energies_at(energy, _rates(results), tokens / completed)
-    nodes, prices = _nodes_and_prices(ready)
     limit_w = ready.entry.scenario.node_power_cap_w
-    of_nodes = node_results({**results, **found}, nodes, prices, limit_w)
+    known = one_column({**results, **found}, dict.fromkeys((*NODE_COLUMNS, *RATED)))
+    meters = one_column(vars(ready.entry.scenario), PER_KWH)
+    limit = math.inf if limit_w is None else limit_w
+    of_nodes = plain_results(metered_nodes(known, _nodes(ready), meters, limit))
     return found | _ends_of_run(found, results) | of_nodes
+
+
+def run_prices(ready: Service, energies: Mapping[str, Any]) -> list[PoolPrices]:
+    """Return the prices of the GPUs of all pools.
+
+    Args:
+        energies: Result of `energy_results`.
+    """
+    scenario = ready.entry.scenario
+    asked = Given(*([getattr(scenario, name)] for name in Given._fields))
+    pools = [(pool.question.take([0]), _gpus(pool) * pool.replicas.number) for pool in ready.pools]
+    return pool_prices(pools, asked, one_column(energies, ["node_power_w"])["node_power_w"])
+
+
+def cost_results(
+    ready: Service, runs: Sequence[Spent], results: Mapping[str, Any], prices: list[PoolPrices]
+) -> dict[str, Any]:
+    """Return the cost per hour and per million tokens, with intervals, None without a price.
+
+    Under an autoscaler the GPUs of provisioned replicas are paid for, not those of all replicas.
+    Throughput has an interval, and the cost of tokens the opposite one.
+
+    Args:
+        runs: Tokens and GPU time of the run of every seed, which add up.
+        results: Rates of the run with their interval.
+        prices: From `run_prices`.
+    """
+    spent = Spent(*(sum(column) for column in zip(*runs, strict=True)))
+    rates: dict[str, Any] = {**results, **_rates(results)}
+    tokens_per_s, each = results["output_tokens_per_s"], results["output_tokens_per_s_per_gpu"]
+    if "replicas_on_average" in results and tokens_per_s and each:
+        rates["gpus"] = tokens_per_s / each
+    prompts = spent.prompt_gpu_s / spent.busy_gpu_s if spent.busy_gpu_s else math.nan
+    share = None if ready.named else np.array([prompts])
+    lengths = (max(spent.input_tokens, 1.0), spent.tokens)
+    found = plain_results(cost_columns(one_column(rates, RATED), prices, share, lengths))
+    if (parts := cost_parts(found, prices)) is not None:
+        found["parts_usd_per_million_output_tokens"] = parts
+    return found
 
 
 def _widths(ready: Service) -> tuple[float, float]:
@@ -182,13 +245,14 @@ def _widths(ready: Service) -> tuple[float, float]:
     return prefill, decode
 
 
-def prices_without_power(ready: Service, energies: Mapping[str, Any]) -> list[str]:
-    """Return a warning if PUE or price have no effect, as the power of nodes is unknown.
+def meters_without_power(ready: Service, energies: Mapping[str, Any]) -> list[str]:
+    """Return a warning if PUE or rates have no effect, as the power of nodes is unknown.
 
     Args:
         energies: Result of `energy_results`.
     """
-    return unused_prices(energies, *_nodes_and_prices(ready))
+    scenario = ready.entry.scenario
+    return unused_meter(energies, _nodes(ready), {n: getattr(scenario, n) for n in PER_KWH})
 
 
 def unknown_power(ready: Service) -> list[str]:
@@ -199,12 +263,9 @@ def unknown_power(ready: Service) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _nodes_and_prices(
-    ready: Service,
-) -> tuple[Sequence[Node], tuple[float | None, float | None]]:
-    """Return the common node of all pools, PUE and price of a kWh [USD]."""
-    nodes = common_nodes(*(pool.question for pool in ready.pools))
-    return nodes, (ready.entry.scenario.pue, ready.entry.scenario.usd_per_kwh)
+def _nodes(ready: Service) -> Sequence[Node]:
+    """Return the common node of all pools."""
+    return common_nodes(*(pool.question for pool in ready.pools))
 
 
 def mean_power(results: Mapping[str, Any]) -> dict[str, float]:

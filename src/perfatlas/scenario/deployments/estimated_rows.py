@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.answer import bound_codes, tier_codes, tier_names
-from perfatlas.energy import NODE_COLUMNS, node_columns
+from perfatlas.energy import NODE_COLUMNS
 from perfatlas.files import DictionaryCells
 from perfatlas.inference import (
+    PER_KWH,
     Evaluation,
     PoolRates,
     TokenEnergy,
@@ -24,17 +25,19 @@ from perfatlas.inference import (
     energies_at,
     evaluate,
     memory_columns,
+    metered_nodes,
     number_cells,
     plain_results,
     power_limit_error,
     prompt_rejection,
     rejects_prompts,
     result_columns,
-    unused_prices_text,
+    unused_meter_note,
 )
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.pricing import TIERS
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
+from perfatlas.scenario.deployments.costs import RATED, Given, deployment_costs, pool_prices
 from perfatlas.scenario.deployments.estimate_remarks import (
     FRONT_LEFT_OUT,
     estimate_warnings,
@@ -57,6 +60,7 @@ from perfatlas.step import cache_limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from perfatlas.cost import PoolPrices
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.deployments.engine_deployment import Priced
@@ -153,6 +157,7 @@ class EstimatedRows:
             a position in `BOUND_NAMES`, -1 if it is not priced (N,).
         rows_priced: Number of operator shapes priced by physics.
         distinct_shapes: Number of distinct ones among them, in blocks of `BLOCK_ROWS` rows.
+        prices: Prices of the GPUs of the pools of the rows that were answered last.
     """
 
     def __init__(
@@ -173,7 +178,7 @@ class EstimatedRows:
         """
         self._progress = progress
         self._advises = advises
-        self._unused_prices: dict[int, str] = {}
+        self._unused_meters: dict[int, str] = {}
         self._priced: Priced = {}
         self._may_be_simulated_N = may_be_simulated(resolution.columns)
         self.resolution = resolution
@@ -182,6 +187,7 @@ class EstimatedRows:
         self.simulation_notes: dict[int, str] = {}
         self.tier_codes_N = np.full(resolution.size, -1)
         self.bound_codes_N = {phase: np.full(resolution.size, -1) for phase in PHASES}
+        self.prices: list[PoolPrices] = []
         self.rows_priced = 0
         self.distinct_shapes = 0
 
@@ -206,7 +212,7 @@ class EstimatedRows:
 
     def warnings(self, found: Answered) -> list[tuple[str, ...]]:
         """Return what to know before relying on rows that are answered together (C)."""
-        unused = self._unused_prices
+        unused = self._unused_meters
         return [
             (*texts, unused[row]) if row in unused else texts
             for row, texts in zip(found.rows_C.tolist(), found.warnings(), strict=True)
@@ -412,15 +418,32 @@ class EstimatedRows:
         rows_C, given = found.rows_C, self.resolution.columns
         pools = zip(found.pools, found.places, strict=True)
         nodes = common_nodes(*(pool.kept(places_C) for pool, places_C in pools))
-        known = {name: self.columns[name][rows_C] for name in NODE_COLUMNS}
-        prices = given["pue"].numbers[rows_C], given["usd_per_kwh"].numbers[rows_C]
+        known = {
+            name: self.columns[name][rows_C] for name in dict.fromkeys((*NODE_COLUMNS, *RATED))
+        }
+        meters = {name: given[name].numbers[rows_C] for name in PER_KWH}
         limit_w_C = given.numbers("node_power_cap_w", np.inf)[rows_C]
-        columns = node_columns(known, nodes, *prices, limit_w_C)
+        columns = metered_nodes(known, nodes, meters, limit_w_C)
         self._set_rows(rows_C, columns)
-        priced_C = np.isfinite(prices[0]) | np.isfinite(prices[1])
-        for c in np.flatnonzero(priced_C & np.isnan(columns["node_power_w"])).tolist():
-            pue, usd = (None if np.isnan(one_C[c]) else float(one_C[c]) for one_C in prices)
-            self._unused_prices[int(rows_C[c])] = unused_prices_text(nodes[c], (pue, usd))
+        given_C = np.logical_or.reduce([np.isfinite(one_C) for one_C in meters.values()])
+        for c in np.flatnonzero(given_C & np.isnan(columns["node_power_w"])).tolist():
+            asked = {n: None if np.isnan(v_C[c]) else float(v_C[c]) for n, v_C in meters.items()}
+            self._unused_meters[int(rows_C[c])] = unused_meter_note(nodes[c], asked)
+        self._set_rows(rows_C, self._costs(found, known, columns["node_power_w"]))
+
+    def _costs(
+        self, found: Answered, known: Mapping[str, FloatArray], node_power_w: FloatArray
+    ) -> dict[str, FloatArray]:
+        """Return the cost of rows that are answered together, each (C,)."""
+        prompt_share = found.energy().prompt_share
+        kept = [pool.kept(at_C) for pool, at_C in zip(found.pools, found.places, strict=True)]
+        two = found.rates is not None
+        shares = [prompt_share, 1.0 - prompt_share] if two else [1.0]
+        given = self.resolution.columns.take(found.rows_C)
+        asked = Given(*(given[name].plain() for name in Given._fields))
+        self.prices = pool_prices(list(zip(kept, shares, strict=True)), asked, node_power_w)
+        own = None if two else prompt_share
+        return deployment_costs(known, self.prices, own, (kept[0], kept[-1]))
 
 
 def evaluated_pools(scenario: Scenario) -> tuple[EvaluatedPool, ...]:

@@ -13,8 +13,10 @@ from perfatlas.answer import (
     merged_evidence,
     question_evidence,
 )
+from perfatlas.cost import cost_parts
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import POOL_RULES, plain_results
+from perfatlas.scenario.deployments.costs import cost_notes
 from perfatlas.scenario.deployments.estimated_rows import PHASES, EstimatedRows
 from perfatlas.scenario.fields import parse_scenario, resolved_names
 from perfatlas.scenario.resolution import (
@@ -65,6 +67,8 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
     results = rows.results(0)
     if found.rates is not None:
         results["prefill_memory"] = plain_results(pools[0].memory())
+    if (parts := cost_parts(results, rows.prices)) is not None:
+        results["parts_usd_per_million_output_tokens"] = parts
     static = scenario.mode == "static"
     results["method"] = "simulate" if rows.simulated_N[0] else "static" if static else "formula"
     return Answer(
@@ -78,7 +82,7 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
             for row in breakdown_rows(getattr(pool.evaluation, phase), phase, 0)
         ],
         evidence=_evidence(scenario, rows, found, results),
-        warnings=rows.warnings(found)[0],
+        warnings=(*rows.warnings(found)[0], *cost_notes(rows.prices)[2]),
     )
 
 
@@ -90,7 +94,9 @@ def _evidence(
     evidence = first
     if found.rates is not None:
         evidence = merged_evidence(first, others[0], found.rates.notes())
-    notes = list(evidence.assumptions)
+    costs, sources, _ = cost_notes(rows.prices)
+    notes = [*evidence.assumptions, *costs]
+    evidence = replace(evidence, sources=(*evidence.sources, *sources))
     if scenario.mode == "static":
         notes.append(ENGINE_TIMES)
     if rows.simulated_N[0]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.scenario.fields.cache_tiers import CacheTiers
 from perfatlas.scenario.fields.operation import Operation
 from perfatlas.scenario.fields.vocabulary import FIELD_NAMES
-from perfatlas.vocabulary.fields import Arrivals, GpuPrice, Objectives, Scheduling
+from perfatlas.vocabulary.fields import Arrivals, Objectives, Scheduling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 
 
 # groups in reverse order, as in `Scenario`
-class Traffic(GpuPrice, CacheTiers, Operation, Objectives, Scheduling, Arrivals):
+class Traffic(CacheTiers, Operation, Objectives, Scheduling, Arrivals):
     """Traffic: requests from a file, or generated ones. None means it is derived."""
 
     def objectives(self) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.cost import energy_usd
 from perfatlas.energy import idle_power_remarks
 from perfatlas.quantities import HOUR_S, InvalidSpecError
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
 
 COMPUTING: Final = frozenset(("productive", "lost_work", "degraded"))  # categories
-JOULES_PER_KWH: Final = 3.6e6
 
 
 def with_energy(answer: Answer, inputs: Goodput) -> Answer:
@@ -49,8 +49,11 @@ def with_energy(answer: Answer, inputs: Goodput) -> Answer:
     results: dict[str, Any] = {**answer.results, "job_energy_j": total_j}
     results |= {"lost_energy_j": lost_j, "lost_work_energy_j": again_j}
     if inputs.usd_per_kwh is not None:
-        price = inputs.usd_per_kwh * (inputs.pue or 1.0) / JOULES_PER_KWH
-        results |= {"electricity_usd": total_j * price, "lost_electricity_usd": lost_j * price}
+        spent = {"electricity_usd": total_j, "lost_electricity_usd": lost_j}
+        for name, joules in spent.items():
+            results[name] = energy_usd(joules, inputs.usd_per_kwh, inputs.pue)
+    if inputs.gco2_per_kwh is not None:
+        results["emitted_gco2"] = energy_usd(total_j, inputs.gco2_per_kwh, inputs.pue)
     evidence = replace(
         answer.evidence, assumptions=(*answer.evidence.assumptions, _power_note(inputs, idle_w))
     )

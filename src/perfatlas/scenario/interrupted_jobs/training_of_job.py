@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.cost import gpu_price
 from perfatlas.energy import board_energy
 from perfatlas.files import read_toml
+from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.reliability.fleet.model import failure_domains
 from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 ENDS: Final = ("", "_low", "_high")
 DERIVED: Final = (
     *("mfu", "checkpoint_bytes", "checkpoint_write_s", "restart_s", "checkpoint_lag_s"),
-    *("power_w", "idle_power_w"),
+    *("power_w", "idle_power_w", "usd_per_gpu_hour"),
 )
 OF_THE_STEP: Final = ("model", "system", "format", "step_time_s", "tokens_per_step", "mfu")
 
@@ -33,13 +35,13 @@ class PredictedStep:
     Args:
         step: The step, as `train` answers it.
         tokens: Tokens to train; None without a budget.
-        usd_per_gpu_hour: Price; None without one.
+        usd_per_gpu_hour: Price and both ends of its interval; None without one.
         given: The fields of goodput that were given.
     """
 
     step: TrainingStep
     tokens: float | None
-    usd_per_gpu_hour: float | None
+    usd_per_gpu_hour: tuple[float, float, float] | None
     given: Mapping[str, Any]
 
     @property
@@ -69,7 +71,7 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
         InfeasibleError: The step does not fit in memory.
     """
     if fields.get("train") is None:
-        return None, dict(fields)
+        return None, _with_price(fields)
     inputs = Goodput.read(fields)
     others = {name: value for name, value in fields.items() if name not in ("train", "tokens")}
     for name in OF_THE_STEP:
@@ -83,6 +85,10 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
             " gpus"
         )
     derived: dict[str, Any] = {"gpus": gpus} | _of_checkpoints(step, inputs)
+    price = step.price
+    if inputs.usd_per_gpu_hour is not None:
+        price = gpu_price(step.question.systems[0].name, inputs.usd_per_gpu_hour)
+    derived["usd_per_gpu_hour"] = price.usd[0] if price.is_known else None
     derived |= {name: watts for name, watts in _power(step).items() if others.get(name) is None}
     if others.get("checkpoint_bytes_per_s") is not None and others.get("checkpoint_bytes") is None:
         derived["checkpoint_bytes"] = step.results["checkpoint_bytes"]
@@ -94,10 +100,30 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
     predicted = PredictedStep(
         step=step,
         tokens=inputs.tokens,
-        usd_per_gpu_hour=inputs.usd_per_gpu_hour,
+        usd_per_gpu_hour=price.usd if price.is_known else None,
         given=fields,
     )
     return predicted, others | derived
+
+
+def _with_price(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with the price of a GPU-hour as a number, if it is given otherwise.
+
+    Raises:
+        InvalidSpecError: No system says which price is meant, or it has none.
+    """
+    given = Goodput.read(fields).usd_per_gpu_hour
+    if not isinstance(given, str):
+        return dict(fields)
+    if fields.get("system") is None:
+        raise InvalidSpecError(
+            f"usd_per_gpu_hour = {given} is a price of systems, and none is named: give a number,"
+            " system or train"
+        )
+    price = gpu_price(resolve_system(str(fields["system"])).name, given)
+    if not price.is_known:
+        raise InvalidSpecError(price.note)
+    return {**fields, "usd_per_gpu_hour": price.usd[0]}
 
 
 def _of_checkpoints(step: TrainingStep, inputs: Goodput) -> dict[str, Any]:
@@ -231,7 +257,10 @@ def _goodput(answer: Answer) -> dict[str, float | None]:
 
 
 def _to_tokens(
-    results: Mapping[str, Any], tokens: float, gpus: int, usd_per_gpu_hour: float | None
+    results: Mapping[str, Any],
+    tokens: float,
+    gpus: int,
+    usd_per_gpu_hour: tuple[float, float, float] | None,
 ) -> dict[str, Any]:
     """Return time, GPU-hours and cost of a token budget; the cost is that of all GPUs held."""
     found: dict[str, Any] = {}
@@ -243,5 +272,8 @@ def _to_tokens(
         found["token_budget_gpu_hours"] = gpu_hours(gpus * seconds)
         if usd_per_gpu_hour is not None:
             held = results.get("gpus_held") or gpus
-            found["token_budget_usd"] = gpu_hours(held * seconds) * usd_per_gpu_hour
+            for end, price in zip(ENDS, usd_per_gpu_hour, strict=True):
+                held_s = found[f"time_to_tokens_s{end}"]
+                cost = None if held_s is None else gpu_hours(held * held_s) * price
+                found[f"usd_per_training_run{end}"] = cost
     return found

@@ -54,6 +54,10 @@ class FieldColumn:
         numbers_N: FloatArray = np.array(self.values, np.float64)[self.codes_N]
         return numbers_N
 
+    def plain(self) -> list[Any]:
+        """Return the value of each row (N)."""
+        return [self.values[code] for code in self.codes_N.tolist()]
+
     @cached_property
     def value_codes(self) -> IntArray:
         """Codes (N,) that are equal for equal values, whether set or default."""

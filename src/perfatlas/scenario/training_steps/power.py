@@ -19,17 +19,17 @@ from perfatlas.answer import (
     raised_clock_notes,
     unread_overrides,
 )
+from perfatlas.cost import METERED, PoolPrices, hourly_usd, prices_of
 from perfatlas.energy import (
     board_energy,
     lowest_clock,
-    node_columns,
     node_power,
     power_interval,
     unreached_limit_note,
 )
 from perfatlas.hardware import resolve_system
-from perfatlas.inference import unused_prices_text
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.inference import PER_KWH, metered_nodes, unused_meter_note
+from perfatlas.quantities import HOUR_S, InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.fields import columns_of
 from perfatlas.training.step import ENERGY_PARTS
 
@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
-FACILITY: Final = ("pue", "usd_per_kwh")  # fields that are columns here
-SERVED_COST: Final = "electricity_usd_per_million_output_tokens"
+PRICED: Final = ("usd_per_gpu_hour", "pue", "usd_per_kwh")  # fields
+FACILITY: Final = ("usd_per_gpu_hour", *PER_KWH)  # fields that are columns here
+MILLION: Final = 1e6
+PER_OUTPUT: Final = "_per_million_output_tokens"
 
 
 def check_power_cap(inputs: TrainInputs) -> None:
@@ -93,15 +95,15 @@ def power_rows(
     """
     columns = _energy_columns(question, steps)
     rates = {"output_tokens_per_s_per_gpu": columns["tokens_per_s_per_gpu"]}
-    own = columns_of(inputs, FACILITY)
-    electric = node_columns(
-        {**columns, **rates, "gpus": question.layouts.gpus},
-        [question.systems[at].node for at in question.index_C.tolist()],
-        own["pue"],
-        own["usd_per_kwh"],
-    )
-    if SERVED_COST in electric:
-        electric["electricity_usd_per_million_tokens"] = electric.pop(SERVED_COST)
+    own = columns_of(inputs, PER_KWH)
+    nodes = [question.systems[at].node for at in question.index_C.tolist()]
+    rated = {**columns, **rates, "gpus": question.layouts.gpus}
+    electric = metered_nodes(rated, nodes, own)
+    electric = {
+        name.replace(PER_OUTPUT, "_per_million_tokens"): values_C
+        for name, values_C in electric.items()
+    }
+    electric |= _costs(inputs, question, steps, electric["node_power_w"])
     del columns["tokens_per_s_per_gpu"]
     found = []
     for at in range(question.layouts.size):
@@ -115,11 +117,52 @@ def power_rows(
     return found
 
 
+def _prices(
+    inputs: Sequence[TrainInputs], question: TrainingQuestion, node_power_w: FloatArray
+) -> PoolPrices:
+    """Return the prices of the GPUs of each candidate.
+
+    Args:
+        inputs: Fields of the candidates.
+        node_power_w: AC power of a node (C,) [W], NaN if unknown.
+    """
+    systems = [question.systems[at] for at in question.index_C.tolist()]
+    asked = ([getattr(one, name) for one in inputs] for name in PRICED)
+    prices, place_C = prices_of([one.name for one in systems], *asked)
+    devices_C = np.array([one.node.devices for one in systems], np.float64)
+    found = PoolPrices(prices, place_C, busy_w=node_power_w / devices_C)
+    if not any(price.is_owned for price in prices):
+        return found
+    on_w = [(one.node, board_energy(one.device).on_w) for one in systems]
+    idle_w_C = np.array([node_power(node).node_w(watts) for node, watts in on_w])
+    return found._replace(idle_w=idle_w_C / devices_C)
+
+
+def _costs(
+    inputs: Sequence[TrainInputs],
+    question: TrainingQuestion,
+    steps: TrainingSteps,
+    node_power_w: FloatArray,
+) -> dict[str, FloatArray]:
+    """Return the cost per hour and per million tokens with intervals, each (C,)."""
+    gpus_C = question.layouts.gpus
+    pools = [_prices(inputs, question, node_power_w)]
+    found: dict[str, FloatArray] = {}
+    times = (("", steps.step_s_C), ("_low", steps.low_s_C), ("_high", steps.high_s_C))
+    for end, (suffix, step_s_C) in enumerate(times):
+        hourly_C = hourly_usd(pools, end) * gpus_C
+        per_token_C = step_s_C / question.layouts.tokens_per_step / HOUR_S
+        found[f"usd_per_hour{suffix}"] = hourly_C
+        found[f"usd_per_million_tokens{suffix}"] = hourly_C * per_token_C * MILLION
+    return found
+
+
 def _asked(name: str, given: Mapping[str, float]) -> bool:
     """Return whether a result of the node or the facility is asked for."""
-    if name.startswith("electricity"):
-        return math.isfinite(given["usd_per_kwh"])
-    return name.startswith("node") or any(math.isfinite(value) for value in given.values())
+    for result, field in METERED.items():
+        if name.startswith(result):
+            return math.isfinite(given[field])
+    return name.startswith(("node", "usd")) or any(math.isfinite(value) for value in given.values())
 
 
 def _energy_columns(question: TrainingQuestion, steps: TrainingSteps) -> dict[str, FloatArray]:
@@ -189,9 +232,10 @@ def power_remarks(
         node, board = question.systems[system].node, board_energy(question.systems[system].device)
         if unknown := math.isnan(board.on_w):
             found[place].append(board.notes[0])
-        prices = inputs[place].pue, inputs[place].usd_per_kwh
-        if prices != (None, None) and (unknown or math.isnan(node_power(node).host_w)):
-            found[place].append(unused_prices_text(node, prices))
+        given = {name: getattr(inputs[place], name) for name in PER_KWH}
+        is_given = any(value is not None for value in given.values())
+        if is_given and (unknown or math.isnan(node_power(node).host_w)):
+            found[place].append(unused_meter_note(node, given))
         if math.isfinite(question.power_cap_w) and question.power_cap_w > board.cap_w:
             name = question.systems[system].device.name
             found[place].append(unreached_limit_note(name, question.power_cap_w, board.cap_w))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from perfatlas.cost import gpu_price
+from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.training_steps.advice import does_not_fit
 from perfatlas.scenario.training_steps.evidence import evidence_of
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from perfatlas.answer import Evidence
+    from perfatlas.cost import GpuPrice
     from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
@@ -42,7 +45,14 @@ class TrainingStep:
 
     def evidence(self) -> Evidence:
         """Return what the results of a step that is priced alone rest on."""
-        return evidence_of(self.question, self.steps)
+        found, price = evidence_of(self.question, self.steps), self.price
+        assumptions = (*found.assumptions, price.note)
+        return replace(found, assumptions=assumptions, sources=(*found.sources, *price.sources))
+
+    @property
+    def price(self) -> GpuPrice:
+        """The price of its GPUs."""
+        return gpu_price(resolve_system(self.inputs.system).name, self.inputs.usd_per_gpu_hour)
 
 
 def training_step(fields: Mapping[str, Any]) -> TrainingStep:
@@ -98,10 +108,12 @@ def _priced(
         elif (error := broken_limit(question, steps, at)) is not None:
             yield error
         else:
-            yield TrainingStep(
+            found = TrainingStep(
                 inputs=one,
                 question=question,
                 steps=steps,
                 results=results[at] | power[at] | checkpoint_results(one, question, steps, at),
                 warnings=warnings[at],
             )
+            stale = found.price.warning
+            yield replace(found, warnings=(*warnings[at], stale)) if stale else found

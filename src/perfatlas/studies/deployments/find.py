@@ -15,7 +15,7 @@ import numpy as np
 from perfatlas.operators import unique_rows
 from perfatlas.parallelism import PlanColumns
 from perfatlas.studies.deployments.limits import best_loads, frontier_points, judge
-from perfatlas.studies.deployments.points import ENDS, priced_points
+from perfatlas.studies.deployments.points import COSTS, ENDS, priced_points
 from perfatlas.studies.deployments.space import chunk_sizes, families
 from perfatlas.studies.ranking import joined, rank_order, ranking_values
 
@@ -40,11 +40,9 @@ WITH_INTERVAL: Final = (
     "output_tokens_per_s_per_gpu",
     "output_tokens_per_s_per_user",
     "energy_per_output_token_j",
-)
-METRICS: Final = (
-    *(f"{name}{end}" for name in WITH_INTERVAL for end in ("", "_low", "_high")),
     "usd_per_million_output_tokens",
 )
+METRICS: Final = tuple(f"{name}{end}" for name in WITH_INTERVAL for end in ("", "_low", "_high"))
 NO_GAIN: Final = "objective"
 
 
@@ -152,7 +150,8 @@ def _columns(judged: Judged, places: IntArray, inputs: SearchInputs, family: int
     columns["concurrency"] = np.rint(points.sequences[places] * replicas)
     columns |= {name: getattr(limits, name)[places] for name in LIMITS}
     columns |= {name: points.results[name][places] for name in METRICS}
-    columns["usd_per_million_output_tokens"] *= 1.0 + judged.spares[places] / replicas
+    for name in COSTS:
+        columns[name] *= 1.0 + judged.spares[places] / replicas
     if inputs.mix.reuse is not None:
         columns["cached_tokens"] = points.question.load.prefix[places]
         columns["cache_tokens"] = points.cache_tokens[places]

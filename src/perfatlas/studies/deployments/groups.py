@@ -34,7 +34,11 @@ LATENCIES: Final = {
     "slo_itl_s": "tpot_s",
     "slo_request_latency_s": "request_latency_s",
 }
-LIMITS: Final = (*LATENCIES, "request_rate")  # fields that a deployment must meet
+LIMITS: Final = (
+    *LATENCIES,
+    "max_usd_per_million_output_tokens",
+    "request_rate",
+)  # fields that a deployment must meet
 OBJECTIVES: Final = (
     "output_tokens_per_s_per_gpu",
     "gpus",
@@ -213,6 +217,10 @@ class SearchObjective:
             default="the mean",
             needs=SIMULATED_SLO,
         ),
+    ] = None
+    max_usd_per_million_output_tokens: Annotated[
+        Annotated[float, Number(above=0.0, at_most=1e9)] | None,
+        Row("Limit of the cost of a million output tokens [USD].", "none"),
     ] = None
     request_rate: Annotated[
         Annotated[float, Number(unit="1/s", above=0.0)] | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,7 @@ from perfatlas.studies.deployments.limits import (
 )
 from perfatlas.studies.deployments.points import LOADS, costs
 from perfatlas.studies.deployments.rows import HIT_RATE, POOL_PLAN, estimate_fields, plan_row
+from perfatlas.studies.deployments.space import REPLICA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -254,7 +256,7 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     arrays = {name: _array(results.get(name)) for name in METRICS}
     replicas = leader.row.get("dp", 1)
     share = replicas / (replicas + leader.row.get("spare_replicas", 0))
-    arrays["usd_per_million_output_tokens"] = costs(inputs, arrays) / share
+    arrays |= {n: v / share for n, v in costs(inputs, arrays, _systems(leader.row)).items()}
     gpus = np.array([float(leader.row["gpus"])])
     tails = steady.at_percentile
     limited = [tails]
@@ -285,6 +287,15 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
         excess=float(met.excess[0]),
     )
     return simulated, met
+
+
+def _systems(row: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return the system of each pool of a plan, and its share of the GPUs."""
+    if "prefill_workers" not in row:
+        return [(row["system"], 1.0)]
+    sizes = (row.get(f"prefill_{name}", 1) for name in ("workers", *REPLICA))
+    share = math.prod(sizes) / row["gpus"]
+    return [(row["prefill_system"], share), (row["decode_system"], 1.0 - share)]
 
 
 def _energy(scenario: Scenario) -> TokenEnergy:

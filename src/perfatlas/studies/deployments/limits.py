@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.question import SearchInputs
 
 HIGHER: Final = frozenset(("output_tokens_per_s_per_gpu",))
+COST: Final = "usd_per_million_output_tokens"
+MAX_COST: Final = f"max_{COST}"
 RATE: Final = "request_rate"
 AVAILABILITY: Final = "availability"
 PER_GPU: Final = "output_tokens_per_s_per_gpu"
@@ -85,6 +87,12 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
             ends = (results[f"{name}_low"], results[f"{name}_high"])
             probabilities[field] = probability_at_most(results[name], *ends, limit)
             excess = np.maximum(excess, np.nan_to_num(results[name] / limit))
+    limit = inputs.max_usd_per_million_output_tokens
+    if limit is not None:
+        value, low, high = (results[f"{COST}{end}"] for end in ENDS)
+        known = np.where(np.isnan(value), np.inf, value)
+        probabilities[MAX_COST] = probability_at_most(known, low, high, limit)
+        excess = np.maximum(excess, known / limit)
     if inputs.request_rate is not None:
         each = inputs.mix.mean_osl / gpus
         gap, low, high = (each / results[f"{PER_GPU}{end}"] for end in ("", "_high", "_low"))

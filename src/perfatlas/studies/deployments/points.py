@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.cost import PoolPrices, cost_columns
 from perfatlas.inference import (
     evaluate_mix,
     rejects_prompts,
@@ -22,7 +23,6 @@ from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.requests import caches_of
 from perfatlas.step import candidate_memory, take_columns
 from perfatlas.studies.refusals import refused_by_rule
-from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 # sequences of an attention-DP rank: four to each doubling
 LOADS: Final = (1.0, 2.0, 3.0, *(float(n << k) for k in range(11) for n in (4, 5, 6, 7)))
 BLOCK: Final = 1500  # candidates that are priced together, to limit memory
+COSTS: Final = tuple(f"usd_per_million_output_tokens{end}" for end in ("", "_low", "_high"))
 # what ends the loads of a candidate
 ENDS: Final = ("loads", "kv_cache", "max_num_seqs", "max_num_batched_tokens")
 
@@ -126,7 +127,7 @@ def _priced(
     asked, classes = _with_cached_prompts(asked, held, classes, inputs)
     found = evaluate_mix(asked, held, classes, phase)
     results = result_columns(asked, found)
-    results["usd_per_million_output_tokens"] = costs(inputs, results)
+    results |= costs(inputs, results, [(family.fields["system"], 1.0)])
     return Points(
         family=family,
         rows=rows[kept],
@@ -194,15 +195,21 @@ def _ends(refused: dict[str, NDArray[np.bool_]], within_CL: NDArray[np.bool_]) -
     return ends_C
 
 
-def costs(inputs: SearchInputs, results: Mapping[str, FloatArray]) -> FloatArray:
-    """Return the cost of a million output tokens (P,) [USD], NaN without a price.
+def costs(
+    inputs: SearchInputs,
+    results: Mapping[str, FloatArray],
+    systems: Sequence[tuple[str, FloatArray | float]],
+) -> dict[str, FloatArray]:
+    """Return the cost of a million output tokens with its interval (P,) [USD], NaN without a price.
 
     Args:
-        results: Results with the output rate per GPU (P,).
+        results: Results with the output rate per GPU and its interval (P,).
+        systems: System of each pool, and its share of the GPUs (P,).
     """
     rate = results["output_tokens_per_s_per_gpu"]
-    if inputs.usd_per_gpu_hour is None:
-        return np.full(rate.shape, np.nan)
-    one = usd_per_million_tokens(inputs.usd_per_gpu_hour, 1.0) or 0.0
-    found: FloatArray = one / rate
-    return found
+    first = np.zeros(rate.shape, np.int64)
+    priced = [(inputs.gpu_price(name), share) for name, share in systems]
+    pools = [PoolPrices([price], first, share) for price, share in priced]
+    none = np.full(rate.shape, np.nan)
+    found = cost_columns({**results, "gpus": none}, pools, none, (1.0, 1.0))
+    return {name: found[name] for name in COSTS}

@@ -196,7 +196,9 @@ def _priced(
         first, second = (one.results.energy for one in (pools.prefill, pools.decode))
         each = times.energy(first.take(pairs.first), second.take(pairs.second))
         results |= energy_columns(each, results, times.decode.osl)
-    results["usd_per_million_output_tokens"] = costs(inputs, results)
+    share = pairs.prefill_workers * times.prefill.gpus / times.gpus
+    named = [one.family.fields["system"] for one in (pools.prefill, pools.decode)]
+    results |= costs(inputs, results, [(named[0], share), (named[1], 1.0 - share)])
     met = met_limits(results, times.gpus, inputs)
     results |= {"gpus": times.gpus, "slo_probability": met.least, "excess": met.excess}
     return times, results | {"score": score_of(results, times.gpus, inputs)}

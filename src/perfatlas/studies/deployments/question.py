@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import PrivateAttr
 
+from perfatlas.cost import gpu_price
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
@@ -36,7 +37,7 @@ from perfatlas.studies.deployments.request_mix import (
 from perfatlas.vocabulary.fields import (
     CachedPrefix,
     Formats,
-    GpuPrice,
+    GpuPrices,
     Lengths,
     Limits,
     Plan,
@@ -47,6 +48,8 @@ from perfatlas.vocabulary.fields import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.cost import GpuPrice
+
 SLOS: Final = tuple(LATENCIES)
 MOST_GPUS: Final = 131_072  # of 7,168 sequences each: the 10^9 requests that may be in flight
 MOST_IN_POOLS: Final = 4096  # as max_gpus: pairs of workers are matched in all numbers
@@ -56,7 +59,7 @@ MIXES: Final = frozenset(("request_mix", "lengths_from"))
 # groups in reverse order: Python collects annotations from the last base on
 class SearchInputs(
     InputFields,
-    GpuPrice,
+    GpuPrices,
     Limits,
     Formats,
     Plan,
@@ -123,6 +126,14 @@ class SearchInputs(
     def all_systems(self) -> tuple[str, ...]:
         """The systems to search, without duplicates."""
         return tuple(dict.fromkeys((self.system, *(self.systems or ()))))
+
+    def gpu_price(self, system: str) -> GpuPrice:
+        """Return the price of a GPU-hour of a system.
+
+        Args:
+            system: As it is written in the question.
+        """
+        return gpu_price(resolve_system(system).name, self.usd_per_gpu_hour)
 
     @property
     def most_gpus(self) -> int:
@@ -245,11 +256,13 @@ def _check_names(inputs: SearchInputs) -> None:
 
 def _check_objective(inputs: SearchInputs) -> None:
     """Raise an InvalidSpecError if the objective lacks what it needs."""
-    price, rate = inputs.usd_per_gpu_hour, inputs.request_rate
-    if "usd_per_million_output_tokens" in inputs.objectives and not price:
-        raise InvalidSpecError(
-            f"objective = {inputs.objective} needs a price: set usd_per_gpu_hour"
-        )
+    rate = inputs.request_rate
+    by_cost = "usd_per_million_output_tokens" in inputs.objectives
+    if by_cost or inputs.max_usd_per_million_output_tokens is not None:
+        for system in inputs.all_systems:
+            price = inputs.gpu_price(system)
+            if not price.is_known:
+                raise InvalidSpecError(price.note)
     if "gpus" in inputs.objectives and (rate is None or inputs.max_gpus is None):
         raise InvalidSpecError(
             "objective = gpus finds the fewest GPUs that serve a request rate: set request_rate and"

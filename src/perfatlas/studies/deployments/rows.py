@@ -11,6 +11,7 @@ from perfatlas.answer import tier_names
 from perfatlas.studies.deployments.choices import EXCHANGE
 from perfatlas.studies.deployments.find import LIMITS, METRICS, PLAN
 from perfatlas.studies.deployments.limits import HIGHER
+from perfatlas.studies.deployments.points import COSTS
 from perfatlas.studies.deployments.space import of_plan
 from perfatlas.vocabulary.fields import Pools, Subject, fields_of
 
@@ -33,7 +34,6 @@ POOL_PLAN: Final = tuple(
 EXPERTS: Final = tuple(
     f"{role}{name}" for role in ("", "prefill_", "decode_") for name in ("ep", "moe_tp")
 )
-COST: Final = "usd_per_million_output_tokens"
 DEFAULT_ENGINE: Final = str(fields_of(Subject)["engine"].default)
 HIT_RATE: Final = "prefix_hit_rate"
 
@@ -96,7 +96,8 @@ def _row(
 def _answered(cells: dict[str, Any], family: Family, inputs: SearchInputs) -> dict[str, Any]:
     """Return cells without what a model or a search does not have: experts, a price."""
     left_out = {*(() if family.base.model.network.has_experts else EXPERTS)}
-    left_out |= {COST} if inputs.usd_per_gpu_hour is None else set()
+    priced = any(inputs.gpu_price(name).is_known for name in inputs.all_systems)
+    left_out |= set() if priced else set(COSTS)
     return {name: cell for name, cell in cells.items() if name not in left_out}
 
 

@@ -153,7 +153,7 @@ def _print_entry(kind: Kind, facts: Mapping[str, Any], *, verbose: bool) -> None
 
     console = open_terminal(sys.stdout)
     if kind == "systems":
-        print_facts(console, {"name": facts["name"], "notes": facts["notes"]})
+        print_facts(console, {n: facts[n] for n in ("name", "notes", "price", "chip")})
         if verbose:
             print_sourced(console, system_values(facts))
         else:

@@ -49,6 +49,7 @@ def system_facts(name: str) -> dict[str, Any]:
     Args:
         name: Name as the user wrote it.
     """
+    from perfatlas.cost import chip_note, gpu_price
     from perfatlas.hardware import describe, resolve_system
 
     system = resolve_system(name)
@@ -56,7 +57,11 @@ def system_facts(name: str) -> dict[str, Any]:
         row.field: {"value": row.value, "kind": row.kind, "ref": row.ref, "note": row.note}
         for row in describe(system)
     }
-    return {"name": name, "values": values, "notes": list(system.notes)}
+    facts = {"name": name, "values": values, "notes": list(system.notes)}
+    return facts | {
+        "price": gpu_price(system.name).note.removeprefix("cost: "),
+        "chip": chip_note(system.device),
+    }
 
 
 def model_rows() -> list[dict[str, Any]]:

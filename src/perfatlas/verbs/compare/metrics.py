@@ -16,6 +16,8 @@ COMPARED: Final = (
     "power_w",
     "energy_per_output_token_j",
     "energy_per_request_j",
+    "usd_per_million_output_tokens",
+    "usd_per_million_input_tokens",
 )
 # reported where the facility or its electricity is asked for
 FACILITY: Final = (
@@ -23,6 +25,7 @@ FACILITY: Final = (
     "electricity_usd_per_hour",
     "electricity_usd_per_million_output_tokens",
 )
+CARBON: Final = ("gco2_per_hour", "gco2_per_million_output_tokens")
 
 declare_metrics(
     *(
@@ -36,7 +39,7 @@ declare_metrics(
             has_interval=METRICS[name].has_interval,
             description=METRICS[name].description,
         )
-        for name in (*COMPARED, *FACILITY)
+        for name in (*COMPARED, *FACILITY, *CARBON)
     ),
     Metric(
         name="rows.gpus",

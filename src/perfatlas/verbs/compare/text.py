@@ -14,7 +14,7 @@ from perfatlas.report.text import (
     print_plain,
     ratio_text,
 )
-from perfatlas.verbs.compare.metrics import FACILITY
+from perfatlas.verbs.compare.metrics import CARBON, FACILITY
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -51,9 +51,10 @@ def print_comparison(
             print_line(console, f"{one['label']} is {one['model']}")
     console.print()
     _print_results(console, rows, SHOWN)
-    if any(rows[0].get(name) is not None for name in FACILITY):
-        console.print()
-        _print_results(console, rows, FACILITY)
+    for names in (FACILITY, CARBON):
+        if any(rows[0].get(name) is not None for name in names):
+            console.print()
+            _print_results(console, rows, names)
     if any(row.get("tier_note") for row in rows):
         print_line(console, LIMITS)
     console.print()

@@ -186,9 +186,11 @@ declare_metrics(
         description="GPU-hours of the job until its token budget is trained, without spares.",
     ),
     Metric(
-        name="token_budget_usd",
-        label="cost of the token budget",
+        name="usd_per_training_run",
+        label="cost of the training run",
+        short="cost of the run",
         better="lower",
+        has_interval=True,
         description="Price of the GPU-hours of the job and its spares until its token budget is"
         " trained.",
     ),

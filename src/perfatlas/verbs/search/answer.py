@@ -459,7 +459,9 @@ def _answer(
         evidence.append(grounds)
         warnings += warned
     warnings += [f"not searched: {why}" for why in sorted(found.reasons)]
-    notes = _notes(inputs, ranking)
+    prices = [inputs.gpu_price(name) for name in inputs.all_systems]
+    warnings += [price.warning for price in prices if price.warning]
+    notes = [*_notes(inputs, ranking), *dict.fromkeys(price.note for price in prices)]
     results: dict[str, Any] = {
         "plans": plans,
         "frontier": frontier_rows(found, inputs),
@@ -479,7 +481,11 @@ def _answer(
         scenario=_complete(inputs),
         results=results,
         breakdown=breakdown[0],
-        evidence=replace(evidence[0], assumptions=(*evidence[0].assumptions, *notes)),
+        evidence=replace(
+            evidence[0],
+            assumptions=(*evidence[0].assumptions, *notes),
+            sources=(*evidence[0].sources, *(text for one in prices for text in one.sources)),
+        ),
         warnings=tuple(dict.fromkeys(warnings)),
     )
     first = leaders[0]

@@ -8,7 +8,7 @@ from perfatlas.studies.deployments import RequestLengths, SearchObjective, Searc
 from perfatlas.vocabulary.fields import (
     CachedPrefix,
     Formats,
-    GpuPrice,
+    GpuPrices,
     Lengths,
     Limits,
     Plan,
@@ -18,6 +18,6 @@ from perfatlas.vocabulary.fields import (
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "search": (
         *(Subject, SearchSpace, SearchObjective, Lengths, RequestLengths, CachedPrefix, Plan),
-        *(Formats, Limits, GpuPrice),
+        *(Formats, Limits, GpuPrices),
     ),
 }

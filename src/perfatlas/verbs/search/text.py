@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import comparison_note, limit_note
+from perfatlas.quantities import HOUR_S
 from perfatlas.report.text import (
     format_number,
     format_share,
@@ -86,13 +87,17 @@ def nodes_line(plan: Mapping[str, Any]) -> str:
     )
 
 
-def cost_line(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
+def cost_line(plan: Mapping[str, Any]) -> str:
     """Return what the first plan costs, "" without a price."""
-    price, cost = scenario.get("usd_per_gpu_hour"), plan.get("usd_per_million_output_tokens")
-    if price is None or cost is None:
+    cost = plan.get("usd_per_million_output_tokens")
+    if cost is None:
         return ""
+    tokens_per_s = plan["output_tokens_per_s_per_gpu"] * plan["gpus"]
+    replicas = plan.get("dp", 1)
+    serving = replicas / (replicas + plan.get("spare_replicas", 0))
+    hourly = cost * serving * tokens_per_s * HOUR_S / MILLION
     return (
-        f"cost of the first: ${price * plan['gpus']:,.2f} per hour, ${cost:,.2f} per million"
+        f"cost of the first: ${hourly:,.2f} per hour, ${cost:,.2f} per million"
         " output tokens at the load in the table"
     )
 
@@ -105,6 +110,7 @@ Y: Final = "output_tokens_per_s_per_gpu"
 HEIGHT: Final = 5
 TALL: Final = 16
 MOST_RULES: Final = 3
+MILLION: Final = 1e6
 WIDE_COLUMNS: Final = 76
 WIDTH: Final = 10  # of the column of another objective
 
@@ -132,7 +138,8 @@ def print_search(
         print_line(console, placement)
     if nodes := nodes_line(plans[0]):
         print_line(console, nodes)
-    if cost := cost_line(plans[0], answer["scenario"]):
+    by_cost = answer["scenario"].get("usd_per_gpu_hour") is not None
+    if by_cost and (cost := cost_line(plans[0])):
         print_line(console, cost)
     for note in results["ranking"]:
         print_line(console, note)

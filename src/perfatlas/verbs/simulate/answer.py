@@ -24,6 +24,8 @@ from perfatlas.scenario.deployments import (
     client_note,
     common_entries,
     containing_predictions,
+    cost_notes,
+    cost_results,
     draws,
     end_of_interval,
     energy_results,
@@ -32,15 +34,16 @@ from perfatlas.scenario.deployments import (
     kinds_evidence,
     known_energy,
     mean_power,
+    meters_without_power,
     no_effect_remarks,
     price_ends,
-    prices_without_power,
     refuse_unused_options,
     reseeded,
     reserved_blocks_note,
     resolve_traffic,
     resolved_kinds,
     run_energy,
+    run_prices,
     run_traffic,
     seeds_note,
     slowed,
@@ -81,7 +84,6 @@ from perfatlas.studies.traffic import (
     without_steady_mean,
     without_upper_limit,
 )
-from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,37 +131,6 @@ def resolved_fields(ready: Service, traffic: Traffic, scenario: Scenario) -> dic
             del plan["dp"]  # with an autoscaler, the initial number
         settings |= plan
     return settings
-
-
-def cost_results(results: Mapping[str, Any], usd_per_gpu_hour: float | None) -> dict[str, Any]:
-    """Return the cost per hour and per million output tokens; empty without a price.
-
-    Under an autoscaler the GPUs of provisioned replicas are paid for, not those of all replicas.
-    Throughput has an interval, and the cost of tokens the opposite one.
-
-    Args:
-        usd_per_gpu_hour: Price of one GPU-hour [USD].
-    """
-    if usd_per_gpu_hour is None:
-        return {}
-    tokens_per_s, each = results["output_tokens_per_s"], results["output_tokens_per_s_per_gpu"]
-    if "replicas_on_average" in results and tokens_per_s and each:
-        gpus = tokens_per_s / each
-    else:
-        gpus = results["gpus"]
-    usd_per_hour = gpus * usd_per_gpu_hour
-
-    def per_million(name: str) -> float | None:
-        return usd_per_million_tokens(usd_per_hour, results.get(name))
-
-    costs = {
-        "usd_per_hour": usd_per_hour,
-        "usd_per_million_output_tokens": per_million("output_tokens_per_s"),
-    }
-    if "output_tokens_per_s_low" in results:
-        costs["usd_per_million_output_tokens_low"] = per_million("output_tokens_per_s_high")
-        costs["usd_per_million_output_tokens_high"] = per_million("output_tokens_per_s_low")
-    return costs
 
 
 SERIES_ROWS: Final = 2000  # rows of the sampled time series
@@ -364,22 +335,28 @@ def _simulation(
     traffic, scenario, _ = inputs
     seeds = one.results.get("seeds_simulated", 1)
     energies = energy_results(ready, one.spent, one.results)
-    notes = (*resolved.assumptions, *seeds_note(traffic, seeds), *traffic.assumptions())
+    prices = run_prices(ready, energies)
+    assumed, sources, stale = cost_notes(prices)
+    own = (*seeds_note(traffic, seeds), *traffic.assumptions(), *assumed)
+    notes = (*resolved.assumptions, *own)
     remarks = (
         *resolved.warnings,
         *no_effect_remarks(traffic, scenario, resolved, ready),
         *unknown_power(ready),
-        *prices_without_power(ready, energies),
+        *meters_without_power(ready, energies),
+        *stale,
     )
     resolved = resolved._replace(assumptions=notes, warnings=remarks)
     series: dict[str, Any] = {"seed": traffic.seed}
     series |= binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS)
     if known_energy(ready):
         series |= binned_power(one.outcome.series, one.outcome.energy, SERIES_BINS)
-    costs = cost_results(one.results, traffic.usd_per_gpu_hour)
+    costs = cost_results(ready, one.spent, one.results, prices)
     one = one._replace(results=one.results | energies | costs | {"series": series})
+    answer = _answer(ready, resolved, one, inputs)
+    evidence = replace(answer.evidence, sources=(*answer.evidence.sources, *sources))
     return Simulation(
-        answer=_answer(ready, resolved, one, inputs),
+        answer=replace(answer, evidence=evidence),
         requests=resolved.requests,
         outcome=one.outcome,
         seen=ready.seen,

@@ -64,10 +64,12 @@ METRICS: Final = ("ttft_s", "tpot_s", "request_latency_s", "queue_s", "kv_transf
 OBJECTIVES: Final = (
     *("max_requests_per_s", "required_replicas", "slo_probability", "required_replicas_p80"),
     *("goodput_requests_per_s", "slo_attainment"),
-    *("usd_per_hour", "usd_per_million_output_tokens"),
 )
 MEANS: Final = ("ttft_s", "tpot_s", "request_latency_s")
-RATES: Final = ("requests_per_s", "output_tokens_per_s", "output_tokens_per_s_per_gpu")
+RATES: Final = (
+    *("requests_per_s", "output_tokens_per_s", "output_tokens_per_s_per_gpu"),
+    *("usd_per_hour", "usd_per_million_output_tokens"),
+)
 PART_COLOURS: Final = {
     "http": GREY,
     "tokenize": BROWN,

@@ -29,6 +29,7 @@ CHECKPOINT: Final = ("checkpoint_stall_s", "checkpoint_save_s", "checkpoint_read
 POWER: Final = (
     *("power_w", "energy_per_token_j", "facility_power_w"),
     *("electricity_usd_per_hour", "electricity_usd_per_million_tokens"),
+    *("usd_per_million_tokens", "gco2_per_million_tokens"),
 )
 FIRST: Final = ("step_time_s", "tokens_per_s_per_gpu", "mfu")
 SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp")

@@ -60,6 +60,12 @@ if TYPE_CHECKING:
         MoeShape as MoeShape,
         TileChoice as TileChoice,
     )
+    from perfatlas.vocabulary.fields.prices import (
+        PRICE_KINDS as PRICE_KINDS,
+        PRICES_BY_SYSTEM as PRICES_BY_SYSTEM,
+        GpuPrices as GpuPrices,
+        read_gpu_price as read_gpu_price,
+    )
     from perfatlas.vocabulary.fields.questions import (
         ESTIMATED as ESTIMATED,
         SIMULATED as SIMULATED,
@@ -113,7 +119,6 @@ if TYPE_CHECKING:
         MOST_GENERATED_REQUESTS as MOST_GENERATED_REQUESTS,
         Arrivals as Arrivals,
         File as File,
-        GpuPrice as GpuPrice,
         Objectives as Objectives,
         Scheduling as Scheduling,
     )

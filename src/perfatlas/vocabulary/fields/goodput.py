@@ -36,6 +36,7 @@ from perfatlas.vocabulary.fields.conditions import (
     WithMessage,
 )
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
+from perfatlas.vocabulary.fields.prices import USD_PER_GPU_HOUR, UsdPerGpuHour
 from perfatlas.vocabulary.fields.rows import Catalog, InputFile, Row, Text, fields_of, group
 from perfatlas.vocabulary.fields.subject import FormatName, ModelName, Subject, SystemName
 
@@ -44,7 +45,6 @@ MOST_MORE_SPARES: Final = 1_000_000
 MOST_SPARES: Final = 100_000
 MOST_SEEDS: Final = 1000
 Level = Annotated[float, Number(unit="fraction", above=0.0, below=1.0)]
-Price = Annotated[float, Number(at_least=0.0, at_most=1e9)]
 _SUBJECT: Final = fields_of(Subject)
 NEEDS_FLEET: Final = AnySet("fleet", example="llama3")
 SIMULATED_JOB: Final = Noted(Fact("simulation"))
@@ -99,12 +99,8 @@ class ResilientJob:
         ),
     ] = MONTH_S
     usd_per_gpu_hour: Annotated[
-        Price | None,
-        Row(
-            "Price of one GPU-hour [USD].",
-            needs=AnySet("gpus", "fleet"),
-            elsewhere=("gpu_hour_price", "price_per_gpu_hour", "cost_per_gpu_hour"),
-        ),
+        UsdPerGpuHour | None,
+        replace(USD_PER_GPU_HOUR, needs=AnySet("gpus", "fleet")),
     ] = None
     half_width: Annotated[
         Level,

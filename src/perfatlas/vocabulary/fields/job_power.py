@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from perfatlas.vocabulary.fields.conditions import AllOf, AnySet
 from perfatlas.vocabulary.fields.numbers import Number
+from perfatlas.vocabulary.fields.prices import (
+    GCO2_PER_KWH,
+    USD_PER_GPU_HOUR,
+    USD_PER_KWH,
+    Gco2PerKwh,
+    Pue,
+    UsdPerKwh,
+)
 from perfatlas.vocabulary.fields.rows import Row, group
 
 Watts = Annotated[float, Number(unit="W", above=0.0, at_most=1e5)]
@@ -33,28 +42,34 @@ class JobPower:
         ),
     ] = None
     pue: Annotated[
-        Annotated[float, Number(unit="ratio", at_least=1, at_most=10)] | None,
+        Pue | None,
         Row(
             "Power usage effectiveness: factor on the electricity of the GPUs.",
             default="1",
-            needs=AllOf(AnySet("power_w", "train"), AnySet("usd_per_kwh")),
+            needs=AllOf(AnySet("power_w", "train"), AnySet("usd_per_kwh", "gco2_per_kwh")),
             elsewhere=("power_usage_effectiveness",),
         ),
     ] = None
     usd_per_kwh: Annotated[
-        Annotated[float, Number(at_least=0.0, at_most=1e6)] | None,
-        Row(
-            "Price of a kWh of electricity [USD].",
-            default="no cost of electricity is reported",
-            needs=AnySet("power_w", "train"),
-            elsewhere=("electricity_price", "price_per_kwh"),
-        ),
+        UsdPerKwh | None, replace(USD_PER_KWH, needs=AnySet("power_w", "train"))
+    ] = None
+    gco2_per_kwh: Annotated[
+        Gco2PerKwh | None, replace(GCO2_PER_KWH, needs=AnySet("power_w", "train"))
     ] = None
 
 
 @group("Power", 5)
 class ClusterPower:
-    """Power of the GPUs of a cluster, and its electricity."""
+    """Power of the GPUs of a cluster, its electricity, and their price."""
+
+    usd_per_gpu_hour: Annotated[
+        Annotated[float, Number(above=0.0, at_most=1e9)] | None,
+        Row(
+            "Price of one GPU-hour [USD].",
+            default="no cost of GPUs is reported",
+            elsewhere=USD_PER_GPU_HOUR.elsewhere,
+        ),
+    ] = None
 
     power_w: Annotated[
         Watts | None,
@@ -79,20 +94,15 @@ class ClusterPower:
         Row("Power of a GPU board whose node is under repair [W].", needs=AnySet("power_w")),
     ] = 0.0
     pue: Annotated[
-        Annotated[float, Number(unit="ratio", at_least=1, at_most=10)] | None,
+        Pue | None,
         Row(
             "Power usage effectiveness: factor on the electricity of the GPUs.",
             default="1",
-            needs=AllOf(AnySet("power_w"), AnySet("usd_per_kwh")),
+            needs=AllOf(AnySet("power_w"), AnySet("usd_per_kwh", "gco2_per_kwh")),
             elsewhere=("power_usage_effectiveness",),
         ),
     ] = None
-    usd_per_kwh: Annotated[
-        Annotated[float, Number(at_least=0.0, at_most=1e6)] | None,
-        Row(
-            "Price of a kWh of electricity [USD].",
-            default="no cost of electricity is reported",
-            needs=AnySet("power_w"),
-            elsewhere=("electricity_price", "price_per_kwh"),
-        ),
-    ] = None
+    usd_per_kwh: Annotated[UsdPerKwh | None, replace(USD_PER_KWH, needs=AnySet("power_w"))] = None
+    gco2_per_kwh: Annotated[Gco2PerKwh | None, replace(GCO2_PER_KWH, needs=AnySet("power_w"))] = (
+        None
+    )

@@ -22,7 +22,6 @@ from perfatlas.vocabulary.fields.scenario import (
 from perfatlas.vocabulary.fields.subject import Facility, Subject
 from perfatlas.vocabulary.fields.traffic import (
     Arrivals,
-    GpuPrice,
     Objectives,
     Scheduling,
     SimulatedServing,
@@ -59,7 +58,6 @@ SIMULATED: Final[tuple[type, ...]] = (
         PromptsFirst,
         RankBalance,
         Pools,
-        GpuPrice,
         Facility,
     ),
 )

@@ -6,6 +6,15 @@ from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary.fields.conditions import Equals
 from perfatlas.vocabulary.fields.numbers import Number
+from perfatlas.vocabulary.fields.prices import (
+    GCO2_PER_KWH,
+    PUE,
+    USD_PER_KWH,
+    Gco2PerKwh,
+    GpuPrices,
+    Pue,
+    UsdPerKwh,
+)
 from perfatlas.vocabulary.fields.rows import POOLS, Catalog, Row, Text, group
 
 Tier = Literal["auto", "bound", "physics", "measured"]
@@ -95,22 +104,10 @@ class ClockChoice:
 
 
 PowerCapW = Annotated[float, Number(unit="W", at_least=1, at_most=100_000)]
-Pue = Annotated[float, Number(unit="ratio", at_least=1, at_most=10)]
-UsdPerKwh = Annotated[float, Number(at_least=0.0, at_most=1e6)]
 POWER_CAP: Final = Row(
     "Power limit of a GPU [W]: its clock is lowered until it draws no more.",
     default="the TDP, at which kernels were measured",
     elsewhere=("power_limit", "power_cap", "power"),
-)
-PUE: Final = Row(
-    "Power usage effectiveness: power of the facility over that of its nodes.",
-    default="1 with a price of electricity, else no power of the facility is reported",
-    elsewhere=("power_usage_effectiveness",),
-)
-USD_PER_KWH: Final = Row(
-    "Price of a kWh of electricity [USD].",
-    default="no cost of electricity is reported",
-    elsewhere=("electricity_price", "price_per_kwh"),
 )
 
 
@@ -130,8 +127,8 @@ class PowerLimit:
 
 
 @group("Prices", 7)
-class Facility:
-    """The facility, the power of its nodes and its electricity."""
+class Facility(GpuPrices):
+    """Prices of GPUs, the facility, the power of its nodes and its electricity."""
 
     node_power_cap_w: Annotated[
         Annotated[float, Number(unit="W", at_least=1, at_most=1_000_000)] | None,
@@ -144,15 +141,17 @@ class Facility:
 
     pue: Annotated[Pue | None, PUE] = None
     usd_per_kwh: Annotated[UsdPerKwh | None, USD_PER_KWH] = None
+    gco2_per_kwh: Annotated[Gco2PerKwh | None, GCO2_PER_KWH] = None
 
 
 @group("Prices", 7)
-class TrainingPower:
-    """The power limit of the GPUs of a training step, its facility and its electricity."""
+class TrainingPower(GpuPrices):
+    """Prices and the power limit of the GPUs of a training step, its facility and electricity."""
 
     power_cap_w: Annotated[PowerCapW | None, POWER_CAP] = None
     pue: Annotated[Pue | None, PUE] = None
     usd_per_kwh: Annotated[UsdPerKwh | None, USD_PER_KWH] = None
+    gco2_per_kwh: Annotated[Gco2PerKwh | None, GCO2_PER_KWH] = None
 
 
 class Subject(PowerLimit, ClockChoice, TierChoice, EngineChoice, SystemChoice, ModelChoice):

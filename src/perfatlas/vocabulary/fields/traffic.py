@@ -265,17 +265,3 @@ class Objectives:
             needs=Fact("search"),
         ),
     ] = None
-
-
-@group("Prices", 7)
-class GpuPrice:
-    """Prices of GPUs."""
-
-    usd_per_gpu_hour: Annotated[
-        Annotated[float, Number(at_least=0.0, at_most=1e9)] | None,
-        Row(
-            "Price of one GPU-hour [USD], of all GPUs of the deployment.",
-            default="no cost is reported",
-            elsewhere=("gpu_hour_price", "price_per_gpu_hour", "cost_per_gpu_hour"),
-        ),
-    ] = None

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         output_tokens_per_s_per_user as output_tokens_per_s_per_user,
         share as share,
         statistics as statistics,
-        usd_per_million_tokens as usd_per_million_tokens,
         utilization as utilization,
     )
     from perfatlas.vocabulary.metrics.metric import (

@@ -107,24 +107,6 @@ ENERGY: Final = reported_by(
         description="Power of the nodes of all GPUs of the deployment or job, times the PUE.",
     ),
     Metric(
-        name="electricity_usd_per_hour",
-        label="electricity per hour",
-        short="electricity",
-        better="lower",
-        verbs=(*SERVING_VERBS, *TRAIN),
-        asked_with={"usd_per_kwh": 0.1},
-        description="Cost of `facility_power_w` per hour.",
-    ),
-    Metric(
-        name="electricity_usd_per_million_output_tokens",
-        label="electricity per million output tokens",
-        short="kWh cost/M tokens",
-        better="lower",
-        verbs=SERVING_VERBS,
-        asked_with={"usd_per_kwh": 0.1},
-        description="Cost of `facility_power_w` over the output tokens.",
-    ),
-    Metric(
         name="energy_j",
         label="energy",
         better="lower",
@@ -167,24 +149,6 @@ ENERGY: Final = reported_by(
             "Part of the energy of the job or cluster that is spent on work that is lost and done"
             " again."
         ),
-    ),
-    Metric(
-        name="electricity_usd",
-        label="cost of electricity",
-        short="electricity cost",
-        better="lower",
-        verbs=GOODPUT,
-        asked_with={"power_w": 600.0, "gpus": 1024, "usd_per_kwh": 0.1},
-        description="Cost of `job_energy_j`, times the PUE.",
-    ),
-    Metric(
-        name="lost_electricity_usd",
-        label="electricity of lost time",
-        short="lost electricity",
-        better="lower",
-        verbs=GOODPUT,
-        asked_with={"power_w": 600.0, "gpus": 1024, "usd_per_kwh": 0.1},
-        description="Cost of `lost_energy_j`, times the PUE.",
     ),
     Metric(
         name="prefill_energy_j",

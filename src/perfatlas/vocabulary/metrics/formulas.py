@@ -5,7 +5,7 @@ All take numbers or arrays of one shape. Shape legend: N values.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     FloatArray = NDArray[np.float64]
-
-MILLION: Final = 1e6
 
 
 @overload
@@ -117,20 +115,6 @@ def gpu_hours(gpu_s: FloatArray | float) -> FloatArray | float:
         4.0
     """
     return gpu_s / HOUR_S
-
-
-def usd_per_million_tokens(usd_per_hour: float, tokens_per_s: float | None) -> float | None:
-    """Return the cost of a million tokens [USD], None if there are none.
-
-    Args:
-        usd_per_hour: Cost of the deployment [USD per hour].
-
-    Example:
-        >>> from perfatlas.vocabulary.metrics import usd_per_million_tokens
-        >>> usd_per_million_tokens(36.0, 10_000.0), usd_per_million_tokens(36.0, None)
-        (1.0, None)
-    """
-    return usd_per_hour / HOUR_S / tokens_per_s * MILLION if tokens_per_s else None
 
 
 def statistics(value_N: FloatArray, names: Sequence[str] = STATISTICS) -> dict[str, float | None]:

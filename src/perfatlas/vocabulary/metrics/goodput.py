@@ -7,6 +7,7 @@ from typing import Final
 from perfatlas.vocabulary.metrics.metric import STATISTICS, Metric, reported_by
 
 GOODPUT: Final = ("goodput",)
+WITH_PRICE: Final = {"usd_per_gpu_hour": 2.0}
 OVER_REPLICAS: Final = ("mean", "p5", *STATISTICS[1:])
 FACTORS: Final = {
     "availability": "availability: nodes in service",
@@ -95,12 +96,16 @@ JOB: Final = reported_by(
         name="usd_per_useful_gpu_hour",
         label="cost per useful GPU-hour",
         better="lower",
+        verbs=(*GOODPUT, "fleet schedule"),
+        asked_with=WITH_PRICE,
         description="Cost of all GPUs held, per useful GPU-hour.",
     ),
     Metric(
         name="cost_usd",
         label="cost",
         better="lower",
+        verbs=(*GOODPUT, "fleet schedule"),
+        asked_with=WITH_PRICE,
         statistics=OVER_REPLICAS,
         statistics_of=GOODPUT,
         description="Cost of all GPUs held, including spares.",

@@ -19,7 +19,8 @@ UNITS: Final = (
     *("s", "cycles", "B", "FLOP", "J", "W", "tokens", "GPU-hours", "1/d", "requests/s", "B/s"),
     *("FLOP/s", "tokens/s", "tokens/s/GPU", "tokens/s/user", "candidates/cpu s"),
     *("USD", "USD/hour", "USD/million tokens", "USD/million output tokens"),
-    "USD/useful GPU-hour",
+    *("USD/useful GPU-hour", "USD/million input tokens"),
+    *("gCO2", "gCO2/hour", "gCO2/million tokens", "gCO2/million output tokens"),
 )
 SCALED: Final = ("s", "B", "FLOP", "J", "W", "B/s", "FLOP/s")  # shown with SI prefixes
 # words in names of units whose word is not their symbol in lower case

@@ -198,24 +198,6 @@ SIZES: Final = (
         )
         for name, (label, short, which) in REQUIRED.items()
     ),
-    Metric(
-        name="usd_per_hour",
-        label="cost per hour",
-        better="lower",
-        verbs=SIMULATE,
-        asked_with={"usd_per_gpu_hour": 2.0},
-        description="Cost of all GPUs of the deployment per hour.",
-    ),
-    Metric(
-        name="usd_per_million_output_tokens",
-        label="cost per million output tokens",
-        short="cost/M tokens",
-        better="lower",
-        has_interval=True,
-        verbs=(*SIMULATE, "search"),
-        asked_with={"usd_per_gpu_hour": 2.0},
-        description="Cost of the deployment per million output tokens at this traffic.",
-    ),
 )
 RUN: Final = reported_by(
     Metric(

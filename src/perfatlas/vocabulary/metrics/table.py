@@ -6,6 +6,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.vocabulary.metrics.cost import COST
 from perfatlas.vocabulary.metrics.deployments import DEPLOYMENTS
 from perfatlas.vocabulary.metrics.energy import ENERGY
 from perfatlas.vocabulary.metrics.goodput import JOB
@@ -30,6 +31,7 @@ _TABLE: Final = {
         *DEPLOYMENTS,
         *OPERATOR,
         *ENERGY,
+        *COST,
         *JOB,
         *FORMS,
         *JOBS,

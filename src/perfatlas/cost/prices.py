@@ -1,0 +1,375 @@
+"""Prices of GPU-hours by system, from dated rows of data or of a user."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass, field, replace
+from functools import cache
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.cost.ownership import HourlyCost, owned_cost
+from perfatlas.files import (
+    Field,
+    Named,
+    Number,
+    Text,
+    read_fields,
+    read_toml,
+    shipped_table,
+    sub_table as table_at,
+    sub_tables as tables_at,
+)
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import InvalidSpecError, counted, repr_for_error
+from perfatlas.vocabulary.fields import PRICE_KINDS, PRICES_BY_SYSTEM, read_gpu_price
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+PRICES: Final = "data/prices.toml"
+ENDS: Final = ("value", "low", "high")
+STALE_YEARS: Final = 2
+DAYS_PER_YEAR: Final = 365
+LONGEST_REF: Final = 300
+MOST_SOURCES: Final = 4  # of one price, in an answer
+CAPITAL: Final = "capital"
+WORDS: Final = {"on_demand": "on demand", "reserved": "reserved", "market": "on the market"}
+_POSITIVE: Final = Number(least=1e-9, most=1e9)
+_ROW: Final[Mapping[str, Field[Any]]] = {
+    "system": Field(Text(empty=False), required=True),
+    "kind": Field(
+        Text(choices=(*(k for k in PRICE_KINDS if k != "owned"), CAPITAL)), required=True
+    ),
+    "usd": Field(_POSITIVE, required=True),
+    "high": Field(_POSITIVE),
+    "date": Field(Text(longest=10, expected="a date such as 2026-09-25 or 2026-09"), required=True),
+    "provider": Field(Text()),
+    "ref": Field(Text(longest=LONGEST_REF), required=True),
+    "currency": Field(Text(choices=("USD",), expected="USD, the only currency of prices")),
+}
+_SHARE: Final = Number(least=1e-3, most=1.0)
+_TERMS: Final = {
+    "rate": Number(least=0.0, most=1.0),
+    "life_years": Number(least=0.25, most=50.0),
+    "residual_share": Number(least=0.0, most=1.0),
+    "network_share": Number(least=0.0, most=10.0),
+    "host_share": Number(least=0.0, most=10.0),
+    "upkeep_share_per_year": Number(least=0.0, most=10.0),
+    "colocation_usd_per_kw_month": Number(least=0.0, most=1e6),
+    "colocation_includes_power": Number(least=0.0, most=1.0, whole=True),
+    "usd_per_kwh": Number(least=0.0, most=1e6),
+    "pue": Number(least=1.0, most=10.0),
+    "utilization": _SHARE,
+    "goodput": _SHARE,
+}
+_FILE: Final = ("kind", "price", "all_in_power_w", "ownership")
+
+
+class Quote(NamedTuple):
+    """One dated price: USD per GPU-hour, or of a GPU for the kind capital."""
+
+    system: str
+    kind: str
+    usd: float
+    high: float
+    date: dt.date
+    ref: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceList:
+    """Prices and terms of ownership.
+
+    Args:
+        quotes: Dated prices.
+        power_w: All-in power of a GPU by system [W].
+        terms: Terms of ownership by end of their interval.
+        kind: Kind of price that is meant, "" for the first that is known.
+        set_terms: Terms that a user set.
+    """
+
+    quotes: tuple[Quote, ...]
+    power_w: Mapping[str, float]
+    terms: Mapping[str, Mapping[str, float]]
+    kind: str = ""
+    set_terms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuPrice:
+    """Price of a GPU-hour of a system.
+
+    Args:
+        kind: given, on_demand, reserved, market or owned; "" if there is no price.
+        costs: Cost by the hour, at the value and both ends of its interval; none without a price.
+        note: What the price is: amount, interval, date and sources; or the remedy without a price.
+        warning: What to know before relying on it, "".
+        sources: References of its rows.
+    """
+
+    kind: str = ""
+    costs: tuple[HourlyCost, ...] = field(default=())
+    note: str
+    warning: str = ""
+    sources: tuple[str, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a price."""
+        return bool(self.costs)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether electricity is paid beside it."""
+        return any(cost.usd_per_kwh for cost in self.costs)
+
+    @property
+    def usd(self) -> tuple[float, float, float]:
+        """The cost of a useful GPU-hour and both ends, at all-in power, NaN if unknown [USD]."""
+        if not self.costs:
+            return (math.nan, math.nan, math.nan)
+        value, low, high = (float(sum(one.parts().values())) for one in self.costs)
+        return value, low, high
+
+
+def prices_of(
+    systems: Sequence[str],
+    given: Sequence[Any],
+    pue: Sequence[float | None],
+    usd_per_kwh: Sequence[float | None],
+) -> tuple[list[GpuPrice], NDArray[np.int64]]:
+    """Return the distinct prices of candidates, and which each has (C,).
+
+    Args:
+        systems: Name of the system of each candidate (C).
+        given: `usd_per_gpu_hour` of each (C).
+        pue: PUE that owners pay for, None for that of the terms (C).
+        usd_per_kwh: Tariff that owners pay, None for that of the terms (C) [USD].
+    """
+    distinct: dict[tuple[Any, ...], int] = {}
+    keys = zip(systems, given, pue, usd_per_kwh, strict=True)
+    places = [distinct.setdefault(key, len(distinct)) for key in keys]
+    found = []
+    for name, price, overhead, tariff in distinct:
+        one = gpu_price(name, price)
+        if one.is_owned:
+            own = {"pue": overhead, "usd_per_kwh": tariff}
+            own = {key: value for key, value in own.items() if value is not None}
+            one = replace(one, costs=tuple(replace(cost, **own) for cost in one.costs))
+        found.append(one)
+    return found, np.array(places, np.int64)
+
+
+def gpu_price(system: str, given: float | str | None = None) -> GpuPrice:
+    """Return the price of a GPU-hour of a system.
+
+    Args:
+        system: Name of the catalog or of a user's file; changes in braces are left out.
+        given: As `usd_per_gpu_hour`: a price [USD], a kind of price, prices or kinds by system, or
+            a TOML file; None for the catalog.
+
+    Raises:
+        InvalidSpecError: The file is invalid, or there is no price of the kind that is asked for.
+
+    Example:
+        >>> from perfatlas.cost import gpu_price
+        >>> gpu_price("h200_sxm", 2.5).usd, gpu_price("h200_sxm", "b200_sxm=4").kind
+        ((2.5, 2.5, 2.5), 'on_demand')
+        >>> gpu_price("h20").is_known
+        False
+    """
+    name, changed = system.partition("{")[0].strip(), "{" in system
+    given = read_gpu_price(given)
+    if isinstance(given, str) and PRICES_BY_SYSTEM in given:
+        given = _by_system(given).get(name)
+    if isinstance(given, float):
+        return GpuPrice(
+            kind="given",
+            costs=(HourlyCost(gpu=given),) * 3,
+            note=f"cost: {name} {given:g} USD per GPU-hour, as given",
+        )
+    found = _priced(name, given)
+    if changed and found.is_known:
+        note = f"{found.note}; the price is that of {name} without its changes"
+        return replace(found, note=note)
+    return found
+
+
+@cache
+def _by_system(given: str) -> dict[str, float | str]:
+    """Return prices or kinds of prices by the name of their system.
+
+    Raises:
+        InvalidSpecError: A name is no system.
+    """
+    pairs = (one.split(PRICES_BY_SYSTEM) for one in given.split(","))
+    return {resolve_system(name).name: read_gpu_price(price) for name, price in pairs}
+
+
+def _priced(name: str, given: str | None) -> GpuPrice:
+    """Return a price from the shipped list, or from the file that is given."""
+    if given is None or given in PRICE_KINDS:
+        return _shipped_price(name, given or "")
+    prices = _read(read_toml(given), given, _shipped())
+    return _listed_price(name, prices.kind, prices)
+
+
+@cache
+def _shipped_price(name: str, kind: str) -> GpuPrice:
+    return _listed_price(name, kind, _shipped())
+
+
+def _listed_price(name: str, asked: str, prices: PriceList) -> GpuPrice:
+    """Return the price of a kind, "" for the first kind of rent that is known."""
+    kinds = (asked,) if asked else tuple(k for k in PRICE_KINDS if k != "owned")
+    for kind in kinds:
+        quoted = CAPITAL if kind == "owned" else kind
+        own = [one for one in prices.quotes if (one.system, one.kind) == (name, quoted)]
+        if own and not (kind == "owned" and name not in prices.power_w):
+            return _from_quotes(name, kind, own, prices)
+    return GpuPrice(note=_without_price(name, asked))
+
+
+def _without_price(name: str, asked: str) -> str:
+    """Return what to do about a system without a price."""
+    kind = f" of kind {asked}" if asked else ""
+    if asked == "owned":
+        kind += " (owning needs a row of kind capital and its all_in_power_w)"
+    return (
+        f"cost: no price{kind} of {name}: set usd_per_gpu_hour = {name}=PRICE or a TOML of prices"
+    )
+
+
+def _from_quotes(name: str, kind: str, own: Sequence[Quote], prices: PriceList) -> GpuPrice:
+    """Return the median price of the newest year of quotes, with their range as its interval."""
+    newest = max(one.date for one in own)
+    recent = [one for one in own if (newest - one.date).days <= DAYS_PER_YEAR]
+    middle = median((one.usd + one.high) / 2.0 for one in recent)
+    ends = (middle, min(one.usd for one in recent), max(one.high for one in recent))
+    if kind == "owned":
+        watts = prices.power_w[name]
+        costs = tuple(
+            owned_cost(usd, watts, dict(prices.terms[end]))
+            for usd, end in zip(ends, ENDS, strict=True)
+        )
+    else:
+        term = prices.terms["value"]
+        loads = {"utilization": term["utilization"], "goodput": term["goodput"]}
+        costs = tuple(HourlyCost(gpu=usd, **loads) for usd in ends)
+    sources = tuple(dict.fromkeys(one.ref for one in recent))
+    price = GpuPrice(kind=kind, costs=costs, note="", sources=sources[:MOST_SOURCES])
+    age = (dt.datetime.now(tz=dt.UTC).date() - newest).days
+    warning = ""
+    if age > STALE_YEARS * DAYS_PER_YEAR:
+        warning = (
+            f"the newest price of {name} is of {newest:%Y-%m}, more than {STALE_YEARS} years ago:"
+            f" set usd_per_gpu_hour = {name}=PRICE"
+        )
+    return replace(price, note=_note(name, price, recent, ends, prices), warning=warning)
+
+
+def _note(
+    name: str,
+    price: GpuPrice,
+    recent: Sequence[Quote],
+    ends: tuple[float, float, float],
+    prices: PriceList,
+) -> str:
+    """Return what a price is: amount, interval, dates, and the terms of ownership."""
+    first, last = min(one.date for one in recent), max(one.date for one in recent)
+    usd, low, high = price.usd
+    how = "owned" if price.kind == "owned" else WORDS[price.kind]
+    head = (
+        f"cost: {name} {how}, {usd:.2f} USD per GPU-hour ({low:.2f} to {high:.2f}), {last:%Y-%m};"
+        f" median and range of {counted(len(recent), 'price')} from {first:%Y-%m}"
+    )
+    if price.kind != "owned":
+        return f"{head}, power included"
+    term = prices.terms["value"]
+    power = "includes" if term["colocation_includes_power"] else "does not include"
+    own = f"; terms set by the user: {', '.join(prices.set_terms)}" if prices.set_terms else ""
+    return (
+        f"{head}: {ends[0]:,.0f} USD per GPU, {term['rate']:.0%} per year over"
+        f" {term['life_years']:g} years with {term['residual_share']:.0%} left, utilization"
+        f" {term['utilization']:g}, goodput {term['goodput']:g}; the colocation rate {power}"
+        f" power{own}"
+    )
+
+
+@cache
+def _shipped() -> PriceList:
+    return _read(shipped_table(PRICES), PRICES, None)
+
+
+def _read(table: Mapping[str, Any], where: str, base: PriceList | None) -> PriceList:
+    """Return the prices of a file; what it leaves out is that of `base`.
+
+    Raises:
+        InvalidSpecError: A key or value is invalid.
+    """
+    for key in table:
+        if key not in _FILE:
+            raise InvalidSpecError(
+                f"{where}: unknown key {repr_for_error(key)}; a file of prices has"
+                f" {', '.join(_FILE)}"
+            )
+    kind = table.get("kind", "")
+    if kind:
+        Text(choices=PRICE_KINDS).read(kind, f"{where}: kind")
+    quotes = [_quote(row, f"{where}: price") for row in tables_at(table.get("price", []), where)]
+    named = {(one.system, one.kind) for one in quotes}
+    kept = () if base is None else base.quotes
+    kept = tuple(one for one in kept if (one.system, one.kind) not in named)
+    power = dict(table.get("all_in_power_w", {}))
+    power.pop("source", None)
+    watts = Named(of=_POSITIVE).read(power, f"{where}: all_in_power_w")
+    terms, own = _terms(table.get("ownership", {}), f"{where}: ownership", base)
+    return PriceList(
+        quotes=(*quotes, *kept),
+        power_w=({} if base is None else dict(base.power_w)) | watts,
+        terms=terms,
+        kind=kind,
+        set_terms=() if base is None else own,
+    )
+
+
+def _quote(row: Mapping[str, Any], where: str) -> Quote:
+    found = read_fields(row, _ROW, where)
+    usd, high = found["usd"], found.get("high", found["usd"])
+    if high < usd:
+        raise InvalidSpecError(f"{where}: high = {high:g} is below usd = {usd:g}")
+    text = found["date"]
+    try:
+        date = dt.date.fromisoformat(text if len(text) > len("2026-09") else f"{text}-01")
+    except ValueError:
+        raise InvalidSpecError(
+            f"{where}: date = {repr_for_error(text)}: expected one such as 2026-09-25 or 2026-09"
+        ) from None
+    return Quote(found["system"], found["kind"], usd, high, date, found["ref"])
+
+
+def _terms(
+    raw: object, where: str, base: PriceList | None
+) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
+    """Return the terms of ownership by end, and the names of those that are set.
+
+    A value without an interval, as a user writes it, holds at both ends.
+    """
+    table = table_at(raw, where)
+    found = {end: {} if base is None else dict(base.terms[end]) for end in ENDS}
+    for name, value in table.items():
+        if name not in _TERMS:
+            raise InvalidSpecError(
+                f"{where}: unknown term {repr_for_error(name)}; terms are {', '.join(_TERMS)}"
+            )
+        each = value if isinstance(value, dict) else {"value": value}
+        for end in ENDS:
+            number = each.get(end, each.get("value"))
+            found[end][name] = _TERMS[name].read(number, f"{where}.{name}")
+    return found, tuple(table)

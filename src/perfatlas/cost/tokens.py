@@ -1,0 +1,132 @@
+"""Cost of tokens at the rates of a deployment.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.cost.ownership import PARTS
+from perfatlas.quantities import HOUR_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.cost.metered import FloatArray, Numbers
+    from perfatlas.cost.prices import GpuPrice
+
+MILLION: Final = 1e6
+# end of the interval of a price, and that of the rate which costs as much
+ENDS: Final = (("", ""), ("_low", "_high"), ("_high", "_low"))
+RATE: Final = "output_tokens_per_s_per_gpu"
+COST: Final = "usd_per_million_output_tokens"
+SPLIT_RULE: Final = (
+    "cost of input and output tokens: a step's GPU time beyond its decodes alone is that of its"
+    " prompts, and idle time is shared in proportion; of two pools, each kind pays for its own."
+    " Input tokens found in a prefix cache are not counted"
+)
+
+
+class PoolPrices(NamedTuple):
+    """The GPUs of a pool at their prices.
+
+    Args:
+        prices: Distinct prices.
+        place_C: Price of each candidate (C,).
+        share: GPUs of the pool, or its share of those of the deployment (C,).
+        busy_w: AC power of a GPU with its share of the node (C,) [W], NaN if unknown.
+        idle_w: That of an idle one (C,) [W].
+    """
+
+    prices: Sequence[GpuPrice]
+    place_C: NDArray[np.int64]
+    share: Numbers = 1.0
+    busy_w: Numbers = math.nan
+    idle_w: Numbers = math.nan
+
+    def parts(self, end: int) -> dict[str, FloatArray]:
+        """Return the cost of a useful hour by part, times the share, each (C,) [USD per hour].
+
+        Args:
+            end: 0 for the value, 1 and 2 for the low and high end of prices.
+        """
+        found = {name: np.full(self.place_C.shape, np.nan) for name in PARTS}
+        for place, price in enumerate(self.prices):
+            if not price.is_known:
+                continue
+            each = price.costs[end].parts(self.busy_w, self.idle_w)
+            own_C = self.place_C == place
+            for name, value in each.items():
+                found[name] = np.where(own_C, value, found[name])
+        return {name: self.share * value_C for name, value_C in found.items()}
+
+
+def hourly_usd(pools: Sequence[PoolPrices], end: int = 0) -> FloatArray:
+    """Return the cost of a useful hour of a mean GPU of a deployment (C,) [USD per hour].
+
+    Args:
+        pools: All pools.
+        end: As for `PoolPrices.parts`.
+    """
+    return _total(pools, end) / sum(pool.share for pool in pools)
+
+
+def _total(pools: Sequence[PoolPrices], end: int) -> FloatArray:
+    total: FloatArray = np.add.reduce([v for pool in pools for v in pool.parts(end).values()])
+    return total
+
+
+def cost_columns(
+    columns: Mapping[str, FloatArray],
+    pools: Sequence[PoolPrices],
+    prompt_share: FloatArray | None,
+    lengths: tuple[Numbers, Numbers],
+) -> dict[str, FloatArray]:
+    """Return the cost of deployments and of their tokens with intervals, each (C,).
+
+    The cost of output tokens is that of the deployment; its two parts are the input tokens and the
+    decodes: input x cost of input + output x cost of decode = cost of the deployment.
+
+    Args:
+        columns: Results with `gpus` and the output rate per GPU with its interval, NaN for none.
+        pools: All pools.
+        prompt_share: Share of prompts in the GPU time (C,); None where the first pool runs them.
+        lengths: Input tokens of a request that no cache holds, and its output tokens (C,).
+    """
+    found: dict[str, FloatArray] = {}
+    computed, osl = lengths
+    for end, (suffix, slower) in enumerate(ENDS):
+        each_C = hourly_usd(pools, end)
+        input_C = prompt_share
+        if input_C is None:
+            input_C = _total(pools[:1], end) / _total(pools, end)
+        million_C = each_C / (HOUR_S * columns[f"{RATE}{slower}"]) * MILLION
+        found[f"usd_per_hour{suffix}"] = each_C * columns["gpus"]
+        found[f"{COST}{suffix}"] = million_C
+        found[f"decode_{COST}{suffix}"] = million_C * (1.0 - input_C)
+        found[f"usd_per_million_input_tokens{suffix}"] = million_C * input_C * (osl / computed)
+    return found
+
+
+def cost_parts(results: Mapping[str, Any], pools: Sequence[PoolPrices]) -> dict[str, float] | None:
+    """Return the cost of a million output tokens of the first candidate by part [USD].
+
+    The parts sum to it; None without a price or a rate.
+
+    Args:
+        results: Results with `usd_per_million_output_tokens`.
+        pools: As for `cost_columns`.
+    """
+    million = results.get(COST)
+    if million is None:
+        return None
+    parts = [pool.parts(0) for pool in pools]
+    each = {name: sum(float(one[name][0]) for one in parts) for name in PARTS}
+    total = sum(each.values())
+    return {name: million * usd / total for name, usd in each.items()}

@@ -1,0 +1,98 @@
+"""Cost of deployments: the GPUs of each pool at the prices of their systems.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perfatlas.cost import SPLIT_RULE, PoolPrices, cost_columns, prices_of
+from perfatlas.energy import node_power
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.cost import GpuPrice
+    from perfatlas.operators import FloatArray
+    from perfatlas.step import Candidates
+
+RATED = ("gpus", *(f"output_tokens_per_s_per_gpu{end}" for end in ("", "_low", "_high")))
+
+
+class Given(NamedTuple):
+    """What prices follow from, of each candidate (C).
+
+    Args:
+        usd_per_gpu_hour: As the field, None for the catalog.
+        pue: PUE, None if not given.
+        usd_per_kwh: Price of a kWh [USD], None if not given.
+    """
+
+    usd_per_gpu_hour: Sequence[Any]
+    pue: Sequence[float | None]
+    usd_per_kwh: Sequence[float | None]
+
+
+def pool_prices(
+    pools: Sequence[tuple[Candidates, FloatArray | float]],
+    given: Given,
+    node_power_w: FloatArray,
+) -> list[PoolPrices]:
+    """Return the prices of the GPUs of pools.
+
+    Args:
+        pools: Candidates of each pool, and its GPUs or its share of them (C,).
+        node_power_w: AC power of a node (C,) [W], NaN if unknown.
+    """
+    found = []
+    for candidates, share in pools:
+        placement = candidates.placement
+        systems = [placement.systems[at] for at in placement.index_C.tolist()]
+        prices, place_C = prices_of([one.name for one in systems], *given)
+        one = PoolPrices(prices, place_C, share)
+        if any(price.is_owned for price in prices):
+            nodes = [node_power(system.node) for system in placement.systems]
+            devices_C = np.array([node.devices for node in nodes], float)[placement.index_C]
+            on_w_C = placement.power().on_w
+            idle_w_C = [
+                nodes[at].node_w(w) for at, w in zip(placement.index_C, on_w_C, strict=True)
+            ]
+            one = one._replace(
+                busy_w=node_power_w / devices_C, idle_w=np.array(idle_w_C) / devices_C
+            )
+        found.append(one)
+    return found
+
+
+def deployment_costs(
+    columns: Mapping[str, FloatArray],
+    pools: Sequence[PoolPrices],
+    prompt_share: FloatArray | None,
+    candidates: tuple[Candidates, Candidates],
+) -> dict[str, FloatArray]:
+    """Return the cost of deployments and their tokens, each (C,).
+
+    Args:
+        columns: Those of `RATED` (C,).
+        pools: As for `cost_columns`.
+        prompt_share: Likewise.
+        candidates: Candidates of the pool with the prompts, and those with the decodes.
+    """
+    first, last = candidates[0].load, candidates[1].load
+    computed = np.maximum(first.isl - first.prefix, 1.0)
+    return cost_columns(columns, pools, prompt_share, (computed, last.osl))
+
+
+def cost_notes(pools: Sequence[PoolPrices]) -> tuple[tuple[str, ...], ...]:
+    """Return assumptions, sources and warnings about the prices of the first candidate."""
+    prices: dict[str, GpuPrice] = {}
+    for pool in pools:
+        price = pool.prices[int(pool.place_C[0])]
+        prices[price.note] = price
+    rule = (SPLIT_RULE,) if all(price.is_known for price in prices.values()) else ()
+    sources = tuple(text for price in prices.values() for text in price.sources)
+    warnings = tuple(price.warning for price in prices.values() if price.warning)
+    return (*prices, *rule), sources, warnings

@@ -1,0 +1,153 @@
+"""Prices of systems: catalog, kinds, files, and what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfatlas.cost import gpu_price, prices_of
+from perfatlas.files import shipped_table
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.vocabulary.fields import read_gpu_price
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE = """
+kind = "owned"
+price = [{ system = "h20", kind = "capital", usd = 10000, date = "DATE", ref = "a quote" }]
+[all_in_power_w]
+h20 = 500
+[ownership]
+rate = 0.0
+life_years = 4
+residual_share = 0.0
+network_share = 0.5
+host_share = 0.0
+upkeep_share_per_year = 0.0
+colocation_usd_per_kw_month = 0.0
+usd_per_kwh = 0.0
+"""
+
+
+def test_catalog_names_price_date_and_interval() -> None:
+    price = gpu_price("h200_sxm")
+    usd, low, high = price.usd
+    assert price.kind == "on_demand"
+    assert low < usd < high
+    assert f"h200_sxm on demand, {usd:.2f} USD per GPU-hour" in price.note
+    assert "2026" in price.note
+    assert price.sources
+    assert not price.warning
+
+
+def test_every_row_has_a_source_and_a_date() -> None:
+    for row in shipped_table("data/prices.toml")["price"]:
+        assert row["ref"]
+        assert row["date"] >= "2025"
+        assert gpu_price(row["system"]).is_known or row["kind"] == "capital"
+
+
+def test_ranking_of_kinds() -> None:
+    on_demand, reserved, owned = (
+        gpu_price("b200_sxm", kind).usd[0] for kind in ("on_demand", "reserved", "owned")
+    )
+    assert on_demand > reserved > owned > 0.0
+
+
+def test_price_by_system() -> None:
+    given = read_gpu_price({"H200": 2.5, "b200_sxm": "reserved"})
+    assert gpu_price("h200_sxm{device.tdp=500W}", given).usd == (2.5, 2.5, 2.5)
+    assert gpu_price("b200_sxm", given).kind == "reserved"
+    assert gpu_price("h100_sxm", given).kind == "on_demand"
+    with pytest.raises(InvalidSpecError, match="h2000"):
+        gpu_price("h200_sxm", "h2000=2")
+
+
+def test_a_system_without_a_price_says_what_to_do() -> None:
+    price = gpu_price("h20")
+    assert not price.is_known
+    assert "h20=PRICE" in price.note
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (0, "positive"),
+        (-1.5, "positive"),
+        ("2.5 EUR", "USD"),
+        ("€2", "USD"),
+        ("cheap", "expected a price"),
+        ("h200_sxm=", "expected a price"),
+        (True, "expected a price"),
+        (float("nan"), "positive"),
+    ],
+)
+def test_refused(value: object, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        read_gpu_price(value)
+
+
+def test_file_of_prices(tmp_path: Path) -> None:
+    """10,000 USD over 4 years of 8,766 hours, and half of it again for the network."""
+    path = tmp_path / "prices.toml"
+    path.write_text(FILE.replace("DATE", f"{dt.datetime.now(tz=dt.UTC):%Y-%m-%d}"))
+    price = gpu_price("h20", str(path))
+    assert price.usd[0] == pytest.approx(15000 / 4 / 8766)
+    assert not price.warning
+    assert "network_share" in price.note
+    assert gpu_price("h200_sxm", str(path)).kind == "owned"
+
+
+def test_stale_price_warns(tmp_path: Path) -> None:
+    path = tmp_path / "old.toml"
+    path.write_text(FILE.replace("DATE", "2021-05"))
+    assert "more than 2 years ago" in gpu_price("h20", str(path)).warning
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("kind = 'cheap'", "cheap"),
+        ("cost = 1", "unknown key"),
+        ("[ownership]\nutilization = 0", "utilization"),
+        ("[ownership]\ngoodput = 1.5", "goodput"),
+        ("[ownership]\ninterest = 0.1", "unknown term"),
+        (
+            "price = [{system = 'h20', kind = 'market', usd = -1, date = '2026-01', ref = 'x'}]",
+            "usd",
+        ),
+        (
+            "price = [{system = 'h20', kind = 'market', usd = 1, date = 'May', ref = 'x'}]",
+            "expected one such as",
+        ),
+        pytest.param(
+            "[[price]]\nsystem = 'h20'\nkind = 'market'\nusd = 1\ndate = '2026-01'\nref = 'x'\n"
+            "currency = 'EUR'",
+            "USD",
+        ),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidSpecError, match=problem):
+        gpu_price("h20", str(path))
+
+
+def test_tariff_of_the_scenario_wins() -> None:
+    free, dear = (prices_of(["h200_sxm"], ["owned"], [None], [tariff])[0][0] for tariff in (0, 1))
+    assert dear.usd[0] - free.usd[0] == pytest.approx(1.37)  # all-in kW
+
+
+def test_colocation_that_includes_power(tmp_path: Path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text("[ownership]\ncolocation_includes_power = 1\n", "utf-8")
+    apart = gpu_price("h200_sxm", "owned")
+    path.write_text('kind = "owned"\n' + path.read_text("utf-8"), "utf-8")
+    price = gpu_price("h200_sxm", str(path))
+    assert price.costs[0].parts()["power"] == 0.0
+    assert price.usd[0] == pytest.approx(apart.usd[0] - float(apart.costs[0].parts()["power"]))
+    assert "includes power" in price.note

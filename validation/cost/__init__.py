@@ -1,0 +1,1 @@
+"""Costs against published comparisons, areas of dies and bills of materials."""

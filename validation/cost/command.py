@@ -1,0 +1,129 @@
+"""`python -m validation cost`."""
+
+from __future__ import annotations
+
+import sys
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from perfatlas.commands.flags import SWITCH
+from perfatlas.commands.output import envelope, print_json
+from perfatlas.quantities import InvalidSpecError
+from validation.runs.shared_data import missing_data, shared_folder
+
+if TYPE_CHECKING:
+    from validation.cost.cases import Predicted, Recomputed
+
+COLUMNS: Final = {
+    "recomputed": {
+        "case": "",
+        "published_usd": "published [USD]",
+        "computed_usd": "computed [USD]",
+        "error": "error",
+    },
+    "predicted": {
+        "case": "",
+        "published_usd": "published [USD]",
+        "predicted_usd": "predicted [USD]",
+        "low_usd": "low [USD]",
+        "high_usd": "high [USD]",
+        "error": "error",
+    },
+    "declined": {"case": "", "reason": "reason"},
+    "summary": {"what": "", "cases": "cases", "value": "value"},
+    "owned": {
+        "chip": "",
+        "provider": "provider",
+        "published_usd": "published [USD/h]",
+        "owned_usd": "owned [USD/h]",
+        "error": "error",
+        "inside": "inside",
+    },
+    "areas": {
+        "die": "",
+        "node": "node",
+        "published_mm2": "published [mm2]",
+        "predicted_mm2": "predicted [mm2]",
+        "error": "error",
+    },
+    "bills": {
+        "chip": "",
+        "published_usd": "published [USD]",
+        "predicted_usd": "predicted [USD]",
+        "error": "error",
+        "left_out": "left out",
+    },
+}
+TITLES: Final = {
+    "recomputed": "published costs from their own price and rate",
+    "predicted": "published costs with predicted rates: all tokens, USD per million",
+    "declined": "published costs that are not predicted",
+    "summary": "summary",
+    "owned": "a GPU-hour of ownership beside that of a third party",
+    "areas": "area of each die, predicted from the others",
+    "bills": "cost of chips beside published bills of materials",
+}
+
+
+def cost(*, json: Annotated[bool, SWITCH] = False) -> int:
+    """Compare costs of tokens, ownership, dies and chips with published ones.
+
+    Args:
+        json: Print one JSON object.
+    """
+    results = validate_cost()
+    if json:
+        print_json(envelope("validate cost", results=results, scenario={}))
+        return 0
+    from perfatlas.report.text import open_terminal, print_rows
+
+    console = open_terminal(sys.stdout)
+    for part, shown in COLUMNS.items():
+        print_rows(console, results[part], columns=shown, title=TITLES[part])
+    return 0
+
+
+def validate_cost() -> dict[str, Any]:
+    """Return all comparisons, as rows of tables.
+
+    Raises:
+        InvalidSpecError: The data are missing.
+    """
+    from validation.cost.cases import owned_prices, predicted_cases, ranked_pairs, recomputed_cases
+    from validation.cost.chips import areas, bills
+
+    cases, facts = (shared_folder() / "cost" / name for name in ("cases.csv", "facts.csv"))
+    for path in (cases, facts):
+        if not path.is_file():
+            raise InvalidSpecError(missing_data(path))
+    recomputed, others = recomputed_cases(cases)
+    predicted, declined = predicted_cases(cases)
+    pairs, apart, right = ranked_pairs(predicted)
+    inside = sum(one.low_usd <= one.published_usd <= one.high_usd for one in predicted)
+    dies = areas()
+    summary = [
+        ("published costs within 5% or their rounding", len(recomputed), _share(recomputed)),
+        ("cases without a price and a rate", len(others), None),
+        ("median error with predicted rates", len(predicted), _median(predicted)),
+        ("inside the 90% interval", len(predicted), inside / len(predicted)),
+        ("pairs of chip and format whose intervals do not meet", pairs, apart / pairs),
+        ("of these ranked as published", apart, right / apart if apart else None),
+        ("largest error of an area", len(dies), max(abs(one["error"]) for one in dies)),
+    ]
+    return {
+        "recomputed": [one._asdict() for one in recomputed],
+        "predicted": [one._asdict() for one in predicted],
+        "declined": [{"case": case, "reason": why} for case, why in declined.items()],
+        "summary": [{"what": w, "cases": n, "value": v} for w, n, v in summary],
+        "owned": owned_prices(facts),
+        "areas": dies,
+        "bills": bills(facts),
+    }
+
+
+def _share(cases: list[Recomputed]) -> float:
+    return sum(one.agrees for one in cases) / len(cases)
+
+
+def _median(cases: list[Predicted]) -> float:
+    return median(abs(one.error) for one in cases)
