@@ -3018,7 +3018,7 @@ def search(
     slo_itl_s: float | str | None = None,
     slo_request_latency_s: float | str | None = None,
     slo_percentile: float | str | None = None,
-    max_usd_per_million_output_tokens: float | str | None = None,
+    max_usd_per_million_tokens: float | str | None = None,
     request_rate: float | str | None = None,
     availability: float | str | None = None,
     node_mtbf_s: float | str | None = None,
@@ -3117,8 +3117,8 @@ def search(
             are simulated; closed forms, which have no percentiles, test the mean [percent].
             Default: the mean. Needs (slo_ttft_s or slo_tpot_s or slo_itl_s or
             slo_request_latency_s), mode other than static and num_simulated above 0.
-        max_usd_per_million_output_tokens: Limit of the cost of a million output tokens [USD].
-            Default: none.
+        max_usd_per_million_tokens: Limit of the cost of a million output tokens [USD]. Default:
+            none.
         request_rate: Requests per second that the deployment must serve [1/s]. Default: none.
         availability: Fraction of time in which enough replicas for request_rate must work, such as
             0.999: adds spare replicas, with node_mtbf_s and repair_s [fraction]. Default: no spare

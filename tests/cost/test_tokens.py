@@ -130,7 +130,7 @@ def test_cost_limits_a_search() -> None:
     small = {**BASE, "gpus": 8, "isl": 1024, "osl": 128, "num_simulated": 0, "usd_per_gpu_hour": 2}
     free = search(**small).results["plans"][0]["usd_per_million_output_tokens"]
     limit: dict[str, Any] = {
-        "max_usd_per_million_output_tokens": 4.0 * free,
+        "max_usd_per_million_tokens": 4.0 * free,
         "objective": "request_latency_s",
     }
     plan = search(**small, **limit).results["plans"][0]

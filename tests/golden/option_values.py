@@ -287,7 +287,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
     "goodput": _GOODPUT,
     "search": {
         "usd_per_gpu_hour": (2.0, 3.0),
-        "max_usd_per_million_output_tokens": (5.0, 0.5),
+        "max_usd_per_million_tokens": (5.0, 0.5),
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
         "systems": ("b200_sxm,gb200", "l40s"),

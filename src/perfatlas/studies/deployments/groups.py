@@ -36,7 +36,7 @@ LATENCIES: Final = {
 }
 LIMITS: Final = (
     *LATENCIES,
-    "max_usd_per_million_output_tokens",
+    "max_usd_per_million_tokens",
     "request_rate",
 )  # fields that a deployment must meet
 OBJECTIVES: Final = (
@@ -218,7 +218,7 @@ class SearchObjective:
             needs=SIMULATED_SLO,
         ),
     ] = None
-    max_usd_per_million_output_tokens: Annotated[
+    max_usd_per_million_tokens: Annotated[
         Annotated[float, Number(above=0.0, at_most=1e9)] | None,
         Row("Limit of the cost of a million output tokens [USD].", "none"),
     ] = None

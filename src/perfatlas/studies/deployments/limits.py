@@ -87,7 +87,7 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
             ends = (results[f"{name}_low"], results[f"{name}_high"])
             probabilities[field] = probability_at_most(results[name], *ends, limit)
             excess = np.maximum(excess, np.nan_to_num(results[name] / limit))
-    limit = inputs.max_usd_per_million_output_tokens
+    limit = inputs.max_usd_per_million_tokens
     if limit is not None:
         value, low, high = (results[f"{COST}{end}"] for end in ENDS)
         known = np.where(np.isnan(value), np.inf, value)

@@ -258,7 +258,7 @@ def _check_objective(inputs: SearchInputs) -> None:
     """Raise an InvalidSpecError if the objective lacks what it needs."""
     rate = inputs.request_rate
     by_cost = "usd_per_million_output_tokens" in inputs.objectives
-    if by_cost or inputs.max_usd_per_million_output_tokens is not None:
+    if by_cost or inputs.max_usd_per_million_tokens is not None:
         for system in inputs.all_systems:
             price = inputs.gpu_price(system)
             if not price.is_known:
