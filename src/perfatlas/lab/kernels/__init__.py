@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.lab.kernels.compiled import (
+        inspect_kernel as inspect_kernel,
+        over_budget as over_budget,
+    )
     from perfatlas.lab.kernels.registry import (
         LabKernel as LabKernel,
         lab_kernel as lab_kernel,

@@ -34,19 +34,20 @@ def _simulated(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]
     ranks = inputs["ranks"]
     where, count, world = ranks[0].device, ranks[0].numel(), len(ranks)
     outs = [poisoned(one.dtype, where, count) for one in ranks]
-    flags = [torch.zeros(BLOCKS * world, dtype=torch.int32, device=where) for _ in ranks]
+    flags = torch.zeros(world, BLOCKS * world, dtype=torch.int32, device=where)
     tables = [
         torch.tensor([one.data_ptr() for one in buffers], device=where)
         for buffers in (ranks, outs, flags)
     ]
 
     def launch() -> object:
+        flags.zero_()
         for at, phase in enumerate(_PHASES):
             for rank, own in enumerate(ranks):
                 tile = (config.tile[0], world, inputs["shots"], phase)
                 sizes = (rank, count, 1 + at // 3)
                 all_reduce[(BLOCKS,)](own, *tables, sizes, TILE=tile, **options(config))
-        return None
+        return outs
 
     return launch, {str(rank): one for rank, one in enumerate(outs)}
 

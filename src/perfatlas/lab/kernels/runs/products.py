@@ -22,11 +22,13 @@ from perfatlas.lab.kernels.runs.streaming import unpacked
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torch import Tensor, dtype as DType
+    from torch import Tensor, device as Device, dtype as DType
 
     from perfatlas.lab.kernels.registry import Config
 
 ADDED: Final = 1024  # elements of a program that adds splits
+LEAST_STEPS: Final = 8  # of the main loop in a split
+MOST_SPLITS: Final = 16
 GROUP: Final = 128  # rows and columns of a scale
 
 
@@ -43,7 +45,8 @@ def _gemm_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, A
 
     m, n, k = shape["m"], shape["n"], shape["k"]
     scale = torch.full((1,), 0.75 if fmt.startswith("fp8") else 1.0, device=device)
-    return {"a": random(fmt, device, m, k), "b": random(fmt, device, n, k), "scale": scale}
+    operands = {"a": random(fmt, device, m, k), "b": random(fmt, device, n, k)}
+    return {**operands, "scale": scale, "splits": shape.get("splits")}
 
 
 def _gemm(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
@@ -52,23 +55,28 @@ def _gemm(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
     from perfatlas.lab.kernels.sources.gemm import gemm, sum_splits
 
     a, b = inputs["a"], inputs["b"]
-    (m, k), n, splits = a.shape, len(b), config.tile[4]
+    (m, k), n = a.shape, len(b)
+    tiles = blocks(m, config.tile[0]) * blocks(n, config.tile[1])
+    splits = inputs["splits"] or _splits(a.device, tiles, blocks(k, config.tile[2]))
+    tile = (*config.tile[:4], splits, config.tile[5])
     out = poisoned(_output(a), a.device, m, n)
     parts = out if splits == 1 else poisoned(torch.float32, a.device, splits, m, n)
-    tiles = blocks(m, config.tile[0]) * blocks(n, config.tile[1]) * splits
-    grid, added = (programs(a.device, tiles),), (blocks(m * n, ADDED),)
+    grid, added = (programs(a.device, tiles * splits),), (blocks(m * n, ADDED),)
     allocate_descriptors(a.device)
 
     def launch() -> object:
         sizes = (m, n, k)
-        done = gemm[grid](
-            a, b, parts, inputs["scale"], sizes, TILE=config.tile, **options(config)
-        )
+        done = gemm[grid](a, b, parts, inputs["scale"], sizes, TILE=tile, **options(config))
         if splits > 1:
             done = sum_splits[added](parts, out, m * n, TILE=(ADDED, splits))
         return done
 
     return launch, {"out": out}
+
+
+def _splits(where: Device, tiles: int, steps: int) -> int:
+    """Return the splits of K: those that fill idle SMs, each with some steps."""
+    return max(1, min(programs(where, 1 << 30) // tiles, steps // LEAST_STEPS, MOST_SPLITS))
 
 
 def _gemm_expected(inputs: Tensors) -> dict[str, Tensor]:

@@ -41,7 +41,8 @@ def gemm(
     SPLITS: tl.constexpr = TILE[4]
     a_tiles = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
     b_tiles = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
-    c_tiles = tl.make_tensor_descriptor(c, [SPLITS, M, N], [M * N, N, 1], [1, BM, BN])
+    area = tl.cast(M, tl.int64) * N
+    c_tiles = tl.make_tensor_descriptor(c, [SPLITS, M, N], [area, N, 1], [1, BM, BN])
     factor = tl.load(scale)
     depth = tl.cdiv(tl.cdiv(K, BK), SPLITS) * BK
     tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN) * SPLITS
