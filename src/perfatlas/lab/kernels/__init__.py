@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         inspect_kernel as inspect_kernel,
         over_budget as over_budget,
     )
+    from perfatlas.lab.kernels.design import designed_time_s as designed_time_s
     from perfatlas.lab.kernels.registry import (
         LabKernel as LabKernel,
         lab_kernel as lab_kernel,

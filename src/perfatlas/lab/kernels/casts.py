@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
 # Torch's types by Triton's.
 _TORCH: Final = {
-    **{"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"},
-    **{"fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2"},
-    **{"fp8e4b8": "float8_e4m3fnuz", "fp8e5b16": "float8_e5m2fnuz"},
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "fp8e4nv": "float8_e4m3fn",
+    "fp8e5": "float8_e5m2",
+    "fp8e4b8": "float8_e4m3fnuz",
+    "fp8e5b16": "float8_e5m2fnuz",
 }
 _CONVERT: Final = "_convert_float"  # of the interpreter
 _PROBE: Final = {1000.0: 0x7E, 1.01: 0x38, 464.0: 0x7E, -0.001: 0x81}  # codes of e4m3

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from perfatlas.lab.kernels.registry import Config, LabKernel
 
 
-
 def inspect_kernel(kernel: LabKernel, asked: Compilation) -> Inspection:
     """Return the facts of a kernel on targets, by default on all that it has a tile for.
 

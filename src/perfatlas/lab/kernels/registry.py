@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 DATA: Final = "data/lab_kernels.toml"
 SOURCES: Final = Path(__file__).with_name("sources")
 TRITON_TYPES: Final = {
-    **{"bf16": "bf16", "fp16": "fp16", "fp32": "fp32"},
-    **{"fp8": "fp8e4nv", "fp8_e5m2": "fp8e5"},
+    "bf16": "bf16",
+    "fp16": "fp16",
+    "fp32": "fp32",
+    "fp8": "fp8e4nv",
+    "fp8_e5m2": "fp8e5",
 }
 # MI300 has formats without negative zero and with another bias.
 FNUZ: Final = {"fp8e4nv": "fp8e4b8", "fp8e5": "fp8e5b16"}

@@ -136,10 +136,15 @@ def _check_flags(flags: InspectFlags, files: list[File]) -> None:
 
 
 def _own_kernel(file: File) -> LabKernel | None:
-    """Return the kernel of perfatlas of that name; None for files."""
-    from perfatlas.lab.kernels import lab_kernels
+    """Return the kernel of perfatlas of that name; None for files.
 
-    return None if file.exists() else lab_kernels().get(str(file))
+    Raises:
+        InvalidSpecError: A plain name is neither a file nor a kernel.
+    """
+    from perfatlas.lab.kernels import lab_kernel
+
+    is_name = file.suffix == "" and len(file.parts) == 1 and not file.exists()
+    return lab_kernel(file.name) if is_name else None
 
 
 def _inspected(file: File, flags: InspectFlags) -> Inspection:

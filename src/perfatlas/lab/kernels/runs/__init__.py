@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.lab.kernels.runs.run import Run as Run
-    from perfatlas.lab.kernels.runs.table import run_of as run_of
+    from perfatlas.lab.kernels.runs.table import prepared as prepared, run_of as run_of
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

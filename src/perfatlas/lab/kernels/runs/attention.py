@@ -209,9 +209,7 @@ ATTENTION_RUNS: Final = {
     "attention": Run(
         inputs=_forward_inputs, launch=_forward, expected=_forward_expected, read=numbers
     ),
-    "decode": Run(
-        inputs=_decode_inputs, launch=_decode, expected=_decode_expected, read=numbers
-    ),
+    "decode": Run(inputs=_decode_inputs, launch=_decode, expected=_decode_expected, read=numbers),
     "decode_mla": Run(
         inputs=_latent_inputs, launch=_latent, expected=_latent_expected, read=numbers
     ),

@@ -60,9 +60,7 @@ def _expected(inputs: Tensors) -> dict[str, Tensor]:
 def _same_bits(_inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
     """Return the outputs in float64; those of ranks that differ from the first are NaN."""
     first = outputs["0"]
-    return {
-        name: one.double().where(one == first, float("nan")) for name, one in outputs.items()
-    }
+    return {name: one.double().where(one == first, float("nan")) for name, one in outputs.items()}
 
 
 COMMUNICATION_RUNS: Final = {

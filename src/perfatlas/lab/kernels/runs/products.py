@@ -22,7 +22,8 @@ from perfatlas.lab.kernels.runs.streaming import unpacked
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torch import Tensor, device as Device, dtype as DType
+    import torch
+    from torch import Tensor
 
     from perfatlas.lab.kernels.registry import Config
 
@@ -32,11 +33,11 @@ MOST_SPLITS: Final = 16
 GROUP: Final = 128  # rows and columns of a scale
 
 
-def _output(a: Tensor) -> DType:
+def _output(a: Tensor) -> torch.dtype:
     """Return the format of the product: that of the operands, bf16 for fp8."""
     import torch
 
-    found: DType = a.dtype if a.dtype.itemsize > 1 else torch.bfloat16
+    found: torch.dtype = a.dtype if a.dtype.itemsize > 1 else torch.bfloat16
     return found
 
 
@@ -74,7 +75,7 @@ def _gemm(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
     return launch, {"out": out}
 
 
-def _splits(where: Device, tiles: int, steps: int) -> int:
+def _splits(where: torch.device, tiles: int, steps: int) -> int:
     """Return the splits of K: those that fill idle SMs, each with some steps."""
     return max(1, min(programs(where, 1 << 30) // tiles, steps // LEAST_STEPS, MOST_SPLITS))
 
@@ -180,9 +181,7 @@ def _grouped(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
     allocate_descriptors(a.device)
 
     def launch() -> object:
-        return grouped_gemm[grid](
-            a, b, out, offsets, sizes, TILE=config.tile, **options(config)
-        )
+        return grouped_gemm[grid](a, b, out, offsets, sizes, TILE=config.tile, **options(config))
 
     return launch, {"out": out}
 

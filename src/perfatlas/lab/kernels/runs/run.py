@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from torch import Tensor, device as Device, dtype as DType
+    import torch
+    from torch import Tensor
 
     from perfatlas.lab.kernels.registry import Config
 
@@ -17,8 +18,11 @@ Kernel = Mapping[tuple[int, ...], Callable[..., object]]  # from a grid to its l
 Prepare = Callable[[Tensors, "Config"], tuple[Launch, dict[str, Any]]]
 
 TORCH_TYPES: Final = {
-    **{"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"},
-    **{"fp8": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2"},
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp32": "float32",
+    "fp8": "float8_e4m3fn",
+    "fp8_e5m2": "float8_e5m2",
 }
 FEW_PROGRAMS: Final = 3  # of persistent kernels in the interpreter: each has several tiles
 
@@ -45,7 +49,7 @@ def numbers(_inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
     return {name: one.double() for name, one in outputs.items()}
 
 
-def kind(name: str) -> DType:
+def kind(name: str) -> torch.dtype:
     """Return the type of PyTorch of a format.
 
     Args:
@@ -53,7 +57,7 @@ def kind(name: str) -> DType:
     """
     import torch
 
-    found: DType = getattr(torch, TORCH_TYPES[name])
+    found: torch.dtype = getattr(torch, TORCH_TYPES[name])
     return found
 
 
@@ -69,11 +73,11 @@ def random(number_format: str, device: str, *sizes: int, scale: float = 1.0) -> 
     return (torch.randn(*sizes, device=device) * scale).to(kind(number_format))
 
 
-def poisoned(dtype: DType, where: Device, *sizes: int) -> Tensor:
+def poisoned(dtype: torch.dtype, where: torch.device, *sizes: int) -> Tensor:
     """Return an output in which elements that nobody writes are NaN, or codes of all ones.
 
     Args:
-        where: Device.
+        where: torch.device.
         sizes: Shape of the tensor.
     """
     import torch
@@ -83,11 +87,11 @@ def poisoned(dtype: DType, where: Device, *sizes: int) -> Tensor:
     return torch.full(sizes, 255, dtype=torch.uint8, device=where).view(dtype)
 
 
-def programs(where: Device, most: int) -> int:
+def programs(where: torch.device, most: int) -> int:
     """Return the programs of a persistent kernel: one for each SM, and no more than tiles.
 
     Args:
-        where: Device.
+        where: torch.device.
         most: Tiles.
     """
     import torch
@@ -98,11 +102,11 @@ def programs(where: Device, most: int) -> int:
     return min(int(properties.multi_processor_count), most)
 
 
-def allocate_descriptors(where: Device) -> None:
+def allocate_descriptors(where: torch.device) -> None:
     """Give Triton memory for tensor descriptors that kernels make.
 
     Args:
-        where: Device.
+        where: torch.device.
     """
     import torch
     import triton

@@ -251,9 +251,7 @@ def _read_nv(_inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
 
 
 STREAMING_RUNS: Final = {
-    "rms_norm": Run(
-        inputs=_norm_inputs, launch=_norm, expected=_norm_expected, read=numbers
-    ),
+    "rms_norm": Run(inputs=_norm_inputs, launch=_norm, expected=_norm_expected, read=numbers),
     "quantize_tensor": Run(
         inputs=_quantizer_inputs, launch=_by_tensor, expected=_tensor_expected, read=_read_tensor
     ),

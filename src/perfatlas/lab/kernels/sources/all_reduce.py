@@ -26,6 +26,18 @@ def _wait(flags: tl.tensor, rank: tl.tensor, epoch: tl.tensor, WORLD: tl.constex
 
 
 @triton.jit
+def _sum(
+    inputs: tl.tensor, at: tl.tensor, inside: tl.tensor, FORMAT: tl.constexpr, TILE: tl.constexpr
+) -> tl.tensor:
+    """Return the sum over ranks of elements, in fp32."""
+    total = tl.zeros((TILE[0],), tl.float32)
+    for peer in tl.static_range(TILE[1]):
+        place = tl.multiple_of(tl.load(inputs + peer).to(tl.pointer_type(FORMAT)), 16)
+        total += tl.load(place + at, inside, 0.0).to(tl.float32)
+    return total
+
+
+@triton.jit
 def all_reduce(
     own: tl.tensor,
     inputs: tl.tensor,
@@ -64,20 +76,11 @@ def all_reduce(
         step = tl.num_programs(0) * BLOCK
         for start in tl.range(first + tl.program_id(0) * BLOCK, end, step):
             at = start + tl.arange(0, BLOCK)
-            total = tl.zeros((BLOCK,), tl.float32)
-            for peer in tl.static_range(WORLD):
-                place = tl.load(inputs + peer).to(tl.pointer_type(FORMAT))
-                place = tl.multiple_of(place, 16)
-                total += tl.load(place + at, at < end, 0.0).to(tl.float32)
-            if TILE[2] == 2:
-                for peer in tl.static_range(WORLD):
-                    place = tl.load(outputs + peer).to(tl.pointer_type(FORMAT))
-                    place = tl.multiple_of(place, 16)
-                    tl.store(place + at, total.to(FORMAT), at < end)
-            else:
-                place = tl.load(outputs + rank).to(tl.pointer_type(FORMAT))
-                place = tl.multiple_of(place, 16)
-                tl.store(place + at, total.to(FORMAT), at < end)
+            total = _sum(inputs, at, at < end, FORMAT, TILE).to(FORMAT)
+            for other in tl.static_range(WORLD if TILE[2] == 2 else 1):
+                peer = other if TILE[2] == 2 else rank
+                place = tl.multiple_of(tl.load(outputs + peer).to(tl.pointer_type(FORMAT)), 16)
+                tl.store(place + at, total, at < end)
         if PHASES & 1:
             tl.debug_barrier()  # all stores of the block are done
             _signal(flags, rank, epoch + 1, WORLD)

@@ -13,9 +13,14 @@ LOWEST = tl.constexpr(-1.0e30)
 
 
 @triton.jit
-def _added(
-    state: tl.tuple, scores: tl.tensor, values: tl.tensor
-) -> tl.tuple:
+def _nothing(ROWS: tl.constexpr, D: tl.constexpr) -> tl.tuple:
+    """Return the state of rows that have seen no key."""
+    total = tl.zeros((ROWS, D), tl.float32)
+    return total, tl.zeros((ROWS,), tl.float32), tl.full((ROWS,), LOWEST, tl.float32)
+
+
+@triton.jit
+def _added(state: tl.tuple, scores: tl.tensor, values: tl.tensor) -> tl.tuple:
     """Return output, sum and maximum of rows with a block of keys more.
 
     Args:
@@ -54,9 +59,7 @@ def attention(
     kv_head = head // heads * kv_heads + head % heads // (heads // kv_heads)
     all_heads = tl.num_programs(1)
     shape = [all_heads // heads * kv_heads, keys, D]
-    q_tiles = tl.make_tensor_descriptor(
-        q, [all_heads, queries, D], [queries * D, D, 1], [1, BM, D]
-    )
+    q_tiles = tl.make_tensor_descriptor(q, [all_heads, queries, D], [queries * D, D, 1], [1, BM, D])
     k_tiles = tl.make_tensor_descriptor(k, shape, [keys * D, D, 1], [1, BN, D])
     v_tiles = tl.make_tensor_descriptor(v, shape, [keys * D, D, 1], [1, BN, D])
     out_tiles = tl.make_tensor_descriptor(
@@ -71,9 +74,7 @@ def attention(
     if WINDOW > 0:
         start = tl.maximum(keys - queries + m - WINDOW + 1, 0) // BN * BN
         whole = start
-    total = tl.zeros((BM, D), tl.float32)
-    norm = tl.zeros((BM,), tl.float32)
-    top = tl.full((BM,), LOWEST, tl.float32)
+    total, norm, top = _nothing(BM, D)
     for n in tl.range(start, whole, BN, warp_specialize=TILE[5]):
         scores = tl.dot(query, k_tiles.load([kv_head, n, 0]).reshape(BN, D).T) * scale
         values = v_tiles.load([kv_head, n, 0]).reshape(BN, D)
@@ -87,9 +88,7 @@ def attention(
         if WINDOW > 0:
             visible = visible & (key[None, :] > last[:, None] - WINDOW)
         values = v_tiles.load([kv_head, n, 0]).reshape(BN, D)
-        total, norm, top = _added(
-            (total, norm, top), tl.where(visible, scores, LOWEST), values
-        )
+        total, norm, top = _added((total, norm, top), tl.where(visible, scores, LOWEST), values)
     result = (total / norm[:, None]).to(out.dtype.element_ty)
     out_tiles.store([head, m, 0], result.reshape(1, BM, D))
 
@@ -150,9 +149,7 @@ def decode(
     length = tl.load(lengths + sequence)
     share = tl.cdiv(tl.cdiv(length, BN), tl.num_programs(2)) * BN
     start = tl.program_id(2) * share
-    total = tl.zeros((BH, D), tl.float32)
-    norm = tl.zeros((BH,), tl.float32)
-    top = tl.full((BH,), LOWEST, tl.float32)
+    total, norm, top = _nothing(BH, D)
     for n in tl.range(start, tl.minimum(length, start + share), BN):
         key = n + tl.arange(0, BN)
         page = tl.load(table + sequence * pages + key // PAGE, key < length, 0).to(tl.int64)
@@ -160,9 +157,7 @@ def decode(
         visible = (key < length)[:, None]
         scores = tl.dot(query, tl.load(k_cache + at, visible, 0.0).T) * scale
         scores = tl.where((key < length)[None, :], scores, LOWEST)
-        total, norm, top = _added(
-            (total, norm, top), scores, tl.load(v_cache + at, visible, 0.0)
-        )
+        total, norm, top = _added((total, norm, top), scores, tl.load(v_cache + at, visible, 0.0))
     _store_part(parts, (total, norm, top), row, inside, D)
 
 
@@ -204,9 +199,7 @@ def decode_mla(
     length = tl.load(lengths + sequence)
     share = tl.cdiv(tl.cdiv(length, BN), tl.num_programs(2)) * BN
     start = tl.program_id(2) * share
-    total = tl.zeros((BH, D), tl.float32)
-    norm = tl.zeros((BH,), tl.float32)
-    top = tl.full((BH,), LOWEST, tl.float32)
+    total, norm, top = _nothing(BH, D)
     for n in tl.range(start, tl.minimum(length, start + share), BN):
         key = n + tl.arange(0, BN)
         page = tl.load(table + sequence * pages + key // PAGE, key < length, 0).to(tl.int64)

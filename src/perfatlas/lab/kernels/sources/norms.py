@@ -34,6 +34,4 @@ def rms_norm(
     tl.store(residual + at, stored, inside)
     scale = tl.rsqrt(tl.sum(total * total, 1) / width + epsilon)
     weights = tl.load(weight + column, column < width, 0.0).to(tl.float32)
-    tl.store(
-        out + at, (total * scale[:, None] * weights[None, :]).to(out.dtype.element_ty), inside
-    )
+    tl.store(out + at, (total * scale[:, None] * weights[None, :]).to(out.dtype.element_ty), inside)

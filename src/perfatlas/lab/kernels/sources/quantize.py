@@ -107,9 +107,7 @@ def quantize_mxfp4(
     pair = tl.program_id(1) * (TILE[1] // 2) + tl.arange(0, TILE[1] // 2)
     group = tl.program_id(1) * GROUPS + tl.arange(0, GROUPS)
     kept = (row < rows)[:, None] & (pair < width // 2)[None, :]
-    tl.store(
-        out + long_row * (width // 2) + pair[None, :], _pack(code, ROWS, TILE[1] // 2), kept
-    )
+    tl.store(out + long_row * (width // 2) + pair[None, :], _pack(code, ROWS, TILE[1] // 2), kept)
     kept = (row < rows)[:, None] & (group < width // 32)[None, :]
     tl.store(scales + long_row * (width // 32) + group[None, :], byte.to(tl.uint8), kept)
 
@@ -167,8 +165,6 @@ def quantize_nvfp4(
     pair = tl.program_id(1) * (TILE[1] // 2) + tl.arange(0, TILE[1] // 2)
     group = tl.program_id(1) * GROUPS + tl.arange(0, GROUPS)
     kept = (row < rows)[:, None] & (pair < width // 2)[None, :]
-    tl.store(
-        out + long_row * (width // 2) + pair[None, :], _pack(code, ROWS, TILE[1] // 2), kept
-    )
+    tl.store(out + long_row * (width // 2) + pair[None, :], _pack(code, ROWS, TILE[1] // 2), kept)
     kept = (row < rows)[:, None] & (group < width // 16)[None, :]
     tl.store(scales + long_row * (width // 16) + group[None, :], byte, kept)
