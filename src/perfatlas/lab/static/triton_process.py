@@ -9,8 +9,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 WAVE = 64  # lanes of a wave of CDNA GPUs
 WARP = 32
@@ -105,8 +109,9 @@ def _place(name: str, names: list[str]) -> tuple[int, ...]:
     return (names.index(argument), *([int(element)] if element else []))
 
 
-def _declared_kernels(path: Path, declared: object) -> dict[str, dict[str, Any]]:
-    """Return the rows of kernels, by default `KERNELS` of a file, after running it."""
+@cache
+def _module(path: Path) -> ModuleType:
+    """Return a file after running it."""
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -114,6 +119,12 @@ def _declared_kernels(path: Path, declared: object) -> dict[str, dict[str, Any]]
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def _declared_kernels(path: Path, declared: object) -> dict[str, dict[str, Any]]:
+    """Return the rows of kernels, by default `KERNELS` of a file, after running it."""
+    module = _module(path)
     declared = declared or getattr(module, "KERNELS", None)
     if not isinstance(declared, dict) or not declared:
         sys.exit(
