@@ -41,14 +41,16 @@ test: export PYTHONDONTWRITEBYTECODE :=
 test: lint ## all tests but the studies, which validate runs
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0
 
-# An environment of its own: PyTorch for CPUs and Triton. The kernels are checked without a GPU.
+# An environment of its own: PyTorch, whose build for CPUs is sufficient
+# (TORCH='--index-url https://download.pytorch.org/whl/cpu torch==2.13.0'), and Triton. No GPU is needed.
 KERNELS := .venv-kernels
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+TORCH ?= torch==2.13.0
 
 $(KERNELS)/.installed: pyproject.toml
 	$(PYTHON) -m venv --without-pip $(KERNELS)
-	$(PYTHON) -m pip --python $(KERNELS)/bin/python --disable-pip-version-check install -q --no-compile \
-	  --extra-index-url $(TORCH_INDEX) 'torch==2.13.0' 'triton==3.9.0' -e . 'pytest>=9,<10' 'pytest-timeout>=2.4'
+	$(PYTHON) -m pip --python $(KERNELS)/bin/python --disable-pip-version-check install -q $(TORCH)
+	$(PYTHON) -m pip --python $(KERNELS)/bin/python --disable-pip-version-check install -q \
+	  triton==3.9.0 -e . 'pytest>=9,<10' 'pytest-timeout>=2.4' 'hypothesis>=6.150'
 	@touch $@
 
 test-kernels: $(KERNELS)/.installed ## numerics of all Triton kernels, and their compilation for six targets

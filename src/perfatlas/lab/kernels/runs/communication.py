@@ -25,7 +25,7 @@ def _inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
 def _simulated(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
     """Return the launch of all ranks in turns: each phase by all ranks before the next.
 
-    In turns, a wait that nobody has signalled for would not end, and a test would see it.
+    In turns, a wait without its signals would not end, and a test would see it.
     """
     import torch
 

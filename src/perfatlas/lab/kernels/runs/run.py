@@ -74,7 +74,7 @@ def random(number_format: str, device: str, *sizes: int, scale: float = 1.0) -> 
 
 
 def poisoned(dtype: torch.dtype, where: torch.device, *sizes: int) -> Tensor:
-    """Return an output in which elements that nobody writes are NaN, or codes of all ones.
+    """Return an output in which elements that no program writes are NaN, or codes of all ones.
 
     Args:
         where: torch.device.

@@ -85,7 +85,7 @@ def gemm_block_scaled(
         a: (M, K).
         b: (N, K).
         c: (M, N).
-        scales: Of A (M, K / 128) and of B (N / 128, K / 128).
+        scales: those of A (M, K / 128) and of B (N / 128, K / 128).
         sizes: M, N, K (a multiple of 128).
         TILE: Rows, columns (at most 128), depth 128, tiles of a band.
     """
