@@ -191,7 +191,10 @@ def test_every_implementation_runs() -> None:
     distinct = {(case.operator, case.format, case.arms): case for case in cases}
     records = [row for rows in run_cases(list(distinct.values()), BENCH) for row in rows]
     failed = {(row["kernel"], row["error"]) for row in records if row["error"]}
-    assert failed == {("numpy", "NumPy has no bf16; it has fp64, fp32")}
+    assert failed == {
+        ("numpy", "NumPy has no bf16; it has fp64, fp32"),
+        ("perfatlas", "kernels of perfatlas run on GPUs, and this machine has none"),
+    }
 
 
 @needs_torch
@@ -230,6 +233,10 @@ def test_kernels_of_perfatlas_without_a_gpu() -> None:
     assert all("run on GPUs" in one["error"] for one in records)
     designed = {one["operator"] for one in records if one["designed_s"] is not None}
     assert designed == {"gemm", "prefill_attention"}
+    norm = next(one for one in suite_cases("kernels", gpu=True) if one.operator == "residual_norm")
+    small = replace(_small(norm), shape={"tokens": 8, "width": 16})
+    (record,) = next(run_cases([replace(small, arms=("torch",))], BENCH))
+    assert record["error"] is None
 
 
 def test_arrays_of_quantizers_and_norms() -> None:
