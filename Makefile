@@ -7,10 +7,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test check golden lint generated validate bench docs clean help
+.PHONY: run test test-kernels check golden lint generated validate bench docs clean help
 
 help: ## list the commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # --without-pip: works on Debian without python3-venv; pip then installs itself into it from outside, so that
 # `.venv/bin/pip install 'perfatlas[plot]'` works.
@@ -40,6 +40,21 @@ lint: $(STAMP) ## formatting, lint, types, architecture contracts
 test: export PYTHONDONTWRITEBYTECODE :=
 test: lint ## all tests but the studies, which validate runs
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0
+
+# An environment of its own: PyTorch, whose build for CPUs is sufficient
+# (TORCH='--index-url https://download.pytorch.org/whl/cpu torch==2.13.0'), and Triton. No GPU is needed.
+KERNELS := .venv-kernels
+TORCH ?= torch==2.13.0
+
+$(KERNELS)/.installed: pyproject.toml
+	$(PYTHON) -m venv --without-pip $(KERNELS)
+	$(PYTHON) -m pip --python $(KERNELS)/bin/python --disable-pip-version-check install -q $(TORCH)
+	$(PYTHON) -m pip --python $(KERNELS)/bin/python --disable-pip-version-check install -q \
+	  triton==3.9.0 -e . 'pytest>=9,<10' 'pytest-timeout>=2.4' 'hypothesis>=6.150'
+	@touch $@
+
+test-kernels: $(KERNELS)/.installed ## numerics of all Triton kernels, and their compilation for six targets
+	$(KERNELS)/bin/python -m pytest -q tests/lab/kernels
 
 check: export PYTHONDONTWRITEBYTECODE :=
 check: lint ## lint, types, and the tests of what changed since BASE=main
@@ -72,4 +87,4 @@ docs: $(STAMP) ## execute every example and compare every quoted output in READM
 	$(BIN)/python -m pytest -q README.md docs tests/e2e/test_documents.py
 
 clean: ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import ast
-import importlib
+import importlib.util
 from collections import Counter
 
 from tests.architecture.sources import ROOT, tree_of
@@ -12,6 +12,8 @@ MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 6
 MAX_MODULES = 25
 LISTED = ("families",)
+COMPILED = "perfatlas.lab.kernels.sources."  # what Triton compiles, and what imports it
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 def _functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -72,8 +74,9 @@ def test_every_module_can_be_imported() -> None:
     sources = [path.relative_to(ROOT).with_suffix("").parts for path in SOURCES]
     names = [".".join(parts[parts[0] == "src" :]) for parts in sources]
     for name in names:
-        if not name.endswith("__main__"):
-            importlib.import_module(name)
+        if name.endswith("__main__") or (name.startswith(COMPILED) and not HAS_TRITON):
+            continue
+        importlib.import_module(name)
     assert len(names) > 900
 
 

@@ -55,7 +55,7 @@ BENCH = Bench(machine=MACHINE, ceilings=CEILINGS, protocol=Protocol(fewest=3, mo
 
 def test_suites() -> None:
     assert suite_names() == [
-        *("quick", "gemm", "attention", "moe", "memory", "collectives", "analytics"),
+        *("quick", "gemm", "attention", "moe", "memory", "collectives", "analytics", "kernels"),
         LAYERS,
     ]
     for name in suite_names()[:-1]:
@@ -191,7 +191,10 @@ def test_every_implementation_runs() -> None:
     distinct = {(case.operator, case.format, case.arms): case for case in cases}
     records = [row for rows in run_cases(list(distinct.values()), BENCH) for row in rows]
     failed = {(row["kernel"], row["error"]) for row in records if row["error"]}
-    assert failed == {("numpy", "NumPy has no bf16; it has fp64, fp32")}
+    assert failed == {
+        ("numpy", "NumPy has no bf16; it has fp64, fp32"),
+        ("perfatlas", "kernels of perfatlas run on GPUs, and this machine has none"),
+    }
 
 
 @needs_torch
@@ -220,3 +223,24 @@ def test_data_beyond_memory_is_a_row() -> None:
     huge = replace(suite_cases("quick")[0], work=replace(suite_cases("quick")[0].work, bytes=1e12))
     (rows,) = run_cases([huge], BENCH)
     assert rows[0]["error_code"] == UnsupportedError.error_code
+
+
+@needs_torch
+def test_kernels_of_perfatlas_without_a_gpu() -> None:
+    bench = replace(BENCH, system=resolve_system("h100_sxm"))
+    records = [one for rows in run_cases(suite_cases("kernels"), bench) for one in rows]
+    assert {one["kernel"] for one in records} == {"perfatlas"}
+    assert all("run on GPUs" in one["error"] for one in records)
+    designed = {one["operator"] for one in records if one["designed_s"] is not None}
+    assert designed == {"gemm", "prefill_attention"}
+    norm = next(one for one in suite_cases("kernels", gpu=True) if one.operator == "residual_norm")
+    small = replace(_small(norm), shape={"tokens": 8, "width": 16})
+    (record,) = next(run_cases([replace(small, arms=("torch",))], BENCH))
+    assert record["error"] is None
+
+
+def test_arrays_of_quantizers_and_norms() -> None:
+    work = {case.operator: case.work.bytes for case in suite_cases("kernels")}
+    elements = 16384 * 8192
+    assert work["quantize_block"] == 3 * elements  # bf16 in, fp8 out
+    assert work["residual_norm"] == 8 * elements  # x, residual, sum and norm in bf16

@@ -22,8 +22,16 @@ DATA: Final = "data/bench_suites.toml"
 LAYERS: Final = "llm-layers"  # its cases are the operators of a model
 BYTES: Final = {"fp64": 8, "fp32": 4, "bf16": 2, "fp16": 2, "int8": 1}
 TEMPERATURES: Final = ("cold", "hot")
-# Arrays read and written by each streaming kernel, of which one is written.
-_ARRAYS: Final = {"copy": 2, "add": 3, "norm": 2, "softmax": 2, "silu_mul": 3}
+# Arrays read and written by each streaming kernel; fp8 is half of an array in bf16.
+_ARRAYS: Final = {
+    "copy": (1.0, 1.0),
+    "add": (2.0, 1.0),
+    "norm": (1.0, 1.0),
+    "softmax": (1.0, 1.0),
+    "silu_mul": (2.0, 1.0),
+    "residual_norm": (2.0, 2.0),
+    "quantize_block": (1.0, 0.5),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,23 +231,22 @@ def _moe(size: dict[str, Any], number_format: str, width: float) -> Operator:
 
 def _streaming(size: dict[str, Any], _format: str, width: float) -> Operator:
     array = size["tokens"] * size["width"] * width
-    arrays = size.get("arrays", np.full(1, 2.0))
     return Streaming(
         name="stream",
         phase=Phase.PREFILL,
         count=np.ones(1),
         stream="activation",
         tokens=size["tokens"],
-        read_bytes=array * (arrays - 1.0),
-        write_bytes=array,
+        read_bytes=array * size["read"],
+        write_bytes=array * size["written"],
         cold_read_bytes=np.zeros(1),
     )
 
 
 def _stream_of(kernel: str) -> Callable[[dict[str, Any], str, float], Operator]:
     def build(size: dict[str, Any], number_format: str, width: float) -> Operator:
-        arrays = np.full(1, float(_ARRAYS[kernel]))
-        return _streaming({**size, "arrays": arrays}, number_format, width)
+        read, written = _ARRAYS[kernel]
+        return _streaming({**size, "read": read, "written": written}, number_format, width)
 
     return build
 

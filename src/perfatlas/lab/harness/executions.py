@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.harness.cases import Case
 
+OWN: Final = "perfatlas"  # the implementation of lab.kernels
 ON_CPUS: Final = ("numpy", "scipy", "pyarrow", "torch_sorted")
 INPUT: Final = "normal, uniform keys, seed 0"
 _TORCH: Final = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -52,6 +53,8 @@ class Builder:
         """
         if self.device != "cpu" and arm in ON_CPUS:
             raise UnsupportedError(f"{arm} runs on CPUs")
+        if self.device == "cpu" and arm == OWN:
+            raise UnsupportedError("kernels of perfatlas run on GPUs, and this machine has none")
         maker = _BUILDERS.get((case.operator, arm))
         if maker is None:
             raise InvalidSpecError(f"{case.operator} has no implementation {arm!r} in the harness")
@@ -131,6 +134,32 @@ def _attention(
         return call
 
     return build
+
+
+def _own(
+    kernel: str, more: Mapping[str, Any]
+) -> Callable[[Builder, Mapping[str, int], str], Callable[[], object]]:
+    """Return the builder of a kernel of the registry, on the tile of this GPU.
+
+    Args:
+        more: What a shape of the harness does not state.
+    """
+
+    def build(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], object]:
+        from perfatlas.lab.kernels.runs import prepared
+
+        properties = make.torch.cuda.get_device_properties(make.device)
+        amd = getattr(properties, "gcnArchName", "").partition(":")[0]
+        target = amd or f"sm_{properties.major}{properties.minor}"
+        return prepared(kernel, {**more, **shape}, more.get("format", fmt), target)
+
+    return build
+
+
+def _norm_with_residual(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], object]:
+    x, residual = (make.tensor(fmt, shape["tokens"], shape["width"]) for _ in range(2))
+    weight, functions = make.tensor(fmt, shape["width"]), make.torch.nn.functional
+    return lambda: functions.rms_norm(residual.add_(x), (shape["width"],), weight)
 
 
 def _moe(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], object]:
@@ -310,6 +339,12 @@ _BUILDERS: Final[dict[tuple[str, str], Any]] = {
         for operator in ("prefill_attention", "decode_attention")
         for arm, backend in (("sdpa", ""), ("sdpa_math", "MATH"), ("sdpa_cudnn", "CUDNN_ATTENTION"))
     },
+    ("gemm", OWN): _own("gemm", {}),
+    ("prefill_attention", OWN): _own("attention", {"causal": True}),
+    ("decode_attention", OWN): _own("decode", {"page": 64}),
+    ("residual_norm", OWN): _own("rms_norm", {}),
+    ("quantize_block", OWN): _own("quantize_groups", {"group": 128, "format": "fp8"}),
+    ("residual_norm", "torch"): _norm_with_residual,
     ("moe", "torch"): _moe,
     **{(k, "torch"): _stream(k) for k in ("copy", "add", "norm", "softmax", "silu_mul")},
     ("copy", "numpy"): _copy_numpy,

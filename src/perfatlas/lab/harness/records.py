@@ -13,9 +13,10 @@ from perfatlas.answer import price_columns
 from perfatlas.engines import resolve_engine
 from perfatlas.lab.harness.clocks import CpuClock, GpuClock, Sample, TorchTimer
 from perfatlas.lab.harness.collectives import COLLECTIVES, rank_times_s
-from perfatlas.lab.harness.executions import INPUT, Builder
+from perfatlas.lab.harness.executions import INPUT, OWN, Builder
 from perfatlas.lab.harness.loop import Arm, Measurement, Protocol, measure, one_thread
 from perfatlas.lab.harness.machine import Machine, Readings, Sensors
+from perfatlas.lab.kernels import designed_time_s
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.quantities import PerfatlasError, UnsupportedError
 
@@ -158,7 +159,15 @@ def _question(case: Case, arm: str, bench: Bench) -> dict[str, Any]:
         "kernel_family": FAMILY,
         "driver": bench.machine.versions.get("driver"),
         "stack": bench.machine.stack,
+        "designed_s": _designed_s(case, arm, bench),
     }
+
+
+def _designed_s(case: Case, arm: str, bench: Bench) -> float | None:
+    """Return what `kernel design` predicts of a kernel of perfatlas, where it answers."""
+    if arm != OWN or bench.system is None:
+        return None
+    return designed_time_s(case.operator, case.shape, case.format, bench.system.device)
 
 
 def _copies(case: Case, machine: Machine) -> int:

@@ -13,8 +13,15 @@ if TYPE_CHECKING:
         Inspection as Inspection,
         inspect as inspect,
     )
-    from perfatlas.lab.static.occupancy import MOST_THREADS as MOST_THREADS
+    from perfatlas.lab.static.occupancy import (
+        MOST_THREADS as MOST_THREADS,
+        plain_target as plain_target,
+    )
     from perfatlas.lab.static.reproducer import write_reproducer as write_reproducer
     from perfatlas.lab.static.tools import run_tool as run_tool
+    from perfatlas.lab.static.triton_source import (
+        TritonRequest as TritonRequest,
+        compile_triton as compile_triton,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

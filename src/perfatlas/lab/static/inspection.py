@@ -27,7 +27,7 @@ from perfatlas.lab.static.occupancy import (
 from perfatlas.lab.static.ptx import ptx_kernels
 from perfatlas.lab.static.sass import disassemble, functions_of, with_instructions
 from perfatlas.lab.static.tools import PIP_CUDA, find_nvdisasm
-from perfatlas.lab.static.triton_source import compile_triton
+from perfatlas.lab.static.triton_source import TritonRequest, compile_triton
 from perfatlas.quantities import InvalidSpecError, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Compilation:
         options: Options of Triton, such as num_warps.
         threads: Threads of a block, where the file does not state them.
         shared_memory_bytes: Dynamic shared memory of a launch [bytes].
+        declared: By target, rows of the kernels of a `.py` file without `KERNELS`.
     """
 
     targets: tuple[str, ...] = ()
@@ -65,6 +66,7 @@ class Compilation:
     options: Mapping[str, int] = field(default_factory=dict)
     threads: int | None = None
     shared_memory_bytes: int | None = None
+    declared: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +135,7 @@ def _compiled(path: Path, data: bytes, asked: Compilation) -> dict[str, Compiled
         if not asked.targets:
             known = ", ".join(target_names())
             raise InvalidSpecError(f"{path.suffix} is source: set --target to one of {known}")
-        return {target: _from_source(path, data, target, asked) for target in asked.targets}
+        return _from_source(path, data, asked)
     products = _from_products(path, data)
     found = {one.target for one in products.kernels}
     wanted = set(asked.targets)
@@ -146,12 +148,22 @@ def _compiled(path: Path, data: bytes, asked: Compilation) -> dict[str, Compiled
     return {"": replace(products, kernels=kernels)}
 
 
-def _from_source(path: Path, data: bytes, target: str, asked: Compilation) -> Compiled:
+def _from_source(path: Path, data: bytes, asked: Compilation) -> dict[str, Compiled]:
     if path.suffix == ".cu":
-        if not target.startswith("sm_"):
-            raise InvalidSpecError(f"NVRTC compiles CUDA C++ for sm_ targets, not for {target}")
-        return compile_cuda(path, data, target)
-    return compile_triton(path, target, function=asked.function, options=asked.options)
+        if other := [one for one in asked.targets if not one.startswith("sm_")]:
+            raise InvalidSpecError(f"NVRTC compiles CUDA C++ for sm_ targets, not for {other[0]}")
+        return {target: compile_cuda(path, data, target) for target in asked.targets}
+    requests = [
+        TritonRequest(
+            path=path,
+            target=target,
+            function=asked.function,
+            options=asked.options,
+            declared=asked.declared.get(target),
+        )
+        for target in asked.targets
+    ]
+    return dict(zip(asked.targets, compile_triton(requests), strict=True))
 
 
 def _from_products(path: Path, data: bytes) -> Compiled:

@@ -1,7 +1,7 @@
 """A process that runs a user's file and compiles its Triton kernels; it imports no perfatlas.
 
-Reads a request on stdin (path, target, function, options), and writes products and `answer.json`
-into the folder that is its argument.
+Reads requests on stdin (path, target, function, options, and `declared` instead of the KERNELS of
+the file), and writes products and `answer.json` into the folder that is its argument.
 """
 
 from __future__ import annotations
@@ -9,8 +9,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 WAVE = 64  # lanes of a wave of CDNA GPUs
 WARP = 32
@@ -18,15 +22,27 @@ PRODUCTS = ("ttir", "ptx", "cubin", "amdgcn")
 
 
 def main(folder: Path) -> None:
-    """Compile what the request asks for.
+    """Compile what the requests ask for.
 
     Args:
         folder: Where products go.
     """
     import triton
+
+    compiled = [
+        _compiled(request, folder, f"{number}.")
+        for number, request in enumerate(json.loads(sys.stdin.read()))
+    ]
+    versions = {"triton": triton.__version__, "python": sys.version.split()[0]}
+    answer = {"compiled": compiled, "versions": versions}
+    (folder / "answer.json").write_text(json.dumps(answer), "utf-8")
+
+
+def _compiled(request: dict[str, Any], folder: Path, prefix: str) -> dict[str, Any]:
+    """Write the products of a request; return the facts of its kernels, and the calls."""
+    import triton
     from triton.backends.compiler import GPUTarget
 
-    request = json.loads(sys.stdin.read())
     path, name = Path(request["path"]), request["target"]
     lanes = WAVE if name.startswith("gfx") else WARP
     if lanes == WAVE:
@@ -34,33 +50,32 @@ def main(folder: Path) -> None:
     else:
         target = GPUTarget("cuda", int(name.removeprefix("sm_")), WARP)
     rows, calls = [], []
-    for at, (source, options, said) in enumerate(_sources(path, request["function"])):
+    for at, (source, options, said) in enumerate(_sources(path, request)):
         chosen = options | request["options"]
         made = triton.compile(source, target=target, options=chosen)
         for ending in PRODUCTS:
             if (product := made.asm.get(ending)) is not None:
                 data = product if isinstance(product, bytes) else str(product).encode()
-                (folder / f"{at}.{ending}").write_bytes(data)
+                (folder / f"{prefix}{at}.{ending}").write_bytes(data)
         facts = made.metadata
         rows.append(
             {
-                "file": str(at),
+                "file": f"{prefix}{at}",
                 "shared": facts.shared,
                 "columns": getattr(facts, "tmem_size", 0),
                 "threads": facts.num_warps * lanes,
             }
         )
         calls.append(f"triton.compile({said}, target={target}, options={chosen})")
-    versions = {"triton": triton.__version__, "python": sys.version.split()[0]}
-    answer = {"kernels": rows, "command": "\n".join(calls), "versions": versions}
-    (folder / "answer.json").write_text(json.dumps(answer), "utf-8")
+    return {"kernels": rows, "command": "\n".join(calls)}
 
 
-def _sources(path: Path, function: str | None) -> list[tuple[Any, dict[str, int], str]]:
+def _sources(path: Path, request: dict[str, Any]) -> list[tuple[Any, dict[str, int], str]]:
     """Return (source, options, description) of every kernel of a file."""
+    function = request["function"]
     if path.suffix != ".py":
         return [(str(path), {}, repr(path.name))]
-    declared = _declared_kernels(path)
+    declared = _declared_kernels(path, request["declared"])
     if function is not None and function not in declared:
         sys.exit(f"KERNELS of {path.name} has no {function!r}; it has {', '.join(declared)}")
     return [_source(name, row) for name, row in declared.items() if function in (None, name)]
@@ -69,22 +84,34 @@ def _sources(path: Path, function: str | None) -> list[tuple[Any, dict[str, int]
 def _source(name: str, row: dict[str, Any]) -> tuple[Any, dict[str, int], str]:
     from triton.compiler import ASTSource
 
-    kernel, constants = row["kernel"], row.get("constants", {})
+    kernel, constants = row["kernel"], _tuples(row.get("constants", {}))
     form: Any = ASTSource
     if type(kernel).__name__ == "GluonJITFunction":
         from triton.experimental.gluon._runtime import GluonASTSource
 
         form = GluonASTSource
-    types = row["signature"] | dict.fromkeys(constants, "constexpr")
+    types = _tuples(row["signature"]) | dict.fromkeys(constants, "constexpr")
     signature = {one: types[one] for one in kernel.arg_names}
-    aligned = [list(signature).index(one) for one in row.get("aligned", ())]
-    multiples = {(at,): [["tt.divisibility", 16]] for at in aligned}
+    aligned = [_place(one, list(signature)) for one in row.get("aligned", ())]
+    multiples = {place: [["tt.divisibility", 16]] for place in aligned}
     source = form(kernel, signature, constexprs=constants, attrs=multiples)
     return source, row.get("options", {}), f"{name}: {signature}, {constants}"
 
 
-def _declared_kernels(path: Path) -> dict[str, dict[str, Any]]:
-    """Return `KERNELS` of a file after running it, with the kernels themselves."""
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values with tuples for lists, which JSON has in their place."""
+    return {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
+
+
+def _place(name: str, names: list[str]) -> tuple[int, ...]:
+    """Return where an argument is, or an element of a tuple, such as `sizes.1`."""
+    argument, _, element = name.partition(".")
+    return (names.index(argument), *([int(element)] if element else []))
+
+
+@cache
+def _module(path: Path) -> ModuleType:
+    """Return a file after running it."""
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -92,7 +119,13 @@ def _declared_kernels(path: Path) -> dict[str, dict[str, Any]]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
-    declared = getattr(module, "KERNELS", None)
+    return module
+
+
+def _declared_kernels(path: Path, declared: object) -> dict[str, dict[str, Any]]:
+    """Return the rows of kernels, by default `KERNELS` of a file, after running it."""
+    module = _module(path)
+    declared = declared or getattr(module, "KERNELS", None)
     if not isinstance(declared, dict) or not declared:
         sys.exit(
             "it declares no KERNELS: a dict from the name of a kernel to its signature, constants,"

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,7 @@ from perfatlas.lab.static.tools import PIP_BENCH, run_tool
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.lab.static.kernel import Kernel
 
@@ -30,45 +30,69 @@ CHILD: Final = Path(__file__).with_name("triton_process.py")
 MAX_MESSAGE: Final = 600  # characters
 
 
-def compile_triton(
-    path: Path, target: str, *, function: str | None = None, options: Mapping[str, int]
-) -> Compiled:
-    """Return the kernels of a Triton source or of a `.ttir` file for one target.
+@dataclass(frozen=True, kw_only=True)
+class TritonRequest:
+    """Kernels to compile for one target.
 
     Args:
-        path: A `.py` file with `KERNELS`, or a `.ttir` or `.ttgir` file.
+        path: A `.py` file, or a `.ttir` or `.ttgir` file.
         target: Such as sm_90 or gfx942.
         function: The only kernel to compile, of a `.py` file.
         options: Options of the compiler that override those of the file.
+        declared: Rows by kernel, instead of the `KERNELS` of a `.py` file.
+    """
+
+    path: Path
+    target: str
+    function: str | None = None
+    options: Mapping[str, int] = field(default_factory=dict)
+    declared: Mapping[str, Mapping[str, Any]] | None = None
+
+
+def compile_triton(requests: Sequence[TritonRequest]) -> list[Compiled]:
+    """Return the kernels of Triton sources, compiled in one process.
+
+    Args:
+        requests: What is compiled.
 
     Raises:
         MissingDependencyError: Triton is not installed.
-        InvalidSpecError: The file does not declare kernels, or does not compile.
+        InvalidSpecError: A file does not declare kernels, or does not compile.
     """
     if importlib.util.find_spec("triton") is None:
         raise MissingDependencyError(f"Triton is not installed; {PIP_BENCH}")
-    request = {"path": str(path.resolve()), "target": target, "function": function}
     with tempfile.TemporaryDirectory() as folder:
-        answer = _run(request | {"options": dict(options)}, path, Path(folder))
-        kernels: list[Kernel] = []
-        cubins: list[bytes] = []
-        texts = dict.fromkeys(("ttir", "ptx", "amdgcn"), "")
-        for row in answer["kernels"]:
-            files = {one.suffix[1:]: one for one in Path(folder).glob(f"{row['file']}.*")}
-            found = {name: files[name].read_text("utf-8") for name in texts if name in files}
-            texts |= {name: texts[name] + text for name, text in found.items()}
-            if "cubin" in files:
-                cubins.append(files["cubin"].read_bytes())
-                made = cubin_kernels(cubins[-1], path.name)
-            else:
-                made = amdgcn_kernels(found["amdgcn"], path.name)
-            kernels += [_completed(one, row, found.get("ttir", "")) for one in made]
+        answer = _run(requests, Path(folder))
+        versions = answer["versions"]
+        return [
+            _read(made, Path(folder), request.path.name, versions)
+            for request, made in zip(requests, answer["compiled"], strict=True)
+        ]
+
+
+def _read(
+    made: Mapping[str, Any], folder: Path, name: str, versions: Mapping[str, str]
+) -> Compiled:
+    """Return the products of a request."""
+    kernels: list[Kernel] = []
+    cubins: list[bytes] = []
+    texts = dict.fromkeys(("ttir", "ptx", "amdgcn"), "")
+    for row in made["kernels"]:
+        files = {one.suffix[1:]: one for one in folder.glob(f"{row['file']}.*")}
+        found = {kind: files[kind].read_text("utf-8") for kind in texts if kind in files}
+        texts |= {kind: texts[kind] + text for kind, text in found.items()}
+        if "cubin" in files:
+            cubins.append(files["cubin"].read_bytes())
+            new = cubin_kernels(cubins[-1], name)
+        else:
+            new = amdgcn_kernels(found["amdgcn"], name)
+        kernels += [_completed(one, row, found.get("ttir", "")) for one in new]
     return Compiled(
         kernels=kernels,
-        command=answer["command"],
-        versions=answer["versions"],
+        command=made["command"],
+        versions=versions,
         cubins=tuple(cubins),
-        texts={name: text for name, text in texts.items() if text},
+        texts={kind: text for kind, text in texts.items() if text},
     )
 
 
@@ -86,20 +110,22 @@ def _completed(kernel: Kernel, row: Mapping[str, Any], ir: str) -> Kernel:
     )
 
 
-def _run(request: Mapping[str, Any], path: Path, folder: Path) -> dict[str, Any]:
-    """Return the answer of the process that runs the file."""
+def _run(requests: Sequence[TritonRequest], folder: Path) -> dict[str, Any]:
+    """Return the answer of the process that runs the files."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment["TRITON_CACHE_DIR"] = str(folder / "cache")
     environment.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     words: list[str | Path] = [sys.executable, "-P", CHILD, folder]
-    code, _, messages = run_tool(words, text=json.dumps(request), environment=environment)
+    asked = [asdict(one) | {"path": str(one.path.resolve())} for one in requests]
+    code, _, messages = run_tool(words, text=json.dumps(asked), environment=environment)
     answer = folder / "answer.json"
     if code or not answer.is_file():
         lines = [one for one in messages.splitlines() if one.strip()]
         said = lines[-1] if lines else f"the process ended with {code}"
+        names = ", ".join(dict.fromkeys(one.path.name for one in requests))
+        targets = ", ".join(dict.fromkeys(one.target for one in requests))
         raise InvalidSpecError(
-            f"{printable(path.name)} does not compile for {request['target']}:"
-            f" {printable(said[:MAX_MESSAGE])}"
+            f"{printable(names)} does not compile for {targets}: {printable(said[:MAX_MESSAGE])}"
         )
     found: dict[str, Any] = json.loads(answer.read_text("utf-8"))
     return found

@@ -64,8 +64,8 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
     """Measure a suite of kernels; return the exit code.
 
     Args:
-        suite: quick, gemm, attention, moe, memory, collectives, llm-layers or analytics; or an
-            operator of them, such as decode_attention.
+        suite: quick, gemm, attention, moe, memory, collectives, kernels, llm-layers or analytics;
+            or an operator of them, such as decode_attention.
         flags: Comparison and output.
     """
     from perfatlas.files import table_format, write_table
@@ -155,7 +155,7 @@ def _print(results: dict[str, Any], bench: Bench) -> None:
     print_rows(console, [_row(one) for one in measured], columns=SHOWN)
     print_rows(
         console,
-        [{"case": _case(one), "reason": one["error"]} for one in failed],
+        [_failed_row(one) for one in failed],
         title="\nnot measured",
     )
     machine = bench.machine
@@ -166,6 +166,23 @@ def _print(results: dict[str, Any], bench: Bench) -> None:
         print_plain(console, f"not measured: {text}")
     if results["interrupted"]:
         print_plain(console, "interrupted: later cases were not measured")
+
+
+def _failed_row(record: dict[str, Any]) -> dict[str, Any]:
+    designed = _designed(record)
+    return {
+        "case": _case(record),
+        **({"kernel design": designed} if designed else {}),
+        "reason": record["error"],
+    }
+
+
+def _designed(record: dict[str, Any]) -> str:
+    """Return what `kernel design` predicts; "" where it does not answer."""
+    from perfatlas.report.text import format_value
+
+    time_s = record["designed_s"]
+    return "" if time_s is None else format_value("time_s", time_s)
 
 
 def _case(record: dict[str, Any]) -> str:
@@ -184,11 +201,21 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
     half = (record["time_s_high"] - record["time_s_low"]) / 2.0 / time_s
     compute = record["bound"] == "compute"
     rate = record["flop_per_s"] if compute else record["bytes_per_s"]
+    designed = _designed(record)
     return {
         "case": _case(record),
         "time": format_value("time_s", time_s),
         "half_width": f"{half:.1%}",
         "rate": f"{rate / 1e9:.4g} {'GFLOP/s' if compute else 'GB/s'}",
         "predicted": format_value("time_s", record["predicted_s"]),
-        "remark": ("" if state == "steady" else f"{state}; ") + record["why"],
+        "remark": "; ".join(
+            filter(
+                None,
+                (
+                    "" if state == "steady" else state,
+                    record["why"],
+                    f"kernel design: {designed}" if designed else "",
+                ),
+            )
+        ),
     }

@@ -73,7 +73,7 @@ DECLARATION: Final = Declaration(
             name="kernel inspect",
             help="Registers, instructions and occupancy of a compiled kernel, without a GPU.",
             run="inspect:inspect",
-            needs="a cubin, PTX, AMD assembly, CUDA C++ or Triton file",
+            needs="a cubin, PTX, AMD assembly, CUDA C++ or Triton file, or a kernel of perfatlas",
         ),
     ),
     functions=(

@@ -13,6 +13,7 @@ from perfatlas.commands.output import envelope, notice_if_slow, print_json
 from perfatlas.quantities import InvalidSpecError, printable
 
 if TYPE_CHECKING:
+    from perfatlas.lab.kernels import LabKernel
     from perfatlas.lab.static import Inspection
 
 COMMAND: Final = "kernel inspect"
@@ -25,7 +26,8 @@ class InspectFlags:
     """What a kernel is compiled for and compared with, and how the answer is written.
 
     Args:
-        target: Target to compile for, such as sm_90 or gfx942; repeat it to compare targets.
+        target: Target to compile for, such as sm_90 or gfx942; repeat it to compare targets. A
+            kernel of perfatlas is compiled for all of its targets by default.
         function: The only kernel to inspect; a part of its name is enough.
         num_warps: Warps per block of a Triton kernel, instead of those its file states.
         num_stages: Pipeline stages of a Triton kernel, instead of those its file states.
@@ -58,11 +60,12 @@ class InspectFlags:
 
 
 def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
-    """Inspect the kernels of a file; return the exit code.
+    """Inspect the kernels of a file, or one of perfatlas; return the exit code.
 
     Args:
         file: Cubin, fat binary, PTX, AMD assembly, CUDA C++ (.cu), Triton or Gluon (.py, .ttir).
-            A .py file is run to compile its kernels.
+            A .py file is run to compile its kernels. A name, such as gemm, is one of the kernels
+            of perfatlas.
         flags: Targets, launch and output.
 
     Raises:
@@ -86,7 +89,8 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
     warnings = [note for one in found for note in one.notes] + _warnings(rows)
     written = []
     if flags.reproducer is not None:
-        written = write_reproducer(flags.reproducer, file, found[0].compiled, command=command)
+        source = own.path if (own := _own_kernel(file)) else file
+        written = write_reproducer(flags.reproducer, source, found[0].compiled, command=command)
     if flags.json:
         results = {**rows[0], "kernels": rows, "reproducer": [str(one) for one in written]}
         scenario = {"file": str(file), **given}
@@ -124,14 +128,27 @@ def _check_flags(flags: InspectFlags, files: list[File]) -> None:
         if value < least or (most is not None and value > most):
             upper = "or more" if most is None else f"to {most:,}"
             raise InvalidSpecError(f"{flag} {value} is out of bounds; set {least} {upper}")
-        if name in OPTIONS and not any(one.suffix in TRITON for one in files):
+        if name in OPTIONS and not any(one.suffix in TRITON or _own_kernel(one) for one in files):
             raise InvalidSpecError(
                 f"{flag} applies only to Triton sources ({', '.join(TRITON)}), and"
                 f" {printable(files[0].name)} is none; leave it out"
             )
 
 
+def _own_kernel(file: File) -> LabKernel | None:
+    """Return the kernel of perfatlas of that name; None for files.
+
+    Raises:
+        InvalidSpecError: A plain name is neither a file nor a kernel.
+    """
+    from perfatlas.lab.kernels import lab_kernel
+
+    is_name = file.suffix == "" and len(file.parts) == 1 and not file.exists()
+    return lab_kernel(file.name) if is_name else None
+
+
 def _inspected(file: File, flags: InspectFlags) -> Inspection:
+    from perfatlas.lab.kernels import inspect_kernel
     from perfatlas.lab.static import Compilation, inspect as inspect_file
 
     asked = Compilation(
@@ -141,7 +158,8 @@ def _inspected(file: File, flags: InspectFlags) -> Inspection:
         threads=flags.threads,
         shared_memory_bytes=flags.shared_memory_bytes,
     )
-    return inspect_file(file, asked)
+    own = _own_kernel(file)
+    return inspect_kernel(own, asked) if own else inspect_file(file, asked)
 
 
 def _warnings(rows: list[dict[str, Any]]) -> list[str]:

@@ -1,0 +1,161 @@
+"""The kernels of perfatlas, one row each: formats, shapes, tiles by target, budgets, errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import shipped_table
+from perfatlas.quantities import InvalidSpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DATA: Final = "data/lab_kernels.toml"
+SOURCES: Final = Path(__file__).with_name("sources")
+TRITON_TYPES: Final = {
+    "bf16": "bf16",
+    "fp16": "fp16",
+    "fp32": "fp32",
+    "fp8": "fp8e4nv",
+    "fp8_e5m2": "fp8e5",
+}
+# MI300 has formats without negative zero and with another bias.
+FNUZ: Final = {"fp8e4nv": "fp8e4b8", "fp8e5": "fp8e5b16"}
+FNUZ_TARGETS: Final = ("gfx942",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """How a kernel is compiled for a target, and what it may need there.
+
+    Args:
+        tile: Its constants, as its source lists them.
+        warps: Warps of a block.
+        stages: Buffers of its main loop.
+        registers: Most registers of a thread.
+        spilled_bytes: Most bytes that a thread spills [bytes].
+    """
+
+    tile: tuple[Any, ...]
+    warps: int = 4
+    stages: int = 1
+    registers: int = 0
+    spilled_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabKernel:
+    """One kernel.
+
+    Args:
+        name: Name of the row.
+        computes: What it writes.
+        source: Module of `sources`.
+        function: Function there.
+        run: Its inputs, launch and float64 reference, in `runs`.
+        arguments: Types of its arguments; `{}` is the format.
+        aligned: Sizes that are multiples of 16.
+        errors: Largest relative Frobenius error by format; the first format is compiled.
+        shapes: Shapes that are checked in the interpreter.
+        interpreted: Tile of the interpreter.
+        configs: Tiles and budgets by target.
+    """
+
+    name: str
+    computes: str
+    source: str
+    function: str
+    run: str
+    arguments: Mapping[str, Any]
+    aligned: tuple[str, ...]
+    errors: Mapping[str, float]
+    shapes: tuple[Mapping[str, Any], ...]
+    interpreted: Config
+    configs: Mapping[str, Config]
+
+    @property
+    def path(self) -> Path:
+        """File of its source."""
+        return SOURCES / f"{self.source}.py"
+
+    def declared(self, target: str) -> dict[str, Any]:
+        """Return its row as a source of `kernel inspect` would declare it.
+
+        Args:
+            target: Such as sm_90.
+
+        Raises:
+            InvalidSpecError: It has no tile for that target.
+        """
+        if target not in self.configs:
+            raise InvalidSpecError(
+                f"kernel {self.name} has no tile for {target}; it has them for"
+                f" {', '.join(self.configs)}"
+            )
+        config, kind = self.configs[target], TRITON_TYPES[next(iter(self.errors))]
+        kind = FNUZ.get(kind, kind) if target in FNUZ_TARGETS else kind
+        pointers = [name for name, value in self.arguments.items() if "*" in value]
+        pointers += [
+            f"{name}.{at}"
+            for name, value in self.arguments.items()
+            if isinstance(value, list)
+            for at, one in enumerate(value)
+            if "*" in one
+        ]
+        return {
+            "signature": {name: _typed(value, kind) for name, value in self.arguments.items()},
+            "constants": {"TILE": list(config.tile)},
+            "aligned": [*pointers, *self.aligned],
+            "options": {"num_warps": config.warps, "num_stages": config.stages},
+        }
+
+
+def _typed(value: str | list[str], kind: str) -> str | list[str]:
+    return value.format(kind) if isinstance(value, str) else [one.format(kind) for one in value]
+
+
+@cache
+def lab_kernels() -> Mapping[str, LabKernel]:
+    """Return all kernels by name."""
+    return {row["name"]: _kernel(row) for row in shipped_table(DATA)["kernel"]}
+
+
+def lab_kernel(name: str) -> LabKernel:
+    """Return a kernel.
+
+    Args:
+        name: Its name.
+
+    Raises:
+        InvalidSpecError: There is none of that name.
+    """
+    known = lab_kernels()
+    if name not in known:
+        raise InvalidSpecError(
+            f"unknown kernel {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
+        )
+    return known[name]
+
+
+def _kernel(row: Mapping[str, Any]) -> LabKernel:
+    configs = {target: _config(one) for target, one in row["targets"].items()}
+    return LabKernel(
+        name=row["name"],
+        computes=row["computes"],
+        source=row["source"],
+        function=row.get("function", row["name"]),
+        run=row.get("run", row["name"]),
+        arguments=row["arguments"] | {"TILE": "constexpr"},
+        aligned=tuple(row.get("aligned", ())),
+        errors=row["errors"],
+        shapes=tuple(row["shapes"]),
+        interpreted=Config(tile=tuple(row["interpreted"])),
+        configs=configs,
+    )
+
+
+def _config(row: Mapping[str, Any]) -> Config:
+    return Config(**{**row, "tile": tuple(row["tile"])})

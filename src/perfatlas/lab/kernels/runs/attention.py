@@ -1,0 +1,216 @@
+"""Runs of attention, forward and decode."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.lab.kernels.runs.run import (
+    Launch,
+    Run,
+    Tensors,
+    allocate_descriptors,
+    blocks,
+    numbers,
+    options,
+    poisoned,
+    programs,
+    random,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from perfatlas.lab.kernels.registry import Config
+
+LOG2_E: Final = 1.0 / math.log(2.0)
+FEW_SPLITS: Final = 3  # in the interpreter
+MOST_SPLITS: Final = 64
+
+
+def _forward_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+    batch, heads, dim = shape["batch"], shape["num_heads"], shape["head_dim"]
+    keys, queries = shape["kv_len"], shape["q_len"]
+    kv_heads = shape["num_kv_heads"]
+    return {
+        "q": random(fmt, device, batch, heads, queries, dim),
+        "k": random(fmt, device, batch, kv_heads, keys, dim),
+        "v": random(fmt, device, batch, kv_heads, keys, dim),
+        "causal": shape.get("causal", False),
+        "window": shape.get("window", 0),
+    }
+
+
+def _forward(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+    from perfatlas.lab.kernels.sources.attention import attention
+
+    q, k, v = inputs["q"], inputs["k"], inputs["v"]
+    batch, heads, queries, dim = q.shape
+    out = poisoned(q.dtype, q.device, *q.shape)
+    tile = (*config.tile[:2], dim, inputs["causal"], inputs["window"], config.tile[5])
+    sizes = (heads, k.shape[1], queries, k.shape[2], LOG2_E / math.sqrt(dim))
+    grid = (blocks(queries, tile[0]), batch * heads)
+    allocate_descriptors(q.device)
+
+    def launch() -> object:
+        return attention[grid](q, k, v, out, sizes, TILE=tile, **options(config))
+
+    return launch, {"out": out}
+
+
+def _forward_expected(inputs: Tensors) -> dict[str, Tensor]:
+    import torch
+
+    q, k, v = (inputs[name].double() for name in "qkv")
+    queries, keys = q.shape[2], k.shape[2]
+    k, v = (one.repeat_interleave(q.shape[1] // k.shape[1], 1) for one in (k, v))
+    last = torch.arange(queries)[:, None] + keys - queries
+    key = torch.arange(keys)[None, :]
+    hidden = (key > last) & inputs["causal"]
+    if inputs["window"]:
+        hidden |= key <= last - inputs["window"]
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    return {"out": scores.masked_fill(hidden, -math.inf).softmax(-1) @ v}
+
+
+def _paged(shape: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """Return the pages of sequences, in random order, and their lengths."""
+    import torch
+
+    page = shape["page"]
+    given = shape.get("lengths") or [shape["kv_len"]] * shape["batch"]
+    most = blocks(max(given), page)
+    table = torch.randperm(most * len(given)).reshape(len(given), most).int()
+    return {"table": table.to(device), "lengths": torch.tensor(given).int().to(device)}
+
+
+def _decode_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+    paged = _paged(shape, device)
+    cache = (paged["table"].numel(), shape["page"], shape["num_kv_heads"], shape["head_dim"])
+    return {
+        "q": random(fmt, device, len(paged["lengths"]), shape["num_heads"], shape["head_dim"]),
+        "k": random(fmt, device, *cache),
+        "v": random(fmt, device, *cache),
+        **paged,
+    }
+
+
+def _latent_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+    paged = _paged(shape, device)
+    width = shape["latent"] + shape["rotary"]
+    return {
+        "q": random(fmt, device, len(paged["lengths"]), shape["num_heads"], width),
+        "cache": random(fmt, device, paged["table"].numel(), shape["page"], width),
+        "latent": shape["latent"],
+        **paged,
+    }
+
+
+def _splits(inputs: Tensors, groups: int, keys: int) -> int:
+    """Return the splits of the keys: as many as fill the device, each with some blocks."""
+    q, most = inputs["q"], int(inputs["lengths"].max())
+    if q.device.type == "cpu":
+        return FEW_SPLITS
+    idle = programs(q.device, 1 << 30) * 2 // (len(q) * groups)
+    return max(1, min(idle, blocks(most, 4 * keys), MOST_SPLITS))
+
+
+def _parts(inputs: Tensors, splits: int, dim: int) -> tuple[Tensor, Tensor]:
+    import torch
+
+    q = inputs["q"]
+    rows = q.shape[:2]
+    return (
+        poisoned(torch.float32, q.device, *rows, splits, dim),
+        poisoned(torch.float32, q.device, *rows, splits),
+    )
+
+
+def _combined(parts: tuple[Tensor, Tensor], out: Tensor) -> object:
+    """Launch the kernel that makes one output of those of all splits."""
+    from perfatlas.lab.kernels.sources.attention import combine
+
+    splits = parts[1].shape[-1]
+    tile = (1 << (splits - 1).bit_length(), out.shape[-1])
+    return combine[(parts[1][..., 0].numel(),)](parts, out, splits, TILE=tile)
+
+
+def _decode(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+    from perfatlas.lab.kernels.sources.attention import decode
+
+    q, caches = inputs["q"], (inputs["k"], inputs["v"])
+    (batch, heads, dim), (_, page, kv_heads, _) = q.shape, caches[0].shape
+    out = poisoned(q.dtype, q.device, *q.shape)
+    tile = (*config.tile[:2], dim, page)
+    splits = _splits(inputs, kv_heads, tile[1])
+    parts, tables = _parts(inputs, splits, dim), (inputs["table"], inputs["lengths"])
+    sizes = (heads, kv_heads, inputs["table"].shape[1], LOG2_E / math.sqrt(dim))
+    grid = (batch, kv_heads, splits)
+
+    def launch() -> object:
+        decode[grid](q, caches, tables, parts, sizes, TILE=tile, **options(config))
+        return _combined(parts, out)
+
+    return launch, {"out": out}
+
+
+def _latent(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+    from perfatlas.lab.kernels.sources.attention import decode_mla
+
+    q, cache, latent = inputs["q"], inputs["cache"], inputs["latent"]
+    batch, heads, width = q.shape
+    out = poisoned(q.dtype, q.device, batch, heads, latent)
+    tile = (*config.tile[:2], latent, width - latent, cache.shape[1])
+    groups = blocks(heads, tile[0])
+    splits = _splits(inputs, groups, tile[1])
+    parts, tables = _parts(inputs, splits, latent), (inputs["table"], inputs["lengths"])
+    sizes = (heads, inputs["table"].shape[1], LOG2_E / math.sqrt(width))
+    grid = (batch, groups, splits)
+
+    def launch() -> object:
+        decode_mla[grid](q, cache, tables, parts, sizes, TILE=tile, **options(config))
+        return _combined(parts, out)
+
+    return launch, {"out": out}
+
+
+def _rows(inputs: Tensors, cache: Tensor, sequence: int) -> Tensor:
+    """Return the cached rows of a sequence in float64, (keys, ...)."""
+    pages = cache[inputs["table"][sequence].long()].double()
+    return pages.flatten(0, 1)[: int(inputs["lengths"][sequence])]
+
+
+def _decode_expected(inputs: Tensors) -> dict[str, Tensor]:
+    import torch
+
+    found = []
+    for at, q in enumerate(inputs["q"].double()):
+        k, v = (_rows(inputs, inputs[name], at).transpose(0, 1) for name in "kv")
+        k, v = (one.repeat_interleave(len(q) // len(one), 0) for one in (k, v))
+        scores = (k @ q[..., None])[..., 0] / math.sqrt(q.shape[-1])
+        found.append((scores.softmax(-1)[:, None] @ v)[:, 0])
+    return {"out": torch.stack(found)}
+
+
+def _latent_expected(inputs: Tensors) -> dict[str, Tensor]:
+    import torch
+
+    found = []
+    for at, q in enumerate(inputs["q"].double()):
+        rows = _rows(inputs, inputs["cache"], at)
+        share = (q @ rows.T / math.sqrt(q.shape[-1])).softmax(-1)
+        found.append(share @ rows[:, : inputs["latent"]])
+    return {"out": torch.stack(found)}
+
+
+ATTENTION_RUNS: Final = {
+    "attention": Run(
+        inputs=_forward_inputs, launch=_forward, expected=_forward_expected, read=numbers
+    ),
+    "decode": Run(inputs=_decode_inputs, launch=_decode, expected=_decode_expected, read=numbers),
+    "decode_mla": Run(
+        inputs=_latent_inputs, launch=_latent, expected=_latent_expected, read=numbers
+    ),
+}

@@ -1,0 +1,211 @@
+"""Runs of matrix products."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.lab.kernels.runs.run import (
+    Kernel,
+    Launch,
+    Run,
+    Tensors,
+    allocate_descriptors,
+    blocks,
+    numbers,
+    options,
+    poisoned,
+    programs,
+    random,
+)
+from perfatlas.lab.kernels.runs.streaming import unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+    from torch import Tensor
+
+    from perfatlas.lab.kernels.registry import Config
+
+ADDED: Final = 1024  # elements of a program that adds splits
+LEAST_STEPS: Final = 8  # of the main loop in a split
+MOST_SPLITS: Final = 16
+GROUP: Final = 128  # rows and columns of a scale
+
+
+def _output(a: Tensor) -> torch.dtype:
+    """Return the format of the product: that of the operands, bf16 for fp8."""
+    import torch
+
+    found: torch.dtype = a.dtype if a.dtype.itemsize > 1 else torch.bfloat16
+    return found
+
+
+def _gemm_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+    import torch
+
+    m, n, k = shape["m"], shape["n"], shape["k"]
+    scale = torch.full((1,), 0.75 if fmt.startswith("fp8") else 1.0, device=device)
+    operands = {"a": random(fmt, device, m, k), "b": random(fmt, device, n, k)}
+    return {**operands, "scale": scale, "splits": shape.get("splits")}
+
+
+def _gemm(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+    import torch
+
+    from perfatlas.lab.kernels.sources.gemm import gemm, sum_splits
+
+    a, b = inputs["a"], inputs["b"]
+    (m, k), n = a.shape, len(b)
+    tiles = blocks(m, config.tile[0]) * blocks(n, config.tile[1])
+    splits = inputs["splits"] or _splits(a.device, tiles, blocks(k, config.tile[2]))
+    tile = (*config.tile[:4], splits, config.tile[5])
+    out = poisoned(_output(a), a.device, m, n)
+    parts = out if splits == 1 else poisoned(torch.float32, a.device, splits, m, n)
+    grid, added = (programs(a.device, tiles * splits),), (blocks(m * n, ADDED),)
+    allocate_descriptors(a.device)
+
+    def launch() -> object:
+        sizes = (m, n, k)
+        done = gemm[grid](a, b, parts, inputs["scale"], sizes, TILE=tile, **options(config))
+        if splits > 1:
+            done = sum_splits[added](parts, out, m * n, TILE=(ADDED, splits))
+        return done
+
+    return launch, {"out": out}
+
+
+def _splits(where: torch.device, tiles: int, steps: int) -> int:
+    """Return the splits of K: those that fill idle SMs, each with some steps."""
+    return max(1, min(programs(where, 1 << 30) // tiles, steps // LEAST_STEPS, MOST_SPLITS))
+
+
+def _gemm_expected(inputs: Tensors) -> dict[str, Tensor]:
+    product = inputs["a"].double() @ inputs["b"].double().T
+    return {"out": product * inputs["scale"].double()}
+
+
+def _block_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+    import torch
+
+    m, n, k = shape["m"], shape["n"], shape["k"]
+    return {
+        "a": random(fmt, device, m, k),
+        "b": random(fmt, device, n, k),
+        "a_scales": torch.rand(m, k // GROUP, device=device) + 0.5,
+        "b_scales": torch.rand(blocks(n, GROUP), k // GROUP, device=device) + 0.5,
+    }
+
+
+def _block(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+    from perfatlas.lab.kernels.sources.gemm import gemm_block_scaled
+
+    scales = (inputs["a_scales"], inputs["b_scales"])
+    return _scaled(gemm_block_scaled, inputs, scales, config)
+
+
+def _block_expected(inputs: Tensors) -> dict[str, Tensor]:
+    a, b = inputs["a"].double(), inputs["b"].double()
+    a = a * inputs["a_scales"].double().repeat_interleave(GROUP, -1)
+    by_row = inputs["b_scales"].double().repeat_interleave(GROUP, -1)
+    b = b * by_row.repeat_interleave(GROUP, 0)[: len(b)]
+    return {"out": a @ b.T}
+
+
+def _nvfp4_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+    import torch
+
+    m, n, k = shape["m"], shape["n"], shape["k"]
+    codes = torch.randint(0, 256, (n, k // 2), dtype=torch.uint8, device=device)
+    block = (torch.rand(n, k // 16, device=device) * 4.0 + 0.25).to(torch.float8_e4m3fn)
+    return {
+        "a": random(fmt, device, m, k),
+        "b": codes,
+        "block_scales": block.view(torch.uint8),
+        "tensor_scale": torch.full((1,), 0.125, device=device),
+    }
+
+
+def _nvfp4(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+    from perfatlas.lab.kernels.sources.gemm import gemm_nvfp4_weights
+
+    scales = (inputs["block_scales"], inputs["tensor_scale"])
+    return _scaled(gemm_nvfp4_weights, inputs, scales, config)
+
+
+def _nvfp4_expected(inputs: Tensors) -> dict[str, Tensor]:
+    import torch
+
+    block = inputs["block_scales"].view(torch.float8_e4m3fn).double()
+    weights = unpacked(inputs["b"]) * block.repeat_interleave(16, -1)
+    return {"out": inputs["a"].double() @ weights.T * inputs["tensor_scale"].double()}
+
+
+def _scaled(
+    kernel: Kernel, inputs: Tensors, scales: tuple[Tensor, ...], config: Config
+) -> tuple[Launch, dict[str, Any]]:
+    """Return the launch of a product whose operands have scales."""
+    a, b = inputs["a"], inputs["b"]
+    (m, k), n = a.shape, len(b)
+    out = poisoned(_output(a), a.device, m, n)
+    grid = (programs(a.device, blocks(m, config.tile[0]) * blocks(n, config.tile[1])),)
+    allocate_descriptors(a.device)
+
+    def launch() -> object:
+        return kernel[grid](a, b, out, scales, (m, n, k), TILE=config.tile, **options(config))
+
+    return launch, {"out": out}
+
+
+def _grouped_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
+    import torch
+
+    counts = torch.tensor(shape["rows"])
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]).int()
+    rows, groups, n, k = int(counts.sum()), len(counts), shape["n"], shape["k"]
+    return {
+        "a": random(fmt, device, rows, k),
+        "b": random(fmt, device, groups, n, k),
+        "offsets": offsets.to(device),
+    }
+
+
+def _grouped(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+    from perfatlas.lab.kernels.sources.gemm import grouped_gemm
+
+    a, b, offsets = inputs["a"], inputs["b"], inputs["offsets"]
+    (rows, k), (groups, n, _) = a.shape, b.shape
+    out = poisoned(_output(a), a.device, rows, n)
+    most = (blocks(rows, config.tile[0]) + groups) * blocks(n, config.tile[1])
+    grid, sizes = (programs(a.device, most),), (rows, groups, n, k)
+    allocate_descriptors(a.device)
+
+    def launch() -> object:
+        return grouped_gemm[grid](a, b, out, offsets, sizes, TILE=config.tile, **options(config))
+
+    return launch, {"out": out}
+
+
+def _grouped_expected(inputs: Tensors) -> dict[str, Tensor]:
+    import torch
+
+    bounds = inputs["offsets"].tolist()
+    parts = [
+        inputs["a"][start:end].double() @ matrix.double().T
+        for start, end, matrix in zip(bounds, bounds[1:], inputs["b"], strict=False)
+    ]
+    return {"out": torch.cat(parts)}
+
+
+PRODUCT_RUNS: Final = {
+    "gemm": Run(inputs=_gemm_inputs, launch=_gemm, expected=_gemm_expected, read=numbers),
+    "gemm_block_scaled": Run(
+        inputs=_block_inputs, launch=_block, expected=_block_expected, read=numbers
+    ),
+    "gemm_nvfp4_weights": Run(
+        inputs=_nvfp4_inputs, launch=_nvfp4, expected=_nvfp4_expected, read=numbers
+    ),
+    "grouped_gemm": Run(
+        inputs=_grouped_inputs, launch=_grouped, expected=_grouped_expected, read=numbers
+    ),
+}

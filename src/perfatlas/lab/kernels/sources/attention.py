@@ -1,0 +1,234 @@
+"""Attention: forward over whole sequences, and decode over a paged cache in splits.
+
+Scores are kept in powers of two. The running maximum starts at a finite number, so that rows
+without a visible key so far subtract no infinities.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+LOWEST = tl.constexpr(-1.0e30)
+
+
+@triton.jit
+def _nothing(ROWS: tl.constexpr, D: tl.constexpr) -> tl.tuple:
+    """Return the state of rows that have seen no key."""
+    total = tl.zeros((ROWS, D), tl.float32)
+    return total, tl.zeros((ROWS,), tl.float32), tl.full((ROWS,), LOWEST, tl.float32)
+
+
+@triton.jit
+def _added(state: tl.tuple, scores: tl.tensor, values: tl.tensor) -> tl.tuple:
+    """Return output, sum and maximum of rows with a block of keys more.
+
+    Args:
+        state: Unscaled output (rows, dim), sum and maximum of each row.
+        scores: (rows, keys), in powers of two.
+        values: (keys, dim).
+    """
+    total, norm, top = state
+    above = tl.maximum(top, tl.max(scores, 1))
+    share = tl.exp2(scores - above[:, None])
+    faded = tl.exp2(top - above)
+    total = tl.dot(share.to(values.dtype), values, total * faded[:, None])
+    return total, norm * faded + tl.sum(share, 1), above
+
+
+@triton.jit
+def attention(
+    q: tl.tensor, k: tl.tensor, v: tl.tensor, out: tl.tensor, sizes: tl.tuple, TILE: tl.constexpr
+) -> None:
+    """Write softmax(scale Q K^T) V; the last query sees the last key.
+
+    Args:
+        q: (batch, heads, queries, dim).
+        k: (batch, KV heads, keys, dim), as v.
+        sizes: Heads, KV heads, queries, keys, scale times log2(e).
+        TILE: Queries and keys of a block, dim, causal, window (0 for none), warp specialization.
+    """
+    heads, kv_heads, queries, keys, scale = sizes
+    BM: tl.constexpr = TILE[0]
+    BN: tl.constexpr = TILE[1]
+    D: tl.constexpr = TILE[2]
+    CAUSAL: tl.constexpr = TILE[3]
+    WINDOW: tl.constexpr = TILE[4]
+    m = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM  # the longest of a causal mask first
+    head = tl.program_id(1)
+    kv_head = head // heads * kv_heads + head % heads // (heads // kv_heads)
+    all_heads = tl.num_programs(1)
+    shape = [all_heads // heads * kv_heads, keys, D]
+    q_tiles = tl.make_tensor_descriptor(q, [all_heads, queries, D], [queries * D, D, 1], [1, BM, D])
+    k_tiles = tl.make_tensor_descriptor(k, shape, [keys * D, D, 1], [1, BN, D])
+    v_tiles = tl.make_tensor_descriptor(v, shape, [keys * D, D, 1], [1, BN, D])
+    out_tiles = tl.make_tensor_descriptor(
+        out, [all_heads, queries, D], [queries * D, D, 1], [1, BM, D]
+    )
+    query = q_tiles.load([head, m, 0]).reshape(BM, D)
+    last = keys - queries + m + tl.arange(0, BM)  # the last visible key of each row
+    end, whole, start = keys, keys // BN * BN, 0
+    if CAUSAL:
+        end = tl.minimum(keys, keys - queries + m + BM)
+        whole = tl.minimum(whole, (keys - queries + m + 1) // BN * BN)
+    if WINDOW > 0:
+        start = tl.maximum(keys - queries + m - WINDOW + 1, 0) // BN * BN
+        whole = start
+    total, norm, top = _nothing(BM, D)
+    for n in tl.range(start, whole, BN, warp_specialize=TILE[5]):
+        scores = tl.dot(query, k_tiles.load([kv_head, n, 0]).reshape(BN, D).T) * scale
+        values = v_tiles.load([kv_head, n, 0]).reshape(BN, D)
+        total, norm, top = _added((total, norm, top), scores, values)
+    # a causal mask leaves few blocks here, too few for a pipeline
+    for n in tl.range(whole, end, BN, num_stages=None if WINDOW > 0 else 1):
+        scores = tl.dot(query, k_tiles.load([kv_head, n, 0]).reshape(BN, D).T) * scale
+        key = n + tl.arange(0, BN)
+        visible = (key < keys)[None, :]
+        if CAUSAL:
+            visible = visible & (key[None, :] <= last[:, None])
+        if WINDOW > 0:
+            visible = visible & (key[None, :] > last[:, None] - WINDOW)
+        values = v_tiles.load([kv_head, n, 0]).reshape(BN, D)
+        total, norm, top = _added((total, norm, top), tl.where(visible, scores, LOWEST), values)
+    result = (total / norm[:, None]).to(out.dtype.element_ty)
+    out_tiles.store([head, m, 0], result.reshape(1, BM, D))
+
+
+@triton.jit
+def _store_part(
+    parts: tl.tuple, state: tl.tuple, row: tl.tensor, inside: tl.tensor, D: tl.constexpr
+) -> None:
+    """Write the normalized output of a split and the logarithm of its sum, in powers of two.
+
+    Args:
+        parts: Outputs (rows, splits, D) and logarithms (rows, splits).
+        row: Rows, of sequences times heads.
+    """
+    outputs, logarithms = parts
+    total, norm, top = state
+    at = row * tl.num_programs(2) + tl.program_id(2)
+    total = total / tl.where(norm > 0.0, norm, 1.0)[:, None]
+    tl.store(outputs + at[:, None] * D + tl.arange(0, D)[None, :], total, inside[:, None])
+    known = tl.where(norm > 0.0, top + tl.log2(tl.where(norm > 0.0, norm, 1.0)), LOWEST)
+    tl.store(logarithms + at, known, inside)
+
+
+@triton.jit
+def decode(
+    q: tl.tensor,
+    caches: tl.tuple,
+    tables: tl.tuple,
+    parts: tl.tuple,
+    sizes: tl.tuple,
+    TILE: tl.constexpr,
+) -> None:
+    """Write the attention of one query of each sequence over a split of its cached keys.
+
+    A program has all query heads of a KV head, so that each key is read once.
+
+    Args:
+        q: (sequences, heads, dim).
+        caches: Keys and values (pages, page, KV heads, dim).
+        tables: Pages of each sequence (sequences, pages), and lengths (sequences).
+        parts: Outputs (sequences, heads, splits, dim) and logarithms (sequences, heads, splits).
+        sizes: Heads, KV heads, pages of a row of the table, scale times log2(e).
+        TILE: Heads and keys of a block, dim, keys of a page.
+    """
+    heads, kv_heads, pages, scale = sizes
+    BH: tl.constexpr = TILE[0]
+    BN: tl.constexpr = TILE[1]
+    D: tl.constexpr = TILE[2]
+    PAGE: tl.constexpr = TILE[3]
+    k_cache, v_cache = caches
+    table, lengths = tables
+    sequence, kv_head = tl.program_id(0), tl.program_id(1)
+    of_group = tl.arange(0, BH)
+    head = kv_head * (heads // kv_heads) + of_group
+    row, inside = sequence * heads + head, of_group < heads // kv_heads
+    dim = tl.arange(0, D)
+    query = tl.load(q + row[:, None] * D + dim[None, :], inside[:, None], 0.0)
+    length = tl.load(lengths + sequence)
+    share = tl.cdiv(tl.cdiv(length, BN), tl.num_programs(2)) * BN
+    start = tl.program_id(2) * share
+    total, norm, top = _nothing(BH, D)
+    for n in tl.range(start, tl.minimum(length, start + share), BN):
+        key = n + tl.arange(0, BN)
+        page = tl.load(table + sequence * pages + key // PAGE, key < length, 0).to(tl.int64)
+        at = ((page * PAGE + key % PAGE) * kv_heads + kv_head)[:, None] * D + dim[None, :]
+        visible = (key < length)[:, None]
+        scores = tl.dot(query, tl.load(k_cache + at, visible, 0.0).T) * scale
+        scores = tl.where((key < length)[None, :], scores, LOWEST)
+        total, norm, top = _added((total, norm, top), scores, tl.load(v_cache + at, visible, 0.0))
+    _store_part(parts, (total, norm, top), row, inside, D)
+
+
+@triton.jit
+def decode_mla(
+    q: tl.tensor,
+    cache: tl.tensor,
+    tables: tl.tuple,
+    parts: tl.tuple,
+    sizes: tl.tuple,
+    TILE: tl.constexpr,
+) -> None:
+    """Write the attention of one query of each sequence over a split of its latent cache.
+
+    Values are the latent part of the keys.
+
+    Args:
+        q: (sequences, heads, latent + rotary).
+        cache: (pages, page, latent + rotary).
+        tables: Pages of each sequence (sequences, pages), and lengths (sequences).
+        parts: Outputs (sequences, heads, splits, latent) and logarithms.
+        sizes: Heads, pages of a row of the table, scale times log2(e).
+        TILE: Heads and keys of a block, latent, rotary, keys of a page.
+    """
+    heads, pages, scale = sizes
+    BH: tl.constexpr = TILE[0]
+    BN: tl.constexpr = TILE[1]
+    D: tl.constexpr = TILE[2]
+    R: tl.constexpr = TILE[3]
+    PAGE: tl.constexpr = TILE[4]
+    table, lengths = tables
+    sequence = tl.program_id(0)
+    head = tl.program_id(1) * BH + tl.arange(0, BH)
+    row, inside = sequence * heads + head, head < heads
+    dim, rotary = tl.arange(0, D), D + tl.arange(0, R)
+    of_query = row[:, None] * (D + R)
+    latent_query = tl.load(q + of_query + dim[None, :], inside[:, None], 0.0)
+    rotary_query = tl.load(q + of_query + rotary[None, :], inside[:, None], 0.0)
+    length = tl.load(lengths + sequence)
+    share = tl.cdiv(tl.cdiv(length, BN), tl.num_programs(2)) * BN
+    start = tl.program_id(2) * share
+    total, norm, top = _nothing(BH, D)
+    for n in tl.range(start, tl.minimum(length, start + share), BN):
+        key = n + tl.arange(0, BN)
+        page = tl.load(table + sequence * pages + key // PAGE, key < length, 0).to(tl.int64)
+        at = (page * PAGE + key % PAGE)[:, None] * (D + R)
+        visible = (key < length)[:, None]
+        latent = tl.load(cache + at + dim[None, :], visible, 0.0)
+        scores = tl.dot(latent_query, latent.T)
+        scores = tl.dot(rotary_query, tl.load(cache + at + rotary[None, :], visible, 0.0).T, scores)
+        scores = tl.where((key < length)[None, :], scores * scale, LOWEST)
+        total, norm, top = _added((total, norm, top), scores, latent)
+    _store_part(parts, (total, norm, top), row, inside, D)
+
+
+@triton.jit
+def combine(parts: tl.tuple, out: tl.tensor, splits: tl.tensor, TILE: tl.constexpr) -> None:
+    """Write the outputs of all splits as one.
+
+    Args:
+        parts: Outputs (rows, splits, dim) and logarithms (rows, splits).
+        out: (rows, dim).
+        splits: Splits of each row.
+        TILE: A power of two of splits, dim.
+    """
+    outputs, logarithms = parts
+    row, split, dim = tl.program_id(0), tl.arange(0, TILE[0]), tl.arange(0, TILE[1])
+    known = tl.load(logarithms + row * splits + split, split < splits, LOWEST)
+    weight = tl.exp2(known - tl.max(known, 0))
+    at = (row * splits + split)[:, None] * TILE[1] + dim[None, :]
+    values = tl.load(outputs + at, (split < splits)[:, None], 0.0)
+    total = tl.sum(values * weight[:, None], 0) / tl.sum(weight, 0)
+    tl.store(out + row * TILE[1] + dim, total.to(out.dtype.element_ty))

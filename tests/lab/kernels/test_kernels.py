@@ -1,0 +1,162 @@
+"""Kernels of the registry: numerics in Triton's interpreter, and compilation within budgets.
+
+`make test-kernels` runs this file in an environment with PyTorch and Triton.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.hardware import resolve_system
+from perfatlas.lab.kernels import designed_time_s, lab_kernel, lab_kernels, over_budget
+from perfatlas.lab.kernels.casts import rounded
+from perfatlas.lab.static import TritonRequest, compile_triton, run_tool
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.kernel import kernel_design_gemm
+
+if TYPE_CHECKING:
+    from perfatlas.lab.static.kernel import Compiled
+
+MISSING = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
+needs_triton = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+TARGETS = ["sm_90", "sm_100", "sm_103", "sm_120", "gfx942", "gfx950"]
+KERNELS = list(lab_kernels())
+# Matrix instructions of each target in PTX or AMD assembly, and kernels that need them.
+MMA = {
+    "sm_90": "wgmma.mma_async",
+    "sm_100": "tcgen05.mma",
+    "sm_103": "tcgen05.mma",
+    "sm_120": "mma.sync",
+    "gfx942": "v_mfma",
+    "gfx950": "v_mfma",
+}
+PRODUCTS = [
+    *("gemm", "gemm_fp8", "gemm_fp8_block", "gemm_nvfp4_weights", "grouped_gemm"),
+    *("attention", "decode_mla"),
+]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows(name: str) -> None:
+    row = lab_kernel(name)
+    assert list(row.configs) == TARGETS
+    tree = ast.parse(row.path.read_text("utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    arguments = [one.arg for one in functions[row.function].args.args]
+    assert arguments == list(row.arguments)
+    declared = row.declared("sm_90")
+    assert set(declared["signature"]) == set(arguments)
+    for config in row.configs.values():
+        assert 0 < config.registers <= 512
+        assert config.spilled_bytes == 0
+
+
+def test_formats_of_targets() -> None:
+    row = lab_kernel("gemm_fp8")
+    assert row.declared("sm_90")["signature"]["a"] == "*fp8e4nv"
+    assert row.declared("gfx942")["signature"]["a"] == "*fp8e4b8"
+    assert row.declared("sm_90")["aligned"] == ["a", "b", "c", "scale", "sizes.1", "sizes.2"]
+
+
+def test_unknown_kernels_and_targets_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidSpecError, match="did you mean 'gemm'"):
+        lab_kernel("gemmm")
+    assert main(["kernel", "inspect", "gemmm"]) == 3
+    assert "did you mean 'gemm'" in capsys.readouterr().err
+    assert main(["kernel", "inspect", "gemm", "--target", "sm_80"]) == 3
+    assert "has no tile for sm_80" in capsys.readouterr().err
+
+
+def test_budgets_by_hand() -> None:
+    config = replace(lab_kernel("gemm").configs["sm_90"], registers=100, spilled_bytes=8)
+    assert over_budget({"registers": 100, "spills_bytes": 8}, config) == []
+    assert len(over_budget({"registers": 101, "spills_bytes": 12}, config)) == 2
+    assert over_budget({"registers": 101, "spills_bytes": None}, config)[0].startswith("101 reg")
+
+
+def test_designs_are_those_of_kernel_design() -> None:
+    device, shape = resolve_system("h100_sxm").device, {"m": 8192, "n": 8192, "k": 8192}
+    tile = {"tile_m": 128, "tile_n": 256, "tile_k": 64, "stages": 3}
+    asked = kernel_design_gemm(system="h100_sxm", **shape, **tile)
+    assert designed_time_s("gemm", shape, "bf16", device) == asked.results["time_s"]
+    assert designed_time_s("gemm", {**shape, "m": 8}, "bf16", device) is None
+    assert designed_time_s("decode_attention", {}, "bf16", device) is None
+    assert designed_time_s("gemm", shape, "bf16", resolve_system("mi300x").device) is None
+
+
+@pytest.fixture(scope="module")
+def errors() -> dict[str, list[dict[str, Any]]]:
+    words = [sys.executable, "-m", "perfatlas.lab.kernels.numerics"]
+    code, output, messages = run_tool(words)
+    assert code == 0, messages
+    rows = [json.loads(line) for line in output.splitlines()]
+    return {name: [row for row in rows if row["kernel"] == name] for name in KERNELS}
+
+
+@needs_triton
+@pytest.mark.parametrize("name", KERNELS)
+def test_numerics(name: str, errors: dict[str, list[dict[str, Any]]]) -> None:
+    row = lab_kernel(name)
+    assert len(errors[name]) == len(row.errors) * len(row.shapes)
+    for found in errors[name]:
+        assert found["error"] <= found["limit"], found  # NaN where an output is poisoned
+
+
+@pytest.fixture(scope="module")
+def compiled() -> dict[tuple[str, str], Compiled]:
+    pairs = [(name, target) for name in KERNELS for target in TARGETS]
+    requests = [
+        TritonRequest(
+            path=row.path,
+            target=target,
+            function=row.function,
+            declared={row.function: row.declared(target)},
+        )
+        for row, target in ((lab_kernel(name), target) for name, target in pairs)
+    ]
+    return dict(zip(pairs, compile_triton(requests), strict=True))
+
+
+@needs_triton
+@pytest.mark.parametrize("name", KERNELS)
+def test_registers_and_spills(name: str, compiled: dict[tuple[str, str], Compiled]) -> None:
+    for target, config in lab_kernel(name).configs.items():
+        (kernel,) = compiled[name, target].kernels
+        assert (kernel.function, kernel.target) == (lab_kernel(name).function, target)
+        facts = {"registers": kernel.registers, "spills_bytes": kernel.spills_bytes}
+        assert over_budget(facts, config) == [], target
+        texts = compiled[name, target].texts
+        if name in PRODUCTS and (name, target) != ("decode_mla", "sm_120"):
+            assert MMA[target] in texts.get("ptx", texts.get("amdgcn", "")), target
+
+
+@needs_triton
+def test_copies_and_roles_of_gemm(compiled: dict[tuple[str, str], Compiled]) -> None:
+    for target in ("sm_90", "sm_100", "sm_103", "sm_120"):
+        assert "cp.async.bulk.tensor" in compiled["gemm", target].texts["ptx"]
+    assert "setmaxnreg" in compiled["gemm", "sm_100"].texts["ptx"]
+    stores = re.findall(r"st\.global\S*\.v4", compiled["rms_norm", "sm_90"].texts["ptx"])
+    assert len(stores) > 0  # 16 bytes of each thread
+
+
+@needs_triton
+@pytest.mark.parametrize("target", ["bf16", "fp8e4nv", "fp8e5"])
+def test_casts_are_those_of_torch(target: str) -> None:
+    import torch
+
+    kind = {"bf16": torch.bfloat16, "fp8e4nv": torch.float8_e4m3fn, "fp8e5": torch.float8_e5m2}
+    values = torch.cat([torch.randn(4096) * 30.0, torch.tensor([0.001, -0.0, 448.0])])
+    expected = values.to(kind[target]).view(torch.uint8 if target != "bf16" else torch.int16)
+    found = rounded(values.numpy(), "fp32", target)
+    assert (found == expected.numpy().view(found.dtype)).all()
+    assert rounded(np.array([1000.0, np.nan], np.float32), "fp32", "fp8e4nv").tolist() == [126, 127]
