@@ -81,6 +81,7 @@ def test_a_system_without_a_price_says_what_to_do() -> None:
         ("€2", "USD"),
         ("cheap", "expected a price"),
         ("h200_sxm=", "expected a price"),
+        ("h200_sxm=2.5,h200_sxm=3", "two prices"),
         (True, "expected a price"),
         (float("nan"), "positive"),
     ],
@@ -151,3 +152,9 @@ def test_colocation_that_includes_power(tmp_path: Path) -> None:
     assert price.costs[0].parts()["power"] == 0.0
     assert price.usd[0] == pytest.approx(apart.usd[0] - float(apart.costs[0].parts()["power"]))
     assert "includes power" in price.note
+
+
+def test_prices_of_other_systems_are_said_to_leave_a_system_out() -> None:
+    listed, shipped = gpu_price("h200_sxm", "b200_sxm=4"), gpu_price("h200_sxm")
+    assert listed.usd == shipped.usd
+    assert listed.note.startswith("cost: b200_sxm=4 has none of h200_sxm: ")

@@ -187,7 +187,11 @@ def gpu_price(system: str, given: float | str | None = None) -> GpuPrice:
     name, changed = system.partition("{")[0].strip(), "{" in system
     given = read_gpu_price(given)
     if isinstance(given, str) and PRICES_BY_SYSTEM in given:
-        given = _by_system(given).get(name)
+        listed, given = given, _by_system(given).get(name)
+        if given is None:
+            found = gpu_price(system)
+            note = found.note.replace("cost: ", f"cost: {listed} has none of {name}: ", 1)
+            return replace(found, note=note)
     if isinstance(given, float):
         return GpuPrice(
             kind="given",

@@ -150,6 +150,8 @@ def metric_text(metric: Metric, value: float) -> str:
             return share_text(value)
         case "money":
             return f"${value:,.{_cents(value)}f}"
+        case "mass":
+            return f"{format_number(value)} g"
         case _:
             return format_number(value)
 

@@ -63,7 +63,9 @@ def _read_text(text: str) -> float | str:
         if not all(name.strip() and price.strip() for name, _, price in pairs):
             raise ValueError(f"{repr_for_error(text)}: {_EXPECTED}")
         read = {name.strip(): read_gpu_price(price) for name, _, price in pairs}
-        each = (f"{one:g}" if isinstance(one, float) else one for one in read.values())
+        if len(read) < len(pairs):
+            raise ValueError(f"{repr_for_error(text)}: a system has two prices; omit one")
+        each = (f"{one:.12g}" if isinstance(one, float) else one for one in read.values())
         return ",".join(f"{n}{PRICES_BY_SYSTEM}{one}" for n, one in zip(read, each, strict=True))
     word = text.casefold().replace("-", "_")
     if word in PRICE_KINDS:

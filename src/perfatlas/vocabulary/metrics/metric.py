@@ -12,7 +12,7 @@ Better = Literal["higher", "lower"]
 # "numbers" and "texts" are lists, "rows" a list of objects; an object has parts or members
 ValueType = Literal["number", "count", "flag", "text", "numbers", "texts", "object", "rows"]
 # scaled: with an SI prefix; duration: in days, hours, minutes or seconds; share: in percent
-Shown = Literal["", "number", "scaled", "duration", "share", "money"]
+Shown = Literal["", "number", "scaled", "duration", "share", "money", "mass"]
 
 STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
 UNITS: Final = (
@@ -74,8 +74,10 @@ class Metric:
             unit = "1" if self.shown == "share" else _unit_of(self.key) if measured else ""
             object.__setattr__(self, "unit", unit)
         if not self.shown:
-            money = self.unit.startswith("USD")
-            shown = "scaled" if self.unit in SCALED else "money" if money else "number"
+            kinds = {"USD": "money", "gCO2": "mass"}
+            shown = (
+                "scaled" if self.unit in SCALED else kinds.get(self.unit.split("/")[0], "number")
+            )
             object.__setattr__(self, "shown", shown)
 
     @property
