@@ -226,9 +226,11 @@ def test_a_lower_clock_saves_energy_per_product() -> None:
     assert capped(550.0)["energy_j"] < capped(None)["energy_j"]
 
 
-@pytest.mark.parametrize("system", ["tpu_v7", "cpu"])
-def test_no_power_is_predicted_without_energies_and_the_answer_says_why(system: str) -> None:
-    found = perfatlas.estimate(model=LLAMA, system=system, isl=512, osl=128)
+@pytest.mark.parametrize(("system", "engine"), [("tpu_v7", "vllm_tpu"), ("cpu", "vllm")])
+def test_no_power_is_predicted_without_energies_and_the_answer_says_why(
+    system: str, engine: str
+) -> None:
+    found = perfatlas.estimate(model=LLAMA, system=system, engine=engine, isl=512, osl=128)
     names = ("power_w", "energy_per_output_token_j", "energy_per_request_j")
     assert [found.results[name] for name in names] == [None] * 3
     assert all(row["energy_j"] is None for row in found.breakdown)

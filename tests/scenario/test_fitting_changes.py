@@ -166,6 +166,7 @@ MAVERICK = "meta-llama/Llama-4-Maverick-17B-128E-Instruct"
 def test_thousands_of_gpus_in_a_domain_are_few_tables(numbers_resolved: list[int]) -> None:
     # 40 heads, 8 KV heads and experts of 8192 allow tp 8 at most: 801 GB of weights on 16 x 102 GB
     fields: dict[str, Any] = {"model": MAVERICK, "system": "tpu_v5p", "isl": 4096, "osl": 16}
+    fields |= {"engine": "vllm_tpu"}
     assert _advice(fields)[0].startswith("set gpus = 16, the fewest that fit (tp = 8, pp = 2")
     assert sum(numbers_resolved) < 100
     assert estimate(**fields, gpus=16).results["gpus"] == 16
@@ -175,7 +176,11 @@ def test_thousands_of_gpus_in_a_domain_are_few_tables(numbers_resolved: list[int
 
 def test_a_load_that_nothing_fits_is_few_tables(numbers_resolved: list[int]) -> None:
     fields: dict[str, Any] = {"model": MAVERICK, "system": "tpu_v5e", "isl": 100000, "osl": 16}
-    fields |= {"mode": "static", "batch": 1000000}  # a domain of 256, and 15 more of whole domains
+    fields |= {
+        "engine": "vllm_tpu",
+        "mode": "static",
+        "batch": 1000000,
+    }  # a domain of 256, and 15 more of whole domains
     assert not any("gpus" in change for text in _advice(fields) for change in _asked(text))
     assert len(numbers_resolved) < 20
     assert sum(numbers_resolved) >= 255 + 15

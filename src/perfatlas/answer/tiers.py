@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.engines import engine_names, resolve_engine
 from perfatlas.files import shipped_table
 from perfatlas.hardware import KINDS
 from perfatlas.measurements.calibrations import (
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perfatlas.engines import EngineProfile
-    from perfatlas.hardware import System
+    from perfatlas.hardware import Device, System
     from perfatlas.operators import IntArray
 
 DEEPEP: Final = "data/collectives/deepep.toml"
@@ -61,12 +62,6 @@ def require_engine(system: System, engine: EngineProfile) -> None:
             tokens runs on those of other vendors.
     """
     device = system.device
-    only = KINDS[device.kind].engine
-    if only not in ("", engine.name):
-        raise UnsupportedError(
-            f"{engine.name} does not run on {device.name}, a device of kind {device.kind}; set"
-            f" engine = {only}"
-        )
     require_vendor(system, engine, "engine")
     vendors = shipped_table(DEEPEP)["runs_on"]["vendors"]
     if engine.expert_exchange.startswith("deepep") and device.vendor not in vendors:
@@ -78,20 +73,35 @@ def require_engine(system: System, engine: EngineProfile) -> None:
 
 
 def require_vendor(system: System, engine: EngineProfile, field: str) -> None:
-    """Refuse an engine, or its kernels, that does not run on devices of a vendor.
+    """Refuse an engine, or its kernels, that does not run on a device.
 
     Args:
         field: The field that names the engine.
 
     Raises:
-        UnsupportedError: The engine runs on devices of other vendors.
+        UnsupportedError: The engine runs on devices of other vendors or kinds.
     """
     device = system.device
-    if engine.runs_on is not None and device.vendor not in engine.runs_on.vendors:
-        raise UnsupportedError(
-            f"{engine.name} runs on devices of {', '.join(engine.runs_on.vendors)}, and"
-            f" {device.name} is of {device.vendor}; set {field} = vllm, sglang or ideal"
-        )
+    if _runs_on(engine, device):
+        return
+    names = sorted(engine_names(), key="ideal".__eq__)
+    *some, last = [name for name in names if _runs_on(resolve_engine(name), device)]
+    named = " or ".join(filter(None, (", ".join(some), last)))
+    foreign = engine.runs_on is not None and device.vendor not in engine.runs_on.vendors
+    kind = f"a device of {device.vendor}" if foreign else f"a device of kind {device.kind}"
+    raise UnsupportedError(
+        f"{engine.name} does not run on {device.name}, {kind}; set {field} = {named}"
+    )
+
+
+def _runs_on(engine: EngineProfile, device: Device) -> bool:
+    """Return whether an engine runs on a device."""
+    kind, runs_on = KINDS[device.kind], engine.runs_on
+    if kind.engine or engine.name == "ideal":
+        return engine.name == "ideal" or kind.engine in ("", engine.name)
+    if runs_on is None:
+        return not kind.own_engines
+    return device.vendor in runs_on.vendors and device.kind in (runs_on.kinds or (device.kind,))
 
 
 def require_kernels(system: System) -> None:

@@ -280,10 +280,12 @@ class RunsOn:
     Args:
         vendors: As in hardware files.
         source: Where it is documented.
+        kinds: Kinds of machines, as `device.kind`; empty for all.
     """
 
     vendors: tuple[str, ...]
     source: str
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -339,7 +339,14 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
         Record(fields={"through": needed(NAME, *OPERATORS), "ref": REF}, build=EarlierKernels)
     ),
     "runs_on": perhaps(
-        Record(fields={"vendors": needed(Array(of=Text())), "ref": REF}, build=RunsOn)
+        Record(
+            fields={
+                "vendors": needed(Array(of=Text())),
+                "kinds": perhaps(Array(of=Text())),
+                "ref": REF,
+            },
+            build=RunsOn,
+        )
     ),
     "formats": needed(Named(of=_FORMAT), into="format_aliases"),
     "expert_exchange": needed(_Documented(Text(choices=EXCHANGES), *STEPS)),

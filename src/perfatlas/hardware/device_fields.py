@@ -275,6 +275,8 @@ class DeviceKind:
         cited: Label of the values that an estimate cites, by path, most influential first.
         orders: (lower, upper): the first may not exceed the second.
         engine: The only engine that runs on its devices, "" for any.
+        own_engines: Whether, beside `ideal`, only engines that name their vendor run on its
+            devices.
     """
 
     name: str
@@ -285,3 +287,4 @@ class DeviceKind:
     cited: Mapping[str, str] = field(default_factory=lambda: {**CITED_FIRST, **CITED_CLOCKS})
     orders: tuple[tuple[str, str], ...] = ()
     engine: str = ""
+    own_engines: bool = False

@@ -220,7 +220,7 @@ def test_engines_of_other_machines_are_refused() -> None:
         UnsupportedError, match="maxtext does not run on h100_sxm, a device of kind"
     ):
         perfatlas.train(**fields, system="h100_sxm", engine="maxtext")
-    with pytest.raises(UnsupportedError, match="jetstream runs on devices of Google"):
+    with pytest.raises(UnsupportedError, match="jetstream does not run on h100_sxm, a device of"):
         perfatlas.estimate(
             model="meta-llama/Llama-3.1-8B", system="h100_sxm", engine="jetstream", batch=1
         )
@@ -302,7 +302,7 @@ def test_training_on_devices_of_services_is_a_lower_limit() -> None:
     assert answer.results["step_time_s_high"] is None
     with pytest.raises(UnsupportedError, match="maxtext runs on devices of Google"):
         perfatlas.train(**fields, system="trainium1", engine="maxtext")
-    with pytest.raises(UnsupportedError, match="neuronx runs on devices of Amazon"):
+    with pytest.raises(UnsupportedError, match="neuronx does not run on gaudi3, a device of"):
         perfatlas.estimate(
             model="meta-llama/Llama-3.1-8B", system="gaudi3", engine="neuronx", batch=1
         )

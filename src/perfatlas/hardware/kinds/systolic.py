@@ -87,4 +87,5 @@ KIND: Final = DeviceKind(
         "device.scale_up.latency": "hop",
     },
     orders=(("device.vmem", "device.memory.capacity"),),
+    own_engines=True,
 )
