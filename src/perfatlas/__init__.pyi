@@ -214,6 +214,12 @@ def compare(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
@@ -370,6 +376,18 @@ def compare(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs mode = static and speculative_depth = 0.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
@@ -493,6 +511,12 @@ def estimate(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
@@ -643,6 +667,18 @@ def estimate(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs mode = static and speculative_depth = 0.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
@@ -765,6 +801,12 @@ def explain(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
@@ -920,6 +962,18 @@ def explain(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs mode = static and speculative_depth = 0.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
@@ -1189,6 +1243,12 @@ def frontier(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
@@ -1347,6 +1407,18 @@ def frontier(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs mode = static and speculative_depth = 0.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].

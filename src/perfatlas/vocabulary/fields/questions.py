@@ -13,6 +13,7 @@ from perfatlas.vocabulary.fields.scenario import (
     Batch,
     CachedPrefix,
     ClientRounds,
+    FeedForward,
     Formats,
     Lengths,
     Plan,
@@ -45,6 +46,7 @@ ESTIMATED: Final[tuple[type, ...]] = (
         PromptsFirst,
         RankBalance,
         Pools,
+        FeedForward,
         Facility,
     ),
 )
