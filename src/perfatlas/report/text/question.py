@@ -135,7 +135,7 @@ def plan_lines(answer: Mapping[str, Any]) -> list[str]:
         own = {n: scenario[f"feed_forward_{n}"] for n in PLAN if f"feed_forward_{n}" in scenario}
         rest = _plan({**own, "system": system}, 1)
         engine = scenario.get("feed_forward_engine")
-        return [f"attention: {plan}", f"feed-forward: {engine}, {rest}"]
+        return [f"plan of attention: {plan}", f"feed-forward: {engine}, {rest}"]
     return [f"plan: {plan}"] if plan else []
 
 
