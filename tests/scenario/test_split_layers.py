@@ -107,6 +107,7 @@ def test_a_table_answers_as_single_questions() -> None:
     ("changes", "error", "words"),
     [
         ({"gpus": 4}, InvalidSpecError, "set tp and dp for attention"),
+        ({"moe_tp": 1}, InvalidSpecError, "set feed_forward_tp"),
         ({"micro_batches": 32}, InvalidSpecError, "raise batch"),
         ({"mode": "aggregated"}, InvalidSpecError, "set mode = static"),
         ({"feed_forward_system": None, "micro_batches": 2}, InvalidSpecError, "no effect"),

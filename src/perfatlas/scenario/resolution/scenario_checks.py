@@ -128,13 +128,20 @@ def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
 
 
 def _split_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
-    """Yield split layers with a free plan, and more micro-batches than sequences of a rank."""
+    """Yield split layers with a free plan, divided experts, or fewer sequences than parts."""
     split_N = columns.is_set("feed_forward_system")
     yield (
         split_N & columns.is_set("gpus"),
         lambda s: (
             f"gpus = {s.gpus} does not say how many machines attention and feed-forward networks"
             " have; set tp and dp for attention, feed_forward_tp and feed_forward_pp for the rest"
+        ),
+    )
+    yield (
+        split_N & (columns.is_set("ep") | columns.is_set("moe_tp")),
+        lambda _: (
+            "ep and moe_tp divide experts, which run on feed_forward_system; set feed_forward_tp"
+            " and feed_forward_ep instead"
         ),
     )
     each_N = np.ceil(columns.numbers("concurrency", 1.0) / columns.numbers("dp", 1.0))
