@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 SPLIT_RULES: Final = (
     "attention-FFN disaggregation: hidden states cross one NIC per device twice per layer without"
-    " contention; micro-batches overlap in decode, prompts do not; no measured deployment is known,"
-    " so that the composition is not validated"
+    " contention; micro-batches overlap in decode, prompts do not; this composition was not"
+    " compared with a measured deployment"
 )
 
 

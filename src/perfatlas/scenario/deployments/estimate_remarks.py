@@ -50,7 +50,7 @@ ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 NODE_RANKS: Final = 8.0  # ranks up to which gathering the tokens of all of them is usual
 LEAST_GATHERED: Final = 0.2  # share of a step from which its exchange is worth a warning
 SPLIT_ANSWER: Final = (
-    "no measured deployment splits layers over such machines: how their parts overlap is not"
+    "split layers were not compared with a measured deployment: how both machines overlap is not"
     " validated, and their power is not predicted"
 )
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions

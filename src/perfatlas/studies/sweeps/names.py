@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SECTIONS: Final = ("device", "node", "fabric")
-POOLS: Final = ("prefill_system", "decode_system")
+POOLS: Final = ("prefill_system", "decode_system", "feed_forward_system")
 MODEL: Final = "model"
 STATUS: Final = ("warnings", "error_code", "error")
 FORMAT_PEAKS: Final = {"nvfp4": "fp4", "mxfp4": "fp4", "mxfp8": "fp8"}
