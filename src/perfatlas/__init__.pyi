@@ -214,6 +214,12 @@ def compare(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -372,6 +378,18 @@ def compare(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs mode = static and speculative_depth = 0.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
             (on_demand, reserved, market, owned), both by system, as in
             h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
@@ -501,6 +519,12 @@ def estimate(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -653,6 +677,18 @@ def estimate(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs mode = static and speculative_depth = 0.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
             (on_demand, reserved, market, owned), both by system, as in
             h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
@@ -781,6 +817,12 @@ def explain(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -938,6 +980,18 @@ def explain(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs mode = static and speculative_depth = 0.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
             (on_demand, reserved, market, owned), both by system, as in
             h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
@@ -1218,6 +1272,12 @@ def frontier(
     | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    feed_forward_system: str | None = None,
+    feed_forward_engine: str | None = None,
+    feed_forward_tp: int | str = 1,
+    feed_forward_pp: int | str = 1,
+    feed_forward_ep: int | str | None = None,
+    micro_batches: int | str = 1,
     usd_per_gpu_hour: object = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -1378,6 +1438,18 @@ def frontier(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        feed_forward_system: System that runs the feed-forward networks and experts of all layers;
+            the replicas of system run the rest and share it. Default: system runs all of a layer.
+            Needs mode = static and speculative_depth = 0.
+        feed_forward_engine: Its engine. Default: as engine. Needs feed_forward_system.
+        feed_forward_tp: Its tensor-parallel size, ep x moe_tp for experts. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_pp: Its groups, each of which holds a part of the layers. Default: 1. Needs
+            feed_forward_system.
+        feed_forward_ep: Its expert-parallel size. Default: 1. Needs feed_forward_system and an MoE
+            model.
+        micro_batches: Parts of the batch that are in flight at the same time: one is in attention
+            while another is in a feed-forward network. Default: 1. Needs feed_forward_system.
         usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
             (on_demand, reserved, market, owned), both by system, as in
             h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the

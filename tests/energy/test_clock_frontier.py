@@ -142,13 +142,13 @@ def test_limits_are_marked_in_the_text_and_on_the_page() -> None:
     assert "≥" not in page
 
 
-def test_a_page_without_a_curve_is_refused(
+def test_a_page_of_sensitivities_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "page.html"
     words = ["estimate", "--model", ASKED["model"], "--system", "h100_sxm", "--html", str(path)]
-    assert main(words) == 2
-    assert "--html applies to --frontier" in capsys.readouterr().err
+    assert main([*words, "--explain"]) == 2
+    assert "--html applies to an estimate and to --frontier" in capsys.readouterr().err
     assert not path.exists()
 
 

@@ -19,6 +19,7 @@ ALWAYS: Final = (
     *("estimate-aggregated-00", "estimate-disaggregated-01", "estimate-speculative-00"),
     "estimate-plans-01",
 )
+FIELDS: Final = {"osl_spread", "acceptance_by_position", "prefill_ep", "feed_forward_ep"}
 # questions of each verb; `python -m tests.golden.options --all` asks as many as it has time for
 FEW: Final = {
     "kernel gemm": 2,
@@ -77,7 +78,7 @@ def test_every_field_of_estimates_changed_alone() -> None:
     few |= {
         name: further
         for name, further in further_questions("estimate").items()
-        if {"osl_spread", "acceptance_by_position", "prefill_ep"} & set(further.fields)
+        if FIELDS & set(further.fields)
     }
     found = [*changes("estimate", few, verb_fields("estimate"))]
     balanced = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import perfatlas
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import find_schedule
 from validation.machines.accelerators import (
@@ -40,6 +41,10 @@ def test_a_rate_of_a_static_batch_is_the_latency_of_its_requests() -> None:
     assert (run.fields["tp"], run.fields["kv_format"]) == (2, "fp8")
     assert run_of(ROW | {"speculative": "yes: a draft model"}) is None
     assert run_of(ROW | {"machine": "MI300X"}) is None
+    rack = ROW | {"machine": "SambaNova SN40L", "model": "Llama-3.1-70B", "precision": "bf16"}
+    assert run_of(rack | {"speculative": "implied yes"}) is None
+    assert run_of(rack | {"speculative": "not stated"}) is not None
+    assert run_of(rack | {"speculative": "not stated", "batch": ""}) is None
 
 
 @NEEDS_DATA
@@ -51,3 +56,12 @@ def test_shipped_constants_are_those_of_the_published_runs() -> None:
     constants = found.calibration.parameters
     assert SPEEDS[speed] == pytest.approx(constants["efficiency_prefill"], abs=0.1)
     assert POINTS_S[point] == pytest.approx(constants["synchronisation_s"], rel=0.5)
+
+
+@NEEDS_DATA
+def test_batches_of_sn40l_take_longer_than_their_bytes() -> None:
+    runs = [run for run in published_runs() if run.machine == "SambaNova SN40L"]
+    assert len(runs) == 21
+    assert find_schedule(resolve_system("sn40l").device) is None
+    for run in runs:  # none needs speculative decoding
+        assert perfatlas.estimate(**run.fields).results["request_latency_s"] < run.measured_s

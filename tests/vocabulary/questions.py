@@ -87,6 +87,8 @@ ESTIMATES: Final = {
     "disaggregated": Question(estimate, {**MODEL, "mode": "disaggregated", "concurrency": 8}),
     "disaggregated, formula": Question(
         estimate, {**MODEL, "mode": "disaggregated", "prefill_tp": 2, "decode_batch": 4}),
+    "split layers": Question(
+        estimate, {**MODEL, "batch": 4, "feed_forward_system": "h200_sxm", "micro_batches": 2}),
     "experts": Question(
         estimate, {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "gpus": 4, "tp": 2,
                    "attention_dp": 2, "batch": 8, "format": "fp8"}),

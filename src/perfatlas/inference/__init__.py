@@ -83,5 +83,9 @@ if TYPE_CHECKING:
     )
     from perfatlas.inference.running_load import served_sequences as served_sequences
     from perfatlas.inference.shared_steps import LoadResults as LoadResults
+    from perfatlas.inference.split_layers import (
+        SplitLayers as SplitLayers,
+        SplitLoad as SplitLoad,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from perfatlas.networks.cache_layout import cache_layouts
-from perfatlas.networks.changes import changed_model, with_redundant_experts, without_windows
+from perfatlas.networks.changes import (
+    changed_model,
+    split_layers,
+    with_redundant_experts,
+    without_windows,
+)
 from perfatlas.networks.contract import LiveElements
 from perfatlas.networks.drafting import draft_operators, with_drafter
 from perfatlas.networks.language_model import LanguageModel
@@ -99,6 +104,10 @@ class Architecture(LanguageModel):
     def without_windows(self, note: str) -> Self:
         """Return the model whose layers attend to the whole cache and keep it."""
         return without_windows(self, note)
+
+    def split(self) -> tuple[Self, Self]:
+        """Return the model without feed-forward networks, and these alone, without vocabulary."""
+        return split_layers(self)
 
     def changed(self, settings: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
         """Return the model with other dimensions, and the dimensions, a solved one included."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from perfatlas.networks.dimensions import EQUAL, MODEL_FIELDS, SOLVE, read_dimension
 from perfatlas.networks.layers import GqaAttention, MoeFfn
 from perfatlas.networks.parameters import parameter_counts
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,6 +59,40 @@ def changed_model(architecture: Kind, settings: Mapping[str, str]) -> tuple[Kind
         notes.append(note)
     changed = _checked(_apply(architecture, changes), changes)
     return replace(changed, notes=(*architecture.notes, *notes)), changes
+
+
+def split_layers(architecture: Kind) -> tuple[Kind, Kind]:
+    """Return a model without feed-forward networks, and these alone, without vocabulary.
+
+    Each part has a norm in front of its blocks, and half of those behind them.
+
+    Raises:
+        UnsupportedError: No layer has a feed-forward network.
+
+    Example:
+        >>> from perfatlas.networks import resolve_model
+        >>> model = resolve_model("meta-llama/Llama-3.1-8B").network
+        >>> parts = model.split()
+        >>> [f"{part.parameters().total / 1e9:.2f}" for part in parts]
+        ['2.39', '5.64']
+    """
+    groups = architecture.layers
+    kept = tuple(
+        replace(group, ffn=None, norms=group.norms - group.norms // 2)
+        for group in groups
+        if group.mixer is not None
+    )
+    moved = tuple(
+        replace(group, mixer=None, norms=group.norms // 2)
+        for group in groups
+        if group.ffn is not None
+    )
+    if not kept or not moved:
+        raise UnsupportedError(
+            f"the layers of this {architecture.model_type} model cannot be split into attention and"
+            " feed-forward networks; leave feed_forward_system out"
+        )
+    return replace(architecture, layers=kept), replace(architecture, layers=moved, vocab_size=0)
 
 
 def _note(architecture: LanguageModel, name: str, value: int) -> str:

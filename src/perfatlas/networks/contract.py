@@ -332,6 +332,17 @@ class Network(ABC):
         del note
         return self
 
+    def split(self) -> tuple[Self, Self]:
+        """Return the network without feed-forward networks, and these alone.
+
+        Raises:
+            UnsupportedError: The layers of the network have no such parts.
+        """
+        raise UnsupportedError(
+            f"a {self.model_type} network has no attention to be split from feed-forward networks;"
+            " leave feed_forward_system out"
+        )
+
     def changed(self, settings: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
         """Return the network with other dimensions, and the dimensions, a solved one included.
 

@@ -87,11 +87,17 @@ def step_operators(
         ['embedding', 'input_norm', 'qkv_projection', 'rope_and_cache']
     """
     outer = _emission(architecture, formats, phase, tokens, 1)
+    layers = [
+        operator
+        for group in architecture.layers
+        for operator in layer_operators(architecture, group, formats, phase, tokens)
+    ]
+    if not architecture.vocab_size:  # the feed-forward networks of a model that is split
+        return tuple(layers)
     operators: list[Operator] = [_embedding(outer, learned=architecture.position_rows > 0)]
     if architecture.embedding_norm:
         operators.append(outer.norm("embedding_norm", residual=False))
-    for group in architecture.layers:
-        operators.extend(layer_operators(architecture, group, formats, phase, tokens))
+    operators.extend(layers)
     operators.extend(collapse_streams(outer, architecture.residual_streams))
     operators.extend(_head(outer, architecture.vocab_size))
     return tuple(operators)

@@ -12,9 +12,9 @@ import numpy as np
 
 from perfatlas.files import Number
 from perfatlas.hardware import FIELDS, KINDS, field_values, with_values
-from perfatlas.inference import PoolRates, evaluate, result_columns
+from perfatlas.inference import PoolRates, SplitLayers, SplitLoad, evaluate, result_columns
 from perfatlas.scenario.deployments import evaluated_pools
-from perfatlas.scenario.resolution import columns_of, pool_load
+from perfatlas.scenario.resolution import columns_of, pool_load, split_load
 from perfatlas.step import take_columns
 from perfatlas.studies.factors import FRONT_END, HOST, PEAK, factors_of, scaled_profile
 
@@ -44,12 +44,13 @@ class ScaledScenario:
     Plan, limits, formats and kernels are those of the scenario for all changes.
 
     Args:
-        pools: The candidate of one pool, or those of a prefill and a decode worker (1).
-        load: Workers and requests in flight of two pools.
+        pools: The candidate of one pool, or those of a prefill and a decode worker, or of the parts
+            of split layers (1).
+        load: Workers and requests in flight of two pools, or replicas of split layers.
     """
 
     pools: tuple[Candidates, ...]
-    load: PoolLoad | None
+    load: PoolLoad | SplitLoad | None
     factors: tuple[Factor, ...]
 
     @property
@@ -107,12 +108,13 @@ class ScaledScenario:
         ]
         if self.load is None:
             return result_columns(questions[0], evaluate(questions[0]))
-        prefill, decode = questions
+        one, other = ((question, evaluate(question)) for question in questions)
         first = np.zeros(len(changes), np.int64)
+        if isinstance(self.load, SplitLoad):
+            split = SplitLoad(*(values[first] for values in self.load))
+            return SplitLayers(load=split, attention=one, feed_forward=other).columns()
         load = replace(self.load, **take_columns(self.load, first))
-        return PoolRates(
-            load=load, prefill=(prefill, evaluate(prefill)), decode=(decode, evaluate(decode))
-        ).columns()
+        return PoolRates(load=load, prefill=one, decode=other).columns()
 
 
 def scaled_scenario(scenario: Scenario) -> ScaledScenario:
@@ -128,7 +130,10 @@ def scaled_scenario(scenario: Scenario) -> ScaledScenario:
     physics: dict[str, Any] = {"tier": "physics", "silicon_version": None}
     scenario = scenario.model_copy(update=physics if scenario.tier == "measured" else {})
     pools = tuple(pool.candidates for pool in evaluated_pools(scenario))
-    load = pool_load(columns_of([scenario])) if len(pools) > 1 else None
+    load: PoolLoad | SplitLoad | None = None
+    if len(pools) > 1:
+        loaded = split_load if scenario.feed_forward_system else pool_load
+        load = loaded(columns_of([scenario]))
     made = ScaledScenario(pools=pools, load=load, factors=())
     return replace(made, factors=factors_of(made.systems))
 

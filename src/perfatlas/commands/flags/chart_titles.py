@@ -25,6 +25,7 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
         "Power over clock ratio",
         "Energy over power cap",
         "Power over power cap",
+        "Decode step by stage",
     ),
     "fleet schedule": ("Where the GPU time goes",),
     "goodput": (

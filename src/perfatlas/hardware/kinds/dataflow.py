@@ -25,7 +25,7 @@ _PER_CLOCK: Final = (1.0, 1e9)
 KIND: Final = DeviceKind(
     name="dataflow",
     fields={
-        **identity("tensor_streaming", "wafer"),
+        **identity("tensor_streaming", "wafer", "reconfigurable"),
         "device.matrix_units": primary(count("matrix units", *OPERATORS)),
         "device.flop_per_clock_per_unit": primary(
             ratio(

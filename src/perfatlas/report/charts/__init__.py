@@ -9,7 +9,9 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.report.charts.colours import (
         BLUE as BLUE,
+        BOUND_COLOURS as BOUND_COLOURS,
         BROWN as BROWN,
+        CLEAR as CLEAR,
         COLOURS as COLOURS,
         GREEN as GREEN,
         GREY as GREY,

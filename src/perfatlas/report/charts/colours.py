@@ -19,3 +19,12 @@ SKY: Final = "#63b3d6"
 SLATE: Final = "#66788a"
 
 COLOURS: Final = (BLUE, ORANGE, GREEN, PURPLE, PINK)  # of lines without a fixed color
+
+CLEAR: Final = "#ffffff00"  # of a segment that only moves the next ones
+BOUND_COLOURS: Final = {
+    "compute": BLUE,
+    "memory": GREEN,
+    "network": PURPLE,
+    "latency": YELLOW,
+    "host": PINK,
+}

@@ -221,8 +221,9 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
 
 def _pools_memory(memories: Mapping[str, Mapping[str, Any]]) -> str:
     """Return one line of GPU memory use for pools that fit."""
+    rest = "attention" if "feed_forward_memory" in memories else "decode"
     told = [
-        f"{name.removesuffix('memory').strip('_') or 'decode'}"
+        f"{name.removesuffix('memory').strip('_').replace('_', '-') or rest}"
         f" {format_value('b_bytes', memory['total_bytes'])}"
         f" of {format_value('b_bytes', memory['capacity_bytes'])}"
         for name, memory in sorted(memories.items(), reverse=True)

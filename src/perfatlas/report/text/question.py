@@ -74,6 +74,8 @@ def _engine(answer: Mapping[str, Any]) -> str:
     usual = versions.get("engine") or scenario.get("engine") or ""
     known = {**scenario, **(answer.get("results") or {})}
     pools = [known.get(f"{pool}_engine") for pool in POOLS]
+    if other := scenario.get("feed_forward_engine"):
+        pools = [scenario.get("engine"), other]
     if not any(pools):
         return str(usual)
     return " and ".join(dict.fromkeys(str(one or scenario.get("engine") or usual) for one in pools))
@@ -90,6 +92,7 @@ def _systems(scenario: Mapping[str, Any]) -> str:
     pools = [scenario.get(f"{pool}_system", default) for pool in ("prefill", "decode")]
     if searched := scenario.get("systems"):
         return " or ".join(dict.fromkeys((str(default), *map(str, searched))))
+    pools.append(scenario.get("feed_forward_system"))
     return " and ".join(dict.fromkeys(pool for pool in pools if pool)) or str(default)
 
 
@@ -128,6 +131,11 @@ def plan_lines(answer: Mapping[str, Any]) -> list[str]:
     found = (answer.get("results") or {}).get("required_replicas", 1)
     replicas = 1 if scenario.get("max_replicas") else scenario.get("dp", found)
     plan = _plan(scenario, replicas)
+    if system := scenario.get("feed_forward_system"):
+        own = {n: scenario[f"feed_forward_{n}"] for n in PLAN if f"feed_forward_{n}" in scenario}
+        rest = _plan({**own, "system": system}, 1)
+        engine = scenario.get("feed_forward_engine")
+        return [f"plan of attention: {plan}", f"feed-forward: {engine}, {rest}"]
     return [f"plan: {plan}"] if plan else []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import limit_note
@@ -39,7 +40,7 @@ def cell_text(name: str, value: Any) -> str:  # noqa: ANN401 - a cell
     """
     if name == RATIO:
         return "-" if value is None else f"{value:,.2f}x"
-    path = name.removeprefix("prefill_system.").removeprefix("decode_system.")
+    path = re.sub(r"^(prefill|decode|feed_forward)_system\.", "", name)
     reader = FIELDS[path].reader if path in FIELDS else None
     if isinstance(reader, Number) and reader.unit:
         return format_quantity(float(value), reader.unit)

@@ -49,6 +49,10 @@ FRONT_LEFT_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 NODE_RANKS: Final = 8.0  # ranks up to which gathering the tokens of all of them is usual
 LEAST_GATHERED: Final = 0.2  # share of a step from which its exchange is worth a warning
+SPLIT_ANSWER: Final = (
+    "split layers were not compared with a measured deployment: how both machines overlap is not"
+    " validated, and their power is not predicted"
+)
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
 
@@ -125,6 +129,18 @@ def pool_warnings(
     for c, text in pool_node_notes((rates.prefill[0], rates.decode[0]), numbers):
         found[c].append(text)
     return [tuple(dict.fromkeys(texts)) for texts in found]
+
+
+def split_warnings(workers: Sequence[Sequence[tuple[str, ...]]]) -> list[tuple[str, ...]]:
+    """Return the warnings about layers split over two machines for each answer (C).
+
+    Args:
+        workers: Result of `estimate_warnings` for the workers of each part, each (C).
+    """
+    return [
+        tuple(dict.fromkeys((*first, *second, SPLIT_ANSWER)))
+        for first, second in zip(*workers, strict=True)
+    ]
 
 
 def _decode_underload(rates: PoolRates[Evaluation]) -> list[tuple[str, ...]]:

@@ -19,6 +19,7 @@ from perfatlas.inference import (
     PER_KWH,
     Evaluation,
     PoolRates,
+    SplitLayers,
     TokenEnergy,
     breaks_limits,
     common_nodes,
@@ -42,10 +43,12 @@ from perfatlas.scenario.deployments.estimate_remarks import (
     FRONT_LEFT_OUT,
     estimate_warnings,
     pool_warnings,
+    split_warnings,
 )
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.resolution import (
     EVALUATED,
+    PARTS,
     always,
     are_pools_simulated,
     columns_of,
@@ -53,9 +56,10 @@ from perfatlas.scenario.resolution import (
     may_be_simulated,
     pool_load,
     resolve_one,
+    split_load,
     split_pools,
 )
-from perfatlas.step import cache_limits
+from perfatlas.step import cache_limits, does_not_fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,16 +115,16 @@ class Answered:
 
     Args:
         rows_C: Positions (C,).
-        pools: The one pool, or the prefill and the decode pool.
+        pools: The one pool, the prefill and the decode pool, or the parts of split layers.
         places: Position of each row in each pool, each (C,).
-        rates: Results of two pools (C), None for one.
+        rates: Results of two pools or of split layers (C), None for one pool.
         simulated_C: Whether a simulation replaces the closed forms (C,).
     """
 
     rows_C: IntArray
     pools: tuple[EvaluatedPool, ...]
     places: tuple[IntArray, ...]
-    rates: PoolRates[Evaluation] | None
+    rates: PoolRates[Evaluation] | SplitLayers | None
     simulated_C: BoolArray
 
     def energy(self) -> TokenEnergy:
@@ -136,7 +140,9 @@ class Answered:
             texts = estimate_warnings(pool.candidates, pool.evaluation, pool.phases)
             workers.append([texts[place] for place in places_C.tolist()])
         found = workers[0]
-        if self.rates is not None:
+        if isinstance(self.rates, SplitLayers):
+            found = split_warnings(workers)
+        elif self.rates is not None:
             found = pool_warnings(self.rates, workers, self.simulated_C.tolist())
         for c in np.flatnonzero(self.simulated_C).tolist():
             found[c] = tuple(text.replace(FRONT_LEFT_OUT, "") for text in found[c])
@@ -261,6 +267,8 @@ class EstimatedRows:
     def _pools(self, block: Group) -> tuple[EvaluatedPool, ...]:
         """Return the pools of a block with their results, empty if one of them has no row left."""
         roles = ("",) if len(block.pools) == 1 else PHASES
+        if self._is_split(block.rows_C):
+            roles = PARTS
         found = []
         for pool, role in zip(block.pools, roles, strict=True):
             evaluated = None if pool is None else self._evaluated(pool, role)
@@ -269,17 +277,23 @@ class EstimatedRows:
             found.append(evaluated)
         return tuple(found)
 
+    def _is_split(self, rows_C: IntArray) -> bool:
+        """Return whether rows that are answered together split their layers."""
+        return bool(self.resolution.columns.is_set("feed_forward_system")[rows_C[0]])
+
     def _evaluated(self, pool: Pool, role: str) -> EvaluatedPool | None:
         """Return the results of a pool, and mark the rows that cannot run as invalid."""
         rows_C, question = pool
-        stage = EVALUATED[role == "decode"]
+        stage = EVALUATED[role in ("decode", PARTS[1])]
         refusals = self.resolution.refusals
         try:
             evaluation = evaluate(question)
         except PerfatlasError as error:
             refusals.refuse(rows_C, always(error), stage)
             return None
-        phases = (role,) if role else question.model.network.phases
+        phases = (role,) if role in PHASES else question.model.network.phases
+        if role in PARTS:  # chunks of prompts differ in size
+            phases = PHASES[1:]
         self._count(rows_C, evaluation, phases)
         memory = evaluation.memory
         place = {row: position for position, row in enumerate(rows_C.tolist())}
@@ -330,8 +344,12 @@ class EstimatedRows:
                 " this row alone to see which changes would make it fit"
             )
         scenario = self.resolution.scenario(int(pool.rows_C[candidate]))
-        worker = getattr(split_pools(scenario), role) if role else scenario
-        sentence, advice = fitting_changes(worker, pool.candidates.take([candidate]))
+        own = pool.candidates.take([candidate])
+        if role in PARTS:
+            sentence, advice = does_not_fit(own, lambda _: False)
+        else:
+            worker = getattr(split_pools(scenario), role) if role else scenario
+            sentence, advice = fitting_changes(worker, own)
         columns = {name: v[candidate:] for name, v in memory_columns(memory).items()}
         return InfeasibleError(sentence, advice=advice, memory=plain_results(columns))
 
@@ -371,19 +389,21 @@ class EstimatedRows:
     def _two_pools(
         self, pools: tuple[EvaluatedPool, ...], places: tuple[IntArray, ...], rows_C: IntArray
     ) -> Answered:
-        """Put the closed forms of rows in mode disaggregated."""
-        prefill, decode = (pool.at(some_C) for pool, some_C in zip(pools, places, strict=True))
+        """Put the closed forms of rows in mode disaggregated, or with split layers."""
+        first, second = (pool.at(some_C) for pool, some_C in zip(pools, places, strict=True))
         inputs = self.resolution.columns.take(rows_C)
-        rates = PoolRates(load=pool_load(inputs), prefill=prefill, decode=decode)
+        rates: PoolRates[Evaluation] | SplitLayers
+        if self._is_split(rows_C):
+            rates = SplitLayers(load=split_load(inputs), attention=first, feed_forward=second)
+            simulated_C, told = np.zeros(rows_C.size, np.bool_), first
+        else:
+            rates = PoolRates(load=pool_load(inputs), prefill=first, decode=second)
+            simulated_C, told = are_pools_simulated(inputs, rates), second
         self._set_rows(rows_C, rates.columns())
-        memory = EvaluatedPool(rows_C, *decode, ("decode",)).memory()
+        memory = EvaluatedPool(rows_C, *told, ("decode",)).memory()
         self._set_rows(rows_C, {f"{MEMORY}{name}": values for name, values in memory.items()})
         return Answered(
-            rows_C=rows_C,
-            pools=pools,
-            places=places,
-            rates=rates,
-            simulated_C=are_pools_simulated(inputs, rates),
+            rows_C=rows_C, pools=pools, places=places, rates=rates, simulated_C=simulated_C
         )
 
     def _simulate(self, found: Answered) -> None:
@@ -496,4 +516,4 @@ def memory_of(row: dict[str, Any]) -> dict[str, Any]:
 def _of_worker(role: str, error: PerfatlasError) -> PerfatlasError:
     """Return an error that names its pool, if it is a limit of one of two."""
     named = role and isinstance(error, InfeasibleError)
-    return error.of(f"{role} worker") if named else error
+    return error.of(f"{role.replace('_', '-')} worker") if named else error

@@ -15,7 +15,7 @@ from perfatlas.answer import (
 )
 from perfatlas.cost import cost_parts
 from perfatlas.engines import resolve_engine
-from perfatlas.inference import POOL_RULES, plain_results
+from perfatlas.inference import POOL_RULES, SplitLayers, plain_results
 from perfatlas.scenario.deployments.costs import cost_notes
 from perfatlas.scenario.deployments.estimated_rows import PHASES, EstimatedRows
 from perfatlas.scenario.fields import parse_scenario, resolved_names
@@ -65,7 +65,9 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
     (found,) = answered
     pools = found.pools
     results = rows.results(0)
-    if found.rates is not None:
+    if isinstance(found.rates, SplitLayers):
+        results["feed_forward_memory"] = plain_results(pools[1].memory())
+    elif found.rates is not None:
         results["prefill_memory"] = plain_results(pools[0].memory())
     if (parts := cost_parts(results, rows.prices)) is not None:
         results["parts_usd_per_million_output_tokens"] = parts
@@ -75,15 +77,25 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
         command="estimate",
         scenario=_resolved_fields(scenario, found),
         results=results,
-        breakdown=[
-            row
-            for pool in pools
-            for phase in pool.phases
-            for row in breakdown_rows(getattr(pool.evaluation, phase), phase, 0)
-        ],
+        breakdown=_breakdown(found),
         evidence=_evidence(scenario, rows, found, results),
         warnings=(*rows.warnings(found)[0], *cost_notes(rows.prices)[2]),
     )
+
+
+def _breakdown(found: Answered) -> list[dict[str, Any]]:
+    """Return the operators of the first row; of split layers those of a micro-batch in decode."""
+    if not isinstance(found.rates, SplitLayers):
+        return [
+            row
+            for pool in found.pools
+            for phase in pool.phases
+            for row in breakdown_rows(getattr(pool.evaluation, phase), phase, 0)
+        ]
+    steps = found.rates.steps
+    rows = [row for step in steps for row in breakdown_rows(step, PHASES[-1], 0)]
+    total_s = sum(float(step.total_s()[0]) for step in steps)
+    return [row | {"share": row["time_s"] / total_s} for row in rows]
 
 
 def _evidence(
@@ -131,7 +143,12 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
     fields |= scenario.model_dump(exclude_unset=True, exclude_none=True)
     fields = resolved_names(fields_of(*ESTIMATED), fields)
     fields |= {"engine": pools[-1].profile.id, "isl": scenario.isl, "osl": scenario.osl}
-    if found.rates is None:
+    if found.rates is None or isinstance(found.rates, SplitLayers):
+        fields["engine"] = pools[0].profile.id
+        if found.rates is not None:
+            fields["feed_forward_engine"] = pools[1].profile.id
+            sizes = resolved_plan(pools[1])
+            fields |= {f"feed_forward_{n}": sizes[n] for n in ("tp", "pp", "ep") if n in sizes}
         return with_formats(_with_load(fields, scenario, pools[0]), *pools)
     own = resolve_engine(split_pools(scenario).prefill.engine).id
     if own != fields["engine"]:

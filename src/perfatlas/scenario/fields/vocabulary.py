@@ -10,6 +10,7 @@ from perfatlas.vocabulary.fields import (
     CachedPrefix,
     ClientRounds,
     Facility,
+    FeedForward,
     Formats,
     Lengths,
     Limits,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 class Scenario(
     InputFields,
     Facility,
+    FeedForward,
     Pools,
     RankBalance,
     PromptsFirst,

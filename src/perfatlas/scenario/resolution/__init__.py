@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.model_formats import half_format as half_format
     from perfatlas.scenario.resolution.plan_from_gpus import planned_scenario as planned_scenario
     from perfatlas.scenario.resolution.pools import (
+        PARTS as PARTS,
         SHARED as SHARED,
         pool_load as pool_load,
+        split_load as split_load,
         split_pools as split_pools,
         worker_batches as worker_batches,
     )

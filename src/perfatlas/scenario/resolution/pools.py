@@ -1,4 +1,4 @@
-"""Split of a disaggregated scenario into a prefill worker and a decode worker.
+"""Split of a scenario into a prefill and a decode worker, or into workers of parts of layers.
 
 Shape legend: N rows, C candidates.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.inference import PoolLoad
+from perfatlas.inference import PoolLoad, SplitLoad
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution.field_columns import FieldColumn, constant_column, number_column
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import ScenarioColumns
 
 ROLES: Final = ("prefill", "decode")
+PARTS: Final = ("attention", "feed_forward")
 SHARED: Final = (
     *("system", "engine", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "format"),
     *("redundant_experts", "expert_exchange"),
@@ -110,3 +111,47 @@ def pool_load(columns: ScenarioColumns) -> PoolLoad:
         concurrency=columns.numbers("concurrency", np.inf),
         derived=np.where(columns.is_set("decode_batch"), 0.0, columns.numbers("concurrency", 0.0)),
     )
+
+
+def part_scenario(scenario: Scenario, part: str) -> Scenario:
+    """Return the scenario of the workers that run a part of the layers.
+
+    Args:
+        scenario: A scenario with `feed_forward_system`.
+        part: Of `PARTS`.
+    """
+    if part == PARTS[0]:
+        return scenario
+    each = scenario.batch or -(-(scenario.concurrency or 1) // (scenario.dp or 1))
+    changes: dict[str, Any] = {"batch": each * (scenario.dp or 1), "concurrency": None}
+    changes |= {"gpus": None, "dp": 1, "cp": 1, "attention_dp": 1, "moe_tp": None}
+    changes |= {name: getattr(scenario, f"feed_forward_{name}") for name in ("system", "tp", "pp")}
+    changes["engine"] = scenario.feed_forward_engine or scenario.engine
+    return scenario.model_copy(update=changes | {"ep": scenario.feed_forward_ep})
+
+
+def part_columns(columns: ScenarioColumns, part: str) -> ScenarioColumns:
+    """Return the columns of the workers of a part, as `part_scenario` does for one scenario.
+
+    Args:
+        columns: Scenarios with `feed_forward_system` (N).
+        part: Of `PARTS`.
+    """
+    if part == PARTS[0]:
+        return columns
+    ones = constant_column(columns.size, 1)
+    none = FieldColumn(values=(None,), codes_N=np.zeros(columns.size, np.int64))
+    dp_N, batch_N = columns.numbers("dp", 1.0), columns.numbers("batch")
+    each_N = np.ceil(columns.numbers("concurrency", 1.0) / dp_N)
+    batch_N = np.where(np.isnan(batch_N), each_N, batch_N) * dp_N
+    changes = {"batch": number_column(batch_N), "concurrency": none, "gpus": none, "dp": ones}
+    changes |= {"cp": ones, "attention_dp": ones, "moe_tp": none}
+    for name in ("system", "engine"):
+        changes[name] = columns[name].overridden_by(columns[f"feed_forward_{name}"])
+    changes |= {name: columns[f"feed_forward_{name}"] for name in ("tp", "pp", "ep")}
+    return columns.changed(changes)
+
+
+def split_load(columns: ScenarioColumns) -> SplitLoad:
+    """Return replicas and micro-batches of scenarios with `feed_forward_system` (C)."""
+    return SplitLoad(columns.numbers("dp", 1.0), columns.numbers("micro_batches"))

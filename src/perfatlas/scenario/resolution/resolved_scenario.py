@@ -34,6 +34,7 @@ from perfatlas.scenario.resolution.node_limits import (
     node_limit_error,
     unknown_power,
 )
+from perfatlas.scenario.resolution.pools import PARTS
 from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.resolved_names import (
     acceptance_of_drafts,
@@ -77,6 +78,9 @@ def candidates_of(
         refusals.refuse(rows_C, always(profile), workers.stage)
         return None
     model = model_in_engine(fields["model"], profile, fields["redundant_experts"])
+    if workers.part:
+        parts = dict(zip(PARTS, model.network.split(), strict=True))
+        model = replace(model, network=parts[workers.part])
 
     def usable(name: str) -> System:
         system = resolve_system(name)

@@ -67,6 +67,7 @@ def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[Bo
     """
     yield from _load_rules(columns)
     yield from _draft_rules(columns)
+    yield from _split_rules(columns)
     two_pools_N = columns.equals("mode", "disaggregated")
     if not queues:
         yield from unused_rules(columns)
@@ -122,6 +123,35 @@ def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
         lambda s: (
             f"acceptance_by_position has {len(s.acceptance_by_position or ())} numbers, one for"
             f" each of speculative_depth = {s.speculative_depth} drafts is needed"
+        ),
+    )
+
+
+def _split_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+    """Yield split layers with a free plan, divided experts, or fewer sequences than parts."""
+    split_N = columns.is_set("feed_forward_system")
+    yield (
+        split_N & columns.is_set("gpus"),
+        lambda s: (
+            f"gpus = {s.gpus} does not say how many machines attention and feed-forward networks"
+            " have; set tp and dp for attention, feed_forward_tp and feed_forward_pp for the rest"
+        ),
+    )
+    yield (
+        split_N & (columns.is_set("ep") | columns.is_set("moe_tp")),
+        lambda _: (
+            "ep and moe_tp divide experts, which run on feed_forward_system; set feed_forward_tp"
+            " and feed_forward_ep instead"
+        ),
+    )
+    each_N = np.ceil(columns.numbers("concurrency", 1.0) / columns.numbers("dp", 1.0))
+    batch_N = columns.numbers("batch")
+    batch_N = np.where(np.isnan(batch_N), each_N, batch_N)
+    yield (
+        split_N & (columns.numbers("micro_batches") * columns.numbers("attention_dp") > batch_N),
+        lambda s: (
+            f"micro_batches = {s.micro_batches} divides the batch of each of attention_dp ="
+            f" {s.attention_dp} ranks, and there are fewer sequences; raise batch"
         ),
     )
 

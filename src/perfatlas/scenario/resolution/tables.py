@@ -15,7 +15,14 @@ from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, Scenario, parse_scenario
 from perfatlas.scenario.resolution.field_columns import columns_of, is_absent, read_columns
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
-from perfatlas.scenario.resolution.pools import ROLES, split_pools, worker_columns
+from perfatlas.scenario.resolution.pools import (
+    PARTS,
+    ROLES,
+    part_columns,
+    part_scenario,
+    split_pools,
+    worker_columns,
+)
 from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.resolved_scenario import candidates_of
 from perfatlas.scenario.resolution.scenario_checks import broken_rules
@@ -144,18 +151,24 @@ def _resolved(
     for rule_N, sentence in broken_rules(columns, queues=False):
         refusals.refuse(np.flatnonzero(rule_N), _worded(sentence, scenario), WRITTEN)
     two_pools_N = columns.equals("mode", "disaggregated")
+    split_N = columns.is_set("feed_forward_system") & ~two_pools_N
     groups: list[Group] = []
-    if not np.all(two_pools_N):
-        rows_N = np.flatnonzero(~two_pools_N & ~refusals.refused)
+    if not np.all(two_pools_N | split_N):
+        rows_N = np.flatnonzero(~two_pools_N & ~split_N & ~refusals.refused)
         groups = _groups((workers_of(columns, scenario, RESOLVED[0]),), rows_N, refusals)
     if np.any(two_pools_N):
         pools = tuple(
             workers_of(worker_columns(columns, role), _worker(scenario, role), stage, pooled=True)
             for role, stage in zip(ROLES, RESOLVED, strict=True)
         )
-        rows_N = np.flatnonzero(two_pools_N & ~refusals.refused)
-        groups += _groups(pools, rows_N, refusals)
-        groups.sort(key=lambda group: int(group.rows_C[0]))
+        groups += _groups(pools, np.flatnonzero(two_pools_N & ~refusals.refused), refusals)
+    if np.any(split_N):
+        pools = tuple(
+            workers_of(part_columns(columns, part), _part(scenario, part), stage, part=part)
+            for part, stage in zip(PARTS, RESOLVED, strict=True)
+        )
+        groups += _groups(pools, np.flatnonzero(split_N & ~refusals.refused), refusals)
+    groups.sort(key=lambda group: int(group.rows_C[0]))
     return Resolution(scenario=scenario, columns=columns, groups=tuple(groups), refusals=refusals)
 
 
@@ -179,6 +192,10 @@ def _worded(sentence: Sentence, scenario: Callable[[int], Scenario]) -> Reason:
 
 def _worker(scenario: Callable[[int], Scenario], role: str) -> Callable[[int], Scenario]:
     return lambda row: getattr(split_pools(scenario(row)), role)
+
+
+def _part(scenario: Callable[[int], Scenario], part: str) -> Callable[[int], Scenario]:
+    return lambda row: part_scenario(scenario(row), part)
 
 
 def _groups(pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals) -> list[Group]:

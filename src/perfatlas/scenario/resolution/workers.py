@@ -42,6 +42,7 @@ class Workers:
         zeros_N: Whether all tensors hold zeros (N,).
         aggregated_N: Whether batching is continuous (N,).
         pooled: Whether they are workers of a prefill or decode pool.
+        part: Part of the layers that they run, of `PARTS`, "" for all.
         rules: Rows with contradictory sizes (N,), and the error of a row.
         stage: Stage of its refusals.
     """
@@ -55,6 +56,7 @@ class Workers:
     zeros_N: BoolArray
     aggregated_N: BoolArray
     pooled: bool
+    part: str
     rules: tuple[tuple[BoolArray, Reason], ...]
     stage: int
 
@@ -65,12 +67,14 @@ def workers_of(
     stage: int = 0,
     *,
     pooled: bool = False,
+    part: str = "",
 ) -> Workers:
     """Return the workers of a pool with defaults filled in.
 
     Args:
         columns: Fields of all rows (N).
         pooled: Whether they are workers of a prefill or decode pool.
+        part: Part of the layers that they run, of `PARTS`, "" for all.
     """
     plan = _plan_columns(columns)
     return Workers(
@@ -83,6 +87,7 @@ def workers_of(
         zeros_N=columns.equals("input_distribution", ZEROS),
         aggregated_N=columns.equals("mode", "aggregated"),
         pooled=pooled,
+        part=part,
         rules=_size_rules(columns, plan, scenario),
         stage=stage,
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SECTIONS: Final = ("device", "node", "fabric")
-POOLS: Final = ("prefill_system", "decode_system")
+POOLS: Final = ("prefill_system", "decode_system", "feed_forward_system")
 MODEL: Final = "model"
 STATUS: Final = ("warnings", "error_code", "error")
 FORMAT_PEAKS: Final = {"nvfp4": "fp4", "mxfp4": "fp4", "mxfp8": "fp8"}
@@ -124,7 +124,7 @@ def check_name(command: str, name: str, where: str) -> None:
 
 
 def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa: ANN401 - a cell
-    """Return a value of a name; numbers with units become SI numbers.
+    """Return a value of a name; numbers with units become SI numbers, empty text is unset.
 
     Args:
         name: A field of it, a hardware field, or a dimension of the model.
@@ -142,6 +142,8 @@ def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa:
     if is_override(name):
         return _dimension(name, value, where)
     field = verb_fields(command)[name]
+    if value == "":  # unset, as in a table
+        return value
     value = field.folded(value)
     if field.choices and value not in field.choices:
         raise InvalidSpecError(

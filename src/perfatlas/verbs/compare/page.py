@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import comparison_note, limit_note
 from perfatlas.report.charts import (
-    BLUE,
+    BOUND_COLOURS,
     GREEN,
     GREY,
     ORANGE,
-    PINK,
-    PURPLE,
-    YELLOW,
     Axis,
     Bar,
     BarChart,
@@ -39,13 +36,6 @@ if TYPE_CHECKING:
     Rows = Sequence[Mapping[str, Any]]
 
 VALUES: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu")
-BOUNDS: Final = {
-    "compute": BLUE,
-    "memory": GREEN,
-    "network": PURPLE,
-    "latency": YELLOW,
-    "host": PINK,
-}
 PHASES: Final = {"prefill": "Prefill", "decode": "Decode step"}
 MOST_BARS: Final = 12
 MOST_SCENARIOS: Final = 8
@@ -135,14 +125,14 @@ def _by_bound(phase: str, rows: Rows, differences: Rows) -> Section:
         if row["label"] == own[0]["label"]:  # each scenario has the times of the first
             _add(times[labels[0]], row["base_bound"], row["base_time_s"])
         _add(times[row["label"]], row["bound"], row["time_s"])
-    bounds = [name for name in BOUNDS if any(name in found for found in times.values())]
-    others = {name for found in times.values() for name in found} - set(BOUNDS)
+    bounds = [name for name in BOUND_COLOURS if any(name in found for found in times.values())]
+    others = {name for found in times.values() for name in found} - set(BOUND_COLOURS)
     parts = [
         BarPart(
             name,
             [times[label].get(name, 0.0) for label in labels],
             [format_value("time_s", times[label].get(name, 0.0)) for label in labels],
-            BOUNDS.get(name, GREY),
+            BOUND_COLOURS.get(name, GREY),
         )
         for name in (*bounds, *sorted(others))
     ]

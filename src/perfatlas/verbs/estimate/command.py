@@ -53,7 +53,7 @@ class EstimateFlags:
         frontier: Throughput against interactivity for batches from 1 to the largest that fits.
         frontier_over: What --frontier sweeps: batch, or, for energy against latency, clock_ratio
             or power_cap_w.
-        page: HTML page of a frontier.
+        page: HTML page of a frontier, or of the decode step of an estimate by pipeline stage.
         explain: Sensitivities to the hardware, the next bottleneck and break-even values.
         slo_ttft_s: With --explain: TTFT for which break-even values are sought.
         slo_tpot_s: With --explain: TPOT for which break-even values are sought.
@@ -121,8 +121,11 @@ def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
         )
     extra.page.check(CHART_TITLES["estimate"])
     for flag in extra.page.files():
-        if not extra.frontier:
-            raise UsageError(f"{flag} applies to --frontier; add it, or leave {flag} out")
+        if extra.explain or output.table is not None:
+            raise UsageError(
+                f"{flag} applies to an estimate and to --frontier; leave {flag} out, or --explain"
+                " and --table"
+            )
     forms = {
         "--frontier": extra.frontier,
         "--explain": extra.explain,
@@ -140,11 +143,18 @@ def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
 def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
     from perfatlas.verbs.estimate.answer import estimate as estimate_answer
 
-    if extra.trace is not None:
-        check_writable(extra.trace)
+    for path in (extra.trace, *extra.page.files().values()):
+        if path is not None:
+            check_writable(path)
     with _with_memory_answer(set_fields):
         answer = estimate_answer(**set_fields).to_dict()
     code = show_answer(answer, output=output, set_fields=set_fields)
+    if extra.page.files():
+        from perfatlas.verbs.estimate.page import stages_page
+
+        sys.stdout.flush()  # print the answer even if the page cannot be written
+        page = stages_page(answer, reproduce=reproduced("estimate", set_fields))
+        write_page_files(extra.page, page)
     if extra.trace is not None:
         from perfatlas.report.traces import chrome_trace_text
 

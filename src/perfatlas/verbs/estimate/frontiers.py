@@ -145,6 +145,11 @@ def _check(scenario: Scenario, over: str) -> None:
             "mode = disaggregated is not supported by frontier, which sweeps one pool; use mode ="
             " static or aggregated"
         )
+    if scenario.feed_forward_system is not None:
+        raise InvalidSpecError(
+            f"feed_forward_system = {scenario.feed_forward_system} is not supported by frontier,"
+            " which sweeps one machine; use a table of batches"
+        )
     for name in OVER[over]:
         if name in scenario.model_fields_set:
             swept = "the batch" if over == BATCH else "it"

@@ -1,10 +1,22 @@
-"""HTML pages of frontiers: throughput against speed, and energy against latency."""
+"""HTML pages: a decode step by stage, throughput against speed, energy against latency."""
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.charts import BLUE, ORANGE, Axis, Line, LineChart
+from perfatlas.report.charts import (
+    BLUE,
+    BOUND_COLOURS,
+    CLEAR,
+    GREY,
+    ORANGE,
+    Axis,
+    BarPart,
+    Line,
+    LineChart,
+    StackedBars,
+)
 from perfatlas.report.pages import (
     Chart,
     Section,
@@ -16,13 +28,15 @@ from perfatlas.report.text import (
     format_value,
     headline,
     label_of,
+    limited_text,
     limits_of,
+    share_text,
     subheadline,
 )
 from perfatlas.verbs.estimate.text import marked_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.report.pages import Page
 
@@ -141,3 +155,67 @@ def _points(rows: Rows, names: Sequence[str]) -> Section:
     head = [*(label_of(name, short=True) for name in names), *TEXTS.values()]
     texts = tuple(range(len(names), len(head)))
     return Section(title="Points", blocks=[Table(head=head, rows=cells, text_columns=texts)])
+
+
+def stages_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
+    """Return an estimate as an HTML page, with the stages that a token passes one after another.
+
+    Args:
+        answer: The answer of an estimate.
+    """
+    results = answer["results"]
+    rows = [row for row in answer["breakdown"] if row["phase"] == "decode"]
+    limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "operator": itemgetter("name"),
+        "bound": itemgetter("bound"),
+        "time": lambda row: format_value("time_s", row["time_s"]),
+        "share": lambda row: share_text(row["share"]),
+    }
+    longest = sorted(rows, key=lambda row: -row["time_s"])
+    operators = Table.of(longest, columns, ("operator", "bound"))
+    return answer_page(
+        answer,
+        title=headline(answer),
+        subtitle=subheadline(answer),
+        values=[
+            Value(
+                label=label_of(name),
+                value=limited_text(format_value(name, results.get(name)), limits.get(name, "")),
+            )
+            for name in (LATENCY, "ttft_s", SPEED, RATE)
+        ],
+        sections=[
+            _stages(rows, answer["scenario"]),
+            Section(title="Operators of the decode step", blocks=[operators]),
+        ],
+        reproduce=reproduce,
+    )
+
+
+def _stages(rows: Rows, scenario: Mapping[str, Any]) -> Section:
+    """Return when each stage runs in a decode step, and what bounds its operators.
+
+    The bar of a stage starts where the one before ends. Stages have equal shares of the layers.
+    """
+    stages = int(scenario.get("decode_pp") or scenario.get("pp") or 1)
+    time_s = {name: 0.0 for name in BOUND_COLOURS if any(row["bound"] == name for row in rows)}
+    for row in rows:
+        time_s[row["bound"]] = time_s.get(row["bound"], 0.0) + row["time_s"]
+    whole_s = sum(time_s.values())
+    starts_s = [whole_s * stage / stages for stage in range(stages)]
+    parts = [BarPart("begins", starts_s, [format_value("time_s", one) for one in starts_s], CLEAR)]
+    for bound, total_s in time_s.items():
+        text = format_value("time_s", total_s / stages)
+        colour = BOUND_COLOURS.get(bound, GREY)
+        parts.append(BarPart(bound, [total_s / stages] * stages, [text] * stages, colour))
+    shares = [
+        [bound, format_value("time_s", each_s), share_text(each_s / whole_s)]
+        for bound, each_s in time_s.items()
+    ]
+    table = Table(
+        head=("bound", "time", "share"), rows=shares, colours=[one.colour for one in parts[1:]]
+    )
+    names = [f"stage {stage}" for stage in range(stages)]
+    chart = StackedBars(names, parts, Axis("time since the step began", unit="s"))
+    return Section.charted("Decode step by stage", chart, table)

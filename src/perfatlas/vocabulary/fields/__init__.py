@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         Batch as Batch,
         CachedPrefix as CachedPrefix,
         ClientRounds as ClientRounds,
+        FeedForward as FeedForward,
         Formats as Formats,
         Lengths as Lengths,
         Plan as Plan,

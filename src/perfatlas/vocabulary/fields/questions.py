@@ -13,6 +13,7 @@ from perfatlas.vocabulary.fields.scenario import (
     Batch,
     CachedPrefix,
     ClientRounds,
+    FeedForward,
     Formats,
     Lengths,
     Plan,
@@ -44,6 +45,7 @@ ESTIMATED: Final[tuple[type, ...]] = (
         PromptsFirst,
         RankBalance,
         Pools,
+        FeedForward,
         Facility,
     ),
 )

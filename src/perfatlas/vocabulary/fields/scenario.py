@@ -14,7 +14,7 @@ from perfatlas.vocabulary.fields.conditions import (
 )
 from perfatlas.vocabulary.fields.numbers import Count, Number, Size, SizeOrZero
 from perfatlas.vocabulary.fields.rows import POOLS, Checked, Row, group, varies_by_pool
-from perfatlas.vocabulary.fields.subject import FormatName, Subject
+from perfatlas.vocabulary.fields.subject import EngineName, FormatName, Subject, SystemName
 
 STEEPEST: Final = 10.0  # exponent of the expert load, above any measured one
 Mode = Literal["static", "aggregated", "disaggregated"]
@@ -351,3 +351,42 @@ class Pools:
             needs=DISAGGREGATED,
         ),
     ] = None
+
+
+SPLIT: Final = AnySet("feed_forward_system")
+
+
+@group("Attention-FFN disaggregation", 6)
+class FeedForward:
+    """Feed-forward networks on other machines than attention, embedding and head."""
+
+    feed_forward_system: Annotated[
+        SystemName | None,
+        Row(
+            "System that runs the feed-forward networks and experts of all layers; the replicas of"
+            " system run the rest and share it.",
+            default="system runs all of a layer",
+            needs=AllOf(Equals("mode", "static"), Equals("speculative_depth", 0)),
+        ),
+    ] = None
+    feed_forward_engine: Annotated[
+        EngineName | None, Row("Its engine.", default="as engine", needs=SPLIT)
+    ] = None
+    feed_forward_tp: Annotated[
+        Count, Row("Its tensor-parallel size, ep x moe_tp for experts.", needs=SPLIT)
+    ] = 1
+    feed_forward_pp: Annotated[
+        Count, Row("Its groups, each of which holds a part of the layers.", needs=SPLIT)
+    ] = 1
+    feed_forward_ep: Annotated[
+        Count | None,
+        Row("Its expert-parallel size.", default="1", needs=AllOf(SPLIT, Fact("experts"))),
+    ] = None
+    micro_batches: Annotated[
+        Count,
+        Row(
+            "Parts of the batch that are in flight at the same time: one is in attention while"
+            " another is in a feed-forward network.",
+            needs=SPLIT,
+        ),
+    ] = 1

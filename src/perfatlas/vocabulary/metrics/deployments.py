@@ -222,6 +222,13 @@ MEMORY: Final = reported_by(
         description="Memory of the fullest GPU of a prefill worker, with the same members.",
     ),
     Metric(
+        name="feed_forward_memory",
+        label="feed-forward memory",
+        holds="object",
+        verbs=("estimate",),
+        description="Memory of the fullest device of `feed_forward_system`, likewise.",
+    ),
+    Metric(
         name="memory.weights_bytes",
         label="weights",
         better="lower",

@@ -62,6 +62,22 @@ LATENCIES: Final = reported_by(
         description="From entry into the engine's queue to the first step of the request.",
     ),
     Metric(
+        name="attention_busy",
+        label="attention busy time",
+        short="attention",
+        shown="share",
+        verbs=("estimate",),
+        description="Share of a decode step in which the attention machines of split layers run.",
+    ),
+    Metric(
+        name="feed_forward_busy",
+        label="feed-forward busy time",
+        short="feed-forward",
+        shown="share",
+        verbs=("estimate",),
+        description="Share in which their feed-forward machines run; equal shares match the rates.",
+    ),
+    Metric(
         name="kv_transfer_s",
         label="KV cache transfer time",
         short="transfer",

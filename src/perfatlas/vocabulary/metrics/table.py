@@ -49,7 +49,7 @@ ENDS: Final = (
     "_half_width",
 )  # suffixes of keys for the uncertainty of a metric
 # objects with the same members as another
-_ALIKE: Final = {"prefill_memory": "memory"}
+_ALIKE: Final = {"prefill_memory": "memory", "feed_forward_memory": "memory"}
 _KIND: Final = re.compile(r"kind_[1-9]\d*")
 
 

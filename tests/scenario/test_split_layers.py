@@ -1,0 +1,140 @@
+"""Attention on one machine, feed-forward networks on another: parts, composition and refusals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import perfatlas
+from perfatlas.inference.split_layers import passed_s
+from perfatlas.networks import resolve_model
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+
+SPLIT: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h200_sxm",
+    "engine": "ideal",
+    "batch": 16,
+    "feed_forward_system": "h200_sxm",
+}
+EXPERTS: dict[str, Any] = {
+    "model": "Qwen/Qwen3-30B-A3B",
+    "system": "h200_sxm",
+    "format": "fp8",
+    "dp": 2,
+    "batch": 64,
+    "feed_forward_system": "groq_3_lpu",
+    "feed_forward_engine": "ideal",
+    "feed_forward_tp": 64,
+    "feed_forward_ep": 32,
+    "feed_forward_pp": 2,
+}
+
+
+def test_parts_share_the_parameters() -> None:
+    for name in ("meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "google/gemma-2-9b"):
+        whole = resolve_model(name).network
+        attention, feed_forward = (part.parameters() for part in whole.split())
+        final_norm = whole.hidden_size  # counted by both
+        both = attention.total + feed_forward.total - final_norm
+        assert both == pytest.approx(whole.parameters().total, rel=1e-6)
+        assert feed_forward.embedding == feed_forward.lm_head == attention.expert == 0
+
+
+def test_alternation_by_hand() -> None:
+    # 5 ms of attention, 2 of experts, 1 of each transfer: 9 ms pass the layers, 2 x 5 keep
+    # attention busy, and 3 x 5
+    one = np.ones(1)
+    times = [float(passed_s(5 * one, 2 * one, one, m * one)[0]) for m in (1, 2, 3)]
+    assert times == [9.0, 10.0, 15.0]
+
+
+@given(
+    attention=st.floats(1e-6, 1.0), rest=st.floats(1e-6, 1.0), link=st.floats(0, 1.0),
+    parts=st.integers(1, 8),
+)  # fmt: skip
+def test_micro_batches_neither_idle_nor_overtake(
+    attention: float, rest: float, link: float, parts: int
+) -> None:
+    one = np.ones(1)
+    found = float(passed_s(attention * one, rest * one, link * one, parts * one)[0])
+    assert found >= parts * max(attention, rest, link)
+    assert found <= parts * (attention + rest + 2.0 * link) * (1.0 + 1e-12)
+
+
+def test_one_micro_batch_takes_both_parts_and_the_links() -> None:
+    whole = perfatlas.estimate(**{n: v for n, v in SPLIT.items() if "forward" not in n})
+    split = perfatlas.estimate(**SPLIT)
+    rows = sum(row["time_s"] for row in split.breakdown)
+    links_s = split.results["tpot_s"] - rows
+    # 32 layers x 2 x (16 x 4096 x 2 bytes over 50 GB/s, and the latency of the fabric)
+    assert links_s == pytest.approx(64 * (16 * 4096 * 2 / 50e9 + 5e-6), rel=0.5)
+    assert rows == pytest.approx(whole.results["tpot_s"], rel=0.02)
+    assert split.results["gpus"] == 2
+    busy = split.results["attention_busy"] + split.results["feed_forward_busy"]
+    assert busy == pytest.approx(rows / split.results["tpot_s"])
+
+
+def test_experts_on_a_scheduled_machine_have_no_upper_end() -> None:
+    answer = perfatlas.estimate(**EXPERTS)
+    found = answer.results
+    assert found["gpus"] == 2 + 128
+    assert found["tpot_s_high"] is None
+    assert 0.0 < found["tpot_s_low"] <= found["tpot_s"]
+    assert found["power_w"] is None
+    assert found["feed_forward_memory"]["kv_bytes"] == 0.0
+    assert any("not validated" in text for text in answer.warnings)
+    assert perfatlas.estimate(**answer.scenario).results == found
+    busy = perfatlas.estimate(**EXPERTS, micro_batches=2).results
+    assert busy["attention_busy"] > found["attention_busy"]
+
+
+def test_a_table_answers_as_single_questions() -> None:
+    rows = [EXPERTS, EXPERTS | {"micro_batches": 2}, {n: SPLIT.get(n) for n in EXPERTS}]
+    table = {name: [row.get(name) for row in rows] for name in (*EXPERTS, "micro_batches")}
+    columns = perfatlas.estimate_table(table).columns
+    for place, row in enumerate(rows):
+        alone = perfatlas.estimate(**{n: v for n, v in row.items() if v is not None}).results
+        for name in ("tpot_s", "ttft_s", "gpus", "feed_forward_busy"):
+            assert math.isclose(columns[name][place], alone[name], rel_tol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"gpus": 4}, InvalidSpecError, "set tp and dp for attention"),
+        ({"moe_tp": 1}, InvalidSpecError, "set feed_forward_tp"),
+        ({"micro_batches": 32}, InvalidSpecError, "raise batch"),
+        ({"mode": "aggregated"}, InvalidSpecError, "set mode = static"),
+        ({"feed_forward_system": None, "micro_batches": 2}, InvalidSpecError, "no effect"),
+        ({"model": "state-spaces/mamba"}, InvalidSpecError, "model"),
+        (
+            {"feed_forward_system": "groq_3_lpu", "feed_forward_engine": "ideal", "format": "fp8"},
+            InfeasibleError,
+            "feed-forward worker",
+        ),
+    ],
+)
+def test_refusals(changes: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        perfatlas.estimate(**SPLIT | changes)
+
+
+def test_a_frontier_and_a_network_without_both_parts_are_refused() -> None:
+    without_batch = {n: v for n, v in SPLIT.items() if n != "batch"}
+    with pytest.raises(InvalidSpecError, match="sweeps one machine"):
+        perfatlas.frontier(**without_batch)
+    _, feed_forward = resolve_model("meta-llama/Llama-3.1-8B").network.split()
+    with pytest.raises(UnsupportedError, match="cannot be split"):
+        feed_forward.split()
+
+
+def test_explained_by_both_machines() -> None:
+    fields = {n: v for n, v in SPLIT.items() if n != "batch"} | {"batch": 4}
+    answer = perfatlas.explain(**fields, slo_tpot_s=1e-3)
+    assert answer.results["tpot_s"] == perfatlas.estimate(**fields).results["tpot_s"]
+    assert any(row["metric"] == "tpot_s" for row in answer.results["next_bottleneck"])
