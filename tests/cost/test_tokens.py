@@ -168,3 +168,20 @@ def test_costs_of_jobs_and_clusters(tmp_path: Path) -> None:
     hours = sum(row["gpu_hours"] for row in found.breakdown)
     assert found.results["cost_usd"] == pytest.approx(2.0 * hours)
     assert found.results["usd_per_useful_gpu_hour"] > 2.0
+
+
+def test_split_layers_cost_the_gpus_of_both_machines() -> None:
+    results = estimate(
+        model="Qwen/Qwen3-30B-A3B",
+        system="h200_sxm",
+        feed_forward_system="h100_sxm",
+        feed_forward_tp=4,
+        tp=1,
+        dp=2,
+        batch=8,
+        usd_per_gpu_hour="h200_sxm=5,h100_sxm=1",
+    ).results
+    assert results["usd_per_hour"] == pytest.approx(2 * 5 + 4 * 1)
+    whole = results["usd_per_million_output_tokens"]
+    parts = results["decode_usd_per_million_output_tokens"]
+    assert parts + 1024 / 128 * results["usd_per_million_input_tokens"] == pytest.approx(whole)

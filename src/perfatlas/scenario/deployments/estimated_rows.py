@@ -459,6 +459,10 @@ class EstimatedRows:
         kept = [pool.kept(at_C) for pool, at_C in zip(found.pools, found.places, strict=True)]
         two = found.rates is not None
         shares = [prompt_share, 1.0 - prompt_share] if two else [1.0]
+        if isinstance(found.rates, SplitLayers):  # both parts run prompts and decodes
+            two, ttft_C = False, self.columns["ttft_s"][found.rows_C]
+            prompt_share = ttft_C / self.columns["request_latency_s"][found.rows_C]
+            shares = [one.plan.gpus_per_replica * one.plan.dp / known["gpus"] for one in kept]
         given = self.resolution.columns.take(found.rows_C)
         asked = Given(*(given[name].plain() for name in Given._fields))
         self.prices = pool_prices(list(zip(kept, shares, strict=True)), asked, node_power_w)
