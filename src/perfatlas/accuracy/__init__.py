@@ -1,0 +1,43 @@
+"""Accuracy: the error of number formats, and what it changes of perplexity and benchmarks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.accuracy.model import (
+        BENCHMARKS as BENCHMARKS,
+        EXTRAPOLATED as EXTRAPOLATED,
+        METHODS as METHODS,
+        MODEL as MODEL,
+        PERPLEXITY as PERPLEXITY,
+        TASKS as TASKS,
+        AccuracyModel as AccuracyModel,
+        Asked as Asked,
+        shipped_model as shipped_model,
+    )
+    from perfatlas.accuracy.noise import (
+        CLASSES as CLASSES,
+        TABLE as TABLE,
+        Roundings as Roundings,
+        noise as noise,
+        stream_noise as stream_noise,
+    )
+    from perfatlas.accuracy.pairs import (
+        Pair as Pair,
+        Support as Support,
+        asked_of as asked_of,
+        published_pairs as published_pairs,
+        support as support,
+    )
+    from perfatlas.accuracy.rounding import (
+        ROUNDINGS as ROUNDINGS,
+        Rounding as Rounding,
+        round_float as round_float,
+        shaped_values as shaped_values,
+        sqnr_db as sqnr_db,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
