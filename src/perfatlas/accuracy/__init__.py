@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.accuracy.change import (
+        ACCURACY as ACCURACY,
+        Change as Change,
+        DEFAULT_BENCHMARK as DEFAULT_BENCHMARK,
+        DEFAULT_METHOD as DEFAULT_METHOD,
+        Quantized as Quantized,
+        benchmark_names as benchmark_names,
+        change_columns as change_columns,
+        format_change as format_change,
+    )
     from perfatlas.accuracy.model import (
         BENCHMARKS as BENCHMARKS,
         EXTRAPOLATED as EXTRAPOLATED,

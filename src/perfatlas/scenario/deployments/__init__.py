@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         latencies_from_start as latencies_from_start,
         steady_state as steady_state,
     )
+    from perfatlas.scenario.deployments.accuracies import quantized as quantized
     from perfatlas.scenario.deployments.costs import cost_notes as cost_notes
     from perfatlas.scenario.deployments.energy_of_runs import (
         Spent as Spent,

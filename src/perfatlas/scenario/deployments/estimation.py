@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.accuracy import format_change
 from perfatlas.answer import (
     FORMULA,
     Answer,
@@ -16,6 +17,7 @@ from perfatlas.answer import (
 from perfatlas.cost import cost_parts
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import POOL_RULES, plain_results
+from perfatlas.scenario.deployments.accuracies import quantized
 from perfatlas.scenario.deployments.costs import cost_notes
 from perfatlas.scenario.deployments.estimated_rows import PHASES, EstimatedRows
 from perfatlas.scenario.fields import parse_scenario, resolved_names
@@ -97,6 +99,10 @@ def _evidence(
     costs, sources, _ = cost_notes(rows.prices)
     notes = [*evidence.assumptions, *costs]
     evidence = replace(evidence, sources=(*evidence.sources, *sources))
+    if scenario.benchmark is not None:
+        last = found.pools[-1].candidates
+        asked = quantized(last, scenario.benchmark, scenario.quantization_method)
+        notes.append(format_change(asked).note)
     if scenario.mode == "static":
         notes.append(ENGINE_TIMES)
     if rows.simulated_N[0]:

@@ -25,7 +25,6 @@ from perfatlas.studies import print_sensitivities, rejected_text
 from perfatlas.studies.deployments import (
     LATENCIES,
     LIMITS,
-    MOST_OBJECTIVES,
     ROLES,
     SIZES,
     crossing_of,
@@ -112,6 +111,7 @@ TALL: Final = 16
 MOST_RULES: Final = 3
 MILLION: Final = 1e6
 WIDE_COLUMNS: Final = 76
+LINE: Final = 2  # objectives whose frontier is a line
 WIDTH: Final = 10  # of the column of another objective
 
 
@@ -177,13 +177,13 @@ def _print_frontier(
         width=console.width,
         unicode=speaks_unicode(console),
         height=TALL if verbose else HEIGHT,
-        joined=len(objectives_of(scenario)) < MOST_OBJECTIVES,
+        joined=len(objectives_of(scenario)) <= LINE,
     )
     print_plain(console, chart)
 
 
 def objectives_of(scenario: Mapping[str, Any]) -> list[str]:
-    """Return the objectives of a search, one to three."""
+    """Return the objectives of a search, one to four."""
     return str(scenario.get("objective") or Y).split(",")
 
 
