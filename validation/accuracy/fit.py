@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.optimize import minimize
 
-from perfatlas.accuracy import METHODS, ROUNDINGS, TASKS, AccuracyModel, asked_of
-from perfatlas.accuracy import shaped_values, sqnr_db
+from perfatlas.accuracy import (
+    METHODS,
+    ROUNDINGS,
+    TASKS,
+    AccuracyModel,
+    asked_of,
+    shaped_values,
+    sqnr_db,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,13 +27,27 @@ SAMPLES: Final = 2**20
 POSITIVE: Final = ("weights", "kv", "spread", "paired", "floor", "ratio_floor")
 SCALARS: Final = ("level", "exponent", "size", *POSITIVE)
 START: Final = {
-    **{"level": 1.0, "exponent": 0.8, "size": -0.2, "weights": 1.0, "kv": 1.0},
-    **{"spread": 0.8, "paired": 0.5, "floor": 0.4, "ratio_floor": 0.003},
+    "level": 1.0,
+    "exponent": 0.8,
+    "size": -0.2,
+    "weights": 1.0,
+    "kv": 1.0,
+    "spread": 0.8,
+    "paired": 0.5,
+    "floor": 0.4,
+    "ratio_floor": 0.003,
 }
 # standard deviations that penalties draw towards the start: chosen before the first fit
 PRIORS: Final = {
-    **{"level": 2.0, "exponent": 0.3, "size": 0.3, "weights": 0.7, "kv": 0.7},
-    **{"spread": 0.5, "paired": 0.5, "floor": 0.5, "ratio_floor": 0.5},
+    "level": 2.0,
+    "exponent": 0.3,
+    "size": 0.3,
+    "weights": 0.7,
+    "kv": 0.7,
+    "spread": 0.5,
+    "paired": 0.5,
+    "floor": 0.5,
+    "ratio_floor": 0.5,
 }
 OFFSET_PRIOR: Final = 0.7
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.accuracy import EXTRAPOLATED, PERPLEXITY, Asked, asked_of, support
+from perfatlas.accuracy import EXTRAPOLATED, PERPLEXITY, asked_of, support
 from validation.accuracy.fit import fitted
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.accuracy.change import (
         ACCURACY as ACCURACY,
-        Change as Change,
         DEFAULT_BENCHMARK as DEFAULT_BENCHMARK,
         DEFAULT_METHOD as DEFAULT_METHOD,
+        FIT_SOURCE as FIT_SOURCE,
+        Change as Change,
         Quantized as Quantized,
         benchmark_names as benchmark_names,
         change_columns as change_columns,

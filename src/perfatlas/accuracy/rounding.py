@@ -19,8 +19,13 @@ E4M3: Final = "e4m3"
 LARGEST: Final = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0, "e2m1": 6.0}
 # mantissa bits and exponent of the smallest normal number
 FLOATS: Final = {
-    **{"bf16": (7, -126), "fp16": (10, -14), "e4m3": (3, -6), "e5m2": (2, -14)},
-    **{"e2m3": (3, 0), "e3m2": (2, -2), "e2m1": (1, 0)},
+    "bf16": (7, -126),
+    "fp16": (10, -14),
+    "e4m3": (3, -6),
+    "e5m2": (2, -14),
+    "e2m3": (3, 0),
+    "e3m2": (2, -2),
+    "e2m1": (1, 0),
 }
 ROW: Final = 4096  # elements of a row: of the hidden size of published tables
 CHANNELS, OUTLIERS, OUTLIER_SCALE = ROW, 8, 20.0
@@ -63,9 +68,7 @@ class Rounding:
         return found_GE.reshape(values.shape)
 
     def _scaled_integers(self, grouped_GE: NDArray[np.float64]) -> NDArray[np.float64]:
-        low_G1, high_G1 = (
-            edge(grouped_GE, axis=1, keepdims=True) for edge in (np.min, np.max)
-        )
+        low_G1, high_G1 = (edge(grouped_GE, axis=1, keepdims=True) for edge in (np.min, np.max))
         if self.asymmetric:
             scale_G1 = _positive(high_G1 - low_G1) / (2.0**self.bits - 1.0)
             return np.rint((grouped_GE - low_G1) / scale_G1) * scale_G1 + low_G1
@@ -175,7 +178,16 @@ ROUNDINGS: Final[dict[str, Rounding]] = {
     "int8 tensor": _integers(8, 0),
     **{
         f"int{bits} g{group} sym": _integers(bits, group)
-        for bits, group in ((8, ROW), (8, 128), (8, 32), (5, 32), (4, ROW), (4, 128), (4, 32), (3, 16))
+        for bits, group in (
+            (8, ROW),
+            (8, 128),
+            (8, 32),
+            (5, 32),
+            (4, ROW),
+            (4, 128),
+            (4, 32),
+            (3, 16),
+        )
     },
     **{
         f"int{bits} g{group} asym": _integers(bits, group, asymmetric=True)

@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.scenario.deployments.accuracies import (
+        QuantizedModel as QuantizedModel,
+        accuracy_results as accuracy_results,
+        quantized as quantized,
+        quantized_model as quantized_model,
+    )
     from perfatlas.scenario.deployments.arrivals import (
         ResolvedTraffic as ResolvedTraffic,
         resolve_traffic as resolve_traffic,
@@ -20,7 +26,6 @@ if TYPE_CHECKING:
         latencies_from_start as latencies_from_start,
         steady_state as steady_state,
     )
-    from perfatlas.scenario.deployments.accuracies import quantized as quantized
     from perfatlas.scenario.deployments.costs import cost_notes as cost_notes
     from perfatlas.scenario.deployments.energy_of_runs import (
         Spent as Spent,

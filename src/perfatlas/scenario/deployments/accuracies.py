@@ -5,11 +5,23 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.accuracy import DEFAULT_METHOD, Quantized, change_columns
+from perfatlas.accuracy import (
+    ACCURACY,
+    CLASSES,
+    DEFAULT_METHOD,
+    Change,
+    Quantized,
+    change_columns,
+    format_change,
+    stream_noise,
+)
+from perfatlas.networks import resolve_model
+from perfatlas.scenario.resolution import format_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +30,7 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 BILLION: Final = 1e9
+HALF: Final = "bf16"
 
 
 def quantized(candidates: Candidates, benchmark: str, method: str | None) -> Quantized:
@@ -62,3 +75,69 @@ def accuracy_columns(
     for name, values in found.items():
         columns[name][asked] = values
     return columns
+
+
+class QuantizedModel(NamedTuple):
+    """A model with its number formats and what they change.
+
+    Args:
+        asked: Formats, method, benchmark and size.
+        change: Change of the benchmark and of perplexity.
+        layers: Layers of the network.
+        assumptions: Where its formats come from.
+    """
+
+    asked: Quantized
+    change: Change
+    layers: int
+    assumptions: tuple[str, ...]
+
+
+def quantized_model(
+    model: str, formats: tuple[str | None, str | None], method: str, benchmark: str
+) -> QuantizedModel:
+    """Return a model in number formats, without a system or an engine.
+
+    Args:
+        model: As the field.
+        formats: Of matrix products and of the KV cache, None for those of the checkpoint.
+        method: Quantization method.
+        benchmark: Benchmark whose change is asked for.
+
+    Raises:
+        InvalidSpecError: There is no such model or benchmark.
+        UnsupportedError: There is no such format.
+    """
+    network = resolve_model(model).network
+    checkpoint = network.checkpoint
+    gemm = format_of(formats[0] or checkpoint.gemm_format or HALF).name
+    experts = None if formats[0] else checkpoint.moe_format
+    asked = Quantized(
+        gemm=gemm,
+        moe=format_of(experts).name if experts else gemm,
+        kv=format_of(formats[1] or checkpoint.kv_format or HALF).name,
+        method=method,
+        benchmark=benchmark,
+        parameters_b=network.parameters().total / BILLION,
+    )
+    own = formats[0] is None and checkpoint.gemm_format is not None
+    notes = (f"formats of the checkpoint: {checkpoint.source}",) if own else ()
+    layers = sum(segment.count for segment in network.layers)
+    return QuantizedModel(asked, format_change(asked), layers, notes)
+
+
+def accuracy_results(found: QuantizedModel) -> dict[str, Any]:
+    """Return the results of `accuracy` by name; None for what is declined or has no noise."""
+    change = found.change
+    values = dict(zip(ACCURACY, (change.delta[1], change.delta[0], change.delta[2]), strict=True))
+    ends = zip(("_low", "", "_high"), change.ratio, strict=True)
+    values |= {f"perplexity_ratio{end}": value for end, value in ends}
+    results: dict[str, Any] = {n: None if math.isnan(v) else v for n, v in values.items()}
+    total = stream_noise(sum(change.noise), found.layers)
+    for name, noise in zip((*CLASSES, "stream"), (*change.noise, total), strict=True):
+        results[f"{name}_sqnr_db"] = -10.0 * math.log10(noise) if noise else None
+    side = "loss" if change.delta[1] < 0.0 else "gain"
+    known = change.standing != "declined"
+    results["repeated_spread"] = change.repeated
+    results["difference"] = ("none" if change.is_none else side) if known else None
+    return {**results, "standing": change.standing}

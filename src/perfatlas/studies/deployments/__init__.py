@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     )
     from perfatlas.studies.deployments.limits import (
         AVAILABILITY as AVAILABILITY,
+        DELTA as DELTA,
         HIGHER as HIGHER,
+        LOSS as LOSS,
         PER_GPU as PER_GPU,
         RATE as RATE,
         percentile_name as percentile_name,

@@ -23,8 +23,10 @@ from perfatlas.report.text import (
 )
 from perfatlas.studies import print_sensitivities, rejected_text
 from perfatlas.studies.deployments import (
+    DELTA,
     LATENCIES,
     LIMITS,
+    LOSS,
     ROLES,
     SIZES,
     crossing_of,
@@ -258,9 +260,11 @@ def _metric_columns(scenario: Mapping[str, Any]) -> dict[str, Callable[[Mapping[
     percentile = scenario.get("slo_percentile")
     limited = [name for slo, name in LATENCIES.items() if scenario.get(slo) is not None]
     ranked = [name for name in objectives_of(scenario) if name != "gpus"]
+    limited += [DELTA] if scenario.get(LOSS) is not None else []
+    shown = METRICS_SHOWN if len(ranked) <= LINE + 1 else METRICS_SHOWN[:1]
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {}
-    for name in dict.fromkeys((*METRICS_SHOWN, *limited, *ranked)):
-        if percentile is not None and name in limited:
+    for name in dict.fromkeys((*shown, *limited, *ranked)):
+        if percentile is not None and name in limited and name != DELTA:
             title = f"p{percentile:g}\n{METRICS[name].short_label}"
             columns[title] = partial(marked_metric, percentile_name(name))
         else:

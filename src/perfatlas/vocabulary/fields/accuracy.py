@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from perfatlas.vocabulary.fields.conditions import AnySet
 from perfatlas.vocabulary.fields.rows import Row, Text, group
+from perfatlas.vocabulary.fields.subject import FormatName
 
 QuantizationMethod = Literal[
     "rtn",
@@ -18,6 +19,23 @@ QuantizationMethod = Literal[
     "qat",
     "ptq",
 ]
+
+
+@group("Formats", 4)
+class QuantizedFormats:
+    """Number formats of weights, activations and cache; the defaults are the checkpoint's."""
+
+    gemm_format: Annotated[
+        FormatName | None,
+        Row(
+            "Number format of weights and matrix products; fp8 means fp8_static.",
+            default="the checkpoint's",
+        ),
+    ] = None
+    kv_format: Annotated[
+        FormatName | None,
+        Row("Number format of the KV cache.", default="the checkpoint's"),
+    ] = None
 
 
 @group("Accuracy", 8)
