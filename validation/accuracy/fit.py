@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.optimize import minimize
 
-from perfatlas.accuracy import (
+from perfatlas.quantization import (
     METHODS,
     ROUNDINGS,
     TASKS,
@@ -20,8 +20,8 @@ from perfatlas.accuracy import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.accuracy import Pair
     from perfatlas.operators import FloatArray
+    from perfatlas.quantization import Pair
 
 SAMPLES: Final = 2**20
 POSITIVE: Final = ("weights", "kv", "spread", "paired", "floor", "ratio_floor")

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.accuracy import EXTRAPOLATED, PERPLEXITY, asked_of, support
+from perfatlas.quantization import EXTRAPOLATED, PERPLEXITY, asked_of, support
 from validation.accuracy.fit import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.accuracy import Pair
     from perfatlas.operators import FloatArray
+    from perfatlas.quantization import Pair
 
 MISS: Final = 0.1  # share outside a 90% interval
 NORMAL_95: Final = 1.6449

@@ -35,7 +35,7 @@ class Format:
         cache: Whether engines store KV caches in it.
         source: Where the layout is defined.
         rounding: How weights and caches, and how activations are rounded: names of
-            `accuracy.ROUNDINGS`.
+            `quantization.ROUNDINGS`.
         substitute_peak: Key of the peak that limits the product on tensor cores without
             `tensor_peak`, "" if it does not run there.
         not_multiplied_by: Vendors whose tensor cores do not take it, whatever their peaks.

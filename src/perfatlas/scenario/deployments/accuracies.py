@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.accuracy import (
+from perfatlas.networks import resolve_model
+from perfatlas.quantization import (
     ACCURACY,
     CLASSES,
     DEFAULT_METHOD,
@@ -20,7 +21,6 @@ from perfatlas.accuracy import (
     format_change,
     stream_noise,
 )
-from perfatlas.networks import resolve_model
 from perfatlas.scenario.resolution import format_of
 
 if TYPE_CHECKING:

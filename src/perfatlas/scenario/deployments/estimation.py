@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.accuracy import format_change
 from perfatlas.answer import (
     FORMULA,
     Answer,
@@ -17,6 +16,7 @@ from perfatlas.answer import (
 from perfatlas.cost import cost_parts
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import POOL_RULES, plain_results
+from perfatlas.quantization import format_change
 from perfatlas.scenario.deployments.accuracies import quantized
 from perfatlas.scenario.deployments.costs import cost_notes
 from perfatlas.scenario.deployments.estimated_rows import PHASES, EstimatedRows

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.accuracy import ACCURACY
 from perfatlas.operators import unique_rows
 from perfatlas.parallelism import PlanColumns
+from perfatlas.quantization import ACCURACY
 from perfatlas.studies.deployments.limits import best_loads, frontier_points, judge
 from perfatlas.studies.deployments.points import COSTS, ENDS, priced_points
 from perfatlas.studies.deployments.space import chunk_sizes, families

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.accuracy import ACCURACY
 from perfatlas.inference import energies_at
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import (
@@ -17,6 +16,7 @@ from perfatlas.quantities import (
     UnsupportedError,
     counted,
 )
+from perfatlas.quantization import ACCURACY
 from perfatlas.scenario.deployments import (
     evaluate_one,
     evaluate_pools,

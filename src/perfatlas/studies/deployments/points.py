@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.accuracy import change_columns
 from perfatlas.cost import PoolPrices, cost_columns
 from perfatlas.inference import (
     evaluate_mix,
@@ -21,6 +20,7 @@ from perfatlas.inference import (
 )
 from perfatlas.operators import Phase
 from perfatlas.parallelism import MemoryColumns
+from perfatlas.quantization import change_columns
 from perfatlas.scenario.deployments import quantized
 from perfatlas.serving.requests import caches_of
 from perfatlas.step import candidate_memory, take_columns

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import PrivateAttr
 
-from perfatlas.accuracy import DEFAULT_BENCHMARK
 from perfatlas.cost import gpu_price
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantization import DEFAULT_BENCHMARK
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import format_of
 from perfatlas.serving.requests import PREFIX_AWARE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.accuracy import DEFAULT_BENCHMARK, DEFAULT_METHOD, FIT_SOURCE
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.quantization import DEFAULT_BENCHMARK, DEFAULT_METHOD, FIT_SOURCE
 from perfatlas.scenario.deployments import accuracy_results, quantized_model
 from perfatlas.scenario.fields import Answered, InputFields, answer_columns, complete_scenario
 from perfatlas.verbs.accuracy.metrics import RESULTS
@@ -15,7 +15,7 @@ from perfatlas.vocabulary.fields import ModelChoice, Quantization, QuantizedForm
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.accuracy import Change
+    from perfatlas.quantization import Change
     from perfatlas.scenario.deployments import QuantizedModel
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.accuracy import ROUNDINGS, round_float, shaped_values, sqnr_db
+from perfatlas.quantization import ROUNDINGS, round_float, shaped_values, sqnr_db
 from validation.runs.shared_data import shared_folder
 
 SAMPLES: Final = 2**20

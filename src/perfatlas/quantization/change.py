@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.accuracy.model import (
+from perfatlas.files import shipped_table
+from perfatlas.formats import get_format
+from perfatlas.quantities import InvalidSpecError, resolve_name
+from perfatlas.quantization.model import (
     BENCHMARKS,
     EXTRAPOLATED,
     PERPLEXITY,
     Asked,
     shipped_model,
 )
-from perfatlas.accuracy.noise import Roundings, noise
-from perfatlas.accuracy.pairs import MEDIAN_PARAMETERS_B, published_pairs, support
-from perfatlas.files import shipped_table
-from perfatlas.formats import get_format
-from perfatlas.quantities import InvalidSpecError, resolve_name
+from perfatlas.quantization.noise import Roundings, tensor_noise
+from perfatlas.quantization.pairs import MEDIAN_PARAMETERS_B, published_pairs, support
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -118,7 +118,7 @@ def format_change(asked: Quantized) -> Change:
         UnsupportedError: There is no such format.
 
     Example:
-        >>> from perfatlas.accuracy import Quantized, format_change
+        >>> from perfatlas.quantization import Quantized, format_change
         >>> fp8 = format_change(Quantized("fp8_dynamic", "fp8_dynamic", "bf16", "rtn"))
         >>> fp4 = format_change(Quantized("nvfp4", "nvfp4", "bf16", "rtn"))
         >>> fp4.delta[1] < fp8.delta[1] < 0.5
@@ -135,8 +135,8 @@ def format_change(asked: Quantized) -> Change:
     ]
     kv = get_format(asked.kv).rounding[0]
     choices = [Roundings(*get_format(name).rounding, kv) for name in (asked.gemm, asked.moe)]
-    worst = max(choices, key=lambda one: float(noise([one], [asked.method]).sum()))
-    weights, activations, cache_noise = noise([worst], [asked.method])[0].tolist()
+    worst = max(choices, key=lambda one: float(tensor_noise([one], [asked.method]).sum()))
+    weights, activations, cache_noise = tensor_noise([worst], [asked.method])[0].tolist()
     each = (weights, activations, cache_noise)
     if worst.exact:
         return Change(NOTHING, (1.0, 1.0, 1.0), 0.0, "exact", worst, each)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from perfatlas.accuracy.noise import noise
 from perfatlas.files import shipped_table
+from perfatlas.quantization.noise import tensor_noise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.accuracy.noise import Roundings
     from perfatlas.operators import FloatArray
+    from perfatlas.quantization.noise import Roundings
 
 MODEL: Final = "data/accuracy/model.toml"
 BENCHMARKS: Final = "data/accuracy/benchmarks.toml"
@@ -102,7 +102,7 @@ class AccuracyModel:
 
     def total_noise(self, asked: Asked) -> FloatArray:
         """Return the weighted noise over signal of weights, activations and cache (N,)."""
-        weights_N, activations_N, kv_N = noise(asked.roundings, asked.methods).T
+        weights_N, activations_N, kv_N = tensor_noise(asked.roundings, asked.methods).T
         return self.weights * weights_N + activations_N + self.kv * kv_N
 
     def log_damage(self, asked: Asked) -> FloatArray:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.accuracy.rounding import ROUNDINGS
 from perfatlas.files import shipped_table
 from perfatlas.quantities import UnsupportedError, resolve_name
+from perfatlas.quantization.rounding import ROUNDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Roundings(NamedTuple):
         return all(name in ("bf16", "fp16") for name in self)
 
 
-def noise(roundings: Sequence[Roundings], methods: Sequence[str]) -> FloatArray:
+def tensor_noise(roundings: Sequence[Roundings], methods: Sequence[str]) -> FloatArray:
     """Return the noise power over the signal power of each class of tensor (N, 3).
 
     bf16 counts as no noise: it is the format of the reference.
@@ -60,8 +60,8 @@ def noise(roundings: Sequence[Roundings], methods: Sequence[str]) -> FloatArray:
         UnsupportedError: There is no such rounding.
 
     Example:
-        >>> from perfatlas.accuracy import Roundings, noise
-        >>> weights, activations, kv = noise([Roundings("nvfp4 g16", "bf16")], ["rtn"])[0]
+        >>> from perfatlas.quantization import Roundings, tensor_noise
+        >>> weights, activations, kv = tensor_noise([Roundings("nvfp4 g16", "bf16")], ["rtn"])[0]
         >>> round(10.0 * __import__("math").log10(1.0 / weights)), activations, kv
         (21, 0.0, 0.0)
     """
@@ -95,7 +95,7 @@ def stream_noise(branch_noise: float, layers: int) -> float:
         neither amplify nor damp noise.
 
     Example:
-        >>> from perfatlas.accuracy import stream_noise
+        >>> from perfatlas.quantization import stream_noise
         >>> round(stream_noise(0.01, 1), 4)
         0.015
     """

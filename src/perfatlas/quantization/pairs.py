@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.accuracy.model import BENCHMARKS, PERCENT, Asked
-from perfatlas.accuracy.noise import Roundings
 from perfatlas.files import shipped_table, shipped_text
+from perfatlas.quantization.model import BENCHMARKS, PERCENT, Asked
+from perfatlas.quantization.noise import Roundings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from perfatlas.accuracy.model import AccuracyModel
+    from perfatlas.quantization.model import AccuracyModel
 
 PAIRS: Final = "data/accuracy/pairs.csv"
 SCALES: Final = {"percent": 1.0, "fraction": PERCENT}

@@ -1,4 +1,4 @@
-"""Accuracy: the error of number formats, and what it changes of perplexity and benchmarks."""
+"""Quantization: the error of number formats, and what it changes of perplexity and benchmarks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.accuracy.change import (
+    from perfatlas.quantization.change import (
         ACCURACY as ACCURACY,
         DEFAULT_BENCHMARK as DEFAULT_BENCHMARK,
         DEFAULT_METHOD as DEFAULT_METHOD,
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         change_columns as change_columns,
         format_change as format_change,
     )
-    from perfatlas.accuracy.model import (
+    from perfatlas.quantization.model import (
         BENCHMARKS as BENCHMARKS,
         EXTRAPOLATED as EXTRAPOLATED,
         METHODS as METHODS,
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
         Asked as Asked,
         shipped_model as shipped_model,
     )
-    from perfatlas.accuracy.noise import (
+    from perfatlas.quantization.noise import (
         CLASSES as CLASSES,
         TABLE as TABLE,
         Roundings as Roundings,
-        noise as noise,
         stream_noise as stream_noise,
+        tensor_noise as tensor_noise,
     )
-    from perfatlas.accuracy.pairs import (
+    from perfatlas.quantization.pairs import (
         Pair as Pair,
         Support as Support,
         asked_of as asked_of,
         published_pairs as published_pairs,
         support as support,
     )
-    from perfatlas.accuracy.rounding import (
+    from perfatlas.quantization.rounding import (
         ROUNDINGS as ROUNDINGS,
         Rounding as Rounding,
         round_float as round_float,

@@ -108,7 +108,7 @@ def round_float(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.accuracy import round_float
+        >>> from perfatlas.quantization import round_float
         >>> round_float(np.array([0.3, 2.5, 5.1]), 1, 0).tolist()
         [0.5, 2.0, 6.0]
     """
@@ -126,7 +126,7 @@ def sqnr_db(values: NDArray[np.float64], rounding: Rounding) -> float:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.accuracy import ROUNDINGS, sqnr_db
+        >>> from perfatlas.quantization import ROUNDINGS, sqnr_db
         >>> values = np.random.default_rng(0).standard_normal(2**16)
         >>> round(sqnr_db(values, ROUNDINGS["nvfp4 g16"]))
         20
