@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from perfatlas import accuracy, compare, estimate, search
 from perfatlas.quantities import InvalidSpecError
 
 MODEL = "meta-llama/Llama-3.1-8B"
-SEARCHED = {"model": MODEL, "system": "b200_sxm", "gpus": 1, "isl": 512, "osl": 64}
+SEARCHED: dict[str, Any] = {"model": MODEL, "system": "b200_sxm", "gpus": 1, "isl": 512, "osl": 64}
 
 
 def test_estimate_agrees_with_accuracy() -> None:

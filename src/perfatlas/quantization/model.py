@@ -103,7 +103,8 @@ class AccuracyModel:
     def total_noise(self, asked: Asked) -> FloatArray:
         """Return the weighted noise over signal of weights, activations and cache (N,)."""
         weights_N, activations_N, kv_N = tensor_noise(asked.roundings, asked.methods).T
-        return self.weights * weights_N + activations_N + self.kv * kv_N
+        total_N: FloatArray = self.weights * weights_N + activations_N + self.kv * kv_N
+        return total_N
 
     def log_damage(self, asked: Asked) -> FloatArray:
         """Return the logarithm of the damage of each question, -inf without noise (N,)."""
@@ -172,7 +173,8 @@ class AccuracyModel:
         change_NZ, noise_NZ = self.outcomes(asked)
         apart_NZ = (changes[:, None] - change_NZ) / noise_NZ
         density_NZ = np.exp(-(apart_NZ**2) / 2.0) / noise_NZ
-        return np.log(density_NZ @ DENSITY_Z + TINY)
+        log_N: FloatArray = np.log(density_NZ @ DENSITY_Z + TINY)
+        return log_N
 
 
 def _is_ratio(asked: Asked) -> np.ndarray[Any, np.dtype[np.bool_]]:

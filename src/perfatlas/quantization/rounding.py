@@ -71,9 +71,12 @@ class Rounding:
         low_G1, high_G1 = (edge(grouped_GE, axis=1, keepdims=True) for edge in (np.min, np.max))
         if self.asymmetric:
             scale_G1 = _positive(high_G1 - low_G1) / (2.0**self.bits - 1.0)
-            return np.rint((grouped_GE - low_G1) / scale_G1) * scale_G1 + low_G1
+            codes_GE = np.rint((grouped_GE - low_G1) / scale_G1)
+            found_GE: NDArray[np.float64] = codes_GE * scale_G1 + low_G1
+            return found_GE
         scale_G1 = _positive(np.maximum(high_G1, -low_G1)) / (2.0 ** (self.bits - 1) - 1.0)
-        return np.rint(grouped_GE / scale_G1) * scale_G1
+        found_GE = np.rint(grouped_GE / scale_G1) * scale_G1
+        return found_GE
 
     def _floats(self, grouped_GE: NDArray[np.float64]) -> NDArray[np.float64]:
         most = LARGEST[self.element]
@@ -114,7 +117,8 @@ def round_float(
     """
     _, exponent = np.frexp(values)
     unit = np.ldexp(1.0, np.maximum(exponent - 1, least_exponent) - mantissa_bits)
-    return np.rint(values / unit) * unit
+    rounded: NDArray[np.float64] = np.rint(values / unit) * unit
+    return rounded
 
 
 def sqnr_db(values: NDArray[np.float64], rounding: Rounding) -> float:

@@ -65,16 +65,14 @@ def accuracy_columns(
     Returns:
         Points, NaN where declined or not asked for; nothing if none is asked for.
     """
-    asked = [at for at, benchmark in enumerate(benchmarks) if benchmark is not None]
-    if not asked:
+    pairs = list(zip(benchmarks, methods, strict=True))
+    distinct = [pair for pair in dict.fromkeys(pairs) if pair[0] is not None]
+    if not distinct:
         return {}
-    found = change_columns(
-        [quantized(candidates, str(benchmarks[at]), methods[at]) for at in asked]
-    )
-    columns = {name: np.full(len(benchmarks), np.nan) for name in found}
-    for name, values in found.items():
-        columns[name][asked] = values
-    return columns
+    places = {pair: at for at, pair in enumerate(distinct)}
+    found = change_columns([quantized(candidates, str(name), by) for name, by in distinct])
+    index_C = [places.get(pair, -1) for pair in pairs]  # the last value is that of none
+    return {name: np.append(values, np.nan)[index_C] for name, values in found.items()}
 
 
 class QuantizedModel(NamedTuple):

@@ -97,10 +97,11 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
         probabilities[MAX_COST] = probability_at_most(known, low, high, limit)
         excess = np.maximum(excess, known / limit)
     if inputs.max_accuracy_loss is not None:
-        loss, low, high = (-results[name] for name in (DELTA, f"{DELTA}_high", f"{DELTA}_low"))
-        kept = [PERCENT + np.where(np.isnan(one), np.inf, one) for one in (loss, low, high)]
-        probabilities[LOSS] = probability_at_most(*kept, PERCENT + inputs.max_accuracy_loss)
-        excess = np.maximum(excess, kept[0] / (PERCENT + inputs.max_accuracy_loss))
+        ends = (results[name] for name in (DELTA, f"{DELTA}_high", f"{DELTA}_low"))
+        left, least, most = (PERCENT - np.where(np.isnan(one), -np.inf, one) for one in ends)
+        limit = PERCENT + inputs.max_accuracy_loss
+        probabilities[LOSS] = probability_at_most(left, least, most, limit)
+        excess = np.maximum(excess, left / limit)
     if inputs.request_rate is not None:
         each = inputs.mix.mean_osl / gpus
         gap, low, high = (each / results[f"{PER_GPU}{end}"] for end in ("", "_high", "_low"))
