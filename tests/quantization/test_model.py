@@ -17,7 +17,7 @@ from perfatlas.quantization import (
     METHODS,
     TASKS,
     AccuracyModel,
-    Asked,
+    Evaluations,
     Quantized,
     Roundings,
     benchmark_names,
@@ -58,9 +58,9 @@ PLAIN: Final = AccuracyModel(
 )
 
 
-def asked(rounding: Roundings, task: str = "knowledge", method: str = "rtn") -> Asked:
+def asked(rounding: Roundings, task: str = "knowledge", method: str = "rtn") -> Evaluations:
     """Return one question of a model of ten billion parameters."""
-    return Asked(
+    return Evaluations(
         [rounding], [method], [task], np.array([10.0]), np.array([75.0]), np.array([25.0]),
         np.array([1e6]),
     )  # fmt: skip

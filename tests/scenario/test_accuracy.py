@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas import accuracy, compare, estimate, search
+from perfatlas import compare, estimate, search
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.accuracy import accuracy, accuracy_columns
 
 MODEL = "meta-llama/Llama-3.1-8B"
 SEARCHED: dict[str, Any] = {"model": MODEL, "system": "b200_sxm", "gpus": 1, "isl": 512, "osl": 64}
@@ -54,3 +55,13 @@ def test_search_limits_and_ranks_by_it() -> None:
 def test_method_without_a_benchmark_is_refused() -> None:
     with pytest.raises(InvalidSpecError, match="benchmark"):
         search(**SEARCHED, quantization_method="rtn")
+
+
+def test_table_of_formats() -> None:
+    table = {"model": [MODEL, MODEL, "no/model"], "gemm_format": ["nvfp4", "fp7", "fp8"]}
+    found = accuracy_columns(table)
+    assert (
+        found["accuracy_delta"][0]
+        == accuracy(model=MODEL, gemm_format="nvfp4").results["accuracy_delta"]
+    )
+    assert found["error_code"] == [None, "unsupported", "invalid"]

@@ -19,14 +19,13 @@ if TYPE_CHECKING:
         format_change as format_change,
     )
     from perfatlas.quantization.model import (
-        BENCHMARKS as BENCHMARKS,
         EXTRAPOLATED as EXTRAPOLATED,
         METHODS as METHODS,
         MODEL as MODEL,
         PERPLEXITY as PERPLEXITY,
         TASKS as TASKS,
         AccuracyModel as AccuracyModel,
-        Asked as Asked,
+        Evaluations as Evaluations,
         shipped_model as shipped_model,
     )
     from perfatlas.quantization.noise import (
@@ -38,14 +37,12 @@ if TYPE_CHECKING:
     )
     from perfatlas.quantization.pairs import (
         Pair as Pair,
-        Support as Support,
         asked_of as asked_of,
         published_pairs as published_pairs,
         support as support,
     )
     from perfatlas.quantization.rounding import (
         ROUNDINGS as ROUNDINGS,
-        Rounding as Rounding,
         round_float as round_float,
         shaped_values as shaped_values,
         sqnr_db as sqnr_db,

@@ -15,7 +15,7 @@ from perfatlas.quantization.model import (
     BENCHMARKS,
     EXTRAPOLATED,
     PERPLEXITY,
-    Asked,
+    Evaluations,
     shipped_model,
 )
 from perfatlas.quantization.noise import Roundings, tensor_noise
@@ -140,7 +140,7 @@ def format_change(asked: Quantized) -> Change:
     each = (weights, activations, cache_noise)
     if worst.exact:
         return Change(NOTHING, (1.0, 1.0, 1.0), 0.0, "exact", worst, each)
-    questions = Asked(
+    questions = Evaluations(
         roundings=[worst, worst],
         methods=[asked.method, asked.method],
         tasks=[row["task"], PERPLEXITY],

@@ -44,8 +44,8 @@ EXTRAPOLATED: Final = 1.5  # factor of the spread beyond published formats and m
 TINY: Final = 1e-12
 
 
-class Asked(NamedTuple):
-    """What accuracy is asked of, each (N,).
+class Evaluations(NamedTuple):
+    """Evaluations whose change is predicted, each (N,).
 
     Args:
         roundings: Roundings of weights, activations and cache.
@@ -100,13 +100,13 @@ class AccuracyModel:
     methods: Mapping[str, float]
     tasks: Mapping[str, float]
 
-    def total_noise(self, asked: Asked) -> FloatArray:
+    def total_noise(self, asked: Evaluations) -> FloatArray:
         """Return the weighted noise over signal of weights, activations and cache (N,)."""
         weights_N, activations_N, kv_N = tensor_noise(asked.roundings, asked.methods).T
         total_N: FloatArray = self.weights * weights_N + activations_N + self.kv * kv_N
         return total_N
 
-    def log_damage(self, asked: Asked) -> FloatArray:
+    def log_damage(self, asked: Evaluations) -> FloatArray:
         """Return the logarithm of the damage of each question, -inf without noise (N,)."""
         by_method_N = np.array([self.methods[name] for name in asked.methods])
         by_task_N = np.array([self.tasks[name] for name in asked.tasks])
@@ -116,7 +116,7 @@ class AccuracyModel:
         log_N: FloatArray = self.level + self.exponent * log_noise_N + by_method_N + by_task_N
         return log_N + size_N
 
-    def repeated_spread(self, asked: Asked) -> FloatArray:
+    def repeated_spread(self, asked: Evaluations) -> FloatArray:
         """Return the standard deviation of a difference between repeated evaluations (N,).
 
         In points, or of the logarithm of a ratio of perplexities.
@@ -127,7 +127,7 @@ class AccuracyModel:
         return np.where(_is_ratio(asked), self.ratio_floor, points_N)
 
     def outcomes(
-        self, asked: Asked, widening: FloatArray | float = 1.0
+        self, asked: Evaluations, widening: FloatArray | float = 1.0
     ) -> tuple[FloatArray, FloatArray]:
         """Return the change at each value of the spread and the noise about it, both (N, Z).
 
@@ -142,7 +142,7 @@ class AccuracyModel:
         relative_NZ = np.where(ratio_N1, RELATIVE_NOISE * damage_NZ, 0.0)
         return change_NZ, np.hypot(self.repeated_spread(asked)[:, None], relative_NZ)
 
-    def quantiles(self, asked: Asked, widening: FloatArray | float = 1.0) -> FloatArray:
+    def quantiles(self, asked: Evaluations, widening: FloatArray | float = 1.0) -> FloatArray:
         """Return the lower end, median and upper end of the 90% interval of each change (N, 3).
 
         Args:
@@ -164,7 +164,7 @@ class AccuracyModel:
             found.append((low_N + high_N) / 2.0)
         return np.stack(found, axis=1)
 
-    def log_likelihood(self, asked: Asked, changes: FloatArray) -> FloatArray:
+    def log_likelihood(self, asked: Evaluations, changes: FloatArray) -> FloatArray:
         """Return the logarithm of the density of published changes (N,).
 
         Args:
@@ -177,7 +177,7 @@ class AccuracyModel:
         return log_N
 
 
-def _is_ratio(asked: Asked) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _is_ratio(asked: Evaluations) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.array([name == PERPLEXITY for name in asked.tasks])
 
 

@@ -32,9 +32,9 @@ class Roundings(NamedTuple):
     """Roundings of one quantized model: keys of `ROUNDINGS`.
 
     Args:
-        weights: Of the weights of matrix products.
-        activations: Of their inputs.
-        kv: Of the KV cache.
+        weights: Rounding of the weights of matrix products.
+        activations: Rounding of their inputs.
+        kv: Rounding of the KV cache.
     """
 
     weights: str = UNQUANTIZED
@@ -53,7 +53,7 @@ def tensor_noise(roundings: Sequence[Roundings], methods: Sequence[str]) -> Floa
     bf16 counts as no noise: it is the format of the reference.
 
     Args:
-        roundings: Of each model (N,).
+        roundings: Roundings of each model (N,).
         methods: Quantization method of each (N,).
 
     Raises:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.files import shipped_table, shipped_text
-from perfatlas.quantization.model import BENCHMARKS, PERCENT, Asked
+from perfatlas.quantization.model import BENCHMARKS, PERCENT, Evaluations
 from perfatlas.quantization.noise import Roundings
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def published_pairs() -> tuple[tuple[Pair, ...], dict[str, int]]:
     return tuple(pairs), declined
 
 
-def asked_of(pairs: list[Pair] | tuple[Pair, ...]) -> Asked:
+def asked_of(pairs: list[Pair] | tuple[Pair, ...]) -> Evaluations:
     """Return the questions that pairs answer.
 
     Args:
@@ -99,7 +99,7 @@ def asked_of(pairs: list[Pair] | tuple[Pair, ...]) -> Asked:
     """
     known = shipped_table(BENCHMARKS)
     rows = [known[one.benchmark] for one in pairs]
-    return Asked(
+    return Evaluations(
         roundings=[one.roundings for one in pairs],
         methods=[one.method for one in pairs],
         tasks=[row["task"] for row in rows],
@@ -122,7 +122,7 @@ class Support(NamedTuple):
     declined: NDArray[np.bool_]
 
 
-def support(asked: Asked, pairs: Sequence[Pair], model: AccuracyModel) -> Support:
+def support(asked: Evaluations, pairs: Sequence[Pair], model: AccuracyModel) -> Support:
     """Return how far pairs support predictions: the one rule of extrapolation and refusal.
 
     Args:

@@ -70,13 +70,12 @@ class Rounding:
     def _scaled_integers(self, grouped_GE: NDArray[np.float64]) -> NDArray[np.float64]:
         low_G1, high_G1 = (edge(grouped_GE, axis=1, keepdims=True) for edge in (np.min, np.max))
         if self.asymmetric:
-            scale_G1 = _positive(high_G1 - low_G1) / (2.0**self.bits - 1.0)
-            codes_GE = np.rint((grouped_GE - low_G1) / scale_G1)
-            found_GE: NDArray[np.float64] = codes_GE * scale_G1 + low_G1
-            return found_GE
-        scale_G1 = _positive(np.maximum(high_G1, -low_G1)) / (2.0 ** (self.bits - 1) - 1.0)
-        found_GE = np.rint(grouped_GE / scale_G1) * scale_G1
-        return found_GE
+            zero_G1, scale_G1 = low_G1, _positive(high_G1 - low_G1) / (2.0**self.bits - 1.0)
+        else:
+            zero_G1, most_G1 = np.zeros_like(low_G1), np.maximum(high_G1, -low_G1)
+            scale_G1 = _positive(most_G1) / (2.0 ** (self.bits - 1) - 1.0)
+        codes_GE: NDArray[np.float64] = np.rint((grouped_GE - zero_G1) / scale_G1)
+        return codes_GE * scale_G1 + zero_G1
 
     def _floats(self, grouped_GE: NDArray[np.float64]) -> NDArray[np.float64]:
         most = LARGEST[self.element]
@@ -147,7 +146,7 @@ def shaped_values(size: int, seed: int = 0) -> dict[str, NDArray[np.float64]]:
 
     Args:
         size: Number of samples, a multiple of 4,096.
-        seed: Of the random numbers.
+        seed: Seed of the random numbers.
     """
     rng = np.random.default_rng(seed)
     found = {

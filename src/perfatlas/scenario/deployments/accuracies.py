@@ -59,7 +59,7 @@ def accuracy_columns(
 
     Args:
         candidates: Candidates of one model and formats (C).
-        benchmarks: Benchmark of each, None where accuracy is not asked for (C).
+        benchmarks: Benchmark of each, None where none is set (C).
         methods: Quantization method of each, None for the default (C).
 
     Returns:

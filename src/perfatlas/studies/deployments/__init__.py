@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.groups import (
         LATENCIES as LATENCIES,
         LIMITS as LIMITS,
-        MOST_OBJECTIVES as MOST_OBJECTIVES,
         RequestLengths as RequestLengths,
         SearchObjective as SearchObjective,
         SearchSpace as SearchSpace,

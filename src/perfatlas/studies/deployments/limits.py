@@ -97,8 +97,8 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
         probabilities[MAX_COST] = probability_at_most(known, low, high, limit)
         excess = np.maximum(excess, known / limit)
     if inputs.max_accuracy_loss is not None:
-        ends = (results[name] for name in (DELTA, f"{DELTA}_high", f"{DELTA}_low"))
-        left, least, most = (PERCENT - np.where(np.isnan(one), -np.inf, one) for one in ends)
+        deltas = (results[name] for name in (DELTA, f"{DELTA}_high", f"{DELTA}_low"))
+        left, least, most = (PERCENT - np.where(np.isnan(one), -np.inf, one) for one in deltas)
         limit = PERCENT + inputs.max_accuracy_loss
         probabilities[LOSS] = probability_at_most(left, least, most, limit)
         excess = np.maximum(excess, left / limit)

@@ -122,7 +122,7 @@ class SearchInputs(
 
     @property
     def accuracy_benchmark(self) -> str | None:
-        """The benchmark whose change is predicted, None where accuracy is not asked for."""
+        """The benchmark whose change is predicted, None without limit, objective and benchmark."""
         asks = self.max_accuracy_loss is not None or "accuracy_delta" in self.objectives
         return self.benchmark or (DEFAULT_BENCHMARK if asks else None)
 
