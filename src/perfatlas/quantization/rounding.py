@@ -74,8 +74,9 @@ class Rounding:
         else:
             zero_G1, most_G1 = np.zeros_like(low_G1), np.maximum(high_G1, -low_G1)
             scale_G1 = _positive(most_G1) / (2.0 ** (self.bits - 1) - 1.0)
-        codes_GE: NDArray[np.float64] = np.rint((grouped_GE - zero_G1) / scale_G1)
-        return codes_GE * scale_G1 + zero_G1
+        codes_GE = np.rint((grouped_GE - zero_G1) / scale_G1)
+        found_GE: NDArray[np.float64] = codes_GE * scale_G1 + zero_G1
+        return found_GE
 
     def _floats(self, grouped_GE: NDArray[np.float64]) -> NDArray[np.float64]:
         most = LARGEST[self.element]

@@ -36,22 +36,25 @@ declare_metrics(
         name="repeated_spread",
         label="spread of repeated evaluations",
         short="repeated spread",
-        unit="points",
-        description="Standard deviation of a difference between two evaluations of one model.",
+        unit="1",
+        description=(
+            "Standard deviation of a difference between two evaluations of one model, in points of"
+            " the benchmark."
+        ),
     ),
     Metric(
         name="difference",
         label="difference",
         holds="text",
-        description="none within 90% of repeated evaluations, else loss or gain.",
+        description="Whether it is a loss or a gain, none within 90% of repeated evaluations.",
     ),
     Metric(
         name="standing",
         label="support",
         holds="text",
         description=(
-            "exact without quantization; published where pairs have the format and method;"
-            " extrapolated with a wider interval; declined without values."
+            "Support of the prediction: exact without quantization; published where pairs have"
+            " the format and method; extrapolated with a wider interval; declined without values."
         ),
     ),
     verbs=("accuracy",),

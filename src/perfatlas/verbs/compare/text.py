@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 SHOWN: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "energy_per_output_token_j")
 MOST_OPERATORS: Final = 3
-POINTS: Final = "points"  # a difference, whose ratio means nothing
 LIMITS: Final = "  ≥ at least, ≤ at most: at the roofline, as kernels are not measured"
 SOLVED: Final = "equal="  # an override whose solved value the label does not show
 LABEL_WIDTH: Final = 18
@@ -91,7 +90,7 @@ def _print_results(
         for name in names:
             value, limit = row.get(name), limits.get(name, "")
             text = "-" if value is None else limited_text(format_value(name, value), limit)
-            if value is not None and row is not rows[0] and METRICS[name].unit != POINTS:
+            if value is not None and row is not rows[0] and name not in ACCURACY:
                 ratio = ratio_text(value, rows[0][name], limit=limit, base_limit=base.get(name, ""))
                 text += f" {ratio}"
             cells.append(text)

@@ -9,12 +9,12 @@ from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 ACCURACY: Final = reported_by(
     Metric(
         name="accuracy_delta",
-        label="change of the benchmark",
+        label="change of the benchmark, points",
         short="accuracy delta",
-        unit="points",
+        unit="1",
         better="higher",
         has_interval=True,
-        verbs=("accuracy", "estimate", "search"),
+        verbs=("estimate", "accuracy", "search"),
         asked_with={"benchmark": "mmlu"},
         description=(
             "Points of the benchmark, quantized minus bf16; predicted from the noise of the"
