@@ -298,6 +298,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "usd_per_gpu_hour": (2.0, 3.0),
         "max_usd_per_million_output_tokens": (5.0, 0.5),
         "max_accuracy_loss": (0.0, 2.0),
+        "benchmark": _SERVING["benchmark"],
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
         "systems": ("b200_sxm,gb200", "l40s"),
@@ -316,6 +317,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "acceptance_by_position": ("0.9,0.6,0.3", "0.4,0.2,0.1"),
     },
     "compare": {
+        "benchmark": _SERVING["benchmark"],
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
         "models": ("Qwen/Qwen3-8B,Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B"),
