@@ -120,6 +120,11 @@ COMMANDS: Final = (
         run="power.fit_command:energies",
     ),
     Command(
+        name="accuracy",
+        help="Published changes of accuracy by number formats against those of other families.",
+        run="accuracy.command:accuracy",
+    ),
+    Command(
         name="cost",
         help="Costs of tokens, ownership, dies and chips against published ones.",
         run="cost.command:cost",

@@ -25,6 +25,8 @@ _SERVING: Final[Values] = {
     "power_cap_w": (260.0, 350.0),
     "input_distribution": ("zeros",),
     "node_power_cap_w": (5000.0, 6000.0),
+    "benchmark": ("gsm8k", "gpqa"),
+    "quantization_method": ("rtn", "qat"),
     "pue": (1.2, 1.5),
     "usd_per_kwh": (0.1, 0.2),
     "gco2_per_kwh": (300.0, 400.0),
@@ -241,6 +243,13 @@ _OPERATORS: Final = {
 }
 _OTHERS: Final[Mapping[str, Values]] = {
     **_OPERATORS,
+    "accuracy": {
+        "model": ("meta-llama/Llama-3.2-3B", "Qwen/Qwen3-30B-A3B"),
+        "gemm_format": ("fp8", "int8"),
+        "kv_format": ("fp8", "bf16"),
+        "benchmark": ("gsm8k", "gpqa"),
+        "quantization_method": ("rtn", "qat"),
+    },
     "collective": {
         "system": ("a100_sxm", "b200_sxm"),
         "bytes": (4096, 1 << 28),
@@ -294,6 +303,8 @@ _OTHERS: Final[Mapping[str, Values]] = {
     "search": {
         "usd_per_gpu_hour": (2.0, 3.0),
         "max_usd_per_million_tokens": (5.0, 0.5),
+        "max_accuracy_loss": (0.0, 2.0),
+        "benchmark": _SERVING["benchmark"],
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
         "systems": ("b200_sxm,gb200", "l40s"),
@@ -312,6 +323,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "acceptance_by_position": ("0.9,0.6,0.3", "0.4,0.2,0.1"),
     },
     "compare": {
+        "benchmark": _SERVING["benchmark"],
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
         "models": ("Qwen/Qwen3-8B,Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B"),

@@ -34,6 +34,8 @@ class Format:
         quantize: Quantization of activations: none, static or dynamic scales.
         cache: Whether engines store KV caches in it.
         source: Where the layout is defined.
+        rounding: How weights and caches, and how activations are rounded: names of
+            `quantization.ROUNDINGS`.
         substitute_peak: Key of the peak that limits the product on tensor cores without
             `tensor_peak`, "" if it does not run there.
         not_multiplied_by: Vendors whose tensor cores do not take it, whatever their peaks.
@@ -46,6 +48,7 @@ class Format:
     quantize: Quantize
     cache: bool
     source: str
+    rounding: tuple[str, str]
     substitute_peak: str = ""
     not_multiplied_by: tuple[str, ...] = ()
 
@@ -64,6 +67,7 @@ def formats() -> dict[str, Format]:
             quantize=row["quantize"],
             cache=row.get("cache", False),
             source=row["ref"],
+            rounding=(row["rounding"][0], row["rounding"][1]),
             substitute_peak=row.get("substitute_peak", ""),
             not_multiplied_by=tuple(row.get("not_multiplied_by", ())),
         )

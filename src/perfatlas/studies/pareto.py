@@ -1,4 +1,4 @@
-"""Pareto sets of two or three objectives.
+"""Pareto sets of two or more objectives.
 
 Shape legend: K objectives, N points, P points of the set, A kept points.
 """

@@ -18,10 +18,16 @@ if TYPE_CHECKING:
     Calibrations = Sequence[Mapping[str, Any]]
 
 ROOFLINE: Final = "roofline"
-TIERS: Final = {"bound": ROOFLINE, "physics": "analytical model", "measured": "measured tables"}
+TIERS: Final = {
+    "bound": ROOFLINE,
+    "physics": "analytical model",
+    "measured": "measured tables",
+    "pairs": "noise of formats",
+}
 MEANINGS: Final = {
     "measured": "analytical model corrected by measured rows",
     "bound": "a lower limit on time, without an interval",
+    "pairs": "fitted to published pairs; the 90% interval covers other model families",
 }
 KERNELS: Final = "measured kernels"
 FITTED_TO: Final = {"schedule": "published steps"}  # by the operator of a calibration

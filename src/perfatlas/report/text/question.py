@@ -61,7 +61,7 @@ def headline(answer: Mapping[str, Any]) -> str:
     count = f"{gpus:g} {of} " if gpus else ""
     kinds = [kind_name(kind) for kind in kinds_of(results).values()]
     where = " and ".join(kinds) or f"{count}{_systems(scenario)}"
-    words = [f"{scenario['model']} on {where}"]
+    words = [f"{scenario['model']} on {where}" if where else str(scenario["model"])]
     words.append(_engine(answer))
     words.append(_mode(answer))
     return ", ".join(word for word in words if word)
@@ -187,6 +187,9 @@ def load_line(answer: Mapping[str, Any]) -> str:
     if "model" not in scenario:
         return ""
     words = _formats(scenario)
+    if "benchmark" in scenario:
+        by = scenario.get("quantization_method")
+        words.append(f"{scenario['benchmark']}{f' after {by}' if by else ''}")
     words += [
         f"{name.replace('_', ' ')} {format_value(name, scenario[name])}"
         for name in LOAD

@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.scenario.deployments.accuracies import (
+        QuantizedModel as QuantizedModel,
+        accuracy_results as accuracy_results,
+        quantized as quantized,
+        quantized_model as quantized_model,
+    )
     from perfatlas.scenario.deployments.arrivals import (
         ResolvedTraffic as ResolvedTraffic,
         resolve_traffic as resolve_traffic,

@@ -38,6 +38,7 @@ from perfatlas.inference import (
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.pricing import TIERS
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
+from perfatlas.scenario.deployments.accuracies import accuracy_columns
 from perfatlas.scenario.deployments.costs import RATED, Given, deployment_costs, pool_prices
 from perfatlas.scenario.deployments.estimate_remarks import (
     FRONT_LEFT_OUT,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 
 MEMORY: Final = "memory_"  # prefix of the columns of memory
 PHASES: Final = ("prefill", "decode")
+QUANTIZATION: Final = ("benchmark", "quantization_method")  # fields
 BLOCK_ROWS: Final = 4096  # rows evaluated together: fewer take more calls, more leave the cache
 CHUNKS: Final = "prefill_steps"  # of the closed form alone
 
@@ -450,6 +452,10 @@ class EstimatedRows:
             asked = {n: None if np.isnan(v_C[c]) else float(v_C[c]) for n, v_C in meters.items()}
             self._unused_meters[int(rows_C[c])] = unused_meter_note(nodes[c], asked)
         self._set_rows(rows_C, self._costs(found, known, columns["node_power_w"]))
+        plain = given.take(rows_C)
+        quantization = (plain[name].plain() for name in QUANTIZATION)
+        last = found.pools[-1].kept(found.places[-1])
+        self._set_rows(rows_C, accuracy_columns(last, *quantization))
 
     def _costs(
         self, found: Answered, known: Mapping[str, FloatArray], node_power_w: FloatArray

@@ -16,6 +16,8 @@ from perfatlas.answer import (
 from perfatlas.cost import cost_parts
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import POOL_RULES, SplitLayers, plain_results
+from perfatlas.quantization import format_change
+from perfatlas.scenario.deployments.accuracies import quantized
 from perfatlas.scenario.deployments.costs import cost_notes
 from perfatlas.scenario.deployments.estimated_rows import PHASES, EstimatedRows
 from perfatlas.scenario.fields import parse_scenario, resolved_names
@@ -109,6 +111,10 @@ def _evidence(
     costs, sources, _ = cost_notes(rows.prices)
     notes = [*evidence.assumptions, *costs]
     evidence = replace(evidence, sources=(*evidence.sources, *sources))
+    if scenario.benchmark is not None:
+        last = found.pools[-1].candidates
+        asked = quantized(last, scenario.benchmark, scenario.quantization_method)
+        notes.append(format_change(asked).note)
     if scenario.mode == "static":
         notes.append(ENGINE_TIMES)
     if rows.simulated_N[0]:

@@ -17,6 +17,7 @@ from perfatlas.vocabulary.fields import (
     Plan,
     Pools,
     PromptsFirst,
+    Quantization,
     RankBalance,
     Serving,
     Subject,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # groups in reverse order, because Python collects annotations starting from the last base class
 class Scenario(
     InputFields,
+    Quantization,
     Facility,
     FeedForward,
     Pools,

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.groups import (
         LATENCIES as LATENCIES,
         LIMITS as LIMITS,
-        MOST_OBJECTIVES as MOST_OBJECTIVES,
         RequestLengths as RequestLengths,
         SearchObjective as SearchObjective,
         SearchSpace as SearchSpace,
@@ -40,7 +39,9 @@ if TYPE_CHECKING:
     )
     from perfatlas.studies.deployments.limits import (
         AVAILABILITY as AVAILABILITY,
+        DELTA as DELTA,
         HIGHER as HIGHER,
+        LOSS as LOSS,
         PER_GPU as PER_GPU,
         RATE as RATE,
         percentile_name as percentile_name,

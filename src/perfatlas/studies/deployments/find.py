@@ -14,6 +14,7 @@ import numpy as np
 
 from perfatlas.operators import unique_rows
 from perfatlas.parallelism import PlanColumns
+from perfatlas.quantization import ACCURACY
 from perfatlas.studies.deployments.limits import best_loads, frontier_points, judge
 from perfatlas.studies.deployments.points import COSTS, ENDS, priced_points
 from perfatlas.studies.deployments.space import chunk_sizes, families
@@ -43,6 +44,13 @@ WITH_INTERVAL: Final = (
     "usd_per_million_output_tokens",
 )
 METRICS: Final = tuple(f"{name}{end}" for name in WITH_INTERVAL for end in ("", "_low", "_high"))
+
+
+def reported(inputs: SearchInputs) -> tuple[str, ...]:
+    """Return the metrics of candidates, with accuracy where it is asked for."""
+    return METRICS if inputs.accuracy_benchmark is None else (*METRICS, *ACCURACY)
+
+
 NO_GAIN: Final = "objective"
 
 
@@ -149,7 +157,7 @@ def _columns(judged: Judged, places: IntArray, inputs: SearchInputs, family: int
     columns |= {"sequences": points.sequences[places]}
     columns["concurrency"] = np.rint(points.sequences[places] * replicas)
     columns |= {name: getattr(limits, name)[places] for name in LIMITS}
-    columns |= {name: points.results[name][places] for name in METRICS}
+    columns |= {name: points.results[name][places] for name in reported(inputs)}
     for name in COSTS:
         columns[name] *= 1.0 + judged.spares[places] / replicas
     if inputs.mix.reuse is not None:

@@ -37,6 +37,7 @@ LATENCIES: Final = {
 LIMITS: Final = (
     *LATENCIES,
     "max_usd_per_million_tokens",
+    "max_accuracy_loss",
     "request_rate",
 )  # fields that a deployment must meet
 OBJECTIVES: Final = (
@@ -45,8 +46,9 @@ OBJECTIVES: Final = (
     "request_latency_s",
     "usd_per_million_output_tokens",
     "energy_per_output_token_j",
+    "accuracy_delta",
 )
-MOST_OBJECTIVES: Final = 3
+MOST_OBJECTIVES: Final = 4
 SIMULATED_SLO: Final = AllOf(
     AnySet(*LATENCIES, example="1"),
     NotEqual("mode", "static"),
@@ -63,7 +65,7 @@ def _read_objectives(value: object) -> object:
     """Return the objectives divided by commas, as they are written in an answer.
 
     Raises:
-        ValueError: One is unknown or named twice, or there are more than three.
+        ValueError: One is unknown or named twice, or there are more than four.
     """
     names = read_names(value)
     if not isinstance(names, tuple):
@@ -195,8 +197,8 @@ class SearchObjective:
         Written(_read_objectives),
         Row(
             "Metric that ranks the deployments that meet all SLOs: output_tokens_per_s_per_gpu,"
-            " gpus, request_latency_s, usd_per_million_output_tokens or energy_per_output_token_j;"
-            " two or three of them, divided by commas, for their Pareto set."
+            " gpus, request_latency_s, usd_per_million_output_tokens, energy_per_output_token_j or"
+            " accuracy_delta; two to four of them, divided by commas, for their Pareto set."
         ),
     ] = "output_tokens_per_s_per_gpu"
     slo_ttft_s: Annotated[Limit | None, Row("SLO: maximum time to first token.", "none")] = None
@@ -221,6 +223,10 @@ class SearchObjective:
     max_usd_per_million_tokens: Annotated[
         Annotated[float, Number(above=0.0, at_most=1e9)] | None,
         Row("Limit of the cost of a million output tokens [USD].", "none"),
+    ] = None
+    max_accuracy_loss: Annotated[
+        Annotated[float, Number(unit="points", at_least=0.0, at_most=100.0)] | None,
+        Row("Limit of the points that number formats lose of benchmark, against bf16.", "none"),
     ] = None
     request_rate: Annotated[
         Annotated[float, Number(unit="1/s", above=0.0)] | None,

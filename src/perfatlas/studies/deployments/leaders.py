@@ -16,6 +16,7 @@ from perfatlas.quantities import (
     UnsupportedError,
     counted,
 )
+from perfatlas.quantization import ACCURACY
 from perfatlas.scenario.deployments import (
     evaluate_one,
     evaluate_pools,
@@ -25,7 +26,7 @@ from perfatlas.scenario.deployments import (
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.requests import caches_of
 from perfatlas.studies.bisection import bisected
-from perfatlas.studies.deployments.find import METRICS, PLAN, distinct_plans, ranked
+from perfatlas.studies.deployments.find import PLAN, distinct_plans, ranked, reported
 from perfatlas.studies.deployments.groups import LATENCIES
 from perfatlas.studies.deployments.limits import (
     ENDS,
@@ -253,7 +254,10 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     steady = steady_state(scenario, known, inputs.slo_percentile, sample)
     results = dict(steady.results)
     results |= energies_at(_energy(read_scenario(fields)), results, inputs.mix.mean_osl)
-    arrays = {name: _array(results.get(name)) for name in METRICS}
+    arrays = {
+        name: _array(results.get(name, leader.row.get(name) if name in ACCURACY else None))
+        for name in reported(inputs)
+    }
     replicas = leader.row.get("dp", 1)
     share = replicas / (replicas + leader.row.get("spare_replicas", 0))
     arrays |= {n: v / share for n, v in costs(inputs, arrays, _systems(leader.row)).items()}

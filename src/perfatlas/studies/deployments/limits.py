@@ -26,9 +26,12 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.points import Points
     from perfatlas.studies.deployments.question import SearchInputs
 
-HIGHER: Final = frozenset(("output_tokens_per_s_per_gpu",))
+HIGHER: Final = frozenset(("output_tokens_per_s_per_gpu", "accuracy_delta"))
+DELTA: Final = "accuracy_delta"
+PERCENT: Final = 100.0
 COST: Final = "usd_per_million_output_tokens"
 MAX_COST: Final = f"max_{COST}"
+LOSS: Final = "max_accuracy_loss"
 RATE: Final = "request_rate"
 AVAILABILITY: Final = "availability"
 PER_GPU: Final = "output_tokens_per_s_per_gpu"
@@ -93,6 +96,12 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
         known = np.where(np.isnan(value), np.inf, value)
         probabilities[MAX_COST] = probability_at_most(known, low, high, limit)
         excess = np.maximum(excess, known / limit)
+    if inputs.max_accuracy_loss is not None:
+        deltas = (results[name] for name in (DELTA, f"{DELTA}_high", f"{DELTA}_low"))
+        left, least, most = (PERCENT - np.where(np.isnan(one), -np.inf, one) for one in deltas)
+        limit = PERCENT + inputs.max_accuracy_loss
+        probabilities[LOSS] = probability_at_most(left, least, most, limit)
+        excess = np.maximum(excess, left / limit)
     if inputs.request_rate is not None:
         each = inputs.mix.mean_osl / gpus
         gap, low, high = (each / results[f"{PER_GPU}{end}"] for end in ("", "_high", "_low"))
@@ -166,7 +175,8 @@ def score_of(
     """Return the objective of deployments (P,), larger is better.
 
     Of several objectives it is the sum of their logarithms, those to be minimized with a minus, so
-    that a ratio counts the same in each: its highest value is a point of their Pareto set.
+    that a ratio counts the same in each: its highest value is a point of their Pareto set. Of a
+    change of a benchmark it is the logarithm of the points kept, of 100.
 
     Args:
         results: Results of `estimate` and costs by name (P,).
@@ -175,7 +185,10 @@ def score_of(
     values = objective_values(results, gpus, inputs)
     if len(values) == 1:
         return values[0]
-    logarithms = [np.sign(value) * np.log(np.abs(value)) for value in values]
+    logarithms = [
+        np.log1p(value / PERCENT) if name == DELTA else np.sign(value) * np.log(np.abs(value))
+        for name, value in zip(inputs.objectives, values, strict=True)
+    ]
     total: FloatArray = np.add.reduce(logarithms)
     return total
 

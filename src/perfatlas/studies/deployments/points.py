@@ -20,6 +20,8 @@ from perfatlas.inference import (
 )
 from perfatlas.operators import Phase
 from perfatlas.parallelism import MemoryColumns
+from perfatlas.quantization import change_columns
+from perfatlas.scenario.deployments import quantized
 from perfatlas.serving.requests import caches_of
 from perfatlas.step import candidate_memory, take_columns
 from perfatlas.studies.refusals import refused_by_rule
@@ -128,6 +130,7 @@ def _priced(
     found = evaluate_mix(asked, held, classes, phase)
     results = result_columns(asked, found)
     results |= costs(inputs, results, [(family.fields["system"], 1.0)])
+    results |= accuracies(inputs, asked)
     return Points(
         family=family,
         rows=rows[kept],
@@ -193,6 +196,19 @@ def _ends(refused: dict[str, NDArray[np.bool_]], within_CL: NDArray[np.bool_]) -
         broken_C = refused[name].reshape(within_CL.shape)[np.arange(last_C.size), last_C]
         ends_C = np.where(broken_C, code, ends_C)
     return ends_C
+
+
+def accuracies(inputs: SearchInputs, question: Candidates) -> dict[str, FloatArray]:
+    """Return the change of the benchmark with its interval (P,) [points], nothing if not asked.
+
+    Args:
+        question: Points of one model and formats (P).
+    """
+    benchmark = inputs.accuracy_benchmark
+    if benchmark is None:
+        return {}
+    found = change_columns([quantized(question, benchmark, inputs.quantization_method)])
+    return {name: np.repeat(values, question.size) for name, values in found.items()}
 
 
 def costs(

@@ -28,7 +28,7 @@ from perfatlas.inference import (
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import node_gpus
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.studies.deployments.find import LIMITS, METRICS, Found
+from perfatlas.studies.deployments.find import LIMITS, Found, reported
 from perfatlas.studies.deployments.limits import (
     PER_GPU,
     PER_USER,
@@ -37,7 +37,7 @@ from perfatlas.studies.deployments.limits import (
     score_of,
 )
 from perfatlas.studies.deployments.matching import Rates, matched_pairs
-from perfatlas.studies.deployments.points import LOADS, costs, priced_points
+from perfatlas.studies.deployments.points import LOADS, accuracies, costs, priced_points
 from perfatlas.studies.deployments.rows import POOL_SIZES, ROLES
 from perfatlas.studies.deployments.space import families
 from perfatlas.studies.pareto import pareto_points
@@ -199,6 +199,8 @@ def _priced(
     share = pairs.prefill_workers * times.prefill.gpus / times.gpus
     named = [one.family.fields["system"] for one in (pools.prefill, pools.decode)]
     results |= costs(inputs, results, [(named[0], share), (named[1], 1.0 - share)])
+    worker = accuracies(inputs, pools.decode.question)
+    results |= {name: values[pairs.second] for name, values in worker.items()}
     met = met_limits(results, times.gpus, inputs)
     results |= {"gpus": times.gpus, "slo_probability": met.least, "excess": met.excess}
     return times, results | {"score": score_of(results, times.gpus, inputs)}
@@ -227,7 +229,7 @@ def _composed(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> Columns:
         columns["cached_tokens"] = prefill.question.load.prefix[pairs.first]
     limits = decode.question.limits
     columns |= {name: getattr(limits, name)[pairs.second] for name in LIMITS}
-    columns |= {name: results[name] for name in METRICS}
+    columns |= {name: results[name] for name in reported(inputs)}
     columns["tier"] = prefill.results.tiers[pairs.first] | decode.results.tiers[pairs.second]
     columns |= {name: results[name] for name in ("slo_probability", "excess", "score")}
     limited = (

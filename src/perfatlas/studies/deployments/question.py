@@ -11,6 +11,7 @@ from perfatlas.cost import gpu_price
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantization import DEFAULT_BENCHMARK
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import format_of
 from perfatlas.serving.requests import PREFIX_AWARE
@@ -41,6 +42,7 @@ from perfatlas.vocabulary.fields import (
     Lengths,
     Limits,
     Plan,
+    Quantization,
     Subject,
     fields_of,
 )
@@ -59,6 +61,7 @@ MIXES: Final = frozenset(("request_mix", "lengths_from"))
 # groups in reverse order: Python collects annotations from the last base on
 class SearchInputs(
     InputFields,
+    Quantization,
     GpuPrices,
     Limits,
     Formats,
@@ -114,8 +117,14 @@ class SearchInputs(
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """The metrics that rank deployments, one to three."""
+        """The metrics that rank deployments, one to four."""
         return tuple(self.objective.split(","))
+
+    @property
+    def accuracy_benchmark(self) -> str | None:
+        """The benchmark whose change is predicted, None without limit, objective and benchmark."""
+        asks = self.max_accuracy_loss is not None or "accuracy_delta" in self.objectives
+        return self.benchmark or (DEFAULT_BENCHMARK if asks else None)
 
     @property
     def has_limits(self) -> bool:
@@ -175,7 +184,7 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         )
     if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
-    refuse_unused(vars(inputs), fields_of(SearchObjective, RequestLengths))
+    refuse_unused(vars(inputs), fields_of(SearchObjective, RequestLengths, Quantization))
     refuse_contradictions(inputs.listed, inputs.model_fields_set, inputs.mode)
     _check_lengths(inputs)
     _check_objective(inputs)

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.answer import tier_names
 from perfatlas.studies.deployments.choices import EXCHANGE
-from perfatlas.studies.deployments.find import LIMITS, METRICS, PLAN
+from perfatlas.studies.deployments.find import LIMITS, PLAN, reported
 from perfatlas.studies.deployments.limits import HIGHER
 from perfatlas.studies.deployments.points import COSTS
 from perfatlas.studies.deployments.space import of_plan
@@ -116,7 +116,7 @@ def _cells(
         cells["availability"] = columns["availability"][places].tolist()
     if inputs.mix.reuse is not None:
         cells[HIT_RATE] = (columns["cached_tokens"][places] / inputs.mix.classes.mean[0]).tolist()
-    for name in METRICS:
+    for name in reported(inputs):
         values = columns[name][places].tolist()
         cells[name] = [value if math.isfinite(value) else None for value in values]
     cells["tier"] = tier_names(columns["tier"][places])

@@ -326,6 +326,8 @@ def combinations_of(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
     given = inputs.model_dump(exclude_unset=True, exclude_none=True)
     shared = {n: v for n, v in given.items() if n in FIELD_NAMES and n not in NOT_SHARED}
     shared |= {"mode": inputs.mode}
+    if inputs.accuracy_benchmark is not None:
+        shared["benchmark"] = inputs.accuracy_benchmark
     formats = [{"format": one} for one in inputs.formats or ()] or [{}]
     caches = [{"kv_format": one} for one in inputs.kv_formats or ()] or [{}]
     settings = settings_of(inputs.listed, given)

@@ -8,7 +8,7 @@ from perfatlas.answer import Answer, Evidence, comparison_note, joined_tiers
 from perfatlas.declarations import signature_of
 from perfatlas.quantities import InfeasibleError, PerfatlasError
 from perfatlas.scenario.deployments import estimate_of
-from perfatlas.verbs.compare.metrics import CARBON, COMPARED, FACILITY
+from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, COMPARED, FACILITY
 from perfatlas.verbs.compare.question import compared_scenarios
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _row(label: str, answer: Answer, base: Answer) -> dict[str, Any]:
     results = answer.to_dict()["results"]
     found = {
         f"{name}{end}": results[f"{name}{end}"]
-        for name in (*COMPARED, *FACILITY, *CARBON)
+        for name in (*COMPARED, *FACILITY, *CARBON, *ACCURACY)
         for end in ("", "_low", "_high")
         if f"{name}{end}" in results
     }

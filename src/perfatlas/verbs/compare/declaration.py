@@ -15,6 +15,7 @@ DECLARATION: Final = Declaration(
             example=(
                 "compare --model meta-llama/Llama-3.1-8B-Instruct --system h100_sxm"
                 " --systems h200_sxm --batch 32 --pue 1.3 --usd-per-kwh 0.08 --gco2-per-kwh 400"
+                " --benchmark mmlu"
             ),
         ),
     ),

@@ -14,7 +14,7 @@ from perfatlas.report.text import (
     print_plain,
     ratio_text,
 )
-from perfatlas.verbs.compare.metrics import CARBON, FACILITY
+from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, FACILITY
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def print_comparison(
             print_line(console, f"{one['label']} is {one['model']}")
     console.print()
     _print_results(console, rows, SHOWN)
-    for names in (FACILITY, CARBON):
+    for names in (FACILITY, CARBON, ACCURACY):
         if any(rows[0].get(name) is not None for name in names):
             console.print()
             _print_results(console, rows, names)
@@ -90,7 +90,7 @@ def _print_results(
         for name in names:
             value, limit = row.get(name), limits.get(name, "")
             text = "-" if value is None else limited_text(format_value(name, value), limit)
-            if value is not None and row is not rows[0]:
+            if value is not None and row is not rows[0] and name not in ACCURACY:
                 ratio = ratio_text(value, rows[0][name], limit=limit, base_limit=base.get(name, ""))
                 text += f" {ratio}"
             cells.append(text)

@@ -12,12 +12,13 @@ from perfatlas.vocabulary.fields import (
     Lengths,
     Limits,
     Plan,
+    Quantization,
     Subject,
 )
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "search": (
         *(Subject, SearchSpace, SearchObjective, Lengths, RequestLengths, CachedPrefix, Plan),
-        *(Formats, Limits, GpuPrices),
+        *(Formats, Limits, GpuPrices, Quantization),
     ),
 }

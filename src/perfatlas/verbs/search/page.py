@@ -20,8 +20,8 @@ from perfatlas.report.text import (
     label_of,
     subheadline,
 )
-from perfatlas.studies.deployments import MOST_OBJECTIVES
 from perfatlas.verbs.search.text import (
+    LINE,
     at_most_text,
     counts_line,
     frontier_axes,
@@ -139,7 +139,7 @@ def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> LineChart:
     plans: Rows = answer["results"]["plans"]
     x, y = frontier_axes(answer["scenario"])
     several = len(objectives_of(answer["scenario"])) > 1
-    joined = "line" if len(objectives_of(answer["scenario"])) < MOST_OBJECTIVES else "dots"
+    joined = "line" if len(objectives_of(answer["scenario"])) <= LINE else "dots"
     points = sorted(known, key=lambda row: float(row[x]))
     best = "best plan by all objectives" if several else "best plan under the SLOs"
     lines = [

@@ -23,9 +23,10 @@ from perfatlas.report.text import (
 )
 from perfatlas.studies import print_sensitivities, rejected_text
 from perfatlas.studies.deployments import (
+    DELTA,
     LATENCIES,
     LIMITS,
-    MOST_OBJECTIVES,
+    LOSS,
     ROLES,
     SIZES,
     crossing_of,
@@ -112,6 +113,7 @@ TALL: Final = 16
 MOST_RULES: Final = 3
 MILLION: Final = 1e6
 WIDE_COLUMNS: Final = 76
+LINE: Final = 2  # objectives whose frontier is a line
 WIDTH: Final = 10  # of the column of another objective
 
 
@@ -177,13 +179,13 @@ def _print_frontier(
         width=console.width,
         unicode=speaks_unicode(console),
         height=TALL if verbose else HEIGHT,
-        joined=len(objectives_of(scenario)) < MOST_OBJECTIVES,
+        joined=len(objectives_of(scenario)) <= LINE,
     )
     print_plain(console, chart)
 
 
 def objectives_of(scenario: Mapping[str, Any]) -> list[str]:
-    """Return the objectives of a search, one to three."""
+    """Return the objectives of a search, one to four."""
     return str(scenario.get("objective") or Y).split(",")
 
 
@@ -258,9 +260,11 @@ def _metric_columns(scenario: Mapping[str, Any]) -> dict[str, Callable[[Mapping[
     percentile = scenario.get("slo_percentile")
     limited = [name for slo, name in LATENCIES.items() if scenario.get(slo) is not None]
     ranked = [name for name in objectives_of(scenario) if name != "gpus"]
+    limited += [DELTA] if scenario.get(LOSS) is not None else []
+    shown = METRICS_SHOWN if len(ranked) <= LINE + 1 else METRICS_SHOWN[:1]
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {}
-    for name in dict.fromkeys((*METRICS_SHOWN, *limited, *ranked)):
-        if percentile is not None and name in limited:
+    for name in dict.fromkeys((*shown, *limited, *ranked)):
+        if percentile is not None and name in limited and name != DELTA:
             title = f"p{percentile:g}\n{METRICS[name].short_label}"
             columns[title] = partial(marked_metric, percentile_name(name))
         else:

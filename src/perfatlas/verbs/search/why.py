@@ -12,10 +12,12 @@ from perfatlas.quantities import (
     significant,
     two_digits,
 )
+from perfatlas.report.text import format_value
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.studies.deployments import (
     AVAILABILITY,
+    DELTA,
     EXCHANGE,
     HIGHER,
     LATENCIES,
@@ -118,6 +120,10 @@ def _balance(place: int, found: Found, inputs: SearchInputs) -> str:
     told = []
     for name in inputs.objectives:
         values = found.leading[name]
+        if name == DELTA:
+            points = format_value(name, float(values[place]))
+            told.append(f"{METRICS[name].short_label} {points} points")
+            continue
         best = values.max() if name in HIGHER else values.min()
         words = ("the highest", "{:.0%} of the highest") if name in HIGHER else LOWEST
         ratio = float(values[place] / best)

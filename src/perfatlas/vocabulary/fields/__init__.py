@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.vocabulary.fields.accuracy import (
+        Quantization as Quantization,
+        QuantizedFormats as QuantizedFormats,
+    )
     from perfatlas.vocabulary.fields.clusters import (
         NODE_MTBF as NODE_MTBF,
         NODE_REPAIR as NODE_REPAIR,

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.vocabulary.fields.accuracy import Quantization
 from perfatlas.vocabulary.fields.limits import Limits, PromptsFirst, RankBalance
 from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaOperation
 from perfatlas.vocabulary.fields.rows import declared_groups, fields_of
@@ -47,6 +48,7 @@ ESTIMATED: Final[tuple[type, ...]] = (
         Pools,
         FeedForward,
         Facility,
+        Quantization,
     ),
 )
 SIMULATED: Final[tuple[type, ...]] = (

@@ -17,7 +17,7 @@ Shown = Literal["", "number", "scaled", "duration", "share", "money", "mass"]
 STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
 UNITS: Final = (
     *("s", "cycles", "B", "FLOP", "J", "W", "tokens", "GPU-hours", "1/d", "requests/s", "B/s"),
-    *("FLOP/s", "tokens/s", "tokens/s/GPU", "tokens/s/user", "candidates/cpu s"),
+    *("FLOP/s", "tokens/s", "tokens/s/GPU", "tokens/s/user", "candidates/cpu s", "dB"),
     *("USD", "USD/hour", "USD/million tokens", "USD/million output tokens"),
     *("USD/useful GPU-hour", "USD/million input tokens"),
     *("gCO2", "gCO2/hour", "gCO2/million tokens", "gCO2/million output tokens"),

@@ -6,6 +6,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.vocabulary.metrics.accuracy import ACCURACY
 from perfatlas.vocabulary.metrics.cost import COST
 from perfatlas.vocabulary.metrics.deployments import DEPLOYMENTS
 from perfatlas.vocabulary.metrics.energy import ENERGY
@@ -32,6 +33,7 @@ _TABLE: Final = {
         *OPERATOR,
         *ENERGY,
         *COST,
+        *ACCURACY,
         *JOB,
         *FORMS,
         *JOBS,

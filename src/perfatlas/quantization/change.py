@@ -1,0 +1,180 @@
+"""Change of a benchmark and of perplexity by the number formats of a deployment."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+
+from perfatlas.files import shipped_table
+from perfatlas.formats import get_format
+from perfatlas.quantities import InvalidSpecError, resolve_name
+from perfatlas.quantization.model import (
+    BENCHMARKS,
+    EXTRAPOLATED,
+    PERPLEXITY,
+    Evaluations,
+    shipped_model,
+)
+from perfatlas.quantization.noise import Roundings, tensor_noise
+from perfatlas.quantization.pairs import MEDIAN_PARAMETERS_B, published_pairs, support
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+Standing = Literal["exact", "published", "extrapolated", "declined"]
+ACCURACY: Final = ("accuracy_delta", "accuracy_delta_low", "accuracy_delta_high")
+DEFAULT_METHOD: Final = "ptq"
+DEFAULT_BENCHMARK: Final = "mmlu"
+FIT_SOURCE: Final = (
+    "accuracy: 560 published pairs of 19 families, data/accuracy/pairs.csv and sources.toml"
+)
+NORMAL_95: Final = 1.6449
+UNKNOWN: Final = (math.nan, math.nan, math.nan)
+NOTHING: Final = (0.0, 0.0, 0.0)
+
+
+class Quantized(NamedTuple):
+    """The number formats of a deployment and how they were reached.
+
+    Args:
+        gemm: Format of dense layers.
+        moe: Format of experts; that of dense layers without experts.
+        kv: Format of the KV cache.
+        method: Quantization method, of `METHODS`.
+        benchmark: Benchmark, of `benchmark_names`.
+        parameters_b: Parameters of the model [1e9].
+    """
+
+    gemm: str
+    moe: str
+    kv: str
+    method: str = DEFAULT_METHOD
+    benchmark: str = DEFAULT_BENCHMARK
+    parameters_b: float = MEDIAN_PARAMETERS_B
+
+
+class Change(NamedTuple):
+    """Change by quantization, against the same model in bf16.
+
+    Args:
+        delta: Low end of the 90% interval, median and high end [points].
+        ratio: Likewise of the perplexity over that of bf16.
+        repeated: Standard deviation of a difference between repeated evaluations [points].
+        standing: exact without quantization; published where pairs have the format and method;
+            extrapolated with a wider interval; declined without values.
+        roundings: Rounding of weights, activations and cache, the noisier of dense layers and
+            experts.
+        noise: Noise over signal of each.
+    """
+
+    delta: tuple[float, float, float]
+    ratio: tuple[float, float, float]
+    repeated: float
+    standing: Standing
+    roundings: Roundings
+    noise: tuple[float, float, float]
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the difference is within 90% of repeated evaluations."""
+        return abs(self.delta[1]) <= NORMAL_95 * self.repeated
+
+    @property
+    def note(self) -> str:
+        """The change in a sentence."""
+        if self.standing == "declined":
+            return (
+                "accuracy: declined, as no published pair has so much or so little noise, or a"
+                " task of this kind"
+            )
+        if self.standing == "exact":
+            return "accuracy: nothing is quantized"
+        wider = f"; extrapolated, interval of {EXTRAPOLATED:g} times the spread"
+        within = "; within the spread of repeated evaluations: no difference"
+        return (
+            "accuracy: predicted from the noise of formats and published pairs, split by family;"
+            f" repeated evaluations differ by {self.repeated:.2f} points (standard deviation)"
+            f"{within if self.is_none else ''}{wider if self.standing == 'extrapolated' else ''}"
+        )
+
+
+def benchmark_names() -> tuple[str, ...]:
+    """Return the benchmarks whose scores are predicted."""
+    return tuple(name for name in shipped_table(BENCHMARKS) if name != PERPLEXITY)
+
+
+@cache
+def format_change(asked: Quantized) -> Change:
+    """Return the change of a benchmark and of perplexity by number formats.
+
+    Args:
+        asked: Formats, method, benchmark and size.
+
+    Raises:
+        InvalidSpecError: There is no such benchmark.
+        UnsupportedError: There is no such format.
+
+    Example:
+        >>> from perfatlas.quantization import Quantized, format_change
+        >>> fp8 = format_change(Quantized("fp8_dynamic", "fp8_dynamic", "bf16", "rtn"))
+        >>> fp4 = format_change(Quantized("nvfp4", "nvfp4", "bf16", "rtn"))
+        >>> fp4.delta[1] < fp8.delta[1] < 0.5
+        True
+    """
+    row = shipped_table(BENCHMARKS)[
+        resolve_name(
+            asked.benchmark,
+            benchmark_names(),
+            what="benchmark",
+            lists=", ".join(benchmark_names()),
+            error=InvalidSpecError,
+        )
+    ]
+    kv = get_format(asked.kv).rounding[0]
+    choices = [Roundings(*get_format(name).rounding, kv) for name in (asked.gemm, asked.moe)]
+    worst = max(choices, key=lambda one: float(tensor_noise([one], [asked.method]).sum()))
+    weights, activations, cache_noise = tensor_noise([worst], [asked.method])[0].tolist()
+    each = (weights, activations, cache_noise)
+    if worst.exact:
+        return Change(NOTHING, (1.0, 1.0, 1.0), 0.0, "exact", worst, each)
+    questions = Evaluations(
+        roundings=[worst, worst],
+        methods=[asked.method, asked.method],
+        tasks=[row["task"], PERPLEXITY],
+        parameters_b=np.full(2, asked.parameters_b),
+        scores=np.array([row["score"], 0.0], np.float64),
+        chances=np.array([row["chance"], 0.0], np.float64),
+        questions=np.array([row["questions"], 0.0], np.float64),
+    )
+    model = shipped_model()
+    supported = support(questions, published_pairs()[0], model)
+    repeated = float(model.repeated_spread(questions)[0])
+    if supported.declined[0]:
+        return Change(UNKNOWN, UNKNOWN, repeated, "declined", worst, each)
+    beyond = bool(supported.extrapolated[0])
+    points, logs = model.quantiles(questions, EXTRAPOLATED if beyond else 1.0).tolist()
+    return Change(
+        (points[0], points[1], points[2]),
+        (math.exp(logs[0]), math.exp(logs[1]), math.exp(logs[2])),
+        repeated,
+        "extrapolated" if beyond else "published",
+        worst,
+        each,
+    )
+
+
+def change_columns(asked: list[Quantized]) -> dict[str, FloatArray]:
+    """Return the change of a benchmark of each deployment with its interval, by name (C,).
+
+    Args:
+        asked: Formats of each, few of them distinct (C).
+
+    Returns:
+        Points, NaN where declined.
+    """
+    delta_C3 = np.array([format_change(one).delta for one in asked]).reshape(-1, 3)
+    low_C, middle_C, high_C = delta_C3.T
+    return dict(zip(ACCURACY, (middle_C, low_C, high_C), strict=True))

@@ -1,0 +1,188 @@
+"""Change of perplexity and of benchmarks by quantization, with its 90% interval.
+
+Shape legend: N questions, Z values of the unexplained spread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from perfatlas.files import shipped_table
+from perfatlas.quantization.noise import tensor_noise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.operators import FloatArray
+    from perfatlas.quantization.noise import Roundings
+
+MODEL: Final = "data/accuracy/model.toml"
+BENCHMARKS: Final = "data/accuracy/benchmarks.toml"
+PERPLEXITY: Final = "perplexity"
+METHODS: Final = (
+    *("rtn", "tuned_rtn", "gptq", "awq", "autoround", "smoothquant", "rotation", "qat", "ptq"),
+)
+TASKS: Final = (
+    *("perplexity", "commonsense", "knowledge", "maths", "code", "reasoning", "instructions"),
+    "long_context",
+)
+PERCENT: Final = 100.0
+REFERENCE_PARAMETERS_B: Final = 10.0
+QUANTILES: Final = (0.05, 0.5, 0.95)
+SPREAD_Z: Final = np.linspace(-4.0, 4.0, 81)
+DENSITY_Z: Final = np.exp(-(SPREAD_Z**2) / 2.0) / np.sum(np.exp(-(SPREAD_Z**2) / 2.0))
+# published changes of perplexity carry rounding and differences of code of a tenth of themselves
+RELATIVE_NOISE: Final = 0.1
+BISECTIONS: Final = 40
+MOST_LOG: Final = 3.0  # of the damage: perplexity has grown e^20 times, and no score is left
+EXTRAPOLATED: Final = 1.5  # factor of the spread beyond published formats and methods
+TINY: Final = 1e-12
+
+
+class Evaluations(NamedTuple):
+    """Evaluations whose change is predicted, each (N,).
+
+    Args:
+        roundings: Roundings of weights, activations and cache.
+        methods: Quantization methods, of `METHODS`.
+        tasks: Kinds of tasks, of `TASKS`.
+        parameters_b: Parameters [1e9].
+        scores: Score of the unquantized model [points].
+        chances: Score of guessing [points].
+        questions: Questions of the benchmark, 0 for perplexity.
+    """
+
+    roundings: Sequence[Roundings]
+    methods: Sequence[str]
+    tasks: Sequence[str]
+    parameters_b: FloatArray
+    scores: FloatArray
+    chances: FloatArray
+    questions: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyModel:
+    """Parameters of the damage that noise does, fitted to published pairs.
+
+    Damage is exp(level + exponent ln(noise) + method + task + size ln(parameters)); a score loses
+    the share 1 - exp(-damage) of what it has above guessing, and the logarithm of perplexity grows
+    by the damage.
+
+    Args:
+        level: Logarithm of the damage of noise 1 on perplexity by rounding to nearest.
+        exponent: Power of the noise.
+        weights: Weight of the noise of weights, relative to that of activations.
+        kv: Weight of the noise of the cache, likewise.
+        size: Change of the logarithm of the damage with that of the parameters.
+        spread: Standard deviation of the logarithm of the damage.
+        paired: Variance of a difference over that of two independent evaluations.
+        floor: Least standard deviation of a difference [points].
+        ratio_floor: Likewise of the logarithm of a ratio of perplexities.
+        methods: Change by method.
+        tasks: Change by kind of task.
+    """
+
+    level: float
+    exponent: float
+    weights: float
+    kv: float
+    size: float
+    spread: float
+    paired: float
+    floor: float
+    ratio_floor: float
+    methods: Mapping[str, float]
+    tasks: Mapping[str, float]
+
+    def total_noise(self, asked: Evaluations) -> FloatArray:
+        """Return the weighted noise over signal of weights, activations and cache (N,)."""
+        weights_N, activations_N, kv_N = tensor_noise(asked.roundings, asked.methods).T
+        total_N: FloatArray = self.weights * weights_N + activations_N + self.kv * kv_N
+        return total_N
+
+    def log_damage(self, asked: Evaluations) -> FloatArray:
+        """Return the logarithm of the damage of each question, -inf without noise (N,)."""
+        by_method_N = np.array([self.methods[name] for name in asked.methods])
+        by_task_N = np.array([self.tasks[name] for name in asked.tasks])
+        size_N = self.size * np.log(asked.parameters_b / REFERENCE_PARAMETERS_B)
+        with np.errstate(divide="ignore"):
+            log_noise_N = np.log(self.total_noise(asked))
+        log_N: FloatArray = self.level + self.exponent * log_noise_N + by_method_N + by_task_N
+        return log_N + size_N
+
+    def repeated_spread(self, asked: Evaluations) -> FloatArray:
+        """Return the standard deviation of a difference between repeated evaluations (N,).
+
+        In points, or of the logarithm of a ratio of perplexities.
+        """
+        share_N = asked.scores / PERCENT
+        variance_N = 2.0 * share_N * (1.0 - share_N) / np.maximum(asked.questions, 1.0)
+        points_N = np.hypot(PERCENT * np.sqrt(self.paired * variance_N), self.floor)
+        return np.where(_is_ratio(asked), self.ratio_floor, points_N)
+
+    def outcomes(
+        self, asked: Evaluations, widening: FloatArray | float = 1.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the change at each value of the spread and the noise about it, both (N, Z).
+
+        Args:
+            widening: Factor of the spread, above 1 for an extrapolation (N,).
+        """
+        spread_NZ = self.spread * np.multiply.outer(widening + 0.0 * asked.scores, SPREAD_Z)
+        damage_NZ = np.exp(np.minimum(self.log_damage(asked)[:, None] + spread_NZ, MOST_LOG))
+        room_N1 = (asked.scores - asked.chances)[:, None]
+        ratio_N1 = _is_ratio(asked)[:, None]
+        change_NZ = np.where(ratio_N1, damage_NZ, room_N1 * np.expm1(-damage_NZ))
+        relative_NZ = np.where(ratio_N1, RELATIVE_NOISE * damage_NZ, 0.0)
+        return change_NZ, np.hypot(self.repeated_spread(asked)[:, None], relative_NZ)
+
+    def quantiles(self, asked: Evaluations, widening: FloatArray | float = 1.0) -> FloatArray:
+        """Return the lower end, median and upper end of the 90% interval of each change (N, 3).
+
+        Args:
+            widening: As for `outcomes`.
+
+        Returns:
+            Points; the logarithm of the ratio for perplexity.
+        """
+        change_NZ, noise_NZ = self.outcomes(asked, widening)
+        found = []
+        for share in QUANTILES:
+            low_N = np.full(len(asked.methods), -2.0 * PERCENT)
+            high_N = np.full(len(asked.methods), PERCENT)
+            for _ in range(BISECTIONS):
+                middle_N = (low_N + high_N) / 2.0
+                below_N = ndtr((middle_N[:, None] - change_NZ) / noise_NZ) @ DENSITY_Z
+                low_N = np.where(below_N < share, middle_N, low_N)
+                high_N = np.where(below_N < share, high_N, middle_N)
+            found.append((low_N + high_N) / 2.0)
+        return np.stack(found, axis=1)
+
+    def log_likelihood(self, asked: Evaluations, changes: FloatArray) -> FloatArray:
+        """Return the logarithm of the density of published changes (N,).
+
+        Args:
+            changes: As from `quantiles` (N,).
+        """
+        change_NZ, noise_NZ = self.outcomes(asked)
+        apart_NZ = (changes[:, None] - change_NZ) / noise_NZ
+        density_NZ = np.exp(-(apart_NZ**2) / 2.0) / noise_NZ
+        log_N: FloatArray = np.log(density_NZ @ DENSITY_Z + TINY)
+        return log_N
+
+
+def _is_ratio(asked: Evaluations) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.array([name == PERPLEXITY for name in asked.tasks])
+
+
+@cache
+def shipped_model() -> AccuracyModel:
+    """Return the model that is fitted to all shipped pairs."""
+    table = shipped_table(MODEL)
+    return AccuracyModel(**table["parameters"], methods=table["methods"], tasks=table["tasks"])
