@@ -48,14 +48,13 @@ LAUNCH_KINDS: Final = ("", "kernel", "graph")
 MAX_MICROSECONDS: Final = 1e18
 UNREAD: Final = {
     "nodes": "a PyTorch execution trace; pass the Kineto trace of the same run",
-    "rocprofiler-sdk-tool": "the JSON of rocprofv3, which perfatlas does not read yet; record with"
-    " torch.profiler",
 }
 
 
 def matches(head: str) -> bool:
     """Return whether a file begins as one of this format."""
-    return _BEGINNING.match(head) is not None and '"nvbench"' not in head
+    others = ('"nvbench"', '"rocprofiler-sdk-tool"')
+    return _BEGINNING.match(head) is not None and not any(one in head for one in others)
 
 
 def _number(numbers: dict[_Value, int], value: _Value) -> int:

@@ -43,6 +43,9 @@ NAMES: Final = {
     "ncu": "Nsight Compute report",
     "nvbench": "nvbench results",
     "nccl_tests": "nccl-tests results",
+    "rocprof": "rocprofv3 trace",
+    "cutlass": "CUTLASS profiler results",
+    "chakra": "Chakra trace",
 }
 
 
