@@ -221,6 +221,12 @@ def validate_design() -> dict[str, Any]:
         )
         for name in ("blackwell bf16, n 6144", "blackwell bf16, other shapes", "blackwell fp8")
     ]
+    few = [
+        row
+        for name in ("blackwell bf16, n 6144", "blackwell bf16, other shapes", "blackwell fp8")
+        for row in _split(of[name], _modelled)[1]
+    ]
+    scores.append(_score("blackwell, m < 512", "blackwell bf16, n 6144", few, constants))
     return {
         "scores": scores,
         "tables": table_scores(),

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SHARED: Final = ("time_s", "time_s_low", "time_s_high")
 NOT_MODELLED: Final = (
-    "masks within a block, split-K and the state of L2 are not modelled; constants of the kernel"
+    "masks within a block and the state of L2 are not modelled; constants of the kernel"
     " family: clock factor, cycles outside the main loop of a tile, launch"
 )
 
@@ -121,11 +121,13 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     factor = family.factor_of(device)
     design = _designed(inputs, work, family, silicon, factor)
     command = f"kernel design {operator}"
-    width = family.width_of(device)
+    is_gemm = isinstance(work, GemmWork)
+    few = design.tile.is_split or design.tiles <= silicon.sm_count
+    width = max(family.width_of(device), family.half_width["few"] if is_gemm and few else 0.0)
     bound_s = measured["bound_time_s"]
     time_s = max(design.time_s, bound_s)
     limit_only = isinstance(work, GemmWork) and (
-        design.tiles <= silicon.sm_count or work.m < family.least_rows
+        (few and not work.may_split) or (not few and work.m < family.least_rows)
     )
     results = {
         "time_s": time_s,
@@ -133,6 +135,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         "limiting_unit": design.limiting_unit,
         **{name: getattr(design.tile, one) for one, name in TILE.items()},
         "ctas_per_mma": 2 if design.tile.paired else 1,
+        **({"inner_dimension": _schedule(design.tile)} if is_gemm else {}),
         "bound_time_s": bound_s,
         "roofline_share": bound_s / time_s,
         "flop": measured["flop"],
@@ -167,6 +170,13 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
             *unread_overrides(system, _readers(operator, number_format.name)),
         ),
     )
+
+
+def _schedule(tile: KernelTile) -> str:
+    """Return how a tile covers the inner dimension."""
+    if tile.streamed:
+        return "stream-K"
+    return f"split-K in {tile.splits} parts" if tile.splits > 1 else "whole"
 
 
 def _interval(time_s: float, width: float, bound_s: float) -> dict[str, float]:
@@ -295,7 +305,8 @@ def _warnings(
     if "time_s_low" not in results:
         texts.append(
             "the time is an upper limit, without split-K: real kernels of so few tiles or rows are"
-            " often faster, some of them several times; it has no interval"
+            " often faster, some of them several times; it has no interval (see split-K and"
+            " stream-K under what if)"
         )
     low, high = results.get("kernel_time_s_low"), results.get("kernel_time_s_high")
     own_low, own_high = results.get("time_s_low", 0.0), results.get("time_s_high", math.inf)

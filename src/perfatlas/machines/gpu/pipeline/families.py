@@ -40,7 +40,8 @@ class KernelFamily:
             the maximum clock; at most 0.95.
         half_width: Half-width of the 90% interval of ln(time), on devices of the fit (fitted), on
             others (transferred), and on those with another tensor rate per SM or power limit
-            than the device whose clock factor they have (unlike).
+            than the device whose clock factor they have (unlike); of products that do not fill the
+            SMs (few).
         scored: Devices on which the transfer was scored.
         evidence: The measurements of the fit.
         tile: Known tiles by head dimension.

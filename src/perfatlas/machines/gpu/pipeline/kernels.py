@@ -78,6 +78,9 @@ class KernelTile:
         stages: Buffers of the main loop: tiles of keys or values, or pairs of operand tiles.
         warpgroups: Warpgroups that compute, each on its own rows.
         paired: Whether two blocks on neighbouring SMs share the columns (2-CTA MMA).
+        splits: Parts of the inner dimension, or of the keys; a second kernel reduces them.
+        streamed: Whether every SM computes an equal share of all blocks (stream-K), wherever its
+            tiles begin and end.
     """
 
     m: int
@@ -86,6 +89,13 @@ class KernelTile:
     stages: int
     warpgroups: int
     paired: bool = False
+    splits: int = 1
+    streamed: bool = False
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the inner dimension is computed in parts."""
+        return self.splits > 1 or self.streamed
 
     @property
     def rows(self) -> int:
@@ -119,6 +129,11 @@ class AttentionWork:
         """Return the bytes of queries, keys, values and outputs."""
         rows = 2 * self.heads * self.q_len + 2 * self.kv_heads * self.kv_len
         return self.batch * rows * self.head_dim * self.element_bytes
+
+    def partial_bytes(self, tile: KernelTile) -> float:
+        """Return the bytes of partial outputs that a second kernel writes and reads, in FP32."""
+        rows = self.batch * self.heads * self.q_len
+        return 8.0 * tile.splits * rows * self.head_dim if tile.splits > 1 else 0.0
 
     def blocks(self, tile: KernelTile) -> dict[int, int]:
         """Return the tiles by their number of key blocks."""
@@ -158,11 +173,21 @@ class GemmWork:
         operands = (self.m + self.n) * self.k * self.element_bytes
         return self.groups * (operands + self.m * self.n * self.output_bytes)
 
+    @property
+    def may_split(self) -> bool:
+        """Whether libraries split the inner dimension: in one product without promotion."""
+        return self.groups == 1 and not self.promotes
+
     def blocks(self, tile: KernelTile) -> dict[int, int]:
         """Return the tiles by their number of blocks of the inner dimension."""
         blocks = 2 if tile.paired else 1  # a pair computes two tiles, one above the other
         rows = blocks * math.ceil(self.m / (blocks * tile.m))
-        return {math.ceil(self.k / tile.k): self.groups * rows * math.ceil(self.n / tile.n)}
+        number = self.groups * rows * math.ceil(self.n / tile.n)
+        return {math.ceil(self.k / tile.k / tile.splits): number * tile.splits}
+
+    def partial_bytes(self, tile: KernelTile) -> float:
+        """Return the bytes of partial outputs that a second kernel writes and reads, in FP32."""
+        return 8.0 * tile.splits * self.groups * self.m * self.n if tile.splits > 1 else 0.0
 
 
 Work = AttentionWork | GemmWork

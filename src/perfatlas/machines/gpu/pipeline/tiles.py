@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
@@ -22,6 +24,8 @@ COLUMN_STEP: Final = 8  # of the columns of an MMA instruction
 MMA_BYTES: Final = 32  # depth of an MMA instruction
 MOST_STAGES: Final = 8
 BLOCK_BYTES: Final = 128  # depth of a GEMM block, a swizzled row of shared memory
+SPLITS: Final = (2, 3, 4, 6, 8, 12, 16)  # parts of the inner dimension that libraries try
+LEAST_DEPTH: Final = 128  # of a part
 GEMM_ROWS: Final = (64, 128, 256)
 GEMM_COLUMNS: Final = (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)
 
@@ -149,6 +153,15 @@ def gemm_tiles(work: Work, family: KernelFamily, silicon: Silicon) -> Iterator[K
                 except (InfeasibleError, InvalidSpecError):
                     continue
                 yield tile
+
+
+def split_tiles(work: GemmWork, tile: KernelTile) -> Iterator[KernelTile]:
+    """Yield a tile with the inner dimension in parts, and with equal shares of all blocks."""
+    blocks = math.ceil(work.k / tile.k)
+    for splits in SPLITS:
+        if splits <= blocks and work.k >= splits * LEAST_DEPTH:
+            yield replace(tile, splits=splits)
+    yield replace(tile, streamed=True)
 
 
 def completed_tile(work: Work, silicon: Silicon, sizes: dict[str, Any]) -> KernelTile:
