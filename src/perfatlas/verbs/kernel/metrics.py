@@ -31,8 +31,8 @@ declare_metrics(
         label="inner dimension",
         holds="text",
         description=(
-            "How blocks cover the inner dimension: whole, split-K (in parts that a second kernel"
-            " adds) or stream-K (equal shares for all SMs)."
+            "How blocks cover the inner dimension, or the keys in decode: whole, split in parts"
+            " that a second kernel adds, or stream-K (equal shares for all SMs)."
         ),
     ),
     Metric(

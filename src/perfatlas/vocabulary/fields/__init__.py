@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Number as Number,
     )
     from perfatlas.vocabulary.fields.operators import (
+        AttentionKind as AttentionKind,
         AttentionPhase as AttentionPhase,
         AttentionShape as AttentionShape,
         AttentionSizes as AttentionSizes,

@@ -32,6 +32,7 @@ class KernelFamily:
         comparisons_per_score: Comparisons per score, for the row maximum.
         emulated_exponentials: Share of the exponentials that FP32 instructions compute.
         emulation_fp32: FP32 instructions of one of them.
+        backward_fp32_per_score: The same in the backward pass, beside the exponential.
         promoted: Formats whose partial sums are added in registers.
         least_rows: Fewest rows of a product whose speeds the model predicts.
         launch_s: Launch of the kernel [s].
@@ -56,6 +57,7 @@ class KernelFamily:
     comparisons_per_score: float = 0.0
     emulated_exponentials: float = 0.0
     emulation_fp32: float = 0.0
+    backward_fp32_per_score: float = 0.0
     promoted: tuple[str, ...] = ()
     least_rows: int = 0
     launch_s: float

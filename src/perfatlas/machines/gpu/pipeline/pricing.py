@@ -81,7 +81,7 @@ def design_kernel(
     if isinstance(work, AttentionWork):
         tile = known_tile(work, family)
         check_tile(work, tile, silicon)
-        return _priced(work, tile, family, silicon, clock_factor)
+        return _best([tile], work, family, silicon, clock_factor)
     return _best(list(gemm_tiles(work, family, silicon)), work, family, silicon, clock_factor)
 
 
@@ -99,7 +99,7 @@ def _best(
         return min(designs, key=lambda one: one.time_s)
 
     whole = fastest(tiles)
-    can_split = isinstance(work, GemmWork) and work.may_split and not whole.tile.is_split
+    can_split = work.may_split and not whole.tile.is_split
     if not can_split or whole.tiles >= silicon.sm_count:
         return whole
     return fastest([whole.tile, *(part for one in tiles for part in split_tiles(work, one))])
@@ -131,7 +131,9 @@ def _priced(
     }
     mean = sum(cycles[one] * count for one, count in counts.items()) / tiles
     cycles_per_s = clock_hz * silicon.sm_count / tiles
-    time_s = family.launch_s + kernel_s
+    backward = isinstance(work, AttentionWork) and work.backward
+    # gradients of queries are prepared and converted by kernels of their own
+    time_s = family.launch_s * (3 if backward else 1) + kernel_s
     if tile.splits > 1:
         rate = sm["partial_rate"] * sm["memory_efficiency"] * silicon.memory_bytes_per_s
         time_s += sm["reduction_s"] + work.partial_bytes(tile) / rate
