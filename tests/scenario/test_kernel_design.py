@@ -258,3 +258,50 @@ def test_both_models_of_a_kernel_agree_within_their_intervals(system: str) -> No
     for results in (answer.results for answer in answers):
         assert results["time_s_low"] <= results["kernel_time_s_high"]
         assert results["kernel_time_s_low"] <= results["time_s_high"]
+
+
+def test_decode_packs_heads_and_splits_keys_by_hand() -> None:
+    work = AttentionWork(
+        batch=2,
+        q_len=1,
+        kv_len=8192,
+        heads=64,
+        kv_heads=8,
+        head_dim=128,
+        causal=True,
+        packed=True,
+    )
+    tile = KernelTile(m=64, n=128, k=128, stages=4, warpgroups=1)
+    # 8 queries share the keys of one of 2 x 8 KV heads
+    assert (work.packed_rows, work.blocks(tile)) == (8, {64: 16})
+    assert work.blocks(replace(tile, splits=8)) == {8: 128}
+    few = kernel_design_attention(**ATTENTION | {"batch": 1}, kv_len=65536, phase="decode").results
+    assert few["inner_dimension"].startswith("split in ")
+    many = kernel_design_attention(**ATTENTION | {"batch": 64}, kv_len=4096, phase="decode").results
+    assert many["limiting_unit"] == "device memory"
+
+
+@pytest.mark.parametrize("system", ["h100_sxm", "b200_sxm"])
+def test_the_backward_pass_takes_longer_than_the_forward_pass(system: str) -> None:
+    asked: dict[str, Any] = {"system": system, "batch": 4, "num_heads": 16, "kv_len": 8192}
+    forward = kernel_design_attention(**asked)
+    backward = kernel_design_attention(**asked, direction="backward")
+    ratio = backward.results["time_s"] / forward.results["time_s"]
+    assert 2.0 < ratio < 4.5  # 2.5 times the products
+    assert backward.results["flop"] == pytest.approx(2.5 * forward.results["flop"])
+
+
+def test_a_causal_backward_pass_runs_the_blocks_that_see_its_keys() -> None:
+    base: dict[str, Any] = {"batch": 1, "heads": 1, "kv_heads": 1, "head_dim": 128}
+    work = AttentionWork(**base, q_len=512, kv_len=512, causal=True, backward=True)
+    tile = KernelTile(m=128, n=64, k=128, stages=4, warpgroups=2)
+    # keys from 0, 128, 256 and 384 are seen by 512, 384, 256 and 128 queries
+    assert work.blocks(tile) == {8: 1, 6: 1, 4: 1, 2: 1}
+    assert replace(work, causal=False).blocks(tile) == {8: 4}
+
+
+@pytest.mark.parametrize("fields", [{"phase": "decode"}, {"direction": "backward"}])
+def test_kernels_with_few_published_speeds_are_not_validated(fields: dict[str, Any]) -> None:
+    answer = kernel_design_attention(**ATTENTION, kv_len=4096, **fields)
+    assert not {"time_s_low", "time_s_high"} & answer.results.keys()
+    assert any(text.startswith("not validated: too few speeds") for text in answer.warnings)

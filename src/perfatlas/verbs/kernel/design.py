@@ -235,6 +235,7 @@ def _measured(inputs: DesignInputs) -> tuple[dict[str, Any], float]:
     A roofline has no interval. A clock that power raises is not one that designs were fitted at.
     """
     names: tuple[str, ...]
+    fixed: dict[str, Any] = {}
     if isinstance(inputs, AttentionDesignInputs):
         operator = "attention"
         names = ("system", "batch", "kv_len", "num_heads", "num_kv_heads", "head_dim")
@@ -245,7 +246,7 @@ def _measured(inputs: DesignInputs) -> tuple[dict[str, Any], float]:
             fixed["cache_append"] = "excluded"
         fixed |= dict.fromkeys(("format", "kv_format"), format_of(inputs.format).name)
     else:
-        operator, fixed = "gemm", {}
+        operator = "gemm"
         names = ("system", "m", "n", "k", "groups", "format")
     query = QUERIES[operator]
     shape = {name: getattr(inputs, name) for name in names}

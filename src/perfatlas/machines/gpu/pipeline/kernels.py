@@ -131,11 +131,16 @@ class AttentionWork:
 
     def memory_bytes(self) -> float:
         """Return the bytes of queries, keys, values and outputs, or of them and their gradients."""
-        rows = 2 * self.heads * self.q_len + 2 * self.kv_heads * self.kv_len
+        rows: float = 2 * self.heads * self.q_len + 2 * self.kv_heads * self.kv_len
         if self.backward:  # gradients of queries are added in FP32, then converted
             sums = 8.0 * self.heads * self.q_len / self.element_bytes
             rows = 2 * rows + sums
         return self.batch * rows * self.head_dim * self.element_bytes
+
+    @property
+    def packed_rows(self) -> int:
+        """Queries that share keys in decode: those of all heads of a group."""
+        return self.q_len * self.heads // self.kv_heads
 
     @property
     def may_split(self) -> bool:
@@ -150,7 +155,7 @@ class AttentionWork:
     def blocks(self, tile: KernelTile) -> dict[int, int]:
         """Return the tiles by their number of key blocks."""
         if self.packed:
-            rows = math.ceil(self.q_len * self.heads / self.kv_heads / tile.m)
+            rows = math.ceil(self.packed_rows / tile.m)
             number = rows * self.batch * self.kv_heads * tile.splits
             return {math.ceil(self.kv_len / tile.n / tile.splits): number}
         counts: dict[int, int] = {}

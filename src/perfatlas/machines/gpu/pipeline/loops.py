@@ -23,6 +23,7 @@ TENSOR, VECTOR, ISSUE, EXPONENTIALS, SHARED, COPY = UNITS = (
     *("shared memory", "copy engine"),
 )
 STEADY: Final = (12, 24)  # blocks between which a loop repeats itself
+COLUMN_STEP: Final = 8  # of the columns of an MMA instruction
 HARDWARE_RATE: Final = 16  # exponentials per cycle below which kernels emulate some
 
 
@@ -219,14 +220,17 @@ def _attention_loop(
     work: AttentionWork, tile: KernelTile, family: KernelFamily, silicon: Silicon
 ) -> AttentionLoop:
     sm, limits = sm_constants(), architecture_limits(silicon.architecture)
-    scores = tile.rows * tile.n
+    in_place = limits["accumulators"] == "tensor memory"
+    # with keys in the rows of the MMA instruction, queries fill its columns in steps of 8
+    swaps = work.packed and in_place
+    rows = min(tile.rows, -(-work.packed_rows // COLUMN_STEP) * COLUMN_STEP) if swaps else tile.rows
+    scores = rows * tile.n
     emulated = family.emulated_exponentials if silicon.exponentials <= HARDWARE_RATE else 0.0
     fp32 = family.fp32_per_score + family.emulation_fp32 * emulated
     exponentials = scores * (1.0 - emulated) / silicon.exponentials
     block_bytes = tile.n * work.head_dim * work.element_bytes
     instructions = math.ceil(tile.rows / limits["mma_rows"])
-    in_place = limits["accumulators"] == "tensor memory"
-    queries_bytes = tile.rows * work.head_dim * work.element_bytes
+    queries_bytes = rows * work.head_dim * work.element_bytes
     return AttentionLoop(
         score_product=2.0 * scores * work.head_dim / silicon.mma_flop,
         value_product=2.0 * scores * work.head_dim / silicon.mma_flop,
@@ -238,7 +242,7 @@ def _attention_loop(
         issued=scores
         * (family.comparisons_per_score + 1.0 - emulated + fp32)
         / sm["lanes_per_cycle"],
-        rescaling=0.0 if in_place else tile.rows * work.head_dim / sm["lanes_per_cycle"],
+        rescaling=0.0 if in_place else rows * work.head_dim / sm["lanes_per_cycle"],
         copy=block_bytes / limits["copy_bytes_per_cycle"],
         latency=sm["copy_latency_cycles"],
         stages=tile.stages,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
 from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork, KernelTile
+from perfatlas.machines.gpu.pipeline.loops import COLUMN_STEP
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, counted
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ WARPGROUP: Final = 128  # threads
 LANES: Final = 128  # of tensor memory: rows of an accumulator
 MOST_REGISTERS: Final = 255  # of a thread
 REGISTER_STEP: Final = 8  # of setmaxnreg
-COLUMN_STEP: Final = 8  # of the columns of an MMA instruction
 MMA_BYTES: Final = 32  # depth of an MMA instruction
 MOST_STAGES: Final = 8
 BLOCK_BYTES: Final = 128  # depth of a GEMM block, a swizzled row of shared memory
@@ -169,13 +169,14 @@ def gemm_tiles(work: Work, family: KernelFamily, silicon: Silicon) -> Iterator[K
 
 def split_tiles(work: Work, tile: KernelTile) -> Iterator[KernelTile]:
     """Yield a tile with the inner dimension, or the keys, in parts; a GEMM also as stream-K."""
-    is_gemm = isinstance(work, GemmWork)
-    length, block = (work.k, tile.k) if is_gemm else (work.kv_len, tile.n)
+    if isinstance(work, GemmWork):
+        yield replace(tile, streamed=True)
+        length, block = work.k, tile.k
+    else:
+        length, block = work.kv_len, tile.n
     for splits in SPLITS:
         if splits <= math.ceil(length / block) and length >= splits * LEAST_DEPTH:
             yield replace(tile, splits=splits)
-    if is_gemm:
-        yield replace(tile, streamed=True)
 
 
 def completed_tile(work: Work, silicon: Silicon, sizes: dict[str, Any]) -> KernelTile:
