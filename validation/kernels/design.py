@@ -229,23 +229,31 @@ def validate_design() -> dict[str, Any]:
         )
         for name in ("blackwell bf16, n 6144", "blackwell bf16, other shapes", "blackwell fp8")
     ]
+    return {
+        "scores": [*scores, *_few_rows_scores(of, constants), *_unseen_kernels(of)],
+        "tables": table_scores(),
+        "shipped": [_shipped(one) for one in kernel_families()],
+    }
+
+
+def _few_rows_scores(of: dict[str, list[Anchor]], constants: Constants) -> list[dict[str, Any]]:
+    """Return the score of products of few rows, which no fit saw."""
     few = [
         row
         for name in ("blackwell bf16, n 6144", "blackwell bf16, other shapes", "blackwell fp8")
         for row in _split(of[name], _modelled)[1]
     ]
-    scores.append(_score("blackwell, m < 512", "blackwell bf16, n 6144", few, constants))
+    return [_score("blackwell, m < 512", "blackwell bf16, n 6144", few, constants)]
+
+
+def _unseen_kernels(of: dict[str, list[Anchor]]) -> list[dict[str, Any]]:
+    """Return scores of decode and backward kernels with the shipped constants of the forward."""
     shipped = {name: family_of("attention", resolve_system(name).device, "bf16") for name in GPUS}
-    scores += [
+    return [
         _score(name, "forward", of[name], (one.clock_factor[system], one.tile_cycles))
         for system, one in shipped.items()
         for name in GPUS[system]
     ]
-    return {
-        "scores": scores,
-        "tables": table_scores(),
-        "shipped": [_shipped(one) for one in kernel_families()],
-    }
 
 
 def _series() -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Wait(NamedTuple):
     """A recorded wait.
 
     Args:
-        correlation: Of the call that asked for it.
+        correlation: Correlation of the call that asked for it.
         device: Number of the device.
         stream: Stream that waits, NONE if the host does.
         awaited: Stream that is waited for.

@@ -128,22 +128,17 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     factor = family.factor_of(device)
     design = _designed(inputs, work, family, silicon, factor)
     command = f"kernel design {operator}"
-    is_gemm = isinstance(work, GemmWork)
     few = design.tile.is_split or design.tiles <= silicon.sm_count
-    width = max(family.width_of(device), family.half_width["few"] if is_gemm and few else 0.0)
+    width = _width(work, family, device, few=few)
     bound_s = measured["bound_time_s"]
     time_s = max(design.time_s, bound_s)
-    limit_only = isinstance(work, GemmWork) and (
-        (few and not work.may_split) or (not few and work.m < family.least_rows)
-    )
-    unscored = isinstance(work, AttentionWork) and (work.backward or work.packed)
     results = {
         "time_s": time_s,
-        **({} if limit_only or unscored else _interval(time_s, width, bound_s)),
+        **({} if width is None else _interval(time_s, width, bound_s)),
         "limiting_unit": design.limiting_unit,
         **{name: getattr(design.tile, one) for one, name in TILE.items()},
         "ctas_per_mma": 2 if design.tile.paired else 1,
-        **({"inner_dimension": _schedule(design.tile)} if is_gemm or design.tile.is_split else {}),
+        "inner_dimension": _schedule(design.tile),
         "bound_time_s": bound_s,
         "roofline_share": bound_s / time_s,
         "flop": measured["flop"],
@@ -169,7 +164,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         evidence=single_evidence(
             system,
             None,
-            _assumptions(family, device, silicon, None if limit_only or unscored else width),
+            _assumptions(family, device, silicon, width),
             "pipeline",
         ),
         warnings=(
@@ -178,6 +173,20 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
             *unread_overrides(system, _readers(operator, number_format.name)),
         ),
     )
+
+
+def _width(work: Work, family: KernelFamily, device: Device, *, few: bool) -> float | None:
+    """Return the half-width of ln(time), None for an upper limit or a kernel without a score.
+
+    Args:
+        few: Whether whole tiles leave SMs idle, or take one of each.
+    """
+    width = family.width_of(device)
+    if isinstance(work, AttentionWork):
+        return None if work.backward or work.packed else width
+    if few:
+        return max(width, family.half_width["few"]) if work.may_split else None
+    return None if work.m < family.least_rows else width
 
 
 def _schedule(tile: KernelTile) -> str:
