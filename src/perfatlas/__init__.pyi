@@ -1884,7 +1884,7 @@ def kernel_attention(
         kv_len: Keys per sequence, including the new tokens.
         num_heads: Query heads on this GPU.
         num_kv_heads: Key-value heads on this GPU, a divisor of num_heads. Default: num_heads.
-            Needs kind = gqa.
+            Needs kind other than mla.
         head_dim: Head dimension; for mla, of values and of the non-rotary part of keys. Default:
             128.
         kv_lora_rank: Rank of the latent KV cache. Default: 512. Needs kind = mla.
@@ -1925,7 +1925,6 @@ def kernel_attention(
 def kernel_design_attention(
     *,
     system: str,
-    kind: Literal["gqa", "mla"] = "gqa",
     batch: int | str = 1,
     q_len: int | str | None = None,
     kv_len: int | str,
@@ -1935,7 +1934,7 @@ def kernel_design_attention(
     phase: Literal["prefill", "decode"] = "prefill",
     format: str = "bf16",
     mask: Literal["causal", "none"] = "causal",
-    direction: Literal["forward", "backward", "forward_backward"] = "forward",
+    direction: Literal["forward", "backward"] = "forward",
     tile_m: int | str | None = None,
     tile_n: int | str | None = None,
     tile_k: int | str | None = None,
@@ -1947,24 +1946,20 @@ def kernel_design_attention(
     Args:
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        kind: Grouped-query attention (also MHA and MQA) or multi-head latent attention. Default:
-            gqa.
         batch: Sequences in the batch. Default: 1.
         q_len: New tokens per sequence. Default: 1 in decode, kv_len in prefill.
         kv_len: Keys per sequence, including the new tokens.
         num_heads: Query heads on this GPU.
         num_kv_heads: Key-value heads on this GPU, a divisor of num_heads. Default: num_heads.
-            Needs kind = gqa.
         head_dim: Head dimension; for mla, of values and of the non-rotary part of keys. Default:
             128.
         phase: Prefill (many new tokens per sequence) or decode (one). Default: prefill.
         format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
             tensor cores uses fp16. Default: bf16.
         mask: Mask of the keys: causal, or none, where every query sees every key (encoders).
-            Default: causal. Needs phase = prefill and kind = gqa.
-        direction: Forward pass, backward pass, or both; the backward pass multiplies five matrices
-            where the forward pass multiplies two. Default: forward. Needs phase = prefill and kind
-            = gqa.
+            Default: causal. Needs phase = prefill.
+        direction: Forward or backward pass; the backward pass multiplies five matrices where the
+            forward pass multiplies two. Default: forward. Needs phase = prefill.
         tile_m: Rows of the tile: of queries, or of the output. Default: that of the best known
             kernel. Needs tile_n.
         tile_n: Columns of the tile: keys of a block, or columns of the output. Default: that of

@@ -268,3 +268,56 @@ def test_the_command_prints_both_forms(capsys: pytest.CaptureFixture[str]) -> No
     on = json.loads(capsys.readouterr().out)["results"]["on"]
     assert on["wall_s_low"] <= on["wall_s"] <= on["wall_s_high"]
     assert {"system", "busy_s", "speedup", "classes", "operators", "kept_share"} <= set(on)
+
+
+def synchronized(name: str, correlation: int, **args: int) -> dict[str, Any]:
+    """Return a record of synchronization of device 0."""
+    return event("cuda_sync", name, 20.0, 1.0, correlation=correlation, device=0, **args)
+
+
+def test_recorded_waits_hold_where_the_trace_hides_them(tmp_path: Path) -> None:
+    # stream 8 waits for an event of stream 7, which had happened when its kernel was launched
+    events = [
+        launch("cudaLaunchKernel", 0.0, 1),
+        launch("cudaEventRecord", 4.0, 2),
+        launch("cudaStreamWaitEvent", 8.0, 3),
+        launch("cudaLaunchKernel", 58.0, 4),
+        kernel(0.0, 50.0, 1),
+        kernel(60.0, 10.0, 4, stream=8),
+    ]
+    recorded = synchronized(
+        "Stream Wait Event",
+        3,
+        stream=8,
+        wait_on_stream=7,
+        wait_on_cuda_event_record_corr_id=2,
+    )
+    assert starts(imported(tmp_path, *events), 2.0, 1.0) == [0.0, 60.0]
+    assert starts(imported(tmp_path, *events, recorded), 2.0, 1.0) == [0.0, 100.0]
+    assert starts(imported(tmp_path, *events, recorded), 1.0, 1.0) == [0.0, 60.0]
+
+
+def test_a_recorded_wait_of_the_host_is_for_its_stream(tmp_path: Path) -> None:
+    # the kernel of stream 7 ends last before the host goes on, and it waited for that of stream 8
+    events = [
+        launch("cudaLaunchKernel", 0.0, 1),
+        launch("cudaLaunchKernel", 4.0, 2),
+        wait("cudaStreamSynchronize", 8.0, 29.0),
+        launch("cudaLaunchKernel", 60.0, 4),
+        kernel(2.0, 34.5, 1),
+        kernel(6.0, 30.0, 2, stream=8),
+        kernel(62.0, 10.0, 4, stream=9),
+    ]
+    of_stream = synchronized("Stream Sync", 900, stream=8)
+    later = starts(imported(tmp_path, *events), 1.0, 2.0, 1.0)[2]
+    recorded = starts(imported(tmp_path, *events, of_stream), 1.0, 2.0, 1.0)[2]
+    assert (later, recorded) == (60.0, 90.0)
+
+
+@pytest.mark.parametrize("broken", [{"stream": "x"}, {"wait_on_stream": None}, {}])
+def test_broken_records_of_synchronization_are_counted(
+    broken: dict[str, Any], tmp_path: Path
+) -> None:
+    content = [event("cuda_sync", "Stream Wait Event", 1.0, 1.0, **broken), kernel(0.0, 50.0, 1)]
+    profile = imported(tmp_path, *content)
+    assert "1 event without a valid time" in " ".join(profile.integrity)

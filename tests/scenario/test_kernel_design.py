@@ -149,19 +149,45 @@ def test_no_unit_works_longer_than_the_kernel(fields: dict[str, Any]) -> None:
 def test_a_pair_of_blocks_computes_two_rows_of_tiles() -> None:
     asked: dict[str, Any] = {"system": "b200_sxm", "n": 4096, "k": 7168, "tile_m": 128}
     alone = kernel_design_gemm(**asked, m=128, tile_n=64).results
-    assert (alone["ctas_per_mma"], alone["tiles"]) == (1, 64)
+    assert (alone["ctas_per_mma"], alone["inner_dimension"]) == (1, "stream-K")
     assert kernel_design_gemm(system="b200_sxm", m=1, n=1, k=1).results["ctas_per_mma"] == 1
     work = GemmWork(m=384, n=512, k=512, groups=1, element_bytes=2.0, promotes=False)
     tile = KernelTile(m=128, n=128, k=64, stages=4, warpgroups=1, paired=True)
     assert work.blocks(tile) == {8: 16}  # 4 rows, the last one empty
 
 
-@pytest.mark.parametrize("system", ["h100_sxm", "b200_sxm"])
-def test_few_tiles_without_split_k_give_an_upper_limit(system: str) -> None:
-    answer = kernel_design_gemm(system=system, m=1, n=2112, k=7168)
+def test_few_tiles_without_split_k_give_an_upper_limit() -> None:
+    few: dict[str, Any] = {"m": 1, "n": 2112, "k": 7168}
+    answer = kernel_design_gemm(**few, system="h100_sxm", format="fp8_block")
     assert not {"time_s_low", "time_s_high"} & answer.results.keys()
     assert any("upper limit, without split-K" in text for text in answer.warnings)
-    assert "time_s_low" in kernel_design_gemm(system=system, m=4096, n=4096, k=512).results
+    assert "time_s_low" in kernel_design_gemm(system="h100_sxm", m=4096, n=4096, k=512).results
+
+
+@pytest.mark.parametrize("k", [256, 2048, 8192])
+def test_products_that_leave_sms_idle_are_split_and_others_are_not(k: int) -> None:
+    asked: dict[str, Any] = {"system": "b200_sxm", "n": 1024, "k": k}
+    few, many = (kernel_design_gemm(**asked, m=m).results for m in (64, 16384))
+    assert many["inner_dimension"] == "whole"
+    assert few["time_s_low"] < few["time_s"] < few["time_s_high"]
+    whole = kernel_design_gemm(**asked, m=64, format="bf16", groups=2).results["time_s"]
+    assert few["time_s"] <= whole
+
+
+def test_parts_of_the_inner_dimension_by_hand() -> None:
+    work = GemmWork(m=256, n=256, k=4096, groups=1, element_bytes=2.0, promotes=False)
+    tile = KernelTile(m=128, n=128, k=64, stages=4, warpgroups=1)
+    assert work.blocks(tile) == {64: 4}
+    assert work.blocks(replace(tile, splits=4)) == {16: 16}
+    # 4 partial outputs of 256 x 256 in FP32, written and read
+    assert work.partial_bytes(replace(tile, splits=4)) == 4 * 2 * 4 * 256 * 256
+    device = resolve_system("b200_sxm").device
+    family, silicon = family_of("gemm", device, "bf16"), kernel_silicon(device, "bf16")
+    # stream-K: 256 blocks on 148 SMs are 2 each, and every SM has one share
+    design = design_kernel(work, family, silicon, 0.6, replace(tile, streamed=True))
+    assert (design.tiles, design.tile.streamed) == (148, True)
+    whole = design_kernel(work, family, silicon, 0.6, tile)
+    assert whole.time_s < design_kernel(replace(work, groups=2), family, silicon, 0.6, tile).time_s
 
 
 def test_a_clock_factor_of_an_unlike_gpu_widens_the_interval() -> None:
@@ -232,3 +258,50 @@ def test_both_models_of_a_kernel_agree_within_their_intervals(system: str) -> No
     for results in (answer.results for answer in answers):
         assert results["time_s_low"] <= results["kernel_time_s_high"]
         assert results["kernel_time_s_low"] <= results["time_s_high"]
+
+
+def test_decode_packs_heads_and_splits_keys_by_hand() -> None:
+    work = AttentionWork(
+        batch=2,
+        q_len=1,
+        kv_len=8192,
+        heads=64,
+        kv_heads=8,
+        head_dim=128,
+        causal=True,
+        packed=True,
+    )
+    tile = KernelTile(m=64, n=128, k=128, stages=4, warpgroups=1)
+    # 8 queries share the keys of one of 2 x 8 KV heads
+    assert (work.packed_rows, work.blocks(tile)) == (8, {64: 16})
+    assert work.blocks(replace(tile, splits=8)) == {8: 128}
+    few = kernel_design_attention(**ATTENTION | {"batch": 1}, kv_len=65536, phase="decode").results
+    assert few["inner_dimension"].startswith("split in ")
+    many = kernel_design_attention(**ATTENTION | {"batch": 64}, kv_len=4096, phase="decode").results
+    assert many["limiting_unit"] == "device memory"
+
+
+@pytest.mark.parametrize("system", ["h100_sxm", "b200_sxm"])
+def test_the_backward_pass_takes_longer_than_the_forward_pass(system: str) -> None:
+    asked: dict[str, Any] = {"system": system, "batch": 4, "num_heads": 16, "kv_len": 8192}
+    forward = kernel_design_attention(**asked)
+    backward = kernel_design_attention(**asked, direction="backward")
+    ratio = backward.results["time_s"] / forward.results["time_s"]
+    assert 2.0 < ratio < 4.5  # 2.5 times the products
+    assert backward.results["flop"] == pytest.approx(2.5 * forward.results["flop"])
+
+
+def test_a_causal_backward_pass_runs_the_blocks_that_see_its_keys() -> None:
+    base: dict[str, Any] = {"batch": 1, "heads": 1, "kv_heads": 1, "head_dim": 128}
+    work = AttentionWork(**base, q_len=512, kv_len=512, causal=True, backward=True)
+    tile = KernelTile(m=128, n=64, k=128, stages=4, warpgroups=2)
+    # keys from 0, 128, 256 and 384 are seen by 512, 384, 256 and 128 queries
+    assert work.blocks(tile) == {8: 1, 6: 1, 4: 1, 2: 1}
+    assert replace(work, causal=False).blocks(tile) == {8: 4}
+
+
+@pytest.mark.parametrize("fields", [{"phase": "decode"}, {"direction": "backward"}])
+def test_kernels_with_few_published_speeds_are_not_validated(fields: dict[str, Any]) -> None:
+    answer = kernel_design_attention(**ATTENTION, kv_len=4096, **fields)
+    assert not {"time_s_low", "time_s_high"} & answer.results.keys()
+    assert any(text.startswith("not validated: too few speeds") for text in answer.warnings)

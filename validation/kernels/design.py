@@ -32,6 +32,8 @@ COVERED: Final = 0.9
 FEW_ROWS: Final = 128
 MODELLED_ROWS: Final = 512  # from here on the model of Blackwell's GEMM holds
 WIDE: Final = 24576  # columns of the shapes of H20 that fit its clock factor
+# Kernels that no fit saw, scored with the shipped constants of the forward pass.
+GPUS: Final = {"h100_sxm": ("decode H100",), "b200_sxm": ("fa4 backward", "decode SM100")}
 Constants = tuple[float, float]  # clock factor, cycles of a tile outside its main loop
 
 
@@ -64,21 +66,27 @@ def anchors() -> tuple[Anchor, ...]:
 def _anchor(row: dict[str, str]) -> Anchor:
     rate = float(row["tflop_per_s"]) * 1e12
     work: AttentionWork | GemmWork
-    if row["operator"] == "attention":
+    if row["operator"].startswith("attention"):
         batch, length, heads, head_dim = (
             int(row[name]) for name in ("batch", "length", "heads", "head_dim")
         )
-        causal = row["mask"] == "causal"
+        causal, decode = row["mask"] == "causal", row["operator"] == "attention_decode"
+        backward = row["operator"] == "attention_backward"
+        queries = 1 if decode else length
         work = AttentionWork(
             batch=batch,
-            q_len=length,
+            q_len=queries,
             kv_len=length,
             heads=heads,
-            kv_heads=heads,
+            kv_heads=int(row["kv_heads"] or heads),
             head_dim=head_dim,
             causal=causal,
+            backward=backward,
+            packed=decode,
         )
-        flop = 4.0 * batch * heads * length**2 * head_dim / (2.0 if causal else 1.0)
+        products = 5.0 if backward else 2.0
+        flop = 2.0 * products * batch * heads * queries * length * head_dim
+        flop /= 2.0 if causal else 1.0
     else:
         m, n, k, groups = (int(row[name]) for name in ("m", "n", "k", "groups"))
         work = GemmWork(
@@ -222,10 +230,30 @@ def validate_design() -> dict[str, Any]:
         for name in ("blackwell bf16, n 6144", "blackwell bf16, other shapes", "blackwell fp8")
     ]
     return {
-        "scores": scores,
+        "scores": [*scores, *_few_rows_scores(of, constants), *_unseen_kernels(of)],
         "tables": table_scores(),
         "shipped": [_shipped(one) for one in kernel_families()],
     }
+
+
+def _few_rows_scores(of: dict[str, list[Anchor]], constants: Constants) -> list[dict[str, Any]]:
+    """Return the score of products of few rows, which no fit saw."""
+    few = [
+        row
+        for name in ("blackwell bf16, n 6144", "blackwell bf16, other shapes", "blackwell fp8")
+        for row in _split(of[name], _modelled)[1]
+    ]
+    return [_score("blackwell, m < 512", "blackwell bf16, n 6144", few, constants)]
+
+
+def _unseen_kernels(of: dict[str, list[Anchor]]) -> list[dict[str, Any]]:
+    """Return scores of decode and backward kernels with the shipped constants of the forward."""
+    shipped = {name: family_of("attention", resolve_system(name).device, "bf16") for name in GPUS}
+    return [
+        _score(name, "forward", of[name], (one.clock_factor[system], one.tile_cycles))
+        for system, one in shipped.items()
+        for name in GPUS[system]
+    ]
 
 
 def _series() -> tuple[str, ...]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from perfatlas.profiles.classes import read_rules as read_rules
     from perfatlas.profiles.events import with_capture as with_capture
     from perfatlas.profiles.explanation import (
+        activity_spans as activity_spans,
         compared as compared,
         explain as explain,
         on_system as on_system,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Activities as Activities,
         Launches as Launches,
         OperatorCall as OperatorCall,
+        Pairs as Pairs,
         Profile as Profile,
         activities_of as activities_of,
         launch_kind as launch_kind,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
     BoolArray = NDArray[np.bool_]
 
+Pairs = tuple[tuple[int, int], ...]
 KERNEL, COPY = 0, 1  # kinds of activities; memsets are copies
 NONE: Final = -1  # index of what an activity does not have
 _LAUNCH: Final = re.compile(r"(?:cuda|hip|cu|musa)\w*Launch(?!HostFunc)")
@@ -123,6 +124,9 @@ class Profile:
         has_timeline: Whether times of start are known; a table of benchmarks has none.
         rank: Rank of the process, NONE if unknown.
         world_size: Number of ranks of the job, 0 if unknown.
+        waits: Activities that waited for an event of another stream, each with the one it waited
+            for, as far as recorded.
+        host_waits: Calls of the host, each with the activity it waited for, as far as recorded.
         integrity: What is missing from the file or could not be read, sentences.
     """
 
@@ -136,6 +140,8 @@ class Profile:
     has_timeline: bool = True
     rank: int = NONE
     world_size: int = 0
+    waits: Pairs = ()
+    host_waits: Pairs = ()
     integrity: tuple[str, ...] = ()
 
 

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 _FOLDER: Final = "perfatlas.profiles.formats"
 _NAMED: Final = re.compile(r'^FORMAT_NAME: Final = "(\w+)"$', re.MULTILINE)
 _HEAD_BYTES: Final = 1 << 16
+_ARCHIVE: Final = "ustar"  # in the first block of an archive
 # Reports that only the tools of their vendor read, and the command that exports them.
 _EXPORTS: Final = {
     ".nsys-rep": "nsys export --type sqlite --output {stem}.sqlite {name}",
     ".qdrep": "nsys export --type sqlite --output {stem}.sqlite {name}",
+    ".et": "chakra_jsonizer --input_filename {name} --output_filename {stem}.json",
     ".ncu-rep": "ncu --import {name} --csv --page details > {stem}.csv",
 }
 
@@ -68,6 +70,10 @@ def import_profile(path: str | Path) -> Profile:
     head = _head(path)
     if not head.strip():
         raise InvalidSpecError(f"profile {shown!r} is empty, or a gzip file without contents")
+    if _ARCHIVE in head[:512]:
+        raise InvalidSpecError(
+            f"profile {shown!r} is a tar archive; extract it: tar xf {printable(name)}"
+        )
     for module_name in _modules().values():
         module = importlib.import_module(f"{_FOLDER}.{module_name}")
         if module.matches(head):

@@ -22,24 +22,27 @@ from perfatlas.profiles.events import (
 )
 from perfatlas.profiles.formats.json_stream import JsonStream
 from perfatlas.profiles.formats.nesting import innermost
+from perfatlas.profiles.formats.waits import pairs_of, wait_of
 from perfatlas.quantities import InvalidSpecError, counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from perfatlas.profiles.events.columns import IntArray
+    from perfatlas.profiles.events.columns import IntArray, Pairs
+    from perfatlas.profiles.formats.waits import Wait
 
 _Value = TypeVar("_Value", str, OperatorCall, tuple[str, str])
 FORMAT_NAME: Final = "kineto"
 NANOSECOND_S: Final = 1e-9
 DEVICE_KINDS: Final = {"kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": COPY}
 HOST_CALLS: Final = ("cuda_runtime", "cuda_driver", "hip_runtime", "runtime")
+SYNCHRONIZATION: Final = "cuda_sync"
 OPERATORS: Final = ("cpu_op", "operator")
 # Categories that are no activity of a device: read for names, or of no use here.
 OTHER_CATEGORIES: Final = frozenset(
     (
-        *("python_function", "user_annotation", "gpu_user_annotation", "cuda_sync", "Trace"),
+        *("python_function", "user_annotation", "gpu_user_annotation", "Trace"),
         *("ac2g", "async_cpu_to_gpu", "fwdbwd", "async_gpu", "cpu_instant_event", "overhead"),
     )
 )
@@ -48,14 +51,13 @@ LAUNCH_KINDS: Final = ("", "kernel", "graph")
 MAX_MICROSECONDS: Final = 1e18
 UNREAD: Final = {
     "nodes": "a PyTorch execution trace; pass the Kineto trace of the same run",
-    "rocprofiler-sdk-tool": "the JSON of rocprofv3, which perfatlas does not read yet; record with"
-    " torch.profiler",
 }
 
 
 def matches(head: str) -> bool:
     """Return whether a file begins as one of this format."""
-    return _BEGINNING.match(head) is not None and '"nvbench"' not in head
+    others = ('"nvbench"', '"rocprofiler-sdk-tool"')
+    return _BEGINNING.match(head) is not None and not any(one in head for one in others)
 
 
 def _number(numbers: dict[_Value, int], value: _Value) -> int:
@@ -74,6 +76,7 @@ class _Records:
         # rows in one array: a row is made whole before it is appended, so that none is half there
         self.activities, self.launches = array("q"), array("q")
         self.operators: list[array[int]] = []  # of each thread
+        self.waits: list[Wait] = []
         self.other: Counter[str] = Counter()
         self.unreadable = 0
 
@@ -94,6 +97,9 @@ class _Records:
                 self._add_operator(event, start_ns, time_ns)
             elif category in HOST_CALLS:
                 self._add_host_call(event, start_ns, time_ns)
+            elif category == SYNCHRONIZATION:
+                if (wait := wait_of(event)) is not None:
+                    self.waits.append(wait)
             else:
                 self.other[category[:40]] += 1
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
@@ -173,7 +179,9 @@ def _profile(
     launch_N = _positions(correlation_N, calls_L[0])
     kept_L = (calls_L[3] > 0) | (calls_L[7] > 0)  # allocations neither launch nor wait
     kept_L[launch_N[launch_N >= 0]] = True
-    launch_N = _taken(np.cumsum(kept_L) - 1, launch_N, NONE)
+    waits, host_waits = _waits(records, calls_L, columns_N, launch_N)
+    kept = np.cumsum(kept_L) - 1
+    launch_N = _taken(kept, launch_N, NONE)
     _, thread_L, start_ns_L, kind_L, name_L, end_ns_L, process_L, wait_L = calls_L[:, kept_L]
     call_L, instance_L = _calls_of(records, thread_L, start_ns_L)
     call_L[kind_L == LAUNCH_KINDS.index("graph")] = NONE  # its kernels come of many operators
@@ -209,8 +217,24 @@ def _profile(
         calls=tuple(records.calls),
         rank=ranks[0],
         world_size=ranks[1],
+        waits=waits,
+        host_waits=tuple((int(kept[at]), earlier) for at, earlier in host_waits if kept_L[at]),
         integrity=tuple(notes),
     )
+
+
+def _waits(
+    records: _Records, calls_L: IntArray, columns_N: IntArray, launch_N: IntArray
+) -> tuple[Pairs, Pairs]:
+    """Return recorded waits of activities, and of calls of the host by their position."""
+    if not records.waits:
+        return (), ()
+    correlations = calls_L[0].tolist()
+    called = dict(zip(correlations, calls_L[2].tolist(), strict=True))
+    called_N = _taken(calls_L[2], launch_N, NONE)
+    waits, of_host = pairs_of(records.waits, called, columns_N[[2, 7]].T, called_N)
+    position = {correlation: at for at, correlation in enumerate(correlations)}
+    return waits, tuple((position[correlation], earlier) for correlation, earlier in of_host)
 
 
 def _columns(rows: array[int], columns: int) -> IntArray:

@@ -1,19 +1,30 @@
-"""Lines of text files, decompressed, of bounded length."""
+"""Lines, tables and JSON values of files, decompressed, of bounded length."""
 
 from __future__ import annotations
 
+import csv
 import io
+import json
+import re
 import zlib
-from typing import TYPE_CHECKING, Final
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.profiles.formats.json_stream import open_bytes
 from perfatlas.quantities import InvalidSpecError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
 MAX_LINE: Final = 1 << 20
+MAX_BYTES: Final = 1 << 28
+_VALUE: Final = re.compile(r"\S")
+# What a damaged file raises while its values are read.
+DAMAGED: Final = (
+    *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
+    *(EOFError, OSError, zlib.error),
+)
 
 
 def text_lines(path: str | Path) -> Iterator[str]:
@@ -34,3 +45,52 @@ def text_lines(path: str | Path) -> Iterator[str]:
             raise InvalidSpecError(
                 f"profile {printable(str(path))!r} is a damaged gzip file ({error}); copy it again"
             ) from error
+
+
+def table_rows(
+    path: str | Path, columns: Collection[str], begins: str = ""
+) -> Iterator[Mapping[str, str]]:
+    """Yield the rows of CSV tables with some columns, whatever text is around them.
+
+    Args:
+        path: The file, plain or gzip.
+        columns: Columns that the first row of a table has.
+        begins: How its lines begin, as far as others are not read.
+
+    Raises:
+        InvalidSpecError: It cannot be read, or a table is damaged.
+    """
+    header: list[str] = []
+    csv.field_size_limit(MAX_LINE)
+    try:
+        for cells in csv.reader(line for line in text_lines(path) if line.startswith(begins)):
+            if set(columns) <= set(cells):
+                header = cells
+            elif header and 1 < len(cells) <= len(header):
+                yield dict(zip_longest(header, cells, fillvalue=""))
+    except csv.Error as error:
+        raise InvalidSpecError(
+            f"profile {printable(str(path))!r} has a damaged table ({error}); write it again"
+        ) from error
+
+
+def json_values(path: str | Path) -> Iterator[Any]:
+    """Yield the JSON values of a file, one after another.
+
+    Args:
+        path: The file, plain or gzip.
+
+    Raises:
+        InvalidSpecError: It is too large.
+        ValueError: It is no JSON, or cut off; other errors of `DAMAGED` too.
+    """
+    with open_bytes(path) as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise InvalidSpecError(
+            f"profile {printable(str(path))!r} is larger than {MAX_BYTES:,} bytes"
+        )
+    text, decoder, at = data.decode("utf-8-sig"), json.JSONDecoder(), 0
+    while match := _VALUE.search(text, at):
+        value, at = decoder.raw_decode(text, match.start())
+        yield value

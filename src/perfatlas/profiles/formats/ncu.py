@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
-from perfatlas.profiles.formats.lines import text_lines
+from perfatlas.profiles.formats.lines import table_rows
 from perfatlas.quantities import InvalidSpecError, counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 FORMAT_NAME: Final = "ncu"
@@ -23,7 +21,6 @@ UNITS_S: Final = {
     **dict.fromkeys(("ms", "msecond", "millisecond"), 1e-3),
     **dict.fromkeys(("s", "second"), 1.0),
 }
-MAX_FIELD: Final = 1 << 20
 _HEADER: Final = re.compile(r'^"ID",.*"Kernel Name"', re.MULTILINE)
 
 
@@ -42,7 +39,7 @@ def read(path: str | Path) -> Profile:
     names: dict[str, str] = {}
     sizes: dict[str, str] = {}
     unreadable = 0
-    for row in _rows(path):
+    for row in table_rows(path, ("ID", "Kernel Name"), '"'):
         key = row["ID"]
         names.setdefault(key, row["Kernel Name"])
         sizes.setdefault(key, f"grid {row.get('Grid Size', '')}, block {row.get('Block Size', '')}")
@@ -76,24 +73,6 @@ def read(path: str | Path) -> Profile:
         has_timeline=False,
         integrity=tuple(notes),
     )
-
-
-def _rows(path: str | Path) -> Iterator[Mapping[str, str]]:
-    """Yield rows of the tables of a report; lines of programs are no rows."""
-    header: list[str] = []
-    csv.field_size_limit(MAX_FIELD)
-    lines = (line for line in text_lines(path) if line.startswith('"'))
-    try:
-        for cells in csv.reader(lines):
-            if cells[0] == "ID" and "Kernel Name" in cells:
-                header = cells
-            elif header and len(cells) <= len(header):  # rows of metrics end before rules
-                yield dict(zip_longest(header, cells, fillvalue=""))
-    except csv.Error as error:
-        raise InvalidSpecError(
-            f"profile {printable(str(path))!r} has a damaged table ({error}); write it again with"
-            " ncu --csv"
-        ) from error
 
 
 def _duration_s(row: Mapping[str, str]) -> float | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
-from perfatlas.profiles.formats.json_stream import open_bytes
+from perfatlas.profiles.formats.lines import DAMAGED, json_values
 from perfatlas.quantities import InvalidSpecError, counted, printable
 
 if TYPE_CHECKING:
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT_NAME: Final = "nvbench"
-MAX_BYTES: Final = 1 << 28
 # Mean GPU time of runs in isolation, else of a batch; tags of newer and older versions.
 _TIMES: Final = (
     "nv/cold/time/gpu/mean",
@@ -39,17 +36,10 @@ def read(path: str | Path) -> Profile:
     """
     shown = printable(str(path))
     try:
-        with open_bytes(path) as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise InvalidSpecError(f"profile {shown!r} is larger than {MAX_BYTES:,} bytes")
-        results = json.loads(data)
+        results = next(json_values(path))
         devices = {one["id"]: str(one["name"]) for one in results["devices"]}
         cases = list(_cases(results, devices))
-    except (
-        *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
-        *(EOFError, OSError, zlib.error),
-    ) as error:
+    except DAMAGED as error:
         raise InvalidSpecError(
             f"profile {shown!r} is no complete result of nvbench ({type(error).__name__}"
             f" {printable(str(error))[:80]}); write it again with --json FILE"

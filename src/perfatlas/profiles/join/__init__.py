@@ -9,7 +9,9 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.profiles.join.operators import (
         MeasuredOperator as MeasuredOperator,
+        grouped_operators as grouped_operators,
         measured_operators as measured_operators,
+        short_name as short_name,
     )
     from perfatlas.profiles.join.predicted import (
         NO_PREDICTION as NO_PREDICTION,

@@ -124,6 +124,9 @@ class Replay:
         }
         self._device_N = of.device_N.tolist()
         self._on_device = {one: of.device_N == one for one in np.unique(of.device_N).tolist()}
+        self._awaited: dict[int, list[int]] = {}  # by events of other streams
+        for later, earlier in profile.waits:
+            self._awaited.setdefault(later, []).append(earlier)
         self._returned = self._returns()
         self._done = bytearray(self._N + 2 * self._L)
         self._latest: dict[int, int] = {}  # activity by stream
@@ -208,6 +211,7 @@ class Replay:
         before = int(self._before_N[activity])
         causes = [self._call(call, self._launch_s)] if call != NONE else []
         causes += [self._end(before, self._gap_s)] if before != NONE else []
+        causes += [self._end(one, self._gap_s) for one in self._awaited.get(activity, ())]
         explained_s = max((one.time_s + one.lag_s for one in causes), default=-np.inf)
         other = self._last_ended(start_s, self._on_device[self._device_N[activity]], activity)
         if other in {NONE, before} or self._end_N[other] <= explained_s:
@@ -243,7 +247,8 @@ class Replay:
         copies = np.flatnonzero((of.launch_N >= 0) & ~of.are_kernels())
         over = (of.start_s_N + of.time_s_N)[copies] <= calls.end_s_L[of.launch_N[copies]]
         returns |= dict(zip(of.launch_N[copies[over]].tolist(), copies[over].tolist(), strict=True))
-        return returns | self._blocked()
+        recorded = {call: at for call, at in self.profile.host_waits if call in returns}
+        return returns | recorded | self._blocked()
 
     def _blocked(self) -> dict[int, int]:
         """Return launches that waited for room in the queue, with the activity that made it."""
@@ -271,7 +276,8 @@ class Replay:
             every = calls.wait_L[call] == WAIT_FOR_ALL
             last = list(self._latest.values()) if every else [self._last_ended(end_s, of_process_N)]
             causes = [self._end(one, usual_s) for one in last if one != NONE and of_process_N[one]]
-        elif self.profile.activities.launch_N[awaited] == call:  # a copy is over with its end
+        elif calls.wait_L[call] != NO_WAIT or self.profile.activities.launch_N[awaited] == call:
+            # a copy is over with its end, and so is what a recorded wait waited for
             causes = [self._end(awaited, usual_s)]
         else:  # room in the queue comes with a start
             causes = [Cause(awaited, is_end=False, time_s=self._start_N[awaited], lag_s=usual_s)]

@@ -8,6 +8,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.report.traces.pipeline import pipeline_trace_text as pipeline_trace_text
+    from perfatlas.report.traces.profiled import profile_trace_text as profile_trace_text
     from perfatlas.report.traces.requests import requests_trace_text as requests_trace_text
     from perfatlas.report.traces.step import chrome_trace_text as chrome_trace_text
 else:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import half_format
 from perfatlas.vocabulary.fields import (
+    AttentionKind,
     AttentionPhase,
     AttentionShape,
     AttentionSizes,
@@ -42,7 +43,13 @@ class GemmInputs(InputFields, PricedOperator, MeasuredProduct, GemmShape, System
 
 
 class AttentionInputs(
-    InputFields, PricedOperator, AttentionShape, AttentionSizes, AttentionPhase, SystemChoice
+    InputFields,
+    PricedOperator,
+    AttentionShape,
+    AttentionSizes,
+    AttentionKind,
+    AttentionPhase,
+    SystemChoice,
 ):
     """The attention of one layer on one device."""
 
@@ -145,15 +152,8 @@ def read_attention_design(fields: Mapping[str, Any]) -> AttentionDesignInputs:
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
-        UnsupportedError: Too few speeds are published to check a model of the kernel.
     """
     inputs = AttentionDesignInputs.read(fields)
-    for name, modelled in (("phase", "prefill"), ("kind", "gqa"), ("direction", "forward")):
-        if (value := getattr(inputs, name)) != modelled:
-            raise UnsupportedError(
-                f"{name} = {value} is not validated in kernel design: too few speeds are"
-                f" published; use {name} = {modelled}, or kernel attention"
-            )
     refuse_unused(vars(inputs), fields_of(type(inputs)))
     _check_sizes(inputs)
     return inputs

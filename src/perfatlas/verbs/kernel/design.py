@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SHARED: Final = ("time_s", "time_s_low", "time_s_high")
 NOT_MODELLED: Final = (
-    "masks within a block, split-K and the state of L2 are not modelled; constants of the kernel"
+    "masks within a block and the state of L2 are not modelled; constants of the kernel"
     " family: clock factor, cycles outside the main loop of a tile, launch"
 )
 
@@ -68,13 +68,15 @@ def kernel_design_attention(**fields: object) -> Answer:
     inputs = read_attention_design(fields)
     work = AttentionWork(
         batch=inputs.batch,
-        q_len=inputs.q_len or inputs.kv_len,
+        q_len=_queries(inputs),
         kv_len=inputs.kv_len,
         heads=inputs.num_heads,
         kv_heads=inputs.num_kv_heads or inputs.num_heads,
         head_dim=inputs.head_dim,
         causal=inputs.mask == "causal",
         element_bytes=format_of(inputs.format).activation_bytes,
+        backward=inputs.direction == "backward",
+        packed=inputs.phase == "decode",
     )
     return _answer("attention", inputs, work)
 
@@ -111,6 +113,11 @@ def kernel_design_gemm(**fields: object) -> Answer:
     return _answer("gemm", inputs, work)
 
 
+def _queries(inputs: AttentionDesignInputs) -> int:
+    """Return the queries of a sequence: all of its tokens, or in decode one."""
+    return inputs.q_len or (1 if inputs.phase == "decode" else inputs.kv_len)
+
+
 def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     """Return the answer of a kernel."""
     system, number_format = resolve_system(inputs.system), format_of(inputs.format)
@@ -121,18 +128,17 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     factor = family.factor_of(device)
     design = _designed(inputs, work, family, silicon, factor)
     command = f"kernel design {operator}"
-    width = family.width_of(device)
+    few = design.tile.is_split or design.tiles <= silicon.sm_count
+    width = _width(work, family, device, few=few)
     bound_s = measured["bound_time_s"]
     time_s = max(design.time_s, bound_s)
-    limit_only = isinstance(work, GemmWork) and (
-        design.tiles <= silicon.sm_count or work.m < family.least_rows
-    )
     results = {
         "time_s": time_s,
-        **({} if limit_only else _interval(time_s, width, bound_s)),
+        **({} if width is None else _interval(time_s, width, bound_s)),
         "limiting_unit": design.limiting_unit,
         **{name: getattr(design.tile, one) for one, name in TILE.items()},
         "ctas_per_mma": 2 if design.tile.paired else 1,
+        "inner_dimension": _schedule(design.tile),
         "bound_time_s": bound_s,
         "roofline_share": bound_s / time_s,
         "flop": measured["flop"],
@@ -158,7 +164,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         evidence=single_evidence(
             system,
             None,
-            _assumptions(family, device, silicon, None if limit_only else width),
+            _assumptions(family, device, silicon, width),
             "pipeline",
         ),
         warnings=(
@@ -167,6 +173,27 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
             *unread_overrides(system, _readers(operator, number_format.name)),
         ),
     )
+
+
+def _width(work: Work, family: KernelFamily, device: Device, *, few: bool) -> float | None:
+    """Return the half-width of ln(time), None for an upper limit or a kernel without a score.
+
+    Args:
+        few: Whether whole tiles leave SMs idle, or take one of each.
+    """
+    width = family.width_of(device)
+    if isinstance(work, AttentionWork):
+        return None if work.backward or work.packed else width
+    if few:
+        return max(width, family.half_width["few"]) if work.may_split else None
+    return None if work.m < family.least_rows else width
+
+
+def _schedule(tile: KernelTile) -> str:
+    """Return how a tile covers the inner dimension."""
+    if tile.streamed:
+        return "stream-K"
+    return f"split in {tile.splits} parts" if tile.splits > 1 else "whole"
 
 
 def _interval(time_s: float, width: float, bound_s: float) -> dict[str, float]:
@@ -184,7 +211,7 @@ def _readers(operator: str, format_name: str) -> set[str]:
 def _decided(inputs: DesignInputs) -> dict[str, Any]:
     decided: dict[str, Any] = {"format": format_of(inputs.format).name}
     if isinstance(inputs, AttentionDesignInputs):
-        decided["q_len"] = inputs.q_len or inputs.kv_len
+        decided["q_len"] = _queries(inputs)
         decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
     return decided
 
@@ -217,13 +244,18 @@ def _measured(inputs: DesignInputs) -> tuple[dict[str, Any], float]:
     A roofline has no interval. A clock that power raises is not one that designs were fitted at.
     """
     names: tuple[str, ...]
+    fixed: dict[str, Any] = {}
     if isinstance(inputs, AttentionDesignInputs):
         operator = "attention"
-        names = ("system", "batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim")
-        fixed = {"phase": "prefill", "mask": inputs.mask, "cache_append": "excluded"}
+        names = ("system", "batch", "kv_len", "num_heads", "num_kv_heads", "head_dim")
+        fixed = {"phase": inputs.phase, "q_len": _queries(inputs)}
+        if inputs.phase == "prefill":
+            fixed |= {"mask": inputs.mask, "direction": inputs.direction}
+        if inputs.phase == "prefill" and inputs.direction == "forward":
+            fixed["cache_append"] = "excluded"
         fixed |= dict.fromkeys(("format", "kv_format"), format_of(inputs.format).name)
     else:
-        operator, fixed = "gemm", {}
+        operator = "gemm"
         names = ("system", "m", "n", "k", "groups", "format")
     query = QUERIES[operator]
     shape = {name: getattr(inputs, name) for name in names}
@@ -290,12 +322,18 @@ def _warnings(
     if isinstance(work, AttentionWork) and work.head_dim not in family.head_dims:
         known = ", ".join(map(str, family.head_dims))
         texts.append(f"not validated: speeds of {family.name} are published for head_dim {known}")
-    if isinstance(work, AttentionWork) and work.q_len != work.kv_len:
+    if isinstance(work, AttentionWork) and (work.backward or work.packed):
+        texts.append(
+            f"not validated: too few speeds of {'backward' if work.backward else 'decode'} kernels"
+            f" are published; the time has the constants of {family.name} forward and no interval"
+        )
+    elif isinstance(work, AttentionWork) and work.q_len != work.kv_len:
         texts.append("not validated: published speeds have as many queries as keys")
-    if "time_s_low" not in results:
+    if "time_s_low" not in results and isinstance(work, GemmWork):
         texts.append(
             "the time is an upper limit, without split-K: real kernels of so few tiles or rows are"
-            " often faster, some of them several times; it has no interval"
+            " often faster, some of them several times; it has no interval (see split-K and"
+            " stream-K under what if)"
         )
     low, high = results.get("kernel_time_s_low"), results.get("kernel_time_s_high")
     own_low, own_high = results.get("time_s_low", 0.0), results.get("time_s_high", math.inf)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.fields import (
+    AttentionKind,
     AttentionPhase,
     AttentionShape,
     AttentionSizes,
@@ -24,7 +25,14 @@ from perfatlas.vocabulary.fields import (
 PRICED: Final = (KernelChoice, TierChoice, ClockChoice, PowerLimit)
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "kernel gemm": (SystemChoice, GemmShape, MeasuredProduct, *PRICED),
-    "kernel attention": (SystemChoice, AttentionPhase, AttentionSizes, AttentionShape, *PRICED),
+    "kernel attention": (
+        SystemChoice,
+        AttentionPhase,
+        AttentionKind,
+        AttentionSizes,
+        AttentionShape,
+        *PRICED,
+    ),
     "kernel elementwise": (SystemChoice, ElementwiseShape, *PRICED),
     "kernel moe": (SystemChoice, MoeShape, *PRICED),
     "kernel design attention": (SystemChoice, AttentionSizes, DesignedAttention, TileChoice),

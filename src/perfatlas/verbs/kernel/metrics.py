@@ -27,6 +27,15 @@ declare_metrics(
         ),
     ),
     Metric(
+        name="inner_dimension",
+        label="inner dimension",
+        holds="text",
+        description=(
+            "How blocks cover the inner dimension, or the keys in decode: whole, split in parts"
+            " that a second kernel adds, or stream-K (equal shares for all SMs)."
+        ),
+    ),
+    Metric(
         name="kernel_time_s",
         label="time of measured kernels",
         short="measured kernels",

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-IN_ONE_LINE: Final = (*TILE.values(), "ctas_per_mma", "tiles", "tile_cycles", "flop")
+IN_ONE_LINE: Final = (
+    *TILE.values(),
+    "ctas_per_mma",
+    "inner_dimension",
+    "tiles",
+    "tile_cycles",
+    "flop",
+)
 
 
 def print_design(
@@ -70,8 +77,11 @@ def _tile_text(results: Mapping[str, Any]) -> str:
     """Return the tile in a line."""
     sizes = " x ".join(str(results[name]) for name in ("tile_m", "tile_n", "tile_k"))
     pair = ", 2-CTA MMA" if results["ctas_per_mma"] > 1 else ""
+    schedule = results.get("inner_dimension", "whole")
+    pair += "" if schedule == "whole" else f", {schedule}"
+    what = "tile share" if schedule == "stream-K" else "tile"
     return (
-        f"{counted(results['tiles'], 'tile')} of {sizes}, {counted(results['stages'], 'stage')},"
+        f"{counted(results['tiles'], what)} of {sizes}, {counted(results['stages'], 'stage')},"
         f" {counted(results['warpgroups'], 'warpgroup')}{pair}:"
         f" {results['tile_cycles']:,.0f} cycles each"
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, File, WrittenFile
-from perfatlas.commands.output import envelope, print_json
-from perfatlas.files import table_format, write_table
+from perfatlas.commands.flags import SWITCH, File, PageFlags, WrittenFile
+from perfatlas.commands.output import envelope, print_json, write_page_files
+from perfatlas.files import check_writable, table_format, write_atomic, write_table
 from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ class ProfileFlags:
         rules: TOML file with rules of your own for the classes of kernels.
         on: Another system, such as gb300 or 'gb300{device.memory.bandwidth=10TB/s}', to re-time on.
         to: File for a row per shape, for calibrate --measurements (CSV, Parquet or JSON Lines).
+        trace: Write a Chrome trace with measured and predicted durations (JSON, for
+            ui.perfetto.dev).
+        page: Its page and charts.
         verbose: Print all operators and changes.
         json: Print one JSON object.
     """
@@ -40,6 +43,8 @@ class ProfileFlags:
     rules: File | None = None
     on: str | None = None
     to: WrittenFile | None = None
+    trace: WrittenFile | None = None
+    page: PageFlags = field(default_factory=PageFlags)
     verbose: Annotated[bool, SWITCH] = False
     json: Annotated[bool, SWITCH] = False
 
@@ -52,6 +57,7 @@ def profile(files: list[File], /, *, flags: ProfileFlags | None = None) -> int:
         flags: Comparison and output.
     """
     from perfatlas.profiles import (
+        activity_spans,
         compared,
         explain,
         import_profile,
@@ -60,10 +66,14 @@ def profile(files: list[File], /, *, flags: ProfileFlags | None = None) -> int:
         read_rules,
         with_capture,
     )
+    from perfatlas.report.traces import profile_trace_text
 
     flags = flags or ProfileFlags()
+    flags.page.check()
     if flags.to is not None:
         table_format(str(flags.to))
+    for path in flags.page.files().values():
+        check_writable(path)
     rules = read_rules(flags.rules)
     profiles = [import_profile(file) for file in files]
     if flags.capture is not None:
@@ -80,14 +90,28 @@ def profile(files: list[File], /, *, flags: ProfileFlags | None = None) -> int:
         write_table(flags.to, rows)
         told = f"{counted(len(rows['time_s']), 'row')} written to {flags.to}"
         sys.stderr.write(f"perfatlas: {told}\n")
+    if flags.trace is not None:
+        write_atomic(flags.trace, profile_trace_text(activity_spans(profiles, rules, results)))
+        told = f"trace written to {flags.trace}; open it in ui.perfetto.dev"
+        sys.stderr.write(f"perfatlas: {told}\n")
+    _show(results, files, flags)
+    return 0
+
+
+def _show(results: dict[str, Any], files: Sequence[File], flags: ProfileFlags) -> None:
+    """Print the results, and write their page."""
+    from perfatlas.verbs.profile.page import profile_page
+
     if flags.json:
         scenario = {"files": [str(file) for file in files]} | {
             name: str(value) for name in FIELDS if (value := getattr(flags, name)) is not None
         }
         print_json(envelope("profile", results=results, scenario=scenario))
-        return 0
-    _print(results, files, flags)
-    return 0
+    else:
+        _print(results, files, flags)
+    if flags.page.files():
+        page = profile_page(results, reproduce=_reproduced(files, flags))
+        write_page_files(flags.page, page)
 
 
 def _print(results: dict[str, Any], files: Sequence[File], flags: ProfileFlags) -> None:
@@ -100,8 +124,13 @@ def _print(results: dict[str, Any], files: Sequence[File], flags: ProfileFlags) 
         print_changes(console, results["against"], verbose=flags.verbose)
     if "on" in results:
         print_on_system(console, results, verbose=flags.verbose)
+    print_plain(console, f"reproduce: {_reproduced(files, flags)}", style="dim", wrap=False)
+
+
+def _reproduced(files: Sequence[File], flags: ProfileFlags) -> str:
+    """Return the command line of the results."""
     words = ["perfatlas", "profile", *map(str, files)]
     for name in FIELDS:
         if (value := getattr(flags, name)) is not None:
             words += [f"--{name}", str(value)]
-    print_plain(console, f"reproduce: {shlex.join(words)}", style="dim", wrap=False)
+    return shlex.join(words)

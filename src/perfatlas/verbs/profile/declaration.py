@@ -12,7 +12,7 @@ DECLARATION: Final = Declaration(
             name="profile",
             help="Where the time of a GPU profile went, beside the prediction.",
             run="command:profile",
-            needs="a trace of torch.profiler, Nsight Systems or Compute, nvbench or nccl-tests",
+            needs="a file of torch.profiler, Nsight, rocprofv3, nvbench, nccl-tests or others",
         ),
     ),
 )

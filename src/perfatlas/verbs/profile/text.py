@@ -43,6 +43,9 @@ NAMES: Final = {
     "ncu": "Nsight Compute report",
     "nvbench": "nvbench results",
     "nccl_tests": "nccl-tests results",
+    "rocprof": "rocprofv3 trace",
+    "cutlass": "CUTLASS profiler results",
+    "chakra": "Chakra trace",
 }
 
 
@@ -53,13 +56,31 @@ def print_profile(console: Console, results: Facts, *, verbose: bool = False) ->
         results: As of `--json`.
         verbose: Whether to print all operators.
     """
+    print_line(console, profile_title(results), style="bold")
+    print_labelled(console, time_lines(results))
+    if rows := class_rows(results):
+        other = sum(row["share"] for row in results["classes"] if row["class"] == "other")
+        print_rows(console, rows, title=f"\nclasses ({format_share(other)} unclassified)")
+    _print_operators(console, results["operators"], verbose=verbose)
+    print_labelled(console, prediction_lines(results))
+    if results["integrity"]:
+        print_line(console, "integrity", style="bold")
+        for note in results["integrity"]:
+            print_line(console, f"- {note}")
+
+
+def profile_title(results: Facts) -> str:
+    """Return the format, the device and the system that prices it."""
     device = results["device"] or "unnamed device"
     system = f", priced as {results['system']}" if results["system"] else ""
     number = f", {counted(results['devices'], 'GPU')}" if results["devices"] else ""
     name = NAMES.get(results["format"], results["format"])
-    print_line(console, f"{name} of {device}{number}{system}", style="bold")
-    print_labelled(console, _times(results))
-    rows = [
+    return f"{name} of {device}{number}{system}"
+
+
+def class_rows(results: Facts) -> list[dict[str, Any]]:
+    """Return the classes as cells by title."""
+    return [
         {
             "class": row["class"],
             "time": _time(row["time_s"]),
@@ -68,18 +89,9 @@ def print_profile(console: Console, results: Facts, *, verbose: bool = False) ->
         }
         for row in results["classes"]
     ]
-    if rows:
-        other = sum(row["share"] for row in results["classes"] if row["class"] == "other")
-        print_rows(console, rows, title=f"\nclasses ({format_share(other)} unclassified)")
-    _print_operators(console, results["operators"], verbose=verbose)
-    print_labelled(console, _predicted(results))
-    if results["integrity"]:
-        print_line(console, "integrity", style="bold")
-        for note in results["integrity"]:
-            print_line(console, f"- {note}")
 
 
-def _times(results: Facts) -> list[tuple[str, str]]:
+def time_lines(results: Facts) -> list[tuple[str, str]]:
     """Return lines of busy, idle and exposed time."""
     launched = f"{counted(results['launches'], 'launch').replace('launchs', 'launches')}"
     kernels = counted(results["kernels"], "kernel")
@@ -124,6 +136,22 @@ def _part(time_s: float, wall_s: float) -> str:
 
 def _print_operators(console: Console, operators: Sequence[Facts], *, verbose: bool) -> None:
     shown = operators if verbose else operators[:MAX_OPERATORS]
+    rows = operator_rows(shown, roofline=verbose)
+    if not rows:
+        return
+    print_rows(console, rows, title="\noperators")
+    if len(operators) > len(shown):
+        rest_s = sum(row["time_s"] for row in operators[len(shown) :])
+        count = len(operators) - len(shown)
+        print_line(console, f"{count:,} more, {_time(rest_s)}; --verbose lists them")
+
+
+def operator_rows(operators: Sequence[Facts], *, roofline: bool) -> list[dict[str, Any]]:
+    """Return operators as cells by title, without columns that have nothing.
+
+    Args:
+        roofline: Whether the roofline stands beside the prediction.
+    """
     rows = [
         {
             "operator": _operator(row),
@@ -133,20 +161,12 @@ def _print_operators(console: Console, operators: Sequence[Facts], *, verbose: b
             "predicted": _predicted_cell(row),
             "roofline": "" if row["roofline_s"] is None else _time(row["roofline_s"]),
         }
-        for row in shown
+        for row in operators
     ]
-    if not rows:
-        return
     priced = any(row["predicted"] for row in rows)
-    left_out = (
-        set() if priced and verbose else {"roofline"} if priced else {"predicted", "roofline"}
-    )
-    rows = [{key: row[key] for key in row if key not in left_out} for row in rows]
-    print_rows(console, rows, title="\noperators")
-    if len(operators) > len(shown):
-        rest_s = sum(row["time_s"] for row in operators[len(shown) :])
-        count = len(operators) - len(shown)
-        print_line(console, f"{count:,} more, {_time(rest_s)}; --verbose lists them")
+    left_out = set() if priced and roofline else {"roofline"}
+    left_out |= set() if priced else {"predicted"}
+    return [{key: row[key] for key in row if key not in left_out} for row in rows]
 
 
 def _operator(row: Facts) -> str:
@@ -172,7 +192,7 @@ def _predicted_cell(row: Facts) -> str:
     return f"{_time(row['predicted_s'])} [{ends}]{slower}"
 
 
-def _predicted(results: Facts) -> list[tuple[str, str]]:
+def prediction_lines(results: Facts) -> list[tuple[str, str]]:
     """Return lines about the prediction."""
     if not results["predicted_share"]:
         return []
@@ -209,23 +229,38 @@ def print_changes(console: Console, changes: Facts, *, verbose: bool = False) ->
 
 
 def _print_changes(console: Console, changes: Facts, label: str, *, verbose: bool) -> None:
-    print_rows(
-        console,
-        [{"class": row["class"], **_change(row, label)} for row in changes["classes"]],
-        title="\nclasses",
-    )
+    print_rows(console, class_changes(changes, label), title="\nclasses")
+    rows = change_rows(changes, label, None if verbose else MAX_OPERATORS)
+    if rows:
+        print_rows(console, rows, title="\noperators, the largest change first")
+
+
+def class_changes(changes: Facts, label: str) -> list[dict[str, str]]:
+    """Return changes of classes as cells by title.
+
+    Args:
+        label: Title of the other time.
+    """
+    return [{"class": row["class"], **_change(row, label)} for row in changes["classes"]]
+
+
+def change_rows(changes: Facts, label: str, most: int | None) -> list[dict[str, str]]:
+    """Return changes of operators as cells by title, the largest first.
+
+    Args:
+        label: Title of the other time.
+        most: How many; None for all.
+    """
     moved = [row for row in changes["operators"] if row["change_s"]]
     is_mixed = any(row["change"] != "changed" for row in moved)
-    rows = [
+    return [
         {
             "operator": _operator(row),
             **({"": row["change"]} if is_mixed else {}),
             **_change(row, label),
         }
-        for row in (moved if verbose else moved[:MAX_OPERATORS])
+        for row in moved[:most]
     ]
-    if rows:
-        print_rows(console, rows, title="\noperators, the largest change first")
 
 
 def print_on_system(console: Console, results: Facts, *, verbose: bool = False) -> None:
@@ -237,10 +272,17 @@ def print_on_system(console: Console, results: Facts, *, verbose: bool = False) 
     """
     on = results["on"]
     print_line(console, f"re-timed on {on['system']}", style="bold")
+    print_labelled(console, retimed_lines(results))
+    _print_changes(console, on, "was", verbose=verbose)
+
+
+def retimed_lines(results: Facts) -> list[tuple[str, str]]:
+    """Return lines of the times on another system."""
+    on = results["on"]
     wall_s, interval = on["wall_s"], ""
     if on["wall_s_low"] is not None:
         interval = f" [{format_interval('time_s', on['wall_s_low'], on['wall_s_high'])}]"
-    lines = [
+    return [
         ("first to last activity", f"{_time(wall_s)}{interval}, was {_time(results['wall_s'])}"),
         ("speedup", f"{on['speedup'] or 1.0:.3g}x"),
         ("busy", f"{_part(on['busy_s'], wall_s)}, was {_time(results['busy_s'])}"),
@@ -249,8 +291,6 @@ def print_on_system(console: Console, results: Facts, *, verbose: bool = False) 
         ("critical path", f"{_path(on)}; was {_path(results)}"),
         ("re-timed", "; ".join(f"{format_share(on[key])} {of}" for key, of in RETIMED.items())),
     ]
-    print_labelled(console, lines)
-    _print_changes(console, on, "was", verbose=verbose)
 
 
 def _change(row: Facts, label: str) -> dict[str, str]:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         Number as Number,
     )
     from perfatlas.vocabulary.fields.operators import (
+        AttentionKind as AttentionKind,
         AttentionPhase as AttentionPhase,
         AttentionShape as AttentionShape,
         AttentionSizes as AttentionSizes,

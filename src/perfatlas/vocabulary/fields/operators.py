@@ -138,7 +138,7 @@ class AttentionPhase:
 
 
 @group("Attention", 2)
-class AttentionSizes:
+class AttentionKind:
     """Attention of one layer."""
 
     kind: Annotated[
@@ -148,6 +148,12 @@ class AttentionSizes:
             elsewhere=("attention_type",),
         ),
     ] = "gqa"
+
+
+@group("Attention", 2)
+class AttentionSizes:
+    """Attention of one layer."""
+
     batch: Annotated[
         Size, Row("Sequences in the batch.", elsewhere=("batch_size", "bs", "num_seqs"))
     ] = 1
@@ -174,7 +180,7 @@ class AttentionSizes:
         Row(
             "Key-value heads on this GPU, a divisor of num_heads.",
             default="num_heads",
-            needs=GQA,
+            needs=NotEqual("kind", "mla"),
             elsewhere=("num_key_value_heads",),
         ),
     ] = None
@@ -227,8 +233,22 @@ class DesignedAttention:
 
     phase: Phase = "prefill"
     format: Format = "bf16"
-    mask: Mask = "causal"
-    direction: Direction = "forward"
+    mask: Annotated[
+        Literal["causal", "none"],
+        Row(
+            "Mask of the keys: causal, or none, where every query sees every key (encoders).",
+            needs=Equals("phase", "prefill"),
+        ),
+    ] = "causal"
+    direction: Annotated[
+        Literal["forward", "backward"],
+        Row(
+            "Forward or backward pass; the backward pass multiplies five matrices where the"
+            " forward pass multiplies two.",
+            needs=Equals("phase", "prefill"),
+            elsewhere=("mode",),
+        ),
+    ] = "forward"
 
 
 @group("Tile", 3)

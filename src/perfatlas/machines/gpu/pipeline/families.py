@@ -32,6 +32,7 @@ class KernelFamily:
         comparisons_per_score: Comparisons per score, for the row maximum.
         emulated_exponentials: Share of the exponentials that FP32 instructions compute.
         emulation_fp32: FP32 instructions of one of them.
+        backward_fp32_per_score: The same in the backward pass, beside the exponential.
         promoted: Formats whose partial sums are added in registers.
         least_rows: Fewest rows of a product whose speeds the model predicts.
         launch_s: Launch of the kernel [s].
@@ -40,7 +41,8 @@ class KernelFamily:
             the maximum clock; at most 0.95.
         half_width: Half-width of the 90% interval of ln(time), on devices of the fit (fitted), on
             others (transferred), and on those with another tensor rate per SM or power limit
-            than the device whose clock factor they have (unlike).
+            than the device whose clock factor they have (unlike); of products that do not fill the
+            SMs (few).
         scored: Devices on which the transfer was scored.
         evidence: The measurements of the fit.
         tile: Known tiles by head dimension.
@@ -55,6 +57,7 @@ class KernelFamily:
     comparisons_per_score: float = 0.0
     emulated_exponentials: float = 0.0
     emulation_fp32: float = 0.0
+    backward_fp32_per_score: float = 0.0
     promoted: tuple[str, ...] = ()
     least_rows: int = 0
     launch_s: float

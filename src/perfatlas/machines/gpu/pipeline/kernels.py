@@ -78,6 +78,9 @@ class KernelTile:
         stages: Buffers of the main loop: tiles of keys or values, or pairs of operand tiles.
         warpgroups: Warpgroups that compute, each on its own rows.
         paired: Whether two blocks on neighbouring SMs share the columns (2-CTA MMA).
+        splits: Parts of the inner dimension, or of the keys; a second kernel reduces them.
+        streamed: Whether every SM computes an equal share of all blocks (stream-K), wherever its
+            tiles begin and end.
     """
 
     m: int
@@ -86,6 +89,13 @@ class KernelTile:
     stages: int
     warpgroups: int
     paired: bool = False
+    splits: int = 1
+    streamed: bool = False
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the inner dimension is computed in parts."""
+        return self.splits > 1 or self.streamed
 
     @property
     def rows(self) -> int:
@@ -95,7 +105,7 @@ class KernelTile:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionWork:
-    """Attention of one layer, forward.
+    """Attention of one layer.
 
     Args:
         batch: Sequences.
@@ -104,6 +114,8 @@ class AttentionWork:
         heads: Query heads.
         head_dim: Head dimension.
         causal: Whether queries see only keys before them.
+        backward: Whether it computes gradients: a tile has m keys, and its blocks n queries.
+        packed: Whether a tile has the queries of all heads that share keys, as in decode.
     """
 
     batch: int
@@ -114,24 +126,56 @@ class AttentionWork:
     head_dim: int
     causal: bool
     element_bytes: float = 2.0
+    backward: bool = False
+    packed: bool = False
 
     def memory_bytes(self) -> float:
-        """Return the bytes of queries, keys, values and outputs."""
-        rows = 2 * self.heads * self.q_len + 2 * self.kv_heads * self.kv_len
+        """Return the bytes of queries, keys, values and outputs, or of them and their gradients."""
+        rows: float = 2 * self.heads * self.q_len + 2 * self.kv_heads * self.kv_len
+        if self.backward:  # gradients of queries are added in FP32, then converted
+            sums = 8.0 * self.heads * self.q_len / self.element_bytes
+            rows = 2 * rows + sums
         return self.batch * rows * self.head_dim * self.element_bytes
+
+    @property
+    def packed_rows(self) -> int:
+        """Queries that share keys in decode: those of all heads of a group."""
+        return self.q_len * self.heads // self.kv_heads
+
+    @property
+    def may_split(self) -> bool:
+        """Whether kernels split the keys: in decode."""
+        return self.packed
+
+    def partial_bytes(self, tile: KernelTile) -> float:
+        """Return the bytes of partial outputs that a second kernel writes and reads, in FP32."""
+        rows = self.batch * self.heads * self.q_len
+        return 8.0 * tile.splits * rows * self.head_dim if tile.splits > 1 else 0.0
 
     def blocks(self, tile: KernelTile) -> dict[int, int]:
         """Return the tiles by their number of key blocks."""
+        if self.packed:
+            rows = math.ceil(self.packed_rows / tile.m)
+            number = rows * self.batch * self.kv_heads * tile.splits
+            return {math.ceil(self.kv_len / tile.n / tile.splits): number}
         counts: dict[int, int] = {}
-        tiles = math.ceil(self.q_len / tile.m)
+        tiles = math.ceil((self.kv_len if self.backward else self.q_len) / tile.m)
         together = math.ceil(tiles / MOST_LENGTHS)
         for first in range(0, tiles, together):
             beyond = min(first + together, tiles)
-            last = self.kv_len - self.q_len + min(beyond * tile.m, self.q_len)
-            blocks = math.ceil((last if self.causal else self.kv_len) / tile.n)
+            blocks = math.ceil(self._seen(first, beyond, tile.m) / tile.n)
             number = (beyond - first) * self.batch * self.heads
             counts[blocks] = counts.get(blocks, 0) + number
         return counts
+
+    def _seen(self, first: int, beyond: int, rows: int) -> int:
+        """Return the keys that tiles of queries see, or the queries that see tiles of keys."""
+        if not self.causal:
+            return self.q_len if self.backward else self.kv_len
+        before = self.kv_len - self.q_len
+        if self.backward:
+            return self.q_len - min(max(first * rows - before, 0), self.q_len - 1)
+        return before + min(beyond * rows, self.q_len)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,11 +202,21 @@ class GemmWork:
         operands = (self.m + self.n) * self.k * self.element_bytes
         return self.groups * (operands + self.m * self.n * self.output_bytes)
 
+    @property
+    def may_split(self) -> bool:
+        """Whether libraries split the inner dimension: in one product without promotion."""
+        return self.groups == 1 and not self.promotes
+
     def blocks(self, tile: KernelTile) -> dict[int, int]:
         """Return the tiles by their number of blocks of the inner dimension."""
         blocks = 2 if tile.paired else 1  # a pair computes two tiles, one above the other
         rows = blocks * math.ceil(self.m / (blocks * tile.m))
-        return {math.ceil(self.k / tile.k): self.groups * rows * math.ceil(self.n / tile.n)}
+        number = self.groups * rows * math.ceil(self.n / tile.n)
+        return {math.ceil(self.k / tile.k / tile.splits): number * tile.splits}
+
+    def partial_bytes(self, tile: KernelTile) -> float:
+        """Return the bytes of partial outputs that a second kernel writes and reads, in FP32."""
+        return 8.0 * tile.splits * self.groups * self.m * self.n if tile.splits > 1 else 0.0
 
 
 Work = AttentionWork | GemmWork

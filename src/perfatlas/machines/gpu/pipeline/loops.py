@@ -23,6 +23,7 @@ TENSOR, VECTOR, ISSUE, EXPONENTIALS, SHARED, COPY = UNITS = (
     *("shared memory", "copy engine"),
 )
 STEADY: Final = (12, 24)  # blocks between which a loop repeats itself
+COLUMN_STEP: Final = 8  # of the columns of an MMA instruction
 HARDWARE_RATE: Final = 16  # exponentials per cycle below which kernels emulate some
 
 
@@ -31,7 +32,8 @@ class AttentionLoop:
     """One block of keys in attention, for one warpgroup [cycles].
 
     Args:
-        product: Tensor cores, of the scores or of the values.
+        score_product: Tensor cores, of the scores; backward, of the gradients of probabilities too.
+        value_product: Tensor cores, of the values; backward, of three gradients.
         score_operands: Shared memory, of the product of queries and keys.
         value_operands: Shared memory, of the product of probabilities and values.
         comparisons: Row maximum; it overlaps with the exponentials of other warpgroups.
@@ -45,7 +47,8 @@ class AttentionLoop:
         in_place: Whether probabilities replace the scores in tensor memory.
     """
 
-    product: float
+    score_product: float
+    value_product: float
     score_operands: float
     value_operands: float
     comparisons: float
@@ -108,11 +111,14 @@ class AttentionLoop:
         return [*steps, Step(event=("end", group), after=(("values", blocks - 1, group),))]
 
     def _product(self, kind: str, j: int, group: int) -> Step:
-        operands = self.score_operands if kind == "scores" else self.value_operands
+        if kind == "scores":
+            product, operands = self.score_product, self.score_operands
+        else:
+            product, operands = self.value_product, self.value_operands
         return Step(
             event=(kind, j, group),
             after=((kind, j),),
-            holds={TENSOR: self.product, SHARED: operands},
+            holds={TENSOR: product, SHARED: operands},
             waits=False,
         )
 
@@ -205,7 +211,8 @@ def _bounded(schedule: Schedule) -> Schedule:
 def loop_of(work: Work, tile: KernelTile, family: KernelFamily, silicon: Silicon) -> Loop:
     """Return the main loop of a kernel."""
     if isinstance(work, AttentionWork):
-        return _attention_loop(work, tile, family, silicon)
+        loop = _attention_loop(work, tile, family, silicon)
+        return _backward_loop(loop, work, tile, family) if work.backward else loop
     return _gemm_loop(work, tile, silicon)
 
 
@@ -213,16 +220,20 @@ def _attention_loop(
     work: AttentionWork, tile: KernelTile, family: KernelFamily, silicon: Silicon
 ) -> AttentionLoop:
     sm, limits = sm_constants(), architecture_limits(silicon.architecture)
-    scores = tile.rows * tile.n
+    in_place = limits["accumulators"] == "tensor memory"
+    # with keys in the rows of the MMA instruction, queries fill its columns in steps of 8
+    swaps = work.packed and in_place
+    rows = min(tile.rows, -(-work.packed_rows // COLUMN_STEP) * COLUMN_STEP) if swaps else tile.rows
+    scores = rows * tile.n
     emulated = family.emulated_exponentials if silicon.exponentials <= HARDWARE_RATE else 0.0
     fp32 = family.fp32_per_score + family.emulation_fp32 * emulated
     exponentials = scores * (1.0 - emulated) / silicon.exponentials
     block_bytes = tile.n * work.head_dim * work.element_bytes
     instructions = math.ceil(tile.rows / limits["mma_rows"])
-    in_place = limits["accumulators"] == "tensor memory"
-    queries_bytes = tile.rows * work.head_dim * work.element_bytes
+    queries_bytes = rows * work.head_dim * work.element_bytes
     return AttentionLoop(
-        product=2.0 * scores * work.head_dim / silicon.mma_flop,
+        score_product=2.0 * scores * work.head_dim / silicon.mma_flop,
+        value_product=2.0 * scores * work.head_dim / silicon.mma_flop,
         score_operands=(instructions * block_bytes + queries_bytes) / sm["shared_bytes_per_cycle"],
         value_operands=instructions * block_bytes / sm["shared_bytes_per_cycle"],
         comparisons=scores * family.comparisons_per_score / sm["comparisons_per_cycle"],
@@ -231,12 +242,37 @@ def _attention_loop(
         issued=scores
         * (family.comparisons_per_score + 1.0 - emulated + fp32)
         / sm["lanes_per_cycle"],
-        rescaling=0.0 if in_place else tile.rows * work.head_dim / sm["lanes_per_cycle"],
+        rescaling=0.0 if in_place else rows * work.head_dim / sm["lanes_per_cycle"],
         copy=block_bytes / limits["copy_bytes_per_cycle"],
         latency=sm["copy_latency_cycles"],
         stages=tile.stages,
         warpgroups=tile.warpgroups,
         in_place=in_place,
+    )
+
+
+def _backward_loop(
+    loop: AttentionLoop, work: AttentionWork, tile: KernelTile, family: KernelFamily
+) -> AttentionLoop:
+    """Return the loop of gradients of a tile of keys from that of its forward pass.
+
+    Two products give scores and gradients of probabilities, three the gradients of values, keys
+    and queries. Queries and gradients of outputs come in, gradients of queries leave in FP32.
+    """
+    lanes, scores = sm_constants()["lanes_per_cycle"], tile.rows * tile.n
+    fp32 = scores * family.backward_fp32_per_score / lanes
+    outgoing = 4.0 / work.element_bytes / 2.0  # of each of two copies, over a tile that comes in
+    return replace(
+        loop,
+        score_product=2.0 * loop.score_product,
+        value_product=3.0 * loop.value_product,
+        score_operands=2.0 * loop.score_operands,
+        value_operands=3.0 * loop.value_operands,
+        comparisons=0.0,
+        softmax=loop.exponentials + fp32,
+        issued=scores / lanes + fp32,
+        rescaling=0.0,
+        copy=(1.0 + outgoing) * loop.copy,
     )
 
 

@@ -5,12 +5,13 @@ Shape legend: S streaming multiprocessors, R rounds of tiles.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.machines.gpu.pipeline.families import sm_constants
+from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
 from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork
 from perfatlas.machines.gpu.pipeline.loops import UNITS, loop_of, tile_schedule
 from perfatlas.machines.gpu.pipeline.tiles import (
@@ -18,11 +19,12 @@ from perfatlas.machines.gpu.pipeline.tiles import (
     completed_tile,
     gemm_tiles,
     known_tile,
+    split_tiles,
 )
 from perfatlas.quantities import PerfatlasError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from perfatlas.machines.gpu.pipeline.families import KernelFamily
     from perfatlas.machines.gpu.pipeline.kernels import KernelTile, Silicon, Work
@@ -75,16 +77,32 @@ def design_kernel(
     """
     if tile is not None:
         check_tile(work, tile, silicon)
-        return _priced(work, tile, family, silicon, clock_factor)
+        return _best([tile], work, family, silicon, clock_factor)
     if isinstance(work, AttentionWork):
         tile = known_tile(work, family)
         check_tile(work, tile, silicon)
-        return _priced(work, tile, family, silicon, clock_factor)
-    designs = [
-        _priced(work, one, family, silicon, clock_factor)
-        for one in gemm_tiles(work, family, silicon)
-    ]
-    return min(designs, key=lambda one: one.time_s)
+        return _best([tile], work, family, silicon, clock_factor)
+    return _best(list(gemm_tiles(work, family, silicon)), work, family, silicon, clock_factor)
+
+
+def _best(
+    tiles: Sequence[KernelTile],
+    work: Work,
+    family: KernelFamily,
+    silicon: Silicon,
+    clock_factor: float,
+) -> KernelDesign:
+    """Return the fastest of some tiles; where they leave SMs idle, with the best split."""
+
+    def fastest(tiles: Iterable[KernelTile]) -> KernelDesign:
+        designs = [_priced(work, one, family, silicon, clock_factor) for one in tiles]
+        return min(designs, key=lambda one: one.time_s)
+
+    whole = fastest(tiles)
+    can_split = work.may_split and not whole.tile.is_split
+    if not can_split or whole.tiles >= silicon.sm_count:
+        return whole
+    return fastest([whole.tile, *(part for one in tiles for part in split_tiles(work, one))])
 
 
 def _priced(
@@ -92,8 +110,11 @@ def _priced(
 ) -> KernelDesign:
     loop, sm = loop_of(work, tile, family, silicon), sm_constants()
     counts = work.blocks(tile)
+    outside = dict.fromkeys(counts, family.tile_cycles)
+    if tile.streamed:
+        counts, outside = _streamed(counts, tile, family, silicon)
     schedules = {blocks: tile_schedule(loop, blocks) for blocks in counts}
-    cycles = {blocks: one.cycles + family.tile_cycles for blocks, one in schedules.items()}
+    cycles = {blocks: one.cycles + outside[blocks] for blocks, one in schedules.items()}
     clock_hz = silicon.kernel_hz(clock_factor)
     compute_s = (
         sm_cycles({cycles[one]: count for one, count in counts.items()}, silicon.sm_count)
@@ -110,7 +131,12 @@ def _priced(
     }
     mean = sum(cycles[one] * count for one, count in counts.items()) / tiles
     cycles_per_s = clock_hz * silicon.sm_count / tiles
-    time_s = family.launch_s + kernel_s
+    backward = isinstance(work, AttentionWork) and work.backward
+    # gradients of queries are prepared and converted by kernels of their own
+    time_s = family.launch_s * (3 if backward else 1) + kernel_s
+    if tile.splits > 1:
+        rate = sm["partial_rate"] * sm["memory_efficiency"] * silicon.memory_bytes_per_s
+        time_s += sm["reduction_s"] + work.partial_bytes(tile) / rate
     used = {unit: cycles for unit, cycles in units.items() if cycles}
     used[MEMORY] = memory_s * cycles_per_s
     return KernelDesign(
@@ -122,6 +148,21 @@ def _priced(
         shares={unit: cycles / (time_s * cycles_per_s) for unit, cycles in used.items()},
         limiting_unit=_limiting(units, mean, compute_s, memory_s, family.launch_s),
     )
+
+
+def _streamed(
+    counts: Mapping[int, int], tile: KernelTile, family: KernelFamily, silicon: Silicon
+) -> tuple[dict[int, int], dict[int, float]]:
+    """Return the shares of stream-K by their blocks, and the cycles outside their main loops.
+
+    An SM ends every tile that it works on, and passes one partial tile to a neighbour.
+    """
+    blocks = sum(length * number for length, number in counts.items())
+    shares = min(silicon.sm_count, blocks)
+    share = math.ceil(blocks / shares)
+    copied = architecture_limits(silicon.architecture)["copy_bytes_per_cycle"]
+    ends = 1.0 + sum(counts.values()) / shares
+    return {share: shares}, {share: ends * family.tile_cycles + 8.0 * tile.m * tile.n / copied}
 
 
 def _limiting(
@@ -186,6 +227,12 @@ def what_ifs(
         (text, completed_tile(work, silicon, {**own, **changed}), silicon)
         for text, changed in sizes.items()
     ]
+    if isinstance(work, GemmWork):
+        halves = replace(tile, splits=2 * tile.splits, streamed=False)
+        changes.append((f"split-K in {halves.splits} parts", halves, silicon))
+        changes += (
+            [] if tile.streamed else [("stream-K", replace(tile, splits=1, streamed=True), silicon)]
+        )
     if isinstance(work, AttentionWork):
         faster = replace(silicon, exponentials=2.0 * silicon.exponentials)
         changes.append(("twice the exponential rate", tile, faster))

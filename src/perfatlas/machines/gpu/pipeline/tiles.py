@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
 from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork, KernelTile
+from perfatlas.machines.gpu.pipeline.loops import COLUMN_STEP
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, counted
 
 if TYPE_CHECKING:
@@ -18,10 +21,11 @@ WARPGROUP: Final = 128  # threads
 LANES: Final = 128  # of tensor memory: rows of an accumulator
 MOST_REGISTERS: Final = 255  # of a thread
 REGISTER_STEP: Final = 8  # of setmaxnreg
-COLUMN_STEP: Final = 8  # of the columns of an MMA instruction
 MMA_BYTES: Final = 32  # depth of an MMA instruction
 MOST_STAGES: Final = 8
 BLOCK_BYTES: Final = 128  # depth of a GEMM block, a swizzled row of shared memory
+SPLITS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # parts that libraries try
+LEAST_DEPTH: Final = 128  # of a part
 GEMM_ROWS: Final = (64, 128, 256)
 GEMM_COLUMNS: Final = (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)
 
@@ -81,6 +85,10 @@ def shared_bytes(work: Work, tile: KernelTile) -> float:
     Args:
         work: What the kernel computes.
     """
+    if isinstance(work, AttentionWork) and work.backward:
+        # keys and values of the tile, queries and gradients of outputs, gradients of scores
+        rows = (2 * tile.m + tile.stages * tile.n) * work.head_dim
+        return (rows + tile.m * tile.n) * work.element_bytes
     if isinstance(work, AttentionWork):
         # outputs replace queries, or keys and values
         return (tile.m + tile.stages * tile.n) * work.head_dim * work.element_bytes
@@ -94,7 +102,9 @@ def _check_registers(work: Work, tile: KernelTile) -> None:
     sm = sm_constants()
     shared = sm["registers"] / WARPGROUP - sm["producer_registers"]
     most = min(shared / tile.warpgroups // REGISTER_STEP * REGISTER_STEP, MOST_REGISTERS)
-    if isinstance(work, AttentionWork):
+    if isinstance(work, AttentionWork) and work.backward:
+        per_row = 2.0 * tile.n + 2.0 * work.head_dim  # scores and their gradients, two outputs
+    elif isinstance(work, AttentionWork):
         # scores in FP32, probabilities in the format, outputs in FP32
         per_row = tile.n * (1.0 + work.element_bytes / 4.0) + work.head_dim
     else:
@@ -112,6 +122,8 @@ def _check_tensor_memory(work: Work, tile: KernelTile, most: int) -> None:
     """Refuse a tile whose accumulators exceed the columns of tensor memory."""
     # scores and outputs of each warpgroup; a GEMM computes one tile while it stores another
     columns = tile.n + work.head_dim if isinstance(work, AttentionWork) else 2 * tile.n
+    if isinstance(work, AttentionWork) and work.backward:
+        columns *= 2  # scores and their gradients, gradients of keys and of values
     needed = tile.m // LANES * columns
     if needed > most:
         raise InfeasibleError(
@@ -121,19 +133,23 @@ def _check_tensor_memory(work: Work, tile: KernelTile, most: int) -> None:
 
 
 def known_tile(work: AttentionWork, family: KernelFamily) -> KernelTile:
-    """Return the tile of the best known attention kernel.
+    """Return the tile of the best known attention kernel; in decode, one warpgroup of it.
 
     Raises:
         UnsupportedError: No kernel of the family has so large heads.
     """
     mask = "causal" if work.causal else "none"
-    for row in family.tile:
+    direction = "backward" if work.backward else "forward"
+    rows = [row for row in family.tile if row.get("direction", "forward") == direction]
+    for row in rows:
         if work.head_dim <= row["head_dim"] and row.get("mask", mask) == mask:
             sizes = {name: row[name] for name in ("m", "n", "stages", "warpgroups")}
+            if work.packed:
+                sizes |= {"m": row["m"] // row["warpgroups"], "warpgroups": 1}
             return KernelTile(**sizes, k=work.head_dim)
     raise UnsupportedError(
-        f"{family.name} has no kernel for head_dim = {work.head_dim}; use"
-        f" {family.tile[-1]['head_dim']} or less"
+        f"{family.name} has no {direction} kernel for head_dim = {work.head_dim}; use"
+        f" {rows[-1]['head_dim']} or less"
     )
 
 
@@ -149,6 +165,18 @@ def gemm_tiles(work: Work, family: KernelFamily, silicon: Silicon) -> Iterator[K
                 except (InfeasibleError, InvalidSpecError):
                     continue
                 yield tile
+
+
+def split_tiles(work: Work, tile: KernelTile) -> Iterator[KernelTile]:
+    """Yield a tile with the inner dimension, or the keys, in parts; a GEMM also as stream-K."""
+    if isinstance(work, GemmWork):
+        yield replace(tile, streamed=True)
+        length, block = work.k, tile.k
+    else:
+        length, block = work.kv_len, tile.n
+    for splits in SPLITS:
+        if splits <= math.ceil(length / block) and length >= splits * LEAST_DEPTH:
+            yield replace(tile, splits=splits)
 
 
 def completed_tile(work: Work, silicon: Silicon, sizes: dict[str, Any]) -> KernelTile:

@@ -1,0 +1,141 @@
+"""Kernels that rocprofv3 and rocprof-compute recorded: CSV tables and JSON."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.profiles.events import KERNEL, NONE, Activities, Profile, no_launches
+from perfatlas.profiles.formats.lines import DAMAGED, json_values, table_rows, text_lines
+from perfatlas.quantities import InvalidSpecError, counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+FORMAT_NAME: Final = "rocprof"
+COLUMNS: Final = ("Kernel_Name", "Start_Timestamp", "End_Timestamp")
+NANOSECOND_S: Final = 1e-9
+MAX_NANOSECONDS: Final = 1 << 62
+_TOOL: Final = '"rocprofiler-sdk-tool"'
+_NUMBER: Final = re.compile(r"\d+$")
+
+
+class Dispatch(NamedTuple):
+    """One kernel [ns]."""
+
+    name: str
+    device: int
+    queue: int
+    start_ns: int
+    end_ns: int
+
+
+def matches(head: str) -> bool:
+    """Return whether a file begins as one of this format."""
+    first = next(iter(head.splitlines()), "")
+    return _TOOL in head or all(one in first for one in COLUMNS)
+
+
+def read(path: str | Path) -> Profile:
+    """Return the kernels of a trace.
+
+    Raises:
+        InvalidSpecError: It is damaged, or has no kernel with a valid time.
+    """
+    shown, device = printable(str(path)), ""
+    try:
+        if not next(text_lines(path)).lstrip().startswith("{"):
+            found = [_of_row(row) for row in table_rows(path, COLUMNS)]
+        else:
+            tools = [tool for one in json_values(path) for tool in one[_TOOL.strip('"')]]
+            found = [one for tool in tools for one in _of_tool(tool)]
+            device = _device_of(tools)
+    except DAMAGED as error:
+        raise InvalidSpecError(
+            f"profile {shown!r} is no complete trace of rocprofv3 ({type(error).__name__}"
+            f" {printable(str(error))[:80]}); write it again with --kernel-trace"
+        ) from error
+    kernels = [one for one in found if one is not None]
+    if not kernels:
+        raise InvalidSpecError(
+            f"profile {shown!r} has no kernel with a valid time; write it again with --kernel-trace"
+        )
+    unreadable = len(found) - len(kernels)
+    notes = [f"{counted(unreadable, 'kernel')} without a valid time left out"] if unreadable else []
+    names = {name: at for at, name in enumerate(dict.fromkeys(one.name for one in kernels))}
+    start_ns_N = np.array([one.start_ns for one in kernels], np.int64)
+    none_N = np.full(len(kernels), NONE, np.int64)
+    return Profile(
+        path=str(path),
+        format=FORMAT_NAME,
+        device=device,
+        activities=Activities(
+            name_N=np.array([names[one.name] for one in kernels], np.int64),
+            kind_N=np.full(len(kernels), KERNEL, np.int64),
+            device_N=np.array([one.device for one in kernels], np.int64),
+            stream_N=np.array([one.queue for one in kernels], np.int64),
+            start_s_N=(start_ns_N - start_ns_N.min()) * NANOSECOND_S,
+            time_s_N=np.array([one.end_ns - one.start_ns for one in kernels]) * NANOSECOND_S,
+            launch_N=none_N,
+            call_N=none_N,
+            instance_N=none_N,
+        ),
+        launches=no_launches(),
+        names=tuple(names),
+        calls=(),
+        integrity=tuple(notes),
+    )
+
+
+def _of_row(row: Mapping[str, str]) -> Dispatch | None:
+    """Return the kernel in a row of a table; "Agent 4", "4" and GPU_ID number a device."""
+    places = [
+        int(match[0]) if (match := _NUMBER.search(text)) else NONE
+        for text in (row.get("Agent_Id") or row.get("GPU_ID") or "0", row.get("Queue_Id") or "")
+    ]
+    try:
+        times = int(row["Start_Timestamp"]), int(row["End_Timestamp"])
+    except ValueError:
+        return None
+    return _valid(Dispatch(row["Kernel_Name"], places[0], places[1], *times))
+
+
+def _of_tool(tool: Mapping[str, Any]) -> Iterator[Dispatch | None]:
+    """Yield the kernels of one process."""
+    names = {one["kernel_id"]: one["formatted_kernel_name"] for one in tool["kernel_symbols"]}
+    number = {one["id"]["handle"]: int(one["node_id"]) for one in tool["agents"]}
+    for one in tool["buffer_records"]["kernel_dispatch"]:
+        told = one["dispatch_info"]
+        yield _valid(
+            Dispatch(
+                str(names[told["kernel_id"]]),
+                number[told["agent_id"]["handle"]],
+                int(told["queue_id"]["handle"]),
+                int(one["start_timestamp"]),
+                int(one["end_timestamp"]),
+            )
+        )
+
+
+def _device_of(tools: list[Any]) -> str:
+    """Return the name of the devices, "" if they have several."""
+    ran = {
+        (place, one["dispatch_info"]["agent_id"]["handle"])
+        for place, tool in enumerate(tools)
+        for one in tool["buffer_records"]["kernel_dispatch"]
+    }
+    names = {
+        str(one["product_name"])
+        for place, tool in enumerate(tools)
+        for one in tool["agents"]
+        if (place, one["id"]["handle"]) in ran
+    }
+    return printable(next(iter(names))) if len(names) == 1 else ""
+
+
+def _valid(one: Dispatch) -> Dispatch | None:
+    valid = one.name and 0 <= one.start_ns <= one.end_ns < MAX_NANOSECONDS
+    return one if valid and abs(one.queue) < MAX_NANOSECONDS else None

@@ -1,0 +1,96 @@
+"""Records of synchronization in Kineto traces: which activity another, or the host, waited for."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.profiles.events import NONE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perfatlas.profiles.events import Pairs
+
+    IntArray = NDArray[np.int64]
+
+DEVICE_WAIT: Final = "Stream Wait Event"
+_HOST_WAITS: Final = ("Stream Sync", "Event Sync")
+
+
+class Wait(NamedTuple):
+    """A recorded wait.
+
+    Args:
+        correlation: Correlation of the call that asked for it.
+        device: Number of the device.
+        stream: Stream that waits, NONE if the host does.
+        awaited: Stream that is waited for.
+        record: Correlation of the call that recorded the event, or of the waiting call itself.
+    """
+
+    correlation: int
+    device: int
+    stream: int
+    awaited: int
+    record: int
+
+
+def wait_of(event: Mapping[str, Any]) -> Wait | None:
+    """Return the wait that an event of category cuda_sync records, None if it names no stream.
+
+    Raises:
+        KeyError: It is not as Kineto writes it; so TypeError and ValueError.
+    """
+    args, name = event["args"], event["name"]
+    correlation, device = int(args["correlation"]), int(args.get("device", 0))
+    stream = int(args.get("stream", NONE))
+    if name == _HOST_WAITS[0]:
+        return Wait(correlation, device, NONE, stream, correlation) if stream >= 0 else None
+    awaited = int(args.get("wait_on_stream", NONE))
+    record = int(args.get("wait_on_cuda_event_record_corr_id", NONE))
+    is_host = name in _HOST_WAITS
+    if min(awaited, record) < 0 or not (is_host or (name == DEVICE_WAIT and stream >= 0)):
+        return None
+    return Wait(correlation, device, NONE if is_host else stream, awaited, record)
+
+
+def pairs_of(
+    waits: Sequence[Wait], called: Mapping[int, int], place_N: IntArray, called_N: IntArray
+) -> tuple[Pairs, Pairs]:
+    """Return what activities and calls of the host waited for.
+
+    Args:
+        called: Start of each call by its correlation [ns].
+        place_N: Device and stream of each activity (N, 2).
+        called_N: Start of the launch of each activity, negative without one (N,) [ns].
+
+    Returns:
+        Activities (later, earlier), and waits of the host (correlation of the call, activity).
+    """
+    launched: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
+    for at, (place, start_ns) in enumerate(zip(place_N.tolist(), called_N.tolist(), strict=True)):
+        if start_ns >= 0:
+            launched[tuple(place)].append((start_ns, at))
+    for one in launched.values():
+        one.sort()
+    of_activities, of_host = [], []
+    for wait in waits:
+        if wait.record not in called or wait.correlation not in called:
+            continue
+        before = launched[wait.device, wait.awaited]
+        found = bisect_right(before, called[wait.record], key=lambda one: one[0])
+        if not found:
+            continue
+        earlier = before[found - 1][1]
+        if wait.stream == NONE:
+            of_host.append((wait.correlation, earlier))
+            continue
+        after = launched[wait.device, wait.stream]
+        place = bisect_left(after, called[wait.correlation], key=lambda one: one[0])
+        of_activities += [(after[place][1], earlier)] if place < len(after) else []
+    return tuple(of_activities), tuple(of_host)
