@@ -31,6 +31,7 @@ __all__ = [
     "Sweep",
     "TableAnswer",
     "__version__",
+    "accuracy",
     "collective",
     "compare",
     "estimate",
@@ -56,6 +57,43 @@ __all__ = [
     "sweep",
     "train",
 ]
+
+def accuracy(
+    *,
+    model: str,
+    gemm_format: str | None = None,
+    kv_format: str | None = None,
+    quantization_method: Literal[
+        "rtn", "tuned_rtn", "gptq", "awq", "autoround", "smoothquant", "rotation", "qat", "ptq"
+    ]
+    | None = None,
+    benchmark: str | None = None,
+) -> Answer:
+    """Return the change of a benchmark and of perplexity by number formats.
+
+    Args:
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder; name{layers=48} overrides dimensions.
+        gemm_format: Number format of weights and matrix products; fp8 means fp8_static. Default:
+            the checkpoint's.
+        kv_format: Number format of the KV cache. Default: the checkpoint's.
+        quantization_method: Quantization method: rtn (round to nearest), tuned_rtn (searched
+            scales), gptq, awq, autoround, smoothquant, rotation, qat (training), ptq (a vendor's
+            calibrated checkpoint). Default: ptq. Needs benchmark.
+        benchmark: Benchmark whose change by the number formats is predicted as accuracy_delta,
+            such as mmlu, gsm8k, gpqa, humaneval or ruler. Default: mmlu where accuracy is asked
+            for.
+
+    Raises:
+        InvalidSpecError: A field is missing or unknown, or there is no such model or benchmark.
+        UnsupportedError: There is no such format.
+
+    Example:
+        >>> from perfatlas.verbs.accuracy import accuracy
+        >>> answer = accuracy(model="meta-llama/Llama-3.1-8B", gemm_format="nvfp4")
+        >>> answer.results["accuracy_delta"] < 0.0, answer.results["standing"]
+        (True, 'published')
+    """
 
 def collective(
     *,
@@ -225,6 +263,11 @@ def compare(
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
     gco2_per_kwh: float | str | None = None,
+    quantization_method: Literal[
+        "rtn", "tuned_rtn", "gptq", "awq", "autoround", "smoothquant", "rotation", "qat", "ptq"
+    ]
+    | None = None,
+    benchmark: str | None = None,
 ) -> Answer:
     """Return the estimates of several scenarios, and the difference of each to the first.
 
@@ -402,6 +445,12 @@ def compare(
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
+        quantization_method: Quantization method: rtn (round to nearest), tuned_rtn (searched
+            scales), gptq, awq, autoround, smoothquant, rotation, qat (training), ptq (a vendor's
+            calibrated checkpoint). Default: ptq. Needs benchmark.
+        benchmark: Benchmark whose change by the number formats is predicted as accuracy_delta,
+            such as mmlu, gsm8k, gpqa, humaneval or ruler. Default: mmlu where accuracy is asked
+            for.
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row
@@ -530,6 +579,11 @@ def estimate(
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
     gco2_per_kwh: float | str | None = None,
+    quantization_method: Literal[
+        "rtn", "tuned_rtn", "gptq", "awq", "autoround", "smoothquant", "rotation", "qat", "ptq"
+    ]
+    | None = None,
+    benchmark: str | None = None,
 ) -> Answer:
     """Return the estimate of one inference scenario.
 
@@ -701,6 +755,12 @@ def estimate(
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
+        quantization_method: Quantization method: rtn (round to nearest), tuned_rtn (searched
+            scales), gptq, awq, autoround, smoothquant, rotation, qat (training), ptq (a vendor's
+            calibrated checkpoint). Default: ptq. Needs benchmark.
+        benchmark: Benchmark whose change by the number formats is predicted as accuracy_delta,
+            such as mmlu, gsm8k, gpqa, humaneval or ruler. Default: mmlu where accuracy is asked
+            for.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
@@ -828,6 +888,11 @@ def explain(
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
     gco2_per_kwh: float | str | None = None,
+    quantization_method: Literal[
+        "rtn", "tuned_rtn", "gptq", "awq", "autoround", "smoothquant", "rotation", "qat", "ptq"
+    ]
+    | None = None,
+    benchmark: str | None = None,
 ) -> Answer:
     """Return an estimate with its sensitivities to the hardware.
 
@@ -1004,6 +1069,12 @@ def explain(
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
+        quantization_method: Quantization method: rtn (round to nearest), tuned_rtn (searched
+            scales), gptq, awq, autoround, smoothquant, rotation, qat (training), ptq (a vendor's
+            calibrated checkpoint). Default: ptq. Needs benchmark.
+        benchmark: Benchmark whose change by the number formats is predicted as accuracy_delta,
+            such as mmlu, gsm8k, gpqa, humaneval or ruler. Default: mmlu where accuracy is asked
+            for.
 
     Returns:
         The answer of `estimate` with `sensitivity` (elasticities by metric and factor),
@@ -1283,6 +1354,11 @@ def frontier(
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
     gco2_per_kwh: float | str | None = None,
+    quantization_method: Literal[
+        "rtn", "tuned_rtn", "gptq", "awq", "autoround", "smoothquant", "rotation", "qat", "ptq"
+    ]
+    | None = None,
+    benchmark: str | None = None,
 ) -> Frontier:
     """Return one point per batch size, clock or power limit.
 
@@ -1462,6 +1538,12 @@ def frontier(
             reported.
         gco2_per_kwh: Carbon of a kWh of electricity [g of CO2 equivalent]. Default: no carbon is
             reported.
+        quantization_method: Quantization method: rtn (round to nearest), tuned_rtn (searched
+            scales), gptq, awq, autoround, smoothquant, rotation, qat (training), ptq (a vendor's
+            calibrated checkpoint). Default: ptq. Needs benchmark.
+        benchmark: Benchmark whose change by the number formats is predicted as accuracy_delta,
+            such as mmlu, gsm8k, gpqa, humaneval or ruler. Default: mmlu where accuracy is asked
+            for.
 
     Returns:
         An answer whose `frontier` has a row per point with the results of an estimate, its `tier`
@@ -3086,6 +3168,7 @@ def search(
     slo_request_latency_s: float | str | None = None,
     slo_percentile: float | str | None = None,
     max_usd_per_million_tokens: float | str | None = None,
+    max_accuracy_loss: float | str | None = None,
     request_rate: float | str | None = None,
     availability: float | str | None = None,
     node_mtbf_s: float | str | None = None,
@@ -3140,6 +3223,11 @@ def search(
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
     usd_per_gpu_hour: object = None,
+    quantization_method: Literal[
+        "rtn", "tuned_rtn", "gptq", "awq", "autoround", "smoothquant", "rotation", "qat", "ptq"
+    ]
+    | None = None,
+    benchmark: str | None = None,
 ) -> SearchAnswer:
     """Return the best deployments of a model on a number of GPUs.
 
@@ -3173,9 +3261,9 @@ def search(
             expert_exchange, batch_overlap, redundant_experts, max_num_batched_tokens,
             speculative_depth. Default: all sizes and the values that are set.
         objective: Metric that ranks the deployments that meet all SLOs:
-            output_tokens_per_s_per_gpu, gpus, request_latency_s, usd_per_million_output_tokens or
-            energy_per_output_token_j; two or three of them, divided by commas, for their Pareto
-            set. Default: output_tokens_per_s_per_gpu.
+            output_tokens_per_s_per_gpu, gpus, request_latency_s, usd_per_million_output_tokens,
+            energy_per_output_token_j or accuracy_delta; two to four of them, divided by commas,
+            for their Pareto set. Default: output_tokens_per_s_per_gpu.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
         slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
@@ -3186,6 +3274,8 @@ def search(
             slo_request_latency_s), mode other than static and num_simulated above 0.
         max_usd_per_million_tokens: Limit of the cost of a million output tokens [USD]. Default:
             none.
+        max_accuracy_loss: Limit of the points that number formats lose of benchmark, against bf16
+            [points]. Default: none.
         request_rate: Requests per second that the deployment must serve [1/s]. Default: none.
         availability: Fraction of time in which enough replicas for request_rate must work, such as
             0.999: adds spare replicas, with node_mtbf_s and repair_s [fraction]. Default: no spare
@@ -3277,6 +3367,12 @@ def search(
             (on_demand, reserved, market, owned), both by system, as in
             h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices. Default: the price of the
             catalog, on demand if known.
+        quantization_method: Quantization method: rtn (round to nearest), tuned_rtn (searched
+            scales), gptq, awq, autoround, smoothquant, rotation, qat (training), ptq (a vendor's
+            calibrated checkpoint). Default: ptq. Needs benchmark.
+        benchmark: Benchmark whose change by the number formats is predicted as accuracy_delta,
+            such as mmlu, gsm8k, gpqa, humaneval or ruler. Default: mmlu where accuracy is asked
+            for.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
