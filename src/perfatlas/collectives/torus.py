@@ -149,9 +149,12 @@ def _mesh(device: Device, ranks: int, stride: int) -> tuple[float, float, float]
     for ring, own, each_hops in ((one.ring, one, _hops(one)) for one in axes):
         share = (1.0 if ring else 0.5) / own.apart
         hops += each_hops
-        # the last member of a line receives (X - 1) / X of all bytes
-        axis_bandwidth += share * (1.0 if ring else own.ranks / (own.ranks - 1.0))
+        axis_bandwidth += share
         exchange = max(exchange, own.ranks / share)
+    if axes and not any(one.ring for one in axes):
+        # the member at the corner of lines receives (N - 1) / N of all bytes
+        members = prod(one.ranks for one in axes)
+        axis_bandwidth *= members / (members - 1.0)
     return hops, axis_bandwidth or 1.0, exchange
 
 

@@ -23,7 +23,7 @@ from perfatlas.files import (
     sub_table as table_at,
     sub_tables as tables_at,
 )
-from perfatlas.hardware import resolve_system
+from perfatlas.hardware import find_slice, resolve_system
 from perfatlas.quantities import InvalidSpecError, counted, repr_for_error
 from perfatlas.vocabulary.fields import PRICE_KINDS, PRICES_BY_SYSTEM, read_gpu_price
 
@@ -161,7 +161,8 @@ def prices_of(
         if one.is_owned:
             own = {"pue": overhead, "usd_per_kwh": tariff}
             own = {key: value for key, value in own.items() if value is not None}
-            one = replace(one, costs=tuple(replace(cost, **own) for cost in one.costs))
+            paid = replace(one, costs=tuple(replace(cost, **own) for cost in one.costs))
+            one = replace(paid, note=one.note.replace(_amount(one), _amount(paid), 1))
         found.append(one)
     return found, np.array(places, np.int64)
 
@@ -185,6 +186,8 @@ def gpu_price(system: str, given: float | str | None = None) -> GpuPrice:
         False
     """
     name, changed = system.partition("{")[0].strip(), "{" in system
+    if (found_slice := find_slice(name)) is not None:
+        name = found_slice.system
     given = read_gpu_price(given)
     if isinstance(given, str) and PRICES_BY_SYSTEM in given:
         listed, given = given, _by_system(given).get(name)
@@ -278,6 +281,11 @@ def _from_quotes(name: str, kind: str, own: Sequence[Quote], prices: PriceList) 
     return replace(price, note=_note(name, price, recent, ends, prices), warning=warning)
 
 
+def _amount(price: GpuPrice) -> str:
+    usd, low, high = price.usd
+    return f"{usd:.2f} USD per GPU-hour ({low:.2f} to {high:.2f})"
+
+
 def _note(
     name: str,
     price: GpuPrice,
@@ -287,10 +295,9 @@ def _note(
 ) -> str:
     """Return what a price is: amount, interval, dates, and the terms of ownership."""
     first, last = min(one.date for one in recent), max(one.date for one in recent)
-    usd, low, high = price.usd
     how = "owned" if price.kind == "owned" else WORDS[price.kind]
     head = (
-        f"cost: {name} {how}, {usd:.2f} USD per GPU-hour ({low:.2f} to {high:.2f}), {last:%Y-%m};"
+        f"cost: {name} {how}, {_amount(price)}, {last:%Y-%m};"
         f" median and range of {counted(len(recent), 'price')} from {first:%Y-%m}"
     )
     if price.kind != "owned":

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
         unit_of as unit_of,
     )
     from perfatlas.hardware.similar_devices import alternatives as alternatives
-    from perfatlas.hardware.slices import slice_chips as slice_chips, slice_shape as slice_shape
+    from perfatlas.hardware.slices import (
+        find_slice as find_slice,
+        slice_chips as slice_chips,
+        slice_shape as slice_shape,
+    )
     from perfatlas.hardware.template import system_template as system_template
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

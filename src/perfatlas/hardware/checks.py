@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 IDENTITY_TOLERANCE: Final = 0.03
 # (narrow, wide): the narrower format must not have the lower dense peak unless a reason is stated.
+MOST_TORUS_LINKS: Final = 6  # two of each axis
+# a known system of each kind
+BASES: Final = {"dataflow": "lpu", "systolic": "tpu_v5e"}
 _PEAK_ORDER: Final = (("fp8", "bf16"), ("int8", "bf16"), ("fp4", "fp8"), ("fp4", "bf16"))
 # (lower, upper): the first may not exceed the second.
 _ORDER: Final = (
@@ -70,6 +73,11 @@ def _check_order(spec: Spec, kind: DeviceKind) -> None:
                 f"{spec.origin}: device.scale_up.links = {links:g}: a domain of several devices"
                 " needs a link"
             )
+        if "device.wraparound_multiple" in spec.entries and links > MOST_TORUS_LINKS:
+            raise InvalidSpecError(
+                f"{spec.origin}: device.scale_up.links = {links:g}: a torus of at most three axes"
+                f" has at most {MOST_TORUS_LINKS}"
+            )
 
 
 def _check_peaks(spec: Spec) -> None:
@@ -115,7 +123,8 @@ def check_spec(spec: Spec) -> None:
         more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
         raise InvalidSpecError(
             f"{spec.origin}: missing {', '.join(missing[:4])}{more};"
-            ' set them, or start from a known system with base = "h200_sxm"'
+            f" set them, or start from a known system of its kind with base ="
+            f' "{BASES.get(kind.name, "h200_sxm")}"'
         )
     _check_kind(spec, kind)
     relative = str(spec.entries["device.calibration_relative"].value)

@@ -74,8 +74,8 @@ def find_slice(name: str) -> Slice | None:
         )
     shape = tuple(map(int, asked.split("x"))) if "x" in asked else ()
     chips = prod(shape) if shape else int(asked) // cores
-    topology = slice_shape(chips, len(row["topologies"][0].split("x")))
-    counted = bool(shape) or int(asked) % cores == 0
+    topology = slice_shape(max(chips, 1), len(row["topologies"][0].split("x")))
+    counted = chips > 0 and (bool(shape) or int(asked) % cores == 0)
     if not counted or not _exists(topology, row) or (shape and tuple(sorted(shape)) != topology):
         names = ", ".join(_names(matched[1], row))
         raise InvalidSpecError(

@@ -5,6 +5,7 @@ Shape legend: P pairs of records of one case and arm.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import read_table
@@ -33,7 +34,8 @@ def compare_runs(first: Path, second: Path) -> dict[str, Any]:
         second: Records of another run.
 
     Raises:
-        InvalidSpecError: A file has no such records, or they share no case.
+        InvalidSpecError: A file has no such records, they share no case, or a time is no positive
+            number.
     """
     runs = [_records(path) for path in (first, second)]
     shared = [key for key in runs[0] if key in runs[1]]
@@ -64,7 +66,8 @@ def compare_runs(first: Path, second: Path) -> dict[str, Any]:
 
 
 def _change(one: dict[str, Any], two: dict[str, Any], *, p_value: float) -> dict[str, Any]:
-    ratio = float(two["time_s"]) / float(one["time_s"])
+    first_s, second_s = (_seconds(run["time_s"], run["case"]) for run in (one, two))
+    ratio = second_s / first_s
     least = SMALLEST_CHANGE.get(str(one["bound"]), SMALLEST_OTHER)
     clear = p_value < SIGNIFICANCE and abs(ratio - 1.0) >= least
     verdict = "same"
@@ -73,8 +76,8 @@ def _change(one: dict[str, Any], two: dict[str, Any], *, p_value: float) -> dict
     return {
         "case": one["case"],
         "kernel": one["kernel"],
-        "first_s": float(one["time_s"]),
-        "second_s": float(two["time_s"]),
+        "first_s": first_s,
+        "second_s": second_s,
         "ratio": ratio,
         "p_value": p_value,
         "verdict": verdict,
@@ -94,4 +97,15 @@ def _records(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def _samples(record: dict[str, Any]) -> list[float]:
-    return [float(word) for word in str(record["samples_s"]).split()]
+    return [_seconds(word, record["case"]) for word in str(record["samples_s"]).split()]
+
+
+def _seconds(value: object, case: object) -> float:
+    """Return a time of a record, positive and finite."""
+    try:
+        time_s = float(str(value))
+    except ValueError:
+        time_s = math.nan
+    if not 0.0 < time_s < math.inf:
+        raise InvalidSpecError(f"case {case}: {value!r} is not a time in seconds")
+    return time_s

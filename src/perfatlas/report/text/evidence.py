@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
@@ -29,6 +30,7 @@ MEANINGS: Final = {
     "bound": "a lower limit on time, without an interval",
     "pairs": "fitted to published pairs; the 90% interval covers other model families",
 }
+WITH_LOSSES: Final = "roofline times and the losses of the engine, not validated"
 KERNELS: Final = "measured kernels"
 FITTED_TO: Final = {"schedule": "published steps"}  # by the operator of a calibration
 MIXED: Final = "operators without measured kernels are at their roofline"
@@ -94,6 +96,9 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     calibrations: Calibrations = evidence.get("calibrations") or []
     fitted_to = _fitted_to(calibrations)
     meanings = MEANINGS | {"physics": f"fitted to {' and '.join(fitted_to)}"}
+    results = answer.get("results") or {}
+    if (results.get("step_time_s_low") or math.inf) < (results.get("step_time_s") or 0.0):
+        meanings["bound"] = WITH_LOSSES  # only the lower end of a training step is a limit
     meaning = meanings.get(tiers[0], "") if len(tiers) == 1 else MIXED
     lines = [f"{_tier(evidence)}: {meaning}" if meaning else _tier(evidence)]
     if not calibrations:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     Notes = Iterator[tuple[int, str]]
 
+NOT_VALIDATED: Final = "are not validated"
 NO_KERNELS: Final = (
     "{device} has no measured kernels: {priced}times are lower limits without an upper end"
 )
@@ -70,6 +71,7 @@ def estimate_warnings(
         _whole_prompts(question, evaluation),
         _at_bound(question, [steps[phase] for phase in phases]),
         _of_other_vendors([steps[phase] for phase in phases]),
+        _not_validated([steps[phase] for phase in phases]),
         *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
         _wide(evaluation, phases),
@@ -196,6 +198,14 @@ def _of_other_vendors(costs: Sequence[StepCost]) -> Notes:
         used = used_matches(costs, candidate)
         if note := other_vendors_note(match.foreign_device for match in used):
             yield candidate, note
+
+
+def _not_validated(costs: Sequence[StepCost]) -> Notes:
+    """Yield what a machine says of prices that are not validated."""
+    notes = dict.fromkeys(note for cost in costs for note in cost.prices.notes)
+    for note in notes:
+        if NOT_VALIDATED in note:
+            yield from ((c, note) for c in range(costs[0].prices.match_CO.shape[0]))
 
 
 def _some_at_bound(cost: StepCost, requested_C: NDArray[np.bool_]) -> Notes:

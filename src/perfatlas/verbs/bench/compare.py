@@ -13,7 +13,7 @@ COMMAND: Final = "bench compare"
 
 
 def compare(first: File, second: File, /, *, json: Annotated[bool, SWITCH] = False) -> int:
-    """Compare two runs of a suite; the exit code is 7 if a kernel is slower or fails.
+    """Compare two runs of a suite; the exit code is 7 if a kernel is slower, fails or is missing.
 
     Args:
         first: Records that bench run wrote.
@@ -48,5 +48,7 @@ def compare(first: File, second: File, /, *, json: Annotated[bool, SWITCH] = Fal
             f"\n{found['slower']} slower, {found['faster']} faster of {found['cases']} cases"
             f" ({found['criterion']})\ntest: {TEST}",
         )
-    regressed = found["slower"] or found["failed"]
+    if found["only_in_first"]:
+        console.print(f"missing in the second run: {', '.join(found['only_in_first'])}")
+    regressed = found["slower"] or found["failed"] or found["only_in_first"]
     return ValidationGateError.exit_code if regressed else 0
