@@ -57,6 +57,8 @@ FOREIGN: Final = frozenset(
         "--append-result",
         "--candidates",
         "--csv",
+        "--kernel-trace",
+        "--output-format",
         "--detail",
         "--dynamo-python",
         "--headless",

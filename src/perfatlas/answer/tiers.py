@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.engines import engine_names, resolve_engine
 from perfatlas.files import shipped_table
 from perfatlas.hardware import KINDS
 from perfatlas.measurements.calibrations import (
@@ -84,6 +83,8 @@ def require_vendor(system: System, engine: EngineProfile, field: str) -> None:
     device = system.device
     if _runs_on(engine, device):
         return
+    from perfatlas.engines import engine_names, resolve_engine  # profiles of all engines
+
     names = sorted(engine_names(), key="ideal".__eq__)
     *some, last = [name for name in names if _runs_on(resolve_engine(name), device)]
     named = " or ".join(filter(None, (", ".join(some), last)))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 IDENTITY_TOLERANCE: Final = 0.03
 # (narrow, wide): the narrower format must not have the lower dense peak unless a reason is stated.
+TORUS: Final = ("ici", "neuronlink")  # kinds of links that form a torus
 MOST_TORUS_LINKS: Final = 6  # two of each axis
 # a known system of each kind
 BASES: Final = {"dataflow": "lpu", "systolic": "tpu_v5e"}
@@ -73,7 +74,8 @@ def _check_order(spec: Spec, kind: DeviceKind) -> None:
                 f"{spec.origin}: device.scale_up.links = {links:g}: a domain of several devices"
                 " needs a link"
             )
-        if "device.wraparound_multiple" in spec.entries and links > MOST_TORUS_LINKS:
+        on_torus = str(entries["device.scale_up.kind"].value) in TORUS
+        if on_torus and "device.wraparound_multiple" in entries and links > MOST_TORUS_LINKS:
             raise InvalidSpecError(
                 f"{spec.origin}: device.scale_up.links = {links:g}: a torus of at most three axes"
                 f" has at most {MOST_TORUS_LINKS}"

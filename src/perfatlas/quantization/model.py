@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from perfatlas.files import shipped_table
 from perfatlas.quantization.noise import tensor_noise
@@ -151,6 +150,8 @@ class AccuracyModel:
         Returns:
             Points; the logarithm of the ratio for perplexity.
         """
+        from scipy.special import ndtr  # late: estimates load no scipy
+
         change_NZ, noise_NZ = self.outcomes(asked, widening)
         found = []
         for share in QUANTILES:

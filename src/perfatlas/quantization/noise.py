@@ -62,7 +62,7 @@ def tensor_noise(roundings: Sequence[Roundings], methods: Sequence[str]) -> Floa
     Example:
         >>> from perfatlas.quantization import Roundings, tensor_noise
         >>> weights, activations, kv = tensor_noise([Roundings("nvfp4 g16", "bf16")], ["rtn"])[0]
-        >>> round(10.0 * __import__("math").log10(1.0 / weights)), activations, kv
+        >>> round(10.0 * __import__("math").log10(1.0 / weights)), float(activations), float(kv)
         (21, 0.0, 0.0)
     """
     table = shipped_table(TABLE)
