@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from perfatlas.lab.harness.clocks import Clock
 
 CACHE_MULTIPLE: Final = 3.0  # of the last-level cache, that cold data covers
-MOST_COPIES: Final = 512
+MOST_COPIES: Final = 8192
+NO_ENERGY: Final = "energy of a kernel: power is not read while it runs"
 MEMORY_SHARE: Final = 0.25  # of the machine, for the data of a case
 MOST_SAMPLES: Final = 200  # raw samples in a record
 FASTER_THAN_CEILING: Final = 0.05  # of the ceiling, which is itself measured
@@ -174,7 +175,7 @@ def _copies(case: Case, machine: Machine) -> int:
     """Return how many copies of the data executions take in turn.
 
     Raises:
-        UnsupportedError: One copy does not fit.
+        UnsupportedError: One copy does not fit, or too many would leave the caches.
     """
     footprint = max(case.work.bytes, 1.0)
     if footprint > MEMORY_SHARE * machine.memory_bytes:
@@ -184,7 +185,12 @@ def _copies(case: Case, machine: Machine) -> int:
     if case.data == "hot":
         return 1
     wanted = math.ceil(CACHE_MULTIPLE * machine.cache_bytes / footprint)
-    return int(np.clip(wanted, 1, MOST_COPIES))
+    if wanted > MOST_COPIES:
+        raise UnsupportedError(
+            f"its data of {footprint:.3g} bytes are too small to be cold: {MOST_COPIES} copies do"
+            f" not cover {CACHE_MULTIPLE:g} caches of {machine.cache_bytes / 1e6:.3g} MB"
+        )
+    return max(wanted, 1)
 
 
 def _clock(arms: Sequence[Arm], machine: Machine) -> Clock:
@@ -228,18 +234,17 @@ def _statistics(found: Measurement) -> dict[str, Any]:
 
 def _rates(case: Case, found: Measurement, readings: Readings) -> dict[str, Any]:
     time_s, work = found.interval.median, case.work
-    power_w = readings.power_w
     return {
         "flop": work.flop,
         "moved_bytes": work.bytes,
         "flop_per_s": work.flop / time_s if work.flop else None,
         "bytes_per_s": work.bytes / time_s,
         "clock_hz": readings.clock_hz,
-        "power_w": power_w,
-        "energy_j": None if power_w is None else power_w * time_s,
+        "power_w": readings.power_w,
+        "energy_j": None,
         "temperature_c": readings.temperature_c,
         "throttled": readings.throttled,
-        "unmeasured": "; ".join(readings.unread),
+        "unmeasured": "; ".join((*readings.unread, NO_ENERGY)),
     }
 
 
