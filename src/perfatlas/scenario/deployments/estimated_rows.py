@@ -472,6 +472,11 @@ class EstimatedRows:
         given = self.resolution.columns.take(found.rows_C)
         asked = Given(*(given[name].plain() for name in Given._fields))
         self.prices = pool_prices(list(zip(kept, shares, strict=True)), asked, node_power_w)
+        for c in (at for at, price in enumerate(asked.usd_per_gpu_hour) if price is not None):
+            priced = [pool.prices[int(pool.place_C[c])] for pool in self.prices]
+            notes = dict.fromkeys(price.note for price in priced if not price.is_known)
+            if notes:
+                self._unused_meters[int(found.rows_C[c])] = "; ".join(notes)
         own = None if two else prompt_share
         return deployment_costs(known, self.prices, own, (kept[0], kept[-1]))
 
