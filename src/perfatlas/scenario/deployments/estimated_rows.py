@@ -186,7 +186,7 @@ class EstimatedRows:
         """
         self._progress = progress
         self._advises = advises
-        self._unused_meters: dict[int, str] = {}
+        self._remarks: dict[int, str] = {}
         self._priced: Priced = {}
         self._may_be_simulated_N = may_be_simulated(resolution.columns)
         self.resolution = resolution
@@ -220,9 +220,9 @@ class EstimatedRows:
 
     def warnings(self, found: Answered) -> list[tuple[str, ...]]:
         """Return what to know before relying on rows that are answered together (C)."""
-        unused = self._unused_meters
+        remarks = self._remarks
         return [
-            (*texts, unused[row]) if row in unused else texts
+            (*texts, remarks[row]) if row in remarks else texts
             for row, texts in zip(found.rows_C.tolist(), found.warnings(), strict=True)
         ]
 
@@ -450,7 +450,7 @@ class EstimatedRows:
         given_C = np.logical_or.reduce([np.isfinite(one_C) for one_C in meters.values()])
         for c in np.flatnonzero(given_C & np.isnan(columns["node_power_w"])).tolist():
             asked = {n: None if np.isnan(v_C[c]) else float(v_C[c]) for n, v_C in meters.items()}
-            self._unused_meters[int(rows_C[c])] = unused_meter_note(nodes[c], asked)
+            self._remarks[int(rows_C[c])] = unused_meter_note(nodes[c], asked)
         self._set_rows(rows_C, self._costs(found, known, columns["node_power_w"]))
         plain = given.take(rows_C)
         quantization = (plain[name].plain() for name in QUANTIZATION)
@@ -476,7 +476,8 @@ class EstimatedRows:
             priced = [pool.prices[int(pool.place_C[c])] for pool in self.prices]
             notes = dict.fromkeys(price.note for price in priced if not price.is_known)
             if notes:
-                self._unused_meters[int(found.rows_C[c])] = "; ".join(notes)
+                row = int(found.rows_C[c])
+                self._remarks[row] = "; ".join(filter(None, (self._remarks.get(row), *notes)))
         own = None if two else prompt_share
         return deployment_costs(known, self.prices, own, (kept[0], kept[-1]))
 
