@@ -16,7 +16,8 @@ class Fusion:
     Args:
         formats: Formats of the GEMM it feeds; empty for all.
         model_types: `model_type` of the models with this fusion; empty for all.
-        into: Kernel it is fused into: norm, activation or attention.
+        into: Kernel it is fused into: norm, activation or attention; of graphs, elementwise
+            kernels or products.
         source: Documentation reference.
     """
 
@@ -48,7 +49,7 @@ FUSION: Final = Record(
         "operators": needed(NAMES, *OPERATORS),
         "formats": needed(NAMES, *OPERATORS),
         "model_types": perhaps(NAMES, *OPERATORS),
-        "into": needed(Text(choices=("norm", "activation", "attention")), *OPERATORS),
+        "into": needed(Text(choices=("norm", "activation", "attention", "elementwise", "product")), *OPERATORS),
         "ref": REF,
     },
     build=lambda *, model_types=(), **given: Fusion(model_types=model_types, **given),

@@ -334,6 +334,7 @@ class EngineProfile:
             newer to the older; 1 for none.
         earlier_kernels: Kernels of earlier releases, None where none are known.
         runs_on: Vendors of the devices, None for any.
+        runs: Networks that it runs: "language_models", "graphs" of operators, or "all".
     """
 
     id: str
@@ -363,6 +364,7 @@ class EngineProfile:
     borrowed_gain: float = 1.0
     earlier_kernels: EarlierKernels | None = None
     runs_on: RunsOn | None = None
+    runs: str = "language_models"
 
     @property
     def kernels(self) -> str:

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         memory_columns as memory_columns,
         metered_nodes as metered_nodes,
         number_cells as number_cells,
+        pass_results as pass_results,
         one_column as one_column,
         plain_results as plain_results,
         result_columns as result_columns,

@@ -19,6 +19,7 @@ from perfatlas.vocabulary.metrics import (
     find_metric,
     output_tokens_per_s_per_gpu,
     output_tokens_per_s_per_user,
+    stem_of,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +43,17 @@ MEMORY: Final = tuple(
     for name, metric in METRICS.items()
     if name.startswith("memory.") and "estimate" in metric.verbs
 )
+# What a pass of a graph of operators reports, by the result of a prompt with one output token.
+PASS_NAMES: Final = {
+    "ttft_s": "latency_s",
+    "output_tokens_per_s_per_gpu": "throughput_per_s_per_gpu",
+    "energy_per_output_token_j": "energy_per_item_j",
+    "usd_per_million_output_tokens": "usd_per_million_items",
+    "gco2_per_million_output_tokens": "gco2_per_million_items",
+    "prefill_mfu": "pass_mfu",
+    "prefill_mbu": "pass_mbu",
+}
+_OF_TOKENS: Final = ("token", "request", "prefill", "decode", "tpot")
 WHOLE: Final[Mapping[str, type]] = {"count": int, "flag": bool}
 
 
@@ -55,6 +67,26 @@ def number_cells(name: str, values: FloatArray) -> NumberCells:
     metric = find_metric(name.removeprefix("memory_"), "memory")
     kind = float if metric is None else WHOLE.get(metric.holds, float)
     return NumberCells(values_N=values, kind=kind)
+
+
+def pass_results(columns: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Return the results of passes of graphs from those of prompts with one output token, each (C,).
+
+    Args:
+        columns: Results by name, with `gpus`; those of tokens and requests are left out.
+    """
+    found: dict[str, FloatArray] = {}
+    for name, values_C in columns.items():
+        stem = stem_of(name)
+        renamed = PASS_NAMES.get(stem)
+        if renamed == "throughput_per_s_per_gpu":
+            whole = f"throughput_per_s{name.removeprefix(stem)}"
+            found[whole] = values_C * columns["gpus"]
+        if renamed is not None:
+            found[f"{renamed}{name.removeprefix(stem)}"] = values_C
+        elif not any(word in name for word in _OF_TOKENS):
+            found[name] = values_C
+    return found
 
 
 def plain_results(columns: Mapping[str, FloatArray]) -> dict[str, Any]:

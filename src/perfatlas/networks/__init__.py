@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture as Architecture
     from perfatlas.networks.catalog import (
         Model as Model,
+        graph_names as graph_names,
+        is_graph as is_graph,
         model_config as model_config,
         model_names as model_names,
         resolve_model as resolve_model,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import check_regular, exists, shipped_text
+from perfatlas.files import check_regular, exists, shipped_names, shipped_table, shipped_text
 from perfatlas.networks.dimensions import split_changes
 from perfatlas.networks.hf_config.reader import READER, read_config
 from perfatlas.networks.readers import readers
@@ -18,6 +18,9 @@ from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 if TYPE_CHECKING:
     from perfatlas.networks.contract import Network
     from perfatlas.networks.readers import Reader
+
+GRAPHS: Final = "data/networks"
+GRAPH_FILES: Final = (".toml", ".onnx", ".pt2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,33 @@ def _index() -> dict[str, str]:
         for entry in org.iterdir()
         if entry.name.endswith(".json")
     }
-    return {name: name for name in names} | catalog_aliases()
+    return {name: name for name in (*names, *graph_names())} | catalog_aliases()
+
+
+def graph_names() -> tuple[str, ...]:
+    """Return the ids of the networks of the catalog that are graphs of operators.
+
+    Example:
+        >>> from perfatlas.networks import graph_names
+        >>> "resnet-50" in graph_names()
+        True
+    """
+    return shipped_names(GRAPHS)
+
+
+def is_graph(text: object) -> bool:
+    """Return whether a model is a graph of operators, by its name: it is not read.
+
+    Args:
+        text: What the user wrote, with overrides.
+
+    Example:
+        >>> from perfatlas.networks import is_graph
+        >>> is_graph("ResNet-50{image_size=288}"), is_graph("net.toml"), is_graph("gpt2")
+        (True, True, False)
+    """
+    head = text.partition("{")[0].strip() if isinstance(text, str) else ""
+    return head.casefold() in graph_names() or head.endswith(GRAPH_FILES)
 
 
 @cache
@@ -196,6 +225,12 @@ def _catalog_id(text: str) -> str:
 
 @cache
 def _load(name: str) -> Model:
+    if name in graph_names():
+        from perfatlas.networks.graphs.reader import read_graph
+
+        table = shipped_table(f"{GRAPHS}/{name}.toml")
+        network = read_graph(table, name)
+        return Model(name=name, network=network, source=str(table["source"]))
     source, config = _row(name)
     return Model(name=name, network=read_config(config, name), source=source)
 

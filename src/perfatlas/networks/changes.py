@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perfatlas.networks.dimensions import EQUAL, MODEL_FIELDS, SOLVE, read_dimension
+from perfatlas.networks.dimensions import EQUAL, MODEL_FIELDS, SOLVE, read_dimension, unknown_dimension
 from perfatlas.networks.layers import GqaAttention, MoeFfn
 from perfatlas.networks.parameters import parameter_counts
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
@@ -47,6 +47,8 @@ def changed_model(architecture: Kind, settings: Mapping[str, str]) -> tuple[Kind
         {'layers': 48, 'intermediate_size': 36224}
     """
     named = {n: text for n, text in settings.items() if n not in (EQUAL, SOLVE)}
+    if unknown := [name for name in named if name not in MODEL_FIELDS]:
+        raise InvalidSpecError(unknown_dimension(unknown[0]))
     changes = {name: read_dimension(name, text) for name, text in named.items()}
     notes = [
         _note(architecture, name, value)

@@ -238,6 +238,7 @@ class Network(ABC):
         mtp_layers: Multi-token-prediction layers of the checkpoint (not in `layers`).
         max_position_embeddings: Maximum sequence length; 0 for no limit.
         checkpoint: Number formats of the checkpoint.
+        item: What an item of a batch is where a network is a graph of operators, such as "image".
         notes: Remarks for the user, such as "text part of a multimodal model".
     """
 
@@ -251,6 +252,7 @@ class Network(ABC):
     mtp_layers: int = 0
     max_position_embeddings: int = 0
     checkpoint: CheckpointFormats = CheckpointFormats()
+    item: str = ""
     notes: tuple[str, ...] = ()
 
     @abstractmethod

@@ -116,7 +116,7 @@ def split_changes(text: str) -> tuple[str, dict[str, str]]:
         text: A model as the user wrote it.
 
     Raises:
-        InvalidSpecError: The braces are not closed, or a setting is unknown or set twice.
+        InvalidSpecError: The braces are not closed, or a setting is set twice.
 
     Example:
         >>> from perfatlas.networks.dimensions import split_changes
@@ -136,8 +136,6 @@ def split_changes(text: str) -> tuple[str, dict[str, str]]:
         name = left.strip()
         if not equals or not value.strip():
             raise InvalidSpecError(f"{where}: {repr_for_error(part.strip())} is not field=value")
-        if name not in (*MODEL_FIELDS, EQUAL, SOLVE):
-            raise InvalidSpecError(f"{where}: {unknown_dimension(name)}")
         if name in settings:
             raise InvalidSpecError(f"{where}: {name} is set twice")
         settings[name] = value.strip()

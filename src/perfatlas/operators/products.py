@@ -47,6 +47,7 @@ class Gemm(Operator):
         uneven_groups: 1 if the rows are cut into groups at random points, 0 if equally (C,).
         quantizes_input: 1 if a separate kernel quantizes A from 16 bits just before, which the
             price then includes; else 0 (C,).
+        has_weights: Whether W is a weight; else it is an activation.
     """
 
     kind: ClassVar[str] = "gemm"
@@ -65,6 +66,7 @@ class Gemm(Operator):
     tile_rows: FloatArray | float = 0.0
     tile_columns: FloatArray | float = 0.0
     uneven_groups: FloatArray | float = 0.0
+    has_weights: bool = True
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
@@ -99,8 +101,11 @@ class Gemm(Operator):
         return (), ()
 
     def weights(self) -> tuple[WeightMatrix, ...]:
-        """Return the matrix W."""
-        return (WeightMatrix(self.n, self.k, None, self.weight_bytes_per_element),)
+        """Return the matrix W of each group, unless it is an activation."""
+        if not self.has_weights:
+            return ()
+        number = self.groups if isinstance(self.groups, np.ndarray) else None
+        return (WeightMatrix(self.n, self.k, number, self.weight_bytes_per_element),)
 
     def saved(self, saving: Saving) -> FloatArray:
         """Return its input unless it is frozen, its logits and the mask of dropout (C,) [bytes]."""

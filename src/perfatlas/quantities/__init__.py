@@ -1,4 +1,4 @@
-"""Units, provenance and user-facing errors; independent of the modelled domain."""
+"""Units, provenance, expressions and user-facing errors; independent of the modelled domain."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         printable as printable,
         repr_for_error as repr_for_error,
     )
+    from perfatlas.quantities.expressions import Expression as Expression
     from perfatlas.quantities.names import (
         did_you_mean as did_you_mean,
         nearest_name as nearest_name,

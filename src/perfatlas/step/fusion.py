@@ -46,19 +46,27 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
         name: _separate_quantization(f"{name}_quantize", format_name, context, norm_fused_C)
         for name, format_name in formats.items()
     }
+    fused = {name for one in context.profile.fusions for name in one.operators}
     result: list[Operator] = []
     for operator in operators:
-        if operator.stream_kind == "norm":
+        if operator.stream_kind == "norm" and operator.name not in fused:
             result.append(with_fields(operator, count=np.where(norm_fused_C, 0.0, operator.count)))
         elif operator.stream_kind == QUANTIZE:
             gemm = operator.name.removesuffix("_quantize")
             if get_format(formats[gemm]).quantize == "static":
                 result.append(with_fields(operator, count=operator.count * apart[gemm]))
+        elif isinstance(operator, Streaming) and _kind_of(operator.name) in fused:
+            result.append(with_fields(operator, count=0.0 * operator.count))
         elif isinstance(operator, Gemm) and get_format(operator.format).quantize == "dynamic":
             result.append(with_fields(operator, quantizes_input=apart[operator.name]))
         else:
             result.append(operator)
     return tuple(result)
+
+
+def _kind_of(name: str) -> str:
+    """Return the kind of an operator of a graph, whose operators are numbered."""
+    return name.rstrip("0123456789").removesuffix("_")
 
 
 def split_kernels(operators: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         sobol_shares as sobol_shares,
     )
     from perfatlas.studies.export import export_run as export_run
-    from perfatlas.studies.expressions import Expression as Expression
     from perfatlas.studies.factors import all_factors as all_factors
     from perfatlas.studies.installed_versions import (
         check_versions as check_versions,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.studies.expressions import Expression
+    from perfatlas.quantities import Expression
 
 LARGEST_EXACT: Final = 2.0**53  # integers below it are exact as floats
 

@@ -28,6 +28,7 @@ from perfatlas.inference import (
     memory_columns,
     metered_nodes,
     number_cells,
+    pass_results,
     plain_results,
     power_limit_error,
     prompt_rejection,
@@ -194,6 +195,7 @@ class EstimatedRows:
         self.simulated_N: BoolArray = np.zeros(resolution.size, np.bool_)
         self.simulation_notes: dict[int, str] = {}
         self.tier_codes_N = np.full(resolution.size, -1)
+        self._graph_N: BoolArray = np.zeros(resolution.size, np.bool_)
         self.bound_codes_N = {phase: np.full(resolution.size, -1) for phase in PHASES}
         self.prices: list[PoolPrices] = []
         self.rows_priced = 0
@@ -235,7 +237,7 @@ class EstimatedRows:
         texts = {"tier": (tiers, self.tier_codes_N)}
         texts |= {f"{p}_bound": (BOUND_NAMES, codes_N) for p, codes_N in self.bound_codes_N.items()}
         found: dict[str, Sequence[Any]] = {
-            name: number_cells(name, values_N) for name, values_N in self.columns.items()
+            name: number_cells(name, values_N) for name, values_N in self._reported().items()
         }
         return found | {
             name: DictionaryCells(
@@ -249,11 +251,23 @@ class EstimatedRows:
         """Return the results of a row as plain values, its memory by name."""
         found = {
             name: number_cells(name, values_N[row : row + 1])[0]
-            for name, values_N in self.columns.items()
+            for name, values_N in self._reported().items()
             if not (name == CHUNKS and self.simulated_N[row])
         }
         memory = memory_of(found)
         return found | {"memory": memory}
+
+    def _reported(self) -> dict[str, FloatArray]:
+        """Return the results by the names of their rows, each (N,): passes of graphs, or tokens."""
+        if not self._graph_N.any():
+            return self.columns
+        passes = pass_results(self.columns)
+        if self._graph_N.all():
+            return passes
+        own = {name: np.where(self._graph_N, np.nan, v_N) for name, v_N in self.columns.items()}
+        of_graphs = {name: np.where(self._graph_N, v_N, np.nan) for name, v_N in passes.items()}
+        both = own.keys() & of_graphs.keys()
+        return own | of_graphs | {name: self.columns[name] for name in both}
 
     def _blocks(self) -> Iterator[Group]:
         for group in self.resolution.groups:
@@ -296,6 +310,7 @@ class EstimatedRows:
         phases = (role,) if role in PHASES else question.model.network.phases
         if role in PARTS:  # chunks of prompts differ in size
             phases = PHASES[1:]
+        self._graph_N[rows_C] = bool(question.model.network.item)
         self._count(rows_C, evaluation, phases)
         memory = evaluation.memory
         place = {row: position for position, row in enumerate(rows_C.tolist())}

@@ -44,6 +44,8 @@ ENGINE_TIMES: Final = (
     " tokenization and detokenization"
 )
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
+PASS: Final = "pass"  # phase of a graph of operators
+WHOLE: Final = ("isl", "osl", "kv_format", "tp", "pp", "cp", "attention_dp")  # not of graphs
 ROUNDING: Final = 1e-9  # relative
 ENDS_DIFFER: Final = (
     "the ends of TTFT and TPOT come from clients in different phases: TTFT + (osl - 1) x TPOT is"
@@ -71,7 +73,8 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
         results["feed_forward_memory"] = plain_results(pools[1].memory())
     elif found.rates is not None:
         results["prefill_memory"] = plain_results(pools[0].memory())
-    if (parts := cost_parts(results, rows.prices)) is not None:
+    graph = bool(pools[0].candidates.model.network.item)
+    if not graph and (parts := cost_parts(results, rows.prices)) is not None:
         results["parts_usd_per_million_output_tokens"] = parts
     static = scenario.mode == "static"
     results["method"] = "simulate" if rows.simulated_N[0] else "static" if static else "formula"
@@ -88,11 +91,14 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
 def _breakdown(found: Answered) -> list[dict[str, Any]]:
     """Return the operators of the first row; of split layers those of a micro-batch in decode."""
     if not isinstance(found.rates, SplitLayers):
+        graph = bool(found.pools[0].candidates.model.network.item)
         return [
             row
             for pool in found.pools
             for phase in pool.phases
-            for row in breakdown_rows(getattr(pool.evaluation, phase), phase, 0)
+            for row in breakdown_rows(
+                getattr(pool.evaluation, phase), PASS if graph else phase, 0
+            )
         ]
     steps = found.rates.steps
     rows = [row for step in steps for row in breakdown_rows(step, PHASES[-1], 0)]
@@ -155,7 +161,9 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
             fields["feed_forward_engine"] = pools[1].profile.id
             sizes = resolved_plan(pools[1])
             fields |= {f"feed_forward_{n}": sizes[n] for n in ("tp", "pp", "ep") if n in sizes}
-        return with_formats(_with_load(fields, scenario, pools[0]), *pools)
+        fields = with_formats(_with_load(fields, scenario, pools[0]), *pools)
+        graph = bool(pools[0].model.network.item)
+        return {n: value for n, value in fields.items() if not (graph and n in WHOLE)}
     own = resolve_engine(split_pools(scenario).prefill.engine).id
     if own != fields["engine"]:
         fields["prefill_engine"] = own

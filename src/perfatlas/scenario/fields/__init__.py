@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.scenario.fields.vocabulary import (
         FIELD_NAMES as FIELD_NAMES,
+        ONE_PASS as ONE_PASS,
         Scenario as Scenario,
         parse_scenario as parse_scenario,
     )

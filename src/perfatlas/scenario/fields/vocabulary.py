@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.networks import is_graph
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
     Batch,
@@ -50,6 +51,8 @@ class Scenario(
 
 
 FIELD_NAMES: tuple[str, ...] = tuple(Scenario.model_fields)
+# Defaults of networks that are graphs of operators: one pass over items of fixed sizes.
+ONE_PASS: Final[Mapping[str, Any]] = {"isl": 1, "osl": 1, "engine": "inductor"}
 
 
 def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
@@ -68,4 +71,6 @@ def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
         pools = [given.get(name) for name in ("prefill_system", "decode_system")]
         if all(pools):
             given["system"] = pools[0]
+    if is_graph(given.get("model")):
+        given = dict(ONE_PASS) | {name: value for name, value in given.items() if value is not None}
     return Scenario.read(given)

@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 from perfatlas.files import DictionaryCells
 from perfatlas.hardware import slice_chips
 from perfatlas.quantities import InvalidSpecError, repr_for_error
-from perfatlas.scenario.fields import FIELD_NAMES, GPUS_STATED, Scenario
+from perfatlas.scenario.fields import FIELD_NAMES, GPUS_STATED, ONE_PASS, Scenario
 from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of
 
 if TYPE_CHECKING:
@@ -216,6 +216,8 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
         raw["system"] = _system_of_pools(raw)
     if "system" in raw and any(map(slice_chips, raw["system"].values)):
         raw["gpus"] = _gpus_of_slices(raw, size)
+    if "model" in raw and any(map(is_graph, raw["model"].values)):
+        raw |= _one_pass(raw, size)
     broken_N = np.zeros(size, np.bool_)
     fields = {}
     for name, column in raw.items():
@@ -309,6 +311,18 @@ def _gpus_of_slices(raw: Mapping[str, FieldColumn], size: int) -> FieldColumn:
         values=(None, *chips), codes_N=np.where(free_N, system.codes_N + 1, NOT_GIVEN)
     )
     return given.overridden_by(of_slice)
+
+
+def _one_pass(raw: Mapping[str, FieldColumn], size: int) -> dict[str, FieldColumn]:
+    """Return the columns of fields that graphs of operators have other defaults of."""
+    model, unset_N = raw["model"], np.full(size, NOT_GIVEN, np.int64)
+    graph_N = np.array([is_graph(name) for name in model.values])[model.codes_N]
+    found = {}
+    for name, value in ONE_PASS.items():
+        given = raw.get(name, FieldColumn(values=(None,), codes_N=unset_N))
+        codes_N = np.where(graph_N & ~given.is_set, 1, NOT_GIVEN)
+        found[name] = given.overridden_by(FieldColumn(values=(None, value), codes_N=codes_N))
+    return found
 
 
 def _typed(name: str, raw: FieldColumn) -> tuple[FieldColumn, BoolArray]:

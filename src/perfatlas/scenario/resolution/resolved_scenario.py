@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.answer import require_engine, require_tier
+from perfatlas.engines import engine_names, resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.machines import device_peak
 from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
@@ -91,6 +92,7 @@ def candidates_of(
         return system
 
     _refuse_limits(workers, rows_C, fields["tier"], refusals)
+    _refuse_engine(workers, rows_C, (model, profile), refusals)
     _refuse_decode(workers, rows_C, model, refusals)
     _refuse_stages(workers, rows_C, profile, refusals)
     systems = _systems(workers, rows_C, usable, refusals)
@@ -154,11 +156,41 @@ def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refu
         refusals.refuse(limited_C, partial(limit_at_bound_error, name, limit_w_N), workers.stage)
 
 
+_RUNS: Final = {"graphs": "graphs of operators", "language_models": "language models"}
+
+
+def _refuse_engine(
+    workers: Workers, rows_C: IntArray, chosen: tuple[Model, EngineProfile], refusals: Refusals
+) -> None:
+    """Refuse an engine that runs other networks: language models, or graphs of operators."""
+    model, profile = chosen
+    needed = "graphs" if model.network.item else "language_models"
+    if profile.runs in (needed, "all"):
+        return
+    others = (resolve_engine(name) for name in engine_names())
+    names = dict.fromkeys(one.name for one in others if one.runs in (needed, "all"))
+    what = "a graph of operators" if model.network.item else "a language model"
+    error = UnsupportedError(
+        f"{profile.name} runs {_RUNS[profile.runs]}, and {model.name} is {what}; set engine ="
+        f" {', '.join(names)}"
+    )
+    refusals.refuse(rows_C, always(error), workers.stage)
+
+
 def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals) -> None:
     """Refuse further outputs of networks that run one pass."""
     if model.network.decodes:
         return
-    osl_N = workers.load.osl
+    isl_N, osl_N = workers.load.isl, workers.load.osl
+
+    def sized(row: int) -> InvalidSpecError:
+        return InvalidSpecError(
+            f"isl = {isl_N[row]:g}: {model.name} runs over items of one size; leave isl out, and"
+            f" change its sizes as in {model.base}{{name=value}}"
+        )
+
+    if model.network.item:
+        refusals.refuse(rows_C[isl_N[rows_C] > 1.0], sized, workers.stage)
 
     def reason(row: int) -> InvalidSpecError:
         return InvalidSpecError(
@@ -250,6 +282,9 @@ def _completed(columns: ScenarioColumns, given: Candidates, longest: int) -> Can
 def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candidates:
     """Return the candidates with the limits that are not given filled in."""
     known_C = columns.is_set("batch") | columns.is_set("concurrency")
+    if given.model.network.item:  # one pass holds the batch
+        batch_C = np.ceil(given.load.sequences)
+        given = replace(given, limits=replace(given.limits, max_num_batched_tokens=batch_C))
     load = LimitedLoad(
         isl=np.maximum(given.load.isl, float(longest)),
         requests=np.where(known_C | ~given.aggregated_C, np.ceil(given.load.sequences), np.inf),

@@ -89,6 +89,74 @@ LATENCIES: Final = reported_by(
     ),
     verbs=(*SERVING_VERBS, "search"),
 )
+PASSES: Final = reported_by(
+    Metric(
+        name="latency_s",
+        label="latency of a batch",
+        short="latency",
+        better="lower",
+        has_interval=True,
+        description="Time of one pass of a network over a batch of items.",
+    ),
+    Metric(
+        name="throughput_per_s",
+        label="items/s",
+        unit="items/s",
+        better="higher",
+        has_interval=True,
+        description="Items per second over all copies of a network: images, sequences or others.",
+    ),
+    Metric(
+        name="throughput_per_s_per_gpu",
+        label="items/s per GPU",
+        short="items/s/GPU",
+        unit="items/s/GPU",
+        better="higher",
+        has_interval=True,
+        description="Items per second over all GPUs of the deployment.",
+    ),
+    Metric(
+        name="energy_per_item_j",
+        label="energy per item",
+        short="J/item",
+        better="lower",
+        has_interval=True,
+        description="Energy of all GPUs over the items.",
+    ),
+    Metric(
+        name="usd_per_million_items",
+        label="cost per million items",
+        short="cost/M items",
+        better="lower",
+        has_interval=True,
+        description="Cost of the deployment per million items.",
+    ),
+    Metric(
+        name="gco2_per_million_items",
+        label="carbon per million items",
+        short="carbon/M items",
+        better="lower",
+        asked_with={"gco2_per_kwh": 400.0},
+        description="Carbon of the electricity of the deployment per million items.",
+    ),
+    Metric(
+        name="pass_mfu",
+        label="MFU of a pass",
+        short="MFU",
+        shown="share",
+        better="higher",
+        description="FLOP of a pass over its time at the dense peak of the GEMM format.",
+    ),
+    Metric(
+        name="pass_mbu",
+        label="MBU of a pass",
+        short="MBU",
+        shown="share",
+        better="higher",
+        description="Bytes of weights of a pass over its time at the memory bandwidth.",
+    ),
+    verbs=("estimate",),
+)
 TAILS: Final = (
     Metric(
         name="tail_ttft_s",
@@ -349,4 +417,4 @@ DEPLOYMENT: Final = (
         description="Blocks of that KV cache.",
     ),
 )
-SERVING: Final = (*LATENCIES, *TAILS, *RATES, *SIZES, *RUN, *DEPLOYMENT)
+SERVING: Final = (*LATENCIES, *PASSES, *TAILS, *RATES, *SIZES, *RUN, *DEPLOYMENT)

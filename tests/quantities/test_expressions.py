@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.studies import Expression
+from perfatlas.quantities import Expression
 
 COLUMNS = {
     "tp": np.array([1.0, 2.0, 8.0]),

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.quantities.errors import InvalidSpecError, repr_for_error
+from perfatlas.quantities.names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -67,7 +68,7 @@ class Expression:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.studies import Expression
+        >>> from perfatlas.quantities import Expression
         >>> Expression("tp * pp <= 8").of({"tp": np.array([4.0, 8.0]), "pp": np.array([2.0, 2.0])})
         array([ True, False])
     """

@@ -1,0 +1,148 @@
+"""A network given as a graph: one pass of its operators over a batch of items.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+
+from perfatlas.networks.contract import (
+    DividedSize,
+    LiveElements,
+    Network,
+    ParameterCounts,
+    Segment,
+)
+from perfatlas.networks.graphs.nodes import BATCH
+from perfatlas.operators import Phase
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from perfatlas.networks.emission import ModelFormats, StepTokens
+    from perfatlas.networks.graphs.nodes import Node
+    from perfatlas.operators import Operator
+
+MOST: int = 10_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeGraph(Segment):
+    """All operators of a graph, which no plan divides but copies."""
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """One graph: neither its weights nor its items are divided."""
+        label = "graph of operators"
+        return tuple(DividedSize(label=label, size=1, by=by, noun=label) for by in ("tp", "cp"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)  # read once: equal if it is the same
+class GraphNetwork(Network):
+    """A graph of operators that runs once over a batch of items.
+
+    Args:
+        nodes: The operators.
+        sizes: Sizes that nodes refer to, such as image_size, by name.
+        weight_count: Parameters.
+        live: Most elements of an item that are live at once.
+    """
+
+    phases: ClassVar[tuple[Phase, ...]] = (Phase.PREFILL,)
+
+    layers: tuple[WholeGraph, ...] = (WholeGraph(count=1),)
+    nodes: tuple[Node, ...]
+    sizes: Mapping[str, int]
+    weight_count: int
+    live: float = 0.0
+
+    def step_operators(
+        self, formats: ModelFormats, phase: Phase, tokens: StepTokens
+    ) -> tuple[Operator, ...]:
+        """Return the operators of one pass over `tokens.all` items, in execution order."""
+        return self._operators(formats, phase, {**self.sizes, BATCH: tokens.all})
+
+    def segment_operators(
+        self, segment: int, formats: ModelFormats, phase: Phase, tokens: StepTokens
+    ) -> tuple[Operator, ...]:
+        """Return all operators in the only segment, and none before and after it."""
+        return self.step_operators(formats, phase, tokens) if segment == 1 else ()
+
+    def _operators(
+        self, formats: ModelFormats, phase: Phase, columns: Mapping[str, Any]
+    ) -> tuple[Operator, ...]:
+        seen: Counter[str] = Counter()
+        found = []
+        for node in self.nodes:
+            seen[node.label] += 1
+            name = f"{node.label}_{seen[node.label]}"
+            found.append(node.operator(name, formats, phase, columns))
+        return tuple(found)
+
+    def parameters(self) -> ParameterCounts:
+        """Return the parameters, all of them active."""
+        none = dict.fromkeys(("embedding", "lm_head", "mixer_linear", "expert", "other", "mtp"), 0)
+        total = self.weight_count
+        return ParameterCounts(total=total, active=total, dense_linear=total, **none)
+
+    @cached_property
+    def _live_elements(self) -> float:
+        """Most elements of an item that are live at once: of the graph, or of one operator."""
+        columns = {**self.sizes, BATCH: np.ones(1)}
+        largest = 0.0
+        for node in self.nodes:
+            size = node.values(columns)
+            moved = sum(float(np.max(size.get(name, 0.0))) for name in ("read", "write"))
+            if "m" in size:
+                rows = size["m"] * size.get("groups", 1.0)
+                read = size.get("read", rows * size["k"])
+                moved = float(np.max(read + rows * size["n"]))
+            largest = max(largest, moved)
+        return max(largest, self.live)
+
+    def live_elements(self) -> tuple[LiveElements, ...]:
+        """Return the most elements per item that are live at once."""
+        return (LiveElements(repeated=self._live_elements),)
+
+    def changed(self, settings: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
+        """Return the network with other sizes, and these.
+
+        Raises:
+            InvalidSpecError: It has no such size, or the value is no positive integer.
+        """
+        for name in settings:
+            if name not in self.sizes:
+                known = ", ".join(self.sizes)
+                raise InvalidSpecError(
+                    f"unknown size {repr_for_error(name)}{did_you_mean(name, self.sizes)}; "
+                    + (f"the sizes are {known}" if known else "all its sizes are fixed")
+                )
+        changes = {name: _size(name, text) for name, text in settings.items()}
+        changed = replace(self, sizes={**self.sizes, **changes})
+        _ = changed.live_elements()  # refuses sizes that leave an operator without rows
+        return changed, changes
+
+    def describe_layers(self) -> tuple[dict[str, object], ...]:
+        """Return the operators by kind."""
+        columns = {**self.sizes, BATCH: 1.0}
+        kinds: Counter[str] = Counter()
+        for node in self.nodes:
+            kinds[node.kind] += int(node.count.of(columns))
+        return (dict(kinds),)
+
+
+def _size(name: str, text: str) -> int:
+    value = int(text) if text.isascii() and text.isdigit() and len(text) < len(str(MOST)) else 0
+    if not value:
+        raise InvalidSpecError(
+            f"{name} = {repr_for_error(text)}: expected an integer from 1 to {MOST - 1:,}"
+        )
+    return value

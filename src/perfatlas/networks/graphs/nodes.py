@@ -1,0 +1,167 @@
+"""Nodes of a graph: kinds of operators with their sizes, as columns over candidates.
+
+A size is an expression over the sizes of the network and `batch`, the items of a pass.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.formats import get_format
+from perfatlas.operators import ACTIVATION_BYTES, EMBEDDING, Attention, Gemm, Operator, Streaming
+from perfatlas.quantities import Expression, InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.networks.emission import ModelFormats
+    from perfatlas.operators import FloatArray, Phase
+
+BATCH: Final = "batch"
+PRODUCTS: Final = ("linear", "conv", "matmul")
+# Kinds that are limited by memory bandwidth: what they read and write, in elements.
+STREAMS: Final = (
+    *("activation", "add", "copy", "depthwise_conv", "elementwise", "norm", "pool", "reduce"),
+    *("resize", "scan", "softmax"),
+)
+# The sizes of each kind; those with a value may be left out.
+SIZES: Final[Mapping[str, Mapping[str, str]]] = {
+    "linear": {"m": "", "n": "", "k": ""},
+    "conv": {"m": "", "n": "", "k": "", "groups": "1", "read": ""},
+    "matmul": {"m": "", "n": "", "k": "", "groups": "1"},
+    "attention": {
+        "sequences": "batch",
+        "q_len": "",
+        "kv_len": "",
+        "num_heads": "",
+        "num_kv_heads": "num_heads",
+        "head_dim": "",
+    },
+    "embedding": {"rows": "", "width": ""},
+    **dict.fromkeys(STREAMS, {"read": "", "write": ""}),
+}
+KINDS: Final = tuple(SIZES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """Equal operators of a graph.
+
+    Args:
+        kind: One of `KINDS`.
+        sizes: Its sizes, as `SIZES` names them. Of products: C[m, n] = A[m, k] B[k, n] in each of
+            `groups`; a convolution is an implicit product over m output positions and k = input
+            channels of a group times taps, and reads `read` elements. Of kinds limited by memory
+            bandwidth: elements read and written.
+        count: How often it runs in a pass.
+        after: Kind of the operator whose only reader it is, "" for none: compilers fuse it into
+            that kernel.
+        causal: Whether queries of an attention see only the keys up to their own.
+    """
+
+    kind: str
+    sizes: Mapping[str, Expression]
+    count: Expression
+    after: str = ""
+    causal: bool = False
+
+    @property
+    def label(self) -> str:
+        """Kind, and what it follows: what fusions of engines name."""
+        return f"{self.kind}_after_{self.after}" if self.after else self.kind
+
+    def values(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return its sizes and its count, each (C,) or one number.
+
+        Args:
+            columns: The sizes of the network, and `batch`.
+
+        Raises:
+            InvalidSpecError: A size is not positive.
+        """
+        found: dict[str, Any] = {"count": self.count.of(columns)}
+        for name, default in SIZES[self.kind].items():
+            given = self.sizes.get(name)
+            found[name] = (
+                found[default]
+                if given is None and default in found
+                else (Expression(default) if given is None else given).of(columns)
+            )
+        for name, value in found.items():
+            if not np.all(np.isfinite(value) & (np.asarray(value) >= (name in _POSITIVE))):
+                text = self.count.text if name == "count" else self.sizes[name].text
+                raise InvalidSpecError(f"{self.kind}: {name} = {text} is {np.min(value):g}")
+        return found
+
+    def operator(
+        self, name: str, formats: ModelFormats, phase: Phase, columns: Mapping[str, Any]
+    ) -> Operator:
+        """Return it as an operator over candidates.
+
+        Args:
+            name: Its name, unique in the graph.
+            phase: The phase of the pass.
+            columns: The sizes of the network, and `batch` (C,).
+        """
+        ones_C = np.ones_like(columns[BATCH])
+        size: dict[str, FloatArray] = {
+            key: value * ones_C for key, value in self.values(columns).items()
+        }
+        shared: dict[str, Any] = {"name": name, "phase": phase, "count": size["count"]}
+        if self.kind in PRODUCTS:
+            return _product(self.kind, size, formats, shared)
+        if self.kind == "attention":
+            return Attention(
+                **shared,
+                batch=size["sequences"],
+                **{key: size[key] for key in ("q_len", "kv_len", "num_heads", "num_kv_heads")},
+                head_dim=size["head_dim"],
+                value_head_dim=size["head_dim"],
+                window=0.0 * ones_C,
+                format=formats.attention,
+                causal=self.causal,
+                cache_append=False,
+            )
+        moved = {"read": size.get("read", 0.0 * ones_C), "write": size.get("write", ones_C)}
+        cold_C = 0.0 * ones_C
+        if self.kind == EMBEDDING:
+            moved["write"] = cold_C = size["rows"] * size["width"]
+        return Streaming(
+            **shared,
+            stream=self.kind,
+            tokens=columns[BATCH] * ones_C,
+            read_bytes=moved["read"] * ACTIVATION_BYTES,
+            write_bytes=moved["write"] * ACTIVATION_BYTES,
+            cold_read_bytes=cold_C * ACTIVATION_BYTES,
+        )
+
+
+_POSITIVE: Final = frozenset(("m", "n", "k", "groups", "sequences", "q_len", "kv_len", "head_dim"))
+
+
+def _product(
+    kind: str, size: Mapping[str, FloatArray], formats: ModelFormats, shared: Mapping[str, Any]
+) -> Gemm:
+    """Return a linear layer, a convolution, or a product of activations."""
+    number_format = get_format(formats.attention if kind == "matmul" else formats.gemm)
+    groups_C = size.get("groups", np.ones_like(size["m"]))
+    input_bytes = number_format.activation_bytes
+    if kind == "conv":  # neighbouring windows share most of their inputs
+        read_C = size["read"] / (size["m"] * size["k"] * groups_C)
+        input_bytes *= float(read_C[0])
+    return Gemm(
+        **shared,
+        m=size["m"] * groups_C,
+        n=size["n"],
+        k=size["k"],
+        groups=groups_C,
+        format=number_format.name,
+        weight_bytes_per_element=number_format.weight_bytes,
+        input_bytes_per_element=input_bytes,
+        has_weights=kind != "matmul",
+    )

@@ -1,0 +1,146 @@
+"""Networks from TOML files of operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import Array, Field, Flag, Named, Number, Record, Text, Whole, read_fields
+from perfatlas.files import read_toml as read_toml_file
+from perfatlas.networks.graphs.network import GraphNetwork
+from perfatlas.networks.graphs.nodes import BATCH, KINDS, SIZES, Node
+from perfatlas.networks.readers import Reader
+from perfatlas.quantities import Expression, InvalidSpecError, did_you_mean, repr_for_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MOST_PARAMETERS: Final = 10**15
+LONGEST_TEXT: Final = 400  # characters of a source or a note
+
+
+class _Size:
+    """A number of elements, or an expression over sizes."""
+
+    def read(self, value: object, where: str) -> Expression:
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise InvalidSpecError(
+                f"{where} = {repr_for_error(value)}: expected a number or an expression such as"
+                " 'batch * image_size // 2'"
+            )
+        return Expression(str(value))
+
+
+_SIZE_NAMES: Final = tuple(dict.fromkeys(name for sizes in SIZES.values() for name in sizes))
+
+
+def _node(
+    *,
+    kind: str,
+    count: Expression | None = None,
+    after: str = "",
+    causal: bool = False,
+    **sizes: Expression,
+) -> Node:
+    allowed = SIZES[kind]
+    missing = [name for name, default in allowed.items() if not default and name not in sizes]
+    if wrong := [name for name in sizes if name not in allowed]:
+        raise InvalidSpecError(
+            f"{kind} has no {wrong[0]}{did_you_mean(wrong[0], allowed)}; its sizes are"
+            f" {', '.join(allowed)}"
+        )
+    if missing:
+        raise InvalidSpecError(f"{kind} needs {', '.join(missing)}")
+    if causal and kind != "attention":
+        raise InvalidSpecError(f"causal is a mask of attention, not of {kind}; leave it out")
+    count = Expression("1") if count is None else count
+    return Node(kind=kind, sizes=sizes, count=count, after=after, causal=causal)
+
+
+class _Nodes:
+    """The operators, each with its place in messages."""
+
+    record: Final = Record(
+        fields={
+            "kind": Field(Text(choices=KINDS), required=True),
+            "count": Field(_Size()),
+            "after": Field(Text(choices=KINDS)),
+            "causal": Field(Flag()),
+            **{name: Field(_Size()) for name in _SIZE_NAMES},
+        },
+        build=_node,
+    )
+
+    def read(self, value: object, where: str) -> tuple[Node, ...]:
+        if not isinstance(value, list) or not value:
+            raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected [[operators]]")
+        found = []
+        for number, entry in enumerate(value, 1):
+            place = f"{where}[{number}]"
+            try:
+                found.append(self.record.read(entry, place))
+            except InvalidSpecError as problem:
+                text = str(problem)
+                raise InvalidSpecError(
+                    text if text.startswith(place) else f"{place}: {text}"
+                ) from None
+        return tuple(found)
+
+
+FIELDS: Final[Mapping[str, Field[Any]]] = {
+    "name": Field(Text(empty=False), required=True, into="model_type"),
+    "item": Field(Text(empty=False)),
+    "source": Field(Text(longest=LONGEST_TEXT)),
+    "parameters": Field(
+        Whole(least=0, most=MOST_PARAMETERS), required=True, into="weight_count"
+    ),
+    "live_elements": Field(Number(least=0.0), into="live"),
+    "sizes": Field(Named(of=Whole(least=1))),
+    "notes": Field(Array(of=Text(longest=LONGEST_TEXT))),
+    "operators": Field(_Nodes(), required=True, into="nodes"),
+}
+
+
+def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
+    """Return the network that a table of operators describes.
+
+    Args:
+        table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `sizes` by name, and
+            `operators`, each with a `kind` and its sizes: numbers, or expressions over `batch` and
+            the names of `sizes`.
+        origin: The file, for messages.
+
+    Raises:
+        InvalidSpecError: A key is missing, unknown or of another type, or an expression has a name
+            that is no size.
+
+    Example:
+        >>> from perfatlas.networks.graphs import read_graph
+        >>> row = {"kind": "linear", "m": "batch", "n": 10, "k": 512}
+        >>> read_graph({"name": "head", "parameters": 5120, "operators": [row]}, "head").item
+        'item'
+    """
+    given = {"item": "item", "sizes": {}, **read_fields(table, FIELDS, origin)}
+    given.pop("source", None)
+    network = GraphNetwork(hidden_size=1, vocab_size=0, **given)
+    names = {BATCH, *network.sizes}
+    for number, node in enumerate(network.nodes, 1):
+        for expression in (node.count, *node.sizes.values()):
+            if unknown := [name for name in expression.names if name not in names]:
+                raise InvalidSpecError(
+                    f"{origin}: operators[{number}]: {expression.text!r} reads {unknown[0]!r},"
+                    f" which is no size{did_you_mean(unknown[0], names)}; sizes are"
+                    f" {', '.join(sorted(names))}"
+                )
+    try:
+        _ = network.live_elements()
+    except InvalidSpecError as problem:
+        raise InvalidSpecError(f"{origin}: {problem}") from None
+    return network
+
+
+def _read_path(path: Path) -> GraphNetwork:
+    return read_graph(read_toml_file(path), str(path))
+
+
+READER: Final = Reader(name="graphs", suffixes=(".toml",), read=_read_path)
