@@ -21,7 +21,7 @@ from perfatlas.operators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,26 +42,32 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     """
     formats = {op.name: op.compute_format for op in operators if op.multiplies}
     norm_fused_C = _norm_fused(operators, context)
-    apart = {
+    # of graphs, the scales of quantized activations are part of the network
+    apart = {} if context.network.item else {
         name: _separate_quantization(f"{name}_quantize", format_name, context, norm_fused_C)
         for name, format_name in formats.items()
     }
     fused = {name for one in context.profile.fusions for name in one.operators}
     result: list[Operator] = []
     for operator in operators:
-        if operator.stream_kind == "norm" and operator.name not in fused:
+        if isinstance(operator, Streaming) and _kind_of(operator.name) in fused:
+            result.append(with_fields(operator, count=0.0 * operator.count))
+        elif operator.stream_kind == "norm":
             result.append(with_fields(operator, count=np.where(norm_fused_C, 0.0, operator.count)))
         elif operator.stream_kind == QUANTIZE:
             gemm = operator.name.removesuffix("_quantize")
             if get_format(formats[gemm]).quantize == "static":
                 result.append(with_fields(operator, count=operator.count * apart[gemm]))
-        elif isinstance(operator, Streaming) and _kind_of(operator.name) in fused:
-            result.append(with_fields(operator, count=0.0 * operator.count))
-        elif isinstance(operator, Gemm) and get_format(operator.format).quantize == "dynamic":
+        elif isinstance(operator, Gemm) and _is_dynamic(operator, apart):
             result.append(with_fields(operator, quantizes_input=apart[operator.name]))
         else:
             result.append(operator)
     return tuple(result)
+
+
+def _is_dynamic(product: Gemm, apart: Mapping[str, FloatArray]) -> bool:
+    """Return whether the input of a product is quantized with scales that a step computes."""
+    return product.name in apart and get_format(product.format).quantize == "dynamic"
 
 
 def _kind_of(name: str) -> str:

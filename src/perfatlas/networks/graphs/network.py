@@ -131,12 +131,13 @@ class GraphNetwork(Network):
         return changed, changes
 
     def describe_layers(self) -> tuple[dict[str, object], ...]:
-        """Return the operators by kind."""
+        """Return the sizes, the FLOP of an item, and the operators by kind."""
         columns = {**self.sizes, BATCH: 1.0}
         kinds: Counter[str] = Counter()
         for node in self.nodes:
             kinds[node.kind] += int(node.count.of(columns))
-        return (dict(kinds),)
+        flop = sum(float(node.flop(columns)) for node in self.nodes)
+        return ({"sizes": dict(self.sizes), "flop_per_item": flop, "operators": dict(kinds)},)
 
 
 def _size(name: str, text: str) -> int:

@@ -44,6 +44,7 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "embedding": {"rows": "", "width": ""},
     **dict.fromkeys(STREAMS, {"read": "", "write": ""}),
+    "depthwise_conv": {"read": "", "write": "", "taps": ""},
 }
 KINDS: Final = tuple(SIZES)
 
@@ -98,6 +99,20 @@ class Node:
                 raise InvalidSpecError(f"{self.kind}: {name} = {text} is {np.min(value):g}")
         return found
 
+    def flop(self, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401 - (C,) or one number
+        """Return the FLOP of products, convolutions and attention in a pass [FLOP].
+
+        Args:
+            columns: The sizes of the network, and `batch`.
+        """
+        size = self.values(columns)
+        if self.kind in PRODUCTS:
+            return 2.0 * size["count"] * size.get("groups", 1.0) * size["m"] * size["n"] * size["k"]
+        if self.kind == "attention":
+            pairs = size["sequences"] * size["num_heads"] * size["q_len"] * size["kv_len"]
+            return 4.0 * size["count"] * pairs * size["head_dim"]
+        return 2.0 * size["count"] * size["write"] * size["taps"] if "taps" in size else 0.0
+
     def operator(
         self, name: str, formats: ModelFormats, phase: Phase, columns: Mapping[str, Any]
     ) -> Operator:
@@ -150,10 +165,11 @@ def _product(
     """Return a linear layer, a convolution, or a product of activations."""
     number_format = get_format(formats.attention if kind == "matmul" else formats.gemm)
     groups_C = size.get("groups", np.ones_like(size["m"]))
-    input_bytes = number_format.activation_bytes
+    input_bytes, output_bytes = number_format.activation_bytes, ACTIVATION_BYTES
     if kind == "conv":  # neighbouring windows share most of their inputs
         read_C = size["read"] / (size["m"] * size["k"] * groups_C)
         input_bytes *= float(read_C[0])
+        output_bytes = number_format.activation_bytes  # of quantized networks, images stay so
     return Gemm(
         **shared,
         m=size["m"] * groups_C,
@@ -163,5 +179,6 @@ def _product(
         format=number_format.name,
         weight_bytes_per_element=number_format.weight_bytes,
         input_bytes_per_element=input_bytes,
+        output_bytes_per_element=output_bytes,
         has_weights=kind != "matmul",
     )

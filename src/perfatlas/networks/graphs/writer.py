@@ -29,21 +29,34 @@ def graph_text(head: Mapping[str, Any], nodes: Iterable[Node]) -> str:
         >>> print(graph_text({"name": "a"}, [node, node]).splitlines()[-2])
           { kind = "linear", count = 2, m = "batch", n = 4, k = 8 },
     """
-    lines: dict[str, float] = {}
+    lines: dict[tuple[str, str, str], int] = {}
     for node in nodes:
         cells = {name: node.sizes[name].text for name in SIZES[node.kind] if name in node.sizes}
+        for name, default in SIZES[node.kind].items():
+            if name in cells and cells[name] in (default, cells.get(default)):
+                del cells[name]  # it follows
         flags = ({"after": node.after} if node.after else {}) | (
             {"causal": True} if node.causal else {}
         )
         parts = [f"{name} = {_cell(value)}" for name, value in {**cells, **flags}.items()]
-        line = f'kind = "{node.kind}", count = #, {", ".join(parts)}'
-        lines[line] = lines.get(line, 0.0) + float(node.count.text)
-    rows = [f"  {{ {line.replace('#', f'{count:g}')} }},\n" for line, count in lines.items()]
+        line = (f'kind = "{node.kind}"', node.count.text, ", ".join(parts))
+        lines[line] = lines.get(line, 0) + 1
+    rows = [
+        f"  {{ {kind}{_count(number, text)}, {sizes} }},\n"
+        for (kind, text, sizes), number in lines.items()
+    ]
     first = {name: value for name, value in head.items() if not isinstance(value, dict)}
     tables = {name: value for name, value in head.items() if isinstance(value, dict) and value}
     # tables follow: a key after a table would belong to it
     text = f"{format_toml(first)}\noperators = [\n{''.join(rows)}]\n"
     return text if not tables else f"{text}\n{format_toml(tables)}"
+
+
+def _count(number: int, text: str) -> str:
+    """Return how often equal operators run, each `text` times; once needs no key."""
+    if text == "1":
+        return f", count = {number}" if number > 1 else ""
+    return f", count = {_cell(text if number == 1 else f'{number} * ({text})')}"
 
 
 def _cell(value: str | bool) -> str:

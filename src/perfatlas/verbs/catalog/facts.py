@@ -95,6 +95,16 @@ def model_facts(name: str) -> dict[str, Any]:
 
     model = resolve_model(name)
     network, counts = model.network, model.network.parameters()
+    if network.item:
+        (operators,) = network.describe_layers()
+        return {
+            "id": model.name,
+            "parameters": counts.total,
+            "item": network.item,
+            **operators,
+            "source": model.source,
+            "notes": list(network.notes),
+        }
     return {
         "id": model.name,
         "parameters": counts.total,

@@ -1,0 +1,90 @@
+"""What importers of graphs share: sizes of tensors as expressions, and what fuses with what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.networks.graphs.nodes import Node
+from perfatlas.quantities import Expression
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Size = int | str
+# Producers in the order in which a reader with several of them is fused.
+_FIRST: Final = ("conv", "depthwise_conv", "linear")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Sizes of a tensor: numbers, or expressions over sizes of the network."""
+
+    sizes: tuple[Size, ...]
+
+    def elements(self) -> Size:
+        """Return the product of the sizes."""
+        number, texts = 1, []
+        for size in self.sizes:
+            if isinstance(size, int):
+                number *= size
+            else:
+                texts.append(size if size.isidentifier() else f"({size})")
+        if not texts:
+            return number
+        return " * ".join([*([str(number)] if number != 1 else []), *texts])
+
+    @staticmethod
+    def total(tensors: Iterable[Tensor]) -> Size:
+        """Return the elements of several tensors."""
+        number, texts = 0, []
+        for one in tensors:
+            found = one.elements()
+            if isinstance(found, int):
+                number += found
+            else:
+                texts.append(found)
+        counted = {text: texts.count(text) for text in texts}
+        parts = [text if count == 1 else f"{count} * {text}" for text, count in counted.items()]
+        if not parts:
+            return number
+        return " + ".join([*parts, *([str(number)] if number else [])])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """The operators of a file of a framework.
+
+    Args:
+        nodes: In execution order.
+        parameters: Elements of its parameters.
+        unknown: How often an operator that is not known runs, by its name.
+    """
+
+    nodes: Sequence[Node]
+    parameters: int
+    unknown: Mapping[str, float]
+
+
+def node(
+    kind: str, *, after: str = "", causal: bool = False, **sizes: Size
+) -> Node:
+    """Return one operator with sizes as numbers or expressions."""
+    return Node(
+        kind=kind,
+        sizes={name: Expression(str(size)) for name, size in sizes.items()},
+        count=Expression("1"),
+        after=after,
+        causal=causal,
+    )
+
+
+def fused_into(producers: Sequence[str]) -> str:
+    """Return the producer that an operator is fused into, "" for none.
+
+    Args:
+        producers: Kinds of the operators whose only reader it is.
+    """
+    ranked = [kind for kind in _FIRST if kind in producers]
+    return next(iter((*ranked, *producers)), "")

@@ -1,0 +1,1 @@
+"""Networks that are graphs of operators: the catalog, and published measurements."""
