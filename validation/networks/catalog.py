@@ -6,6 +6,7 @@ torchvision, transformers and diffusers; what it wrote needs none of them.
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -220,6 +221,7 @@ def _whisper_encoder() -> Any:  # noqa: ANN401
 def imported(part: Part) -> Imported:
     """Return the operators of a module, whose sizes are expressions over sizes of the network."""
     import torch
+    from torch._export.serde.serialize import ExportedProgramSerializer, _dataclass_to_dict
 
     with torch.device("meta"):
         module, inputs = part.build()
@@ -230,15 +232,15 @@ def imported(part: Part) -> Imported:
     }
     program = torch.export.export(module, **given, dynamic_shapes=shapes, strict=False)
     names: dict[str, str] = {}
-    wanted = dict(part.sizes)
     for call in program.graph.nodes:
-        if call.op == "placeholder" and call.name in wanted:
-            for place, text in wanted[call.name].items():
+        if call.op == "placeholder" and call.name in part.sizes:
+            for place, text in part.sizes[call.name].items():
                 size = call.meta["val"].shape[place]
                 if isinstance(size, int):
                     raise SystemExit(f"{call.name}[{place}] is fixed at {size}")
                 names |= _solved(size.node.expr, text)
-    found = nodes_of_program(program, names)
+    written = ExportedProgramSerializer().serialize(program).exported_program
+    found = nodes_of_program(json.loads(json.dumps(_dataclass_to_dict(written))), names)
     return replace(found, nodes=tuple(_run(one, part) for one in found.nodes))
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.networks.elementwise import stream_bytes as stream_bytes
     from perfatlas.networks.emission import ModelFormats as ModelFormats, StepTokens as StepTokens
+    from perfatlas.networks.importing import import_graph as import_graph
     from perfatlas.networks.key_index import INDEX_FORMAT as INDEX_FORMAT
     from perfatlas.networks.language_model import LayerGroup as LayerGroup
     from perfatlas.networks.layers import (

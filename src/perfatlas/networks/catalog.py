@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import check_regular, exists, shipped_names, shipped_table, shipped_text
 from perfatlas.networks.dimensions import split_changes
 from perfatlas.networks.hf_config.reader import READER, read_config
+from perfatlas.networks.importing import IMPORTED
 from perfatlas.networks.readers import readers
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.readers import Reader
 
 GRAPHS: Final = "data/networks"
-GRAPH_FILES: Final = (".toml", ".onnx", ".pt2")
+GRAPH_FILES: Final = ".toml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,5 +262,9 @@ def _read_path(text: str) -> Model:
 
 def _reader_of(path: Path) -> Reader:
     """Return the reader of a file by the end of its name; others are read as a config.json."""
+    if path.suffix in IMPORTED:
+        raise InvalidSpecError(
+            f"a graph is imported first: perfatlas model import {path} --output {path.stem}.toml"
+        )
     found = [reader for reader in readers() if path.name.endswith(reader.suffixes)]
     return found[0] if found else READER

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.networks.graphs.nodes import Node
+from perfatlas.networks.graphs.nodes import BATCH, Node
 from perfatlas.quantities import Expression
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Size = int | str
 # Producers in the order in which a reader with several of them is fused.
+_OVER_ITEMS: Final = (("m", "read", "write", "rows", "sequences"), ("groups",))
 _FIRST: Final = ("conv", "depthwise_conv", "linear")
 
 
@@ -59,12 +60,23 @@ class Imported:
     Args:
         nodes: In execution order.
         parameters: Elements of its parameters.
+        sizes: Sizes that nodes refer to, beside the batch, with the values of the file.
+        items: Items of its inputs, 0 where their number is `batch` already.
         unknown: How often an operator that is not known runs, by its name.
     """
 
     nodes: Sequence[Node]
     parameters: int
-    unknown: Mapping[str, float]
+    sizes: Mapping[str, int]
+    items: int
+    unknown: Mapping[str, int]
+
+    def per_batch(self) -> tuple[Node, ...]:
+        """Return the nodes of a file with a fixed number of items as ones of a batch.
+
+        Limits: Every operator is taken to run over the items, unless its size is no multiple.
+        """
+        return tuple(_scaled(one, self.items) for one in self.nodes)
 
 
 def node(
@@ -78,6 +90,18 @@ def node(
         after=after,
         causal=causal,
     )
+
+
+def _scaled(one: Node, items: int) -> Node:
+    """Return an operator over `batch` items instead of a fixed number; 0 leaves it as it is."""
+    sizes = dict(one.sizes)
+    for name in _OVER_ITEMS[one.kind == "matmul"] if items else ():
+        if name in sizes and sizes[name].text.isdigit():
+            number, rest = divmod(int(sizes[name].text), items)
+            if not rest and number:
+                text = BATCH if number == 1 else f"{number} * {BATCH}"
+                sizes[name] = Expression(text)
+    return replace(one, sizes=sizes)
 
 
 def fused_into(producers: Sequence[str]) -> str:

@@ -1,283 +1,326 @@
-"""Operators of an exported program: ATen calls as nodes of a graph.
+"""Operators of a program of `torch.export`, from the JSON in its archive: ATen calls as nodes.
 
-Calls stay as eager mode runs them: attention, norms and activations are one operator each. What is
-not known here is decomposed by PyTorch first.
+Calls stay as eager mode runs them: attention, norms and activations are one operator each. Neither
+PyTorch nor code of the archive runs, and its weights are not read.
 """
 
 from __future__ import annotations
 
+import ast
+import json
 import math
 import re
+import zipfile
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.networks.graphs import Node
 from perfatlas.networks.graphs.imports import Imported, Tensor, fused_into, node
-from perfatlas.quantities import UnsupportedError
+from perfatlas.networks.graphs.nodes import BATCH
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, repr_for_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
+    from pathlib import Path
 
-# Calls that return their input with other sizes or strides, or the same in inference.
-VIEWS: Final = frozenset(
-    """alias as_strided broadcast_to chunk detach diagonal dropout expand expand_as feature_dropout
-    flatten getitem identity lift_fresh_copy movedim narrow permute pixel_shuffle_view real reshape
-    select slice split split_with_sizes squeeze sym_size sym_numel sym_constrain_range_for_size
-    swapaxes t transpose unbind unflatten unfold unsafe_view unsqueeze view view_as add_sym mul_sym
-    floordiv floor sub_sym eq ge le lt gt ne _assert_scalar _assert_tensor_metadata""".split()
-)
-FREE: Final = frozenset(
-    """arange empty full full_like new_full new_zeros new_ones ones ones_like rand randn scalar_tensor
-    zeros zeros_like linspace empty_like eye triu tril lift_fresh""".split()
-)
-KINDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        """celu elu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish prelu relu
-        relu6 selu sigmoid silu softplus tanh relu_ silu_ hardswish_ sigmoid_ gelu_ hardtanh_
-        leaky_relu_ relu6_ hardsigmoid_""".split(),
-        "activation",
-    ),
-    **dict.fromkeys(("add", "add_"), "add"),
-    **dict.fromkeys(
-        """cat clone constant_pad_nd contiguous copy copy_ index index_put index_select pad
-        pixel_shuffle pixel_unshuffle repeat repeat_interleave roll scatter stack flip gather tile
-        _to_copy to type_as im2col one_hot masked_fill where""".split(),
-        "copy",
-    ),
-    **dict.fromkeys(
-        """batch_norm cudnn_batch_norm group_norm instance_norm layer_norm native_batch_norm
-        native_group_norm native_layer_norm _native_batch_norm_legit_no_training rms_norm
-        local_response_norm""".split(),
-        "norm",
-    ),
-    **dict.fromkeys(
-        """adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d avg_pool1d
-        avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool2d_with_indices max_pool3d""".split(),
-        "pool",
-    ),
-    **dict.fromkeys(
-        """all amax amin any argmax argmin cumsum linalg_vector_norm max mean min norm prod sum topk
-        var std sort""".split(),
-        "reduce",
-    ),
-    **dict.fromkeys(
-        """upsample_bilinear2d upsample_bicubic2d upsample_nearest1d upsample_nearest2d
-        upsample_nearest3d grid_sampler interpolate""".split(),
-        "resize",
-    ),
-    **dict.fromkeys(("softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax"), "softmax"),
-    **dict.fromkeys(
-        """abs addcmul bitwise_and bitwise_not bitwise_or ceil clamp clamp_min clamp_max cos cosh div
-        erf exp expm1 floor_ floor_divide fmod isnan log log1p log2 logical_and logical_not
-        logical_or maximum minimum mul mul_ neg pow reciprocal remainder round rsqrt rsub sign sin
-        sinh sqrt square sub sub_ div_ trunc lerp bucketize""".split(),
-        "elementwise",
-    ),
+    from perfatlas.networks.graphs.nodes import Node
+
+LARGEST_JSON: Final = 1 << 29  # bytes of the description of a program
+# Calls that return their input with other sizes or strides, or unchanged in inference.
+_VIEWS: Final = frozenset("""
+    alias as_strided broadcast_to chunk detach diagonal dropout expand expand_as feature_dropout
+    flatten getitem identity movedim narrow permute real reshape select slice split
+    split_with_sizes squeeze swapaxes t transpose unbind unflatten unfold unsafe_chunk
+    _unsafe_view unsqueeze view view_as lift_fresh_copy
+""".split())
+# Calls without a kernel that counts: constants.
+_FREE: Final = frozenset("""
+    arange empty empty_like empty_permuted eye full full_like linspace new_empty new_full new_ones
+    new_zeros ones ones_like rand randn scalar_tensor tril triu zeros zeros_like
+""".split())
+_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    kind: tuple(names.split())
+    for kind, names in {
+        "activation": """celu elu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid
+            mish prelu relu relu6 selu sigmoid silu softplus tanh""",
+        "add": "add",
+        "copy": """_to_copy cat clone constant_pad_nd contiguous copy flip gather im2col index
+            index_put index_select masked_fill masked_select one_hot pad pixel_shuffle
+            pixel_unshuffle repeat repeat_interleave roll scatter scatter_add select_scatter
+            slice_scatter stack tile to type_as where""",
+        "norm": """_native_batch_norm_legit_no_training batch_norm cudnn_batch_norm group_norm
+            instance_norm layer_norm local_response_norm native_group_norm native_layer_norm
+            rms_norm""",
+        "pool": """adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d
+            avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool2d_with_indices
+            max_pool3d""",
+        "reduce": """all amax amin any argmax argmin cumsum linalg_norm linalg_vector_norm max mean
+            min norm prod sort std sum topk var""",
+        "resize": """grid_sampler interpolate upsample_bicubic2d upsample_bilinear2d
+            upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d
+            upsample_nearest_exact2d upsample_trilinear3d""",
+        "softmax": "_log_softmax _safe_softmax _softmax log_softmax softmax",
+        "elementwise": """abs addcmul and bitwise_and bitwise_not bitwise_or bucketize ceil clamp
+            clamp_max clamp_min complex cos div eq erf exp expm1 floor floor_divide fmod ge gt
+            isinf isnan le lerp log log1p log2 logical_and logical_not logical_or lt maximum minimum
+            mul ne neg or pow reciprocal remainder round rsqrt rsub sign sin sqrt square sub trunc
+            view_as_complex view_as_real""",
+    }.items()
 }
-EMBEDDINGS: Final = frozenset(("embedding", "embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"))
-ATTENTIONS: Final = frozenset(
-    """scaled_dot_product_attention _scaled_dot_product_flash_attention
-    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_efficient_attention
-    _scaled_dot_product_fused_attention_overrideable""".split()
+_KIND_OF: Final = {name: kind for kind, names in _KINDS.items() for name in names}
+_EMBEDDINGS: Final = ("embedding", "embedding_bag", "_embedding_bag_forward_only")
+_ATTENTIONS: Final = (
+    *("scaled_dot_product_attention", "_scaled_dot_product_flash_attention"),
+    *("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention"),
 )
-CONVOLUTIONS: Final = frozenset(
-    """conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution""".split()
+_CONVOLUTIONS: Final = (
+    *("conv1d", "conv2d", "conv3d", "convolution"),
+    *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
 )
-PRODUCTS: Final = frozenset(("linear", "addmm", "mm", "matmul", "bmm", "baddbmm"))
+# Inputs of products: the activations, and the second factor.
+_FACTORS: Final = {
+    **dict.fromkeys(("linear",), ("input", "weight")),
+    **dict.fromkeys(("addmm",), ("mat1", "mat2")),
+    **dict.fromkeys(("baddbmm",), ("batch1", "batch2")),
+    **dict.fromkeys(("mm", "bmm"), ("self", "mat2")),
+    "matmul": ("self", "other"),
+}
 _SYMBOL: Final = re.compile(r"\b[su]\d+\b")
-KNOWN: Final = (
-    VIEWS | FREE | frozenset(KINDS) | EMBEDDINGS | ATTENTIONS | CONVOLUTIONS | PRODUCTS
-)
 
 
-def nodes_of_program(program: Any, names: Mapping[str, str] | None = None) -> Imported:  # noqa: ANN401 - `ExportedProgram`
-    """Return the operators of an exported program.
-
-    Args:
-        program: `torch.export.ExportedProgram`, exported without weights or with them.
-        names: Names of sizes by the symbols of the program; other symbols keep their names.
+def read_archive(path: Path) -> dict[str, Any]:
+    """Return the description of the program in an archive of `torch.export.save`.
 
     Raises:
-        UnsupportedError: The program has a size that depends on data.
-
-    Limits: Buffers that are inputs of norms and masks are not counted as reads.
+        InvalidSpecError: It is no such archive.
     """
-    import torch
+    try:
+        with zipfile.ZipFile(path) as archive:
+            held = [one for one in archive.infolist() if one.filename.endswith("models/model.json")]
+            if not held or held[0].file_size > LARGEST_JSON:
+                raise InvalidSpecError(
+                    f"{path} holds no models/model.json below {LARGEST_JSON:,} bytes; write it with"
+                    " torch.export.save of PyTorch 2.6 or later"
+                )
+            found = json.loads(archive.read(held[0]))
+    except (OSError, zipfile.BadZipFile, ValueError, RecursionError) as problem:
+        raise InvalidSpecError(
+            f"{path} cannot be read as an archive of torch.export.save: {problem}"
+        ) from problem
+    if not isinstance(found, dict):
+        raise InvalidSpecError(f"{path}: models/model.json is not an object")
+    return found
 
-    table = torch.export.default_decompositions()
-    kept = [op for op in list(table) if _name(op) in KNOWN]
-    for op in kept:
-        del table[op]
-    flat = _needs_decomposition(program)
-    found = program.run_decompositions(table) if flat else program
-    weights = {
-        spec.arg.name
-        for spec in found.graph_signature.input_specs
-        if spec.kind.name in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR")
-    }
-    reader = _Program(weights=weights, names=names or {})
-    for one in found.graph.nodes:
-        if one.op == "call_function":
-            reader.add(one)
-    shapes = {
-        spec.target: found.state_dict[spec.target].numel()
-        for spec in found.graph_signature.input_specs
-        if spec.kind.name == "PARAMETER" and spec.target in found.state_dict
-    }
+
+def nodes_of_program(program: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Imported:
+    """Return the operators of a program.
+
+    Args:
+        program: As `read_archive` returns it.
+        names: Expressions of sizes by symbol. Other symbols: the first size of the first input is
+            `batch`, others are named by their input and dimension.
+
+    Raises:
+        InvalidSpecError: The program is incomplete.
+
+    Limits: Weights of norms and biases are not counted as bytes. A size that depends on data is
+        not known: its symbol is a size of the network.
+    """
+    try:
+        module = program["graph_module"]
+        graph, signature = module["graph"], module["signature"]
+        reader = _Program(values=graph["tensor_values"])
+        reader.read_signature(signature)
+        reader.name_sizes(dict(names or {}))
+        for call in graph["nodes"]:
+            for one in _tensors(call["inputs"]):
+                reader.readers[one] += 1
+        for call in graph["nodes"]:
+            reader.add(call)
+    except (KeyError, TypeError, IndexError, AttributeError) as problem:
+        raise InvalidSpecError(
+            f"the program is not one of torch.export: {type(problem).__name__} {problem}"
+        ) from problem
     return Imported(
-        nodes=tuple(reader.nodes), parameters=sum(shapes.values()), unknown=dict(reader.unknown)
+        nodes=tuple(reader.nodes),
+        parameters=reader.parameters,
+        sizes=reader.sizes,
+        items=reader.items,
+        unknown=dict(reader.unknown),
     )
 
 
-def _needs_decomposition(program: Any) -> bool:  # noqa: ANN401
-    calls = (one for one in program.graph.nodes if one.op == "call_function")
-    return any(_name(one.target) not in KNOWN for one in calls)
-
-
-def _name(target: object) -> str:
-    """Return the name of an ATen call without namespace and overload, such as conv2d."""
-    packet = getattr(target, "overloadpacket", target)
-    return str(getattr(packet, "__name__", packet)).removeprefix("aten::")
+def _tensors(inputs: list[dict[str, Any]]) -> list[str]:
+    """Return the names of the tensors among the inputs of a call."""
+    found = []
+    for one in inputs:
+        ((kind, value),) = one["arg"].items()
+        if kind == "as_tensor":
+            found.append(value["name"])
+        elif kind == "as_tensors":
+            found += [each["name"] for each in value]
+        elif kind == "as_optional_tensors":
+            found += [each["as_tensor"]["name"] for each in value if "as_tensor" in each]
+    return found
 
 
 @dataclass
 class _Program:
-    """The nodes of a program while it is read.
+    """A program while it is read.
 
     Attributes:
-        weights: Names of the inputs that are parameters or buffers.
-        unknown: Elements moved by calls that are not known, by name.
+        values: Sizes of tensors by name, as the program has them.
+        weights: Tensors that are parameters, buffers or constants, and views of these.
+        readers: How many calls read a tensor.
+        kinds: Kind of the operator that wrote a tensor, through views.
+        items: Items of the inputs, 0 where their number is a symbol.
+        unknown: How often calls run that are not known, by name.
     """
 
-    weights: set[str]
-    names: Mapping[str, str]
+    values: Mapping[str, Any]
+    weights: set[str] = field(default_factory=set)
+    readers: Counter[str] = field(default_factory=Counter)
+    kinds: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
-    unknown: dict[str, float] = field(default_factory=dict)
-    kinds: dict[Any, str] = field(default_factory=dict)
+    unknown: Counter[str] = field(default_factory=Counter)
+    inputs: list[str] = field(default_factory=list)
+    parameters: int = 0
+    items: int = 0
 
-    def add(self, call: Any) -> None:  # noqa: ANN401 - `torch.fx.Node`
-        """Add the operator of a call, if it runs a kernel."""
-        name = _name(call.target)
-        if name in VIEWS or name in FREE or _tensor_of(call) is None:
-            return
-        if name == "clone" and self._is_view(call):
-            return
-        handler = self._handler(name)
-        found = handler(call, name)
-        if found is not None:
-            self.nodes.append(found)
-            self.kinds[call] = found.kind
+    def read_signature(self, signature: Mapping[str, Any]) -> None:
+        """Take the weights and the inputs of the program."""
+        for spec in signature["input_specs"]:
+            ((kind, value),) = spec.items()
+            if kind == "user_input":
+                name = value["arg"].get("as_tensor", {}).get("name")
+                self.inputs += [name] if name else []
+            elif "arg" in value:
+                name = value["arg"]["name"]
+                self.weights.add(name)
+                if kind == "parameter":
+                    sizes = self.values[name]["sizes"]
+                    self.parameters += math.prod(int(one["as_int"]) for one in sizes)
 
-    def _handler(self, name: str) -> Callable[[Any, str], Node | None]:
-        if name in CONVOLUTIONS:
-            return self._convolution
-        if name in PRODUCTS:
-            return self._product
-        if name in ATTENTIONS:
-            return self._attention
-        if name in EMBEDDINGS:
-            return self._embedding
-        return self._stream
+    def name_sizes(self, names: dict[str, str]) -> None:
+        """Name the symbols of the inputs' sizes."""
+        self.names = names
+        for name in self.inputs:
+            for place, size in enumerate(self.values[name]["sizes"]):
+                for symbol in _symbols(size):
+                    if symbol in self.names:
+                        continue
+                    first = name == self.inputs[0] and place == 0
+                    self.names[symbol] = BATCH if first else f"{name}_{place}"
+                    if not first:
+                        hint = size["as_expr"].get("hint") or {}
+                        self.sizes[f"{name}_{place}"] = int(hint.get("as_int", 1))
+        if self.inputs and BATCH not in self.names.values():
+            sizes = self.values[self.inputs[0]]["sizes"]
+            self.items = int(sizes[0].get("as_int", 1)) if sizes else 1
 
-    def _is_view(self, call: Any) -> bool:  # noqa: ANN401
-        """Return whether a clone keeps the strides of its input, as in a dropped dropout."""
-        source = _value(call.args[0])
-        return source is not None and source.stride() == _value(call).stride()
-
-    def shape(self, value: Any) -> Tensor:  # noqa: ANN401 - a tensor
+    def tensor(self, name: str) -> Tensor:
         """Return the sizes of a tensor as numbers or expressions."""
-        return Tensor(tuple(self._size(size) for size in value.shape))
+        return Tensor(tuple(self._size(one) for one in self.values[name]["sizes"]))
 
-    def _size(self, size: Any) -> int | str:  # noqa: ANN401 - int or SymInt
-        if isinstance(size, int):
-            return size
-        text = str(size.node.expr).replace("Max(", "max(").replace("Min(", "min(")
-        return _SYMBOL.sub(lambda found: self.names.get(found[0], found[0]), text)
+    def _size(self, size: Mapping[str, Any]) -> int | str:
+        if "as_int" in size:
+            return int(size["as_int"])
+        for symbol in _symbols(size):
+            if symbol not in self.names:  # depends on data
+                self.names[symbol] = symbol
+                self.sizes[symbol] = int((size["as_expr"].get("hint") or {}).get("as_int", 1))
+        return expression_of(str(size["as_expr"]["expr_str"]), self.names)
 
-    def _inputs(self, call: Any) -> list[Any]:  # noqa: ANN401
-        """Return the inputs of a call that are activations."""
-        return [
-            one
-            for one in call.all_input_nodes
-            if one.name not in self.weights and _tensor_of(one) is not None
-        ]
+    def add(self, call: Mapping[str, Any]) -> None:
+        """Add the operator of a call, if it runs a kernel."""
+        name = str(call["target"]).removeprefix("torch.ops.aten.").split(".")[0]
+        given = {one["name"]: next(iter(one["arg"].values())) for one in call["inputs"]}
+        read, written = _tensors(call["inputs"]), _tensors_of(call)
+        if not written or written[0] not in self.values:
+            return
+        if name.strip("_") in _KIND_OF or name.strip("_") in _VIEWS:
+            name = name.strip("_")  # in place, or an operator of Python
+        view = name in _VIEWS or (name in ("clone", "contiguous", "to", "_to_copy") and self._same(
+            read, written
+        ))
+        if view or name in _FREE or all(one in self.weights for one in read):
+            # what is computed of weights alone is folded into them
+            if read and all(one in self.weights for one in read):
+                self.weights.update(written)
+            if view and read and self.readers[read[0]] == 1:
+                self.kinds |= dict.fromkeys(written, self.kinds.get(read[0], ""))
+            return
+        found = self._node(name, given, read, written)
+        self.nodes.append(found)
+        self.kinds |= dict.fromkeys(written, found.kind)
 
-    def _stream(self, call: Any, name: str) -> Node:  # noqa: ANN401
-        kind = KINDS.get(name, "elementwise")
-        inputs = self._inputs(call)
-        if kind == "add" and len(inputs) < 2:
+    def _same(self, read: list[str], written: list[str]) -> bool:
+        """Return whether a copy keeps the strides and the type of its input."""
+        if not read:
+            return False
+        first, second = self.values[read[0]], self.values[written[0]]
+        return bool(first["strides"] == second["strides"] and first["dtype"] == second["dtype"])
+
+    def _node(
+        self, name: str, given: Mapping[str, Any], read: list[str], written: list[str]
+    ) -> Node:
+        if name in _CONVOLUTIONS:
+            return self._convolution(name, given, written[0])
+        if name in _FACTORS:
+            return self._product(*(given[one]["name"] for one in _FACTORS[name]), written[0], name)
+        if name in _ATTENTIONS:
+            return self._attention(given)
+        if name in _EMBEDDINGS:
+            table, index = (self.tensor(given[one]["name"]) for one in ("weight", "indices"))
+            return node("embedding", rows=index.elements(), width=table.sizes[-1])
+        moved = [self.tensor(one) for one in read if one not in self.weights]
+        kind = _KIND_OF.get(name, "elementwise")
+        if kind == "add" and len(moved) < 2:
             kind = "elementwise"
-        read = [self.shape(_tensor_of(one)) for one in inputs]
-        written = self.shape(_tensor_of(call))
-        if name not in KNOWN:
-            self.unknown[name] = self.unknown.get(name, 0.0) + 1.0
-        return node(
-            kind, after=self._after(inputs), read=Tensor.total(read), write=written.elements()
-        )
+        if name not in _KIND_OF:
+            self.unknown[name] += 1
+        producers = [self.kinds.get(one, "") for one in read if self.readers[one] == 1]
+        sizes = {"read": Tensor.total(moved), "write": self.tensor(written[0]).elements()}
+        return node(kind, after=fused_into(producers), **sizes)
 
-    def _after(self, inputs: Sequence[Any]) -> str:
-        """Return the kind of the operator whose only reader this is, a product if it can be."""
-        found = [self._producer(one) for one in inputs]
-        return fused_into([kind for kind in found if kind])
-
-    def _producer(self, source: Any) -> str:  # noqa: ANN401
-        while len(source.users) == 1:
-            if source in self.kinds:
-                return self.kinds[source]
-            name = _name(source.target) if source.op == "call_function" else ""
-            if name not in VIEWS or not source.all_input_nodes:
-                return ""
-            source = source.all_input_nodes[0]
-        return ""
-
-    def _convolution(self, call: Any, name: str) -> Node:  # noqa: ANN401
-        image, weight = (self.shape(_value(one)) for one in call.args[:2])
-        groups, transposed = _convolution_options(call, name)
-        out = self.shape(_tensor_of(call))
+    def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
+        image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))
+        out, groups = self.tensor(written), int(given.get("groups", 1))
         taps = math.prod(int(size) for size in weight.sizes[2:])
-        if transposed:
-            rows, wide, deep = image, weight.sizes[1], weight.sizes[0]
-            m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
-            n, k = int(wide) * taps, int(deep) // groups
+        first, second = int(weight.sizes[0]), int(weight.sizes[1])
+        if "transpose" in name or given.get("transposed"):
+            rows, n, k = image, second * taps, first // groups
         else:
-            m = Tensor((out.sizes[0], *out.sizes[2:])).elements()
-            n, k = int(weight.sizes[0]) // groups, int(weight.sizes[1]) * taps
-        if groups > 1 and n in (1, taps) and k in (1, taps):
+            rows, n, k = out, first // groups, second * taps
+        if groups > 1 and second == 1 and first in (groups, groups * second):
             moved = {"read": image.elements(), "write": out.elements()}
             return node("depthwise_conv", **moved, taps=taps)
+        m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
         return node("conv", m=m, n=n, k=k, groups=groups, read=image.elements())
 
-    def _product(self, call: Any, name: str) -> Node:  # noqa: ANN401
-        first, second = call.args[-2:] if name in ("addmm", "baddbmm") else call.args[:2]
-        left, right = (self.shape(_value(one)) for one in (first, second))
-        fixed = self._is_weight(second)
-        if name == "linear":
-            n, k = right.sizes[0], right.sizes[1]
-        elif len(right.sizes) == 1:
-            n, k = 1, right.sizes[0]
-        else:
-            n, k = right.sizes[-1], right.sizes[-2]
-        if fixed or (len(right.sizes) == 2 and self._is_weight(second)):
+    def _product(self, first: str, second: str, written: str, name: str) -> Node:
+        left, right = self.tensor(first), self.tensor(second)
+        k = right.sizes[-1] if name == "linear" or len(right.sizes) == 1 else right.sizes[-2]
+        n: int | str = 1 if len(right.sizes) == 1 else right.sizes[0 if name == "linear" else -1]
+        if second in self.weights:
             return node("linear", m=Tensor(left.sizes[:-1]).elements(), n=n, k=k)
-        out = self.shape(_tensor_of(call))
         rows = left.sizes[-2] if len(left.sizes) > 1 else 1
-        return node("matmul", m=rows, n=n, k=k, groups=Tensor(out.sizes[:-2]).elements())
+        groups = Tensor(self.tensor(written).sizes[:-2]).elements()
+        return node("matmul", m=rows, n=n, k=k, groups=groups)
 
-    def _is_weight(self, source: Any) -> bool:  # noqa: ANN401
-        while source.op == "call_function" and _name(source.target) in VIEWS:
-            source = source.all_input_nodes[0]
-        return source.name in self.weights
-
-    def _attention(self, call: Any, _: str) -> Node:  # noqa: ANN401
-        query, key = (self.shape(_value(one)) for one in call.args[:2])
-        value = self.shape(_value(call.args[2]))
-        causal = bool(call.kwargs.get("is_causal", call.args[5] if len(call.args) > 5 else False))
+    def _attention(self, given: Mapping[str, Any]) -> Node:
+        query, key, value = (self.tensor(given[one]["name"]) for one in ("query", "key", "value"))
         *batch, heads, q_len, head_dim = query.sizes
         if value.sizes[-1] != head_dim:
-            raise UnsupportedError("attention whose values are not as wide as its keys")
+            raise UnsupportedError(
+                f"attention with keys of {head_dim} and values of {value.sizes[-1]} elements is not"
+                " priced; export it with matrix products"
+            )
         return node(
             "attention",
-            causal=causal,
+            causal=bool(given.get("is_causal", False)),
             sequences=Tensor(tuple(batch)).elements(),
             q_len=q_len,
             kv_len=key.sizes[-2],
@@ -286,28 +329,63 @@ class _Program:
             head_dim=head_dim,
         )
 
-    def _embedding(self, call: Any, _: str) -> Node:  # noqa: ANN401
-        table, index = (self.shape(_value(one)) for one in call.args[:2])
-        return node("embedding", rows=index.elements(), width=table.sizes[-1])
+
+def _symbols(size: Mapping[str, Any]) -> list[str]:
+    return _SYMBOL.findall(str(size.get("as_expr", {}).get("expr_str", "")))
 
 
-def _convolution_options(call: Any, name: str) -> tuple[int, bool]:  # noqa: ANN401
-    """Return groups, and whether a convolution is transposed."""
-    if name == "convolution":
-        return int(call.args[8]), bool(call.args[6])
-    transposed = "transpose" in name
-    place = 6
-    groups = call.kwargs.get("groups", call.args[place] if len(call.args) > place else 1)
-    return int(groups), transposed
+_JOINED: Final = {
+    "Add": " + ",
+    "Mul": " * ",
+    "Pow": " ** ",
+    **dict.fromkeys(("FloorDiv", "CleanDiv", "IntTrueDiv"), " // "),
+    **dict.fromkeys(("Mod", "PythonMod"), " % "),
+}
 
 
-def _value(one: Any) -> Any:  # noqa: ANN401 - a tensor with sizes alone
-    return one.meta.get("val") if hasattr(one, "meta") else None
+def expression_of(text: str, names: Mapping[str, str]) -> str:
+    """Return a size as an expression from the constructors in which SymPy represents it.
+
+    Args:
+        text: Such as "Mul(Integer(2), Symbol('s0'))"; other texts are returned with other names.
+        names: Expressions by symbol.
+
+    Raises:
+        InvalidSpecError: A constructor is not one of arithmetic.
+
+    Example:
+        >>> from perfatlas.networks.torch_export.program import expression_of
+        >>> expression_of("Add(Integer(1), FloorDiv(Symbol('s0'), Integer(2)))", {"s0": "batch"})
+        '1 + (batch // 2)'
+    """
+    if "(" not in text or not text[0].isupper():
+        return _SYMBOL.sub(lambda found: names.get(found[0], found[0]), text)
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        raise InvalidSpecError(f"size {repr_for_error(text)} cannot be read") from problem
+    return _arithmetic(tree, names)
 
 
-def _tensor_of(call: Any) -> Any:  # noqa: ANN401
-    """Return the first tensor that a call returns, None if it returns none."""
-    value = _value(call)
-    if isinstance(value, (tuple, list)):
-        value = value[0] if value else None
-    return value if hasattr(value, "shape") else None
+def _arithmetic(part: ast.expr, names: Mapping[str, str]) -> str:
+    match part:
+        case ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str(symbol))]):
+            return names.get(symbol, symbol)
+        case ast.Call(func=ast.Name(id="Integer"), args=[ast.Constant(value=int(number))]):
+            return str(number)
+        case ast.Call(
+            func=ast.Name(id="Integer"), args=[ast.UnaryOp(operand=ast.Constant(value=number))]
+        ):
+            return f"-{number}"
+        case ast.Call(func=ast.Name(id=("Max" | "Min") as name), args=parts):
+            return f"{name.lower()}({', '.join(_arithmetic(one, names) for one in parts)})"
+        case ast.Call(func=ast.Name(id=name), args=parts) if name in _JOINED:
+            inner = (_arithmetic(one, names) for one in parts)
+            simple = (one if one.isalnum() or one.isidentifier() else f"({one})" for one in inner)
+            return _JOINED[name].join(simple).replace("+ (-1)", "- 1")
+    raise InvalidSpecError(f"size {ast.unparse(part)!r} is not arithmetic of + * ** // % max min")
+
+
+def _tensors_of(call: Mapping[str, Any]) -> list[str]:
+    """Return the names of the tensors that a call returns."""
+    return _tensors([{"arg": one} for one in call["outputs"]])

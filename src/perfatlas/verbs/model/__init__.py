@@ -1,0 +1,1 @@
+"""`perfatlas model`: networks from files of frameworks."""

@@ -1,0 +1,19 @@
+"""What `model` adds to perfatlas: its commands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.declarations import Command, Declaration
+
+DECLARATION: Final = Declaration(
+    commands=(
+        Command(name="model", help="Networks from files of PyTorch and ONNX."),
+        Command(
+            name="model import",
+            help="Operators of an exported network as a TOML file that --model takes.",
+            run="importing:importing",
+            needs="a file of torch.export.save (.pt2), or of ONNX and perfatlas[graph] (.onnx)",
+        ),
+    ),
+)

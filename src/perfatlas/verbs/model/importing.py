@@ -1,0 +1,72 @@
+"""`perfatlas model import`: the operators of an exported network as a TOML file."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from perfatlas.commands.flags import SWITCH, WrittenFile
+from perfatlas.commands.output import envelope, print_json
+
+COMMAND: Final = "model import"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What the file does not state.
+
+    Args:
+        batch: Items of the inputs of a file whose number of items is fixed, by default the first
+            size of the first input; of ONNX, also the number where it is free.
+        item: What an item is, such as image.
+        allow_unknown: Price operators that are not known as elementwise ones.
+    """
+
+    batch: int | None = None
+    item: str = "item"
+    allow_unknown: Annotated[bool, SWITCH] = False
+
+
+def importing(
+    file: Path,
+    /,
+    *,
+    output: WrittenFile,
+    json: Annotated[bool, SWITCH] = False,
+    choices: Choices | None = None,
+) -> int:
+    """Write the operators of an exported network as a TOML file; return the exit code.
+
+    Args:
+        file: The exported network, .pt2 or .onnx; no code in it runs.
+        output: The TOML file, which --model takes.
+        json: Print one JSON object.
+        choices: What the file does not state.
+    """
+    from perfatlas.files import write_atomic
+    from perfatlas.networks import import_graph, resolve_model
+    from perfatlas.report.text import open_terminal, print_facts, print_plain
+
+    asked = choices or Choices()
+    text = import_graph(
+        file, batch=asked.batch, item=asked.item, allow_unknown=asked.allow_unknown
+    )
+    write_atomic(output, text)
+    network = resolve_model(str(output)).network
+    (facts,) = network.describe_layers()
+    results = {"file": str(output), "parameters": network.parameters().total, **facts}
+    if network.notes:
+        results["notes"] = list(network.notes)
+    if json:
+        scenario = {"file": str(file), **vars(asked)}
+        print_json(envelope(COMMAND, results=results, scenario=scenario))
+        return 0
+    console = open_terminal(sys.stdout)
+    print_facts(console, results)
+    print_plain(console, f"perfatlas estimate --model {output} takes it", style="dim")
+    return 0
