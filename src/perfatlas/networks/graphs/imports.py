@@ -80,13 +80,13 @@ class Imported:
 
 
 def node(
-    kind: str, *, after: str = "", causal: bool = False, **sizes: Size
+    kind: str, *, after: str = "", causal: bool = False, times: int = 1, **sizes: Size
 ) -> Node:
-    """Return one operator with sizes as numbers or expressions."""
+    """Return an operator with sizes as numbers or expressions, run a number of times."""
     return Node(
         kind=kind,
         sizes={name: Expression(str(size)) for name, size in sizes.items()},
-        count=Expression("1"),
+        count=Expression(str(times)),
         after=after,
         causal=causal,
     )

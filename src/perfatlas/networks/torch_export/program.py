@@ -33,6 +33,7 @@ _VIEWS: Final = frozenset("""
     split_with_sizes squeeze swapaxes t transpose unbind unflatten unfold unsafe_chunk
     _unsafe_view unsqueeze view view_as lift_fresh_copy
 """.split())
+_COPIES: Final = ("clone", "contiguous", "to", "_to_copy")
 # Calls without a kernel that counts: constants.
 _FREE: Final = frozenset("""
     arange empty empty_like empty_permuted eye full full_like linspace new_empty new_full new_ones
@@ -242,9 +243,7 @@ class _Program:
             return
         if name.strip("_") in _KIND_OF or name.strip("_") in _VIEWS:
             name = name.strip("_")  # in place, or an operator of Python
-        view = name in _VIEWS or (name in ("clone", "contiguous", "to", "_to_copy") and self._same(
-            read, written
-        ))
+        view = name in _VIEWS or (name in _COPIES and self._is_view(read, written))
         if view or name in _FREE or all(one in self.weights for one in read):
             # what is computed of weights alone is folded into them
             if read and all(one in self.weights for one in read):
@@ -256,10 +255,13 @@ class _Program:
         self.nodes.append(found)
         self.kinds |= dict.fromkeys(written, found.kind)
 
-    def _same(self, read: list[str], written: list[str]) -> bool:
-        """Return whether a copy keeps the strides and the type of its input."""
-        if not read:
-            return False
+    def _is_view(self, read: list[str], written: list[str]) -> bool:
+        """Return whether a copy keeps the strides and the type of its input.
+
+        Kernels of attention write heads beside each other, as the next projection reads them.
+        """
+        if not read or self.kinds.get(read[0]) == "attention":
+            return bool(read)
         first, second = self.values[read[0]], self.values[written[0]]
         return bool(first["strides"] == second["strides"] and first["dtype"] == second["dtype"])
 

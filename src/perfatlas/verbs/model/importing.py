@@ -23,11 +23,14 @@ class Choices:
     Args:
         batch: Items of the inputs of a file whose number of items is fixed, by default the first
             size of the first input; of ONNX, also the number where it is free.
+        sizes: Values of free sizes of a graph of ONNX, by input and dimension, as in
+            image_2=640,image_3=640.
         item: What an item is, such as image.
         allow_unknown: Price operators that are not known as elementwise ones.
     """
 
     batch: int | None = None
+    sizes: str | None = None
     item: str = "item"
     allow_unknown: Annotated[bool, SWITCH] = False
 
@@ -54,7 +57,11 @@ def importing(
 
     asked = choices or Choices()
     text = import_graph(
-        file, batch=asked.batch, item=asked.item, allow_unknown=asked.allow_unknown
+        file,
+        batch=asked.batch,
+        sizes=_sizes(asked.sizes or ""),
+        item=asked.item,
+        allow_unknown=asked.allow_unknown,
     )
     write_atomic(output, text)
     network = resolve_model(str(output)).network
@@ -70,3 +77,16 @@ def importing(
     print_facts(console, results)
     print_plain(console, f"perfatlas estimate --model {output} takes it", style="dim")
     return 0
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """Return sizes by name."""
+    from perfatlas.quantities import UsageError
+
+    found = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        name, _, value = part.partition("=")
+        if not value.strip().isdigit() or not int(value):
+            raise UsageError(f"--sizes {text!r}: {part!r} is not name=number")
+        found[name.strip()] = int(value)
+    return found

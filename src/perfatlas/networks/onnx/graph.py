@@ -1,0 +1,455 @@
+"""Operators of an ONNX graph with the shapes that ONNX infers.
+
+The number of items and all other free sizes are set before shapes are inferred; external data is
+never opened, and weights are dropped as soon as they are counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.networks.graphs.imports import Imported, Tensor, fused_into, node
+from perfatlas.quantities import InvalidSpecError, MissingDependencyError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from perfatlas.networks.graphs.nodes import Node
+
+LARGEST_FILE: Final = (1 << 31) - 1  # bytes of a protocol buffer
+FEW: Final = 1024  # elements of an initializer that may be a shape
+MOST_SHAPE: Final = 64  # elements of a tensor of integers that is a shape
+# Operators without a kernel: constants, shapes, and views, which compilers read with strides.
+_FREE: Final = frozenset("""
+    Constant ConstantOfShape Dropout EyeLike Flatten Identity Range RandomNormal RandomUniform
+    RandomNormalLike Reshape Shape Size Slice Split Squeeze Transpose Unsqueeze SequenceConstruct
+    SequenceAt
+""".split())
+_KINDS: Final[Mapping[str, str]] = {
+    "activation": """Celu Clip Elu Erf FastGelu Gelu HardSigmoid HardSwish LeakyRelu Mish PRelu
+        QuickGelu Relu Selu Sigmoid Softplus Softsign Swish Tanh ThresholdedRelu QLinearSigmoid
+        QLinearLeakyRelu""",
+    "add": "Add Sum QLinearAdd",
+    "copy": """Cast CastLike Compress Concat DepthToSpace Expand Gather GatherElements GatherND
+        OneHot Pad QLinearConcat ReverseSequence Scatter ScatterElements ScatterND
+        SpaceToDepth Tile Trilu Where ReorderInput ReorderOutput""",
+    "norm": """BatchNormalization GroupNorm GroupNormalization InstanceNormalization
+        LayerNormalization LpNormalization LRN MeanVarianceNormalization RMSNormalization
+        SimplifiedLayerNormalization SkipLayerNormalization
+        SkipSimplifiedLayerNormalization""",
+    "pool": """AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool
+        QLinearAveragePool QLinearGlobalAveragePool""",
+    "reduce": """ArgMax ArgMin CumSum NonMaxSuppression NonZero ReduceL1 ReduceL2 ReduceLogSum
+        ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare TopK
+        Unique""",
+    "resize": "AffineGrid GridSample Resize RoiAlign MaxRoiPool Upsample",
+    "softmax": "LogSoftmax Softmax Hardmax",
+    "elementwise": """Abs And BiasGelu BitShift Ceil Cos DequantizeLinear Div
+        DynamicQuantizeLinear Equal Exp Floor Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual
+        Log Max Mean Min Mod Mul Neg Not Or Pow QLinearMul QuantizeLinear Reciprocal Round Sign Sin
+        Sqrt Sub Xor""",
+}
+_KIND_OF: Final = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+# Places of the activations and of the weights among the inputs.
+_CONVOLUTIONS: Final = {
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "FusedConv"), (0, 1)),
+    "QLinearConv": (0, 3),
+}
+_PRODUCTS: Final = {
+    **dict.fromkeys(
+        ("Gemm", "MatMul", "MatMulInteger", "FusedMatMul", "DynamicQuantizeMatMul", "FusedGemm"),
+        (0, 1),
+    ),
+    **dict.fromkeys(("QLinearMatMul", "QGemm"), (0, 3)),
+    "MatMulIntegerToFloat": (0, 1),
+}
+_GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1, "DynamicQuantizeLSTM": 4}
+_CONTROL: Final = ("If", "Loop", "Scan", "SequenceMap")
+# What may stand between the scores of an attention and their softmax.
+_SCALED: Final = ("Add", "Cast", "Div", "Mul", "Where")
+_FLOATS: Final = (1, 10, 11, 16)  # types of ONNX: float, float16, double, bfloat16
+_WEIGHTS: Final = (*_FLOATS, 2, 3, 17, 18, 19, 20, 21, 22)  # and 8 and 4 bits
+
+
+def nodes_of_file(
+    path: Path, batch: int | None = None, sizes: Mapping[str, int] | None = None
+) -> Imported:
+    """Return the operators of an ONNX file.
+
+    Args:
+        batch: Items of the inputs; None takes the first size of the first input, or 1.
+        sizes: Values of free sizes by name, or by input and dimension such as image_2.
+
+    Raises:
+        InvalidSpecError: The file is no ONNX graph, or a size is free.
+        UnsupportedError: The graph has control flow or functions, or a shape is not known.
+        MissingDependencyError: The package onnx is not installed.
+
+    Limits: A product of activations around a softmax is one attention; other chains stay apart.
+        Weights in external files are not counted as parameters beyond their shapes.
+    """
+    model = _loaded(path)
+    given = dict(sizes or {})
+    items = _fix_sizes(model.graph, batch, given, path)
+    parameters, weights = _drop_weights(model)
+    graph = _inferred(model, path)
+    reader = _Graph(graph=graph, weights=weights)
+    reader.read()
+    return Imported(
+        nodes=tuple(reader.nodes),
+        parameters=parameters + sum(reader.computed.values()),
+        sizes={},
+        items=items,
+        unknown=dict(reader.unknown),
+    )
+
+
+def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
+    try:
+        import onnx
+    except ImportError as problem:
+        raise MissingDependencyError(
+            "graphs of ONNX need the package onnx: pip install 'perfatlas[graph]'"
+        ) from problem
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise InvalidSpecError(
+                f"{path} has 2 GB or more; export it with external data, which is not opened"
+            )
+        model = onnx.load(str(path), load_external_data=False)
+    except OSError as problem:
+        raise InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
+    except Exception as problem:  # noqa: BLE001 - protobuf raises its own errors
+        raise InvalidSpecError(f"{path} is no ONNX file: {problem}") from problem
+    if not model.graph.node:
+        raise InvalidSpecError(f"{path} has no operators; is it an ONNX file?")
+    if model.functions:
+        raise UnsupportedError(
+            f"{path} has functions of its own; inline them with onnx.inliner.inline_local_functions"
+        )
+    return model
+
+
+def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path) -> int:  # noqa: ANN401
+    """Set the free sizes of the inputs, and return the number of items."""
+    held = {one.name for one in graph.initializer}
+    inputs = [one for one in graph.input if one.name not in held]
+    items, free = 0, []
+    for one in inputs:
+        for place, size in enumerate(one.type.tensor_type.shape.dim):
+            name = f"{one.name}_{place}"
+            value = given.get(name, given.get(size.dim_param, 0))
+            if size.dim_value <= 0:
+                value = value or ((items or batch or 1) if place == 0 else 0)
+                if not value:
+                    free.append(name)
+                    continue
+                given.setdefault(size.dim_param, value)
+                size.Clear()
+                size.dim_value = value
+            if place == 0 and not items:
+                items = size.dim_value
+    if free:
+        raise InvalidSpecError(
+            f"{path} has free sizes: {', '.join(free)}; set them as in --sizes {free[0]}=224"
+        )
+    return batch or items or 1
+
+
+def _drop_weights(model: Any) -> tuple[int, set[str]]:  # noqa: ANN401
+    """Replace large initializers by inputs; return the parameters and the names of all."""
+    import onnx
+
+    graph, parameters = model.graph, 0
+    kept, names = [], set()
+    declared = {one.name for one in graph.input}
+    for one in graph.initializer:
+        elements = math.prod(one.dims)
+        names.add(one.name)
+        if one.data_type in _WEIGHTS:
+            parameters += elements
+        if elements <= FEW and one.data_location != onnx.TensorProto.EXTERNAL:
+            kept.append(one)
+        elif one.name not in declared:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(one.name, one.data_type, list(one.dims))
+            )
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    return parameters, names
+
+
+def _inferred(model: Any, path: Path) -> Any:  # noqa: ANN401
+    import onnx
+
+    del model.graph.value_info[:]
+    for one in model.graph.output:
+        one.type.tensor_type.ClearField("shape")
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except Exception as problem:  # noqa: BLE001 - of the checker of ONNX, in C++
+        raise InvalidSpecError(f"{path}: shapes cannot be inferred: {problem}") from problem
+
+
+@dataclass
+class _Graph:
+    """A graph while it is read.
+
+    Attributes:
+        weights: Tensors that no input of the network changes.
+        shapes: Sizes of tensors by name.
+        types: Types of their elements.
+        readers: How many operators read a tensor.
+        writers: The operator that writes a tensor.
+        kinds: Kind of the operator that wrote a tensor, through views.
+        skipped: Tensors inside of operators that several make up.
+        stored: Weights that the file holds.
+        computed: Elements of weights that operators of constants compute, by name.
+    """
+
+    graph: Any
+    weights: set[str]
+    shapes: dict[str, Tensor] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)
+    readers: Counter[str] = field(default_factory=Counter)
+    writers: dict[str, Any] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    unknown: Counter[str] = field(default_factory=Counter)
+    skipped: set[str] = field(default_factory=set)
+    stored: frozenset[str] = frozenset()
+    computed: dict[str, int] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """Add all operators."""
+        graph, self.stored = self.graph, frozenset(self.weights)
+        for one in (*graph.input, *graph.value_info, *graph.output):
+            tensor = one.type.tensor_type
+            self.types[one.name] = tensor.elem_type
+            if all(size.HasField("dim_value") for size in tensor.shape.dim):
+                sizes = tuple(int(size.dim_value) for size in tensor.shape.dim)
+                self.shapes[one.name] = Tensor(sizes)
+        for one in graph.initializer:
+            self.shapes[one.name] = Tensor(tuple(int(size) for size in one.dims))
+            self.types[one.name] = one.data_type
+        for one in graph.node:
+            self.readers.update(one.input)
+            self.writers |= dict.fromkeys(one.output, one)
+        attentions = {id(found[0]): found for found in map(self._attention, graph.node) if found}
+        for last, found, inside in attentions.values():
+            del last, found
+            self.skipped |= inside
+        for one in graph.node:
+            if id(one) in attentions:
+                self._put(attentions[id(one)][1], one)
+            elif not self.skipped.intersection(one.output):
+                self._add(one)
+
+    def _put(self, found: Node, one: Any) -> None:  # noqa: ANN401 - `onnx.NodeProto`
+        self.nodes.append(found)
+        self.kinds |= dict.fromkeys(one.output, found.kind)
+
+    def _add(self, one: Any) -> None:  # noqa: ANN401
+        read = [name for name in one.input if name]
+        if all(name in self.weights for name in read):
+            self.weights.update(one.output)
+            if self.stored.intersection(read):  # a view or copy of a stored weight
+                self.stored |= frozenset(one.output)
+            return
+        if one.op_type in _FREE or self._is_shape(one) or self._is_view(one, read):
+            if self.readers[read[0]] == 1:
+                self.kinds |= dict.fromkeys(one.output, self.kinds.get(read[0], ""))
+            return
+        if one.op_type in _CONTROL:
+            raise UnsupportedError(
+                f"{one.op_type} {one.name!r} is control flow, whose path depends on data; export"
+                " the graph without it, for example with fixed sizes and onnxsim"
+            )
+        for found in self._nodes(one, read):
+            self._put(found, one)
+
+    def _is_shape(self, one: Any) -> bool:  # noqa: ANN401
+        """Return whether an operator computes sizes: few integers, which no kernel of a GPU runs."""
+        written = [name for name in one.output if name]
+        return all(
+            self.types.get(name, 1) not in _FLOATS
+            and name in self.shapes
+            and _count(self.shapes[name]) <= MOST_SHAPE
+            and len(self.shapes[name].sizes) <= 1
+            for name in written
+        )
+
+    def _is_view(self, one: Any, read: list[str]) -> bool:  # noqa: ANN401
+        """Return whether an operator selects one index, or adds the bias of a product."""
+        fixed = [name for name in read if name in self.weights]
+        if one.op_type == "Gather":
+            return read[1] in fixed and read[1] in self.shapes and _count(self.shapes[read[1]]) == 1
+        others = [name for name in read if name not in fixed]
+        if len(others) != 1:
+            return False
+        other = others[0]
+        biased = one.op_type == "Add" and len(fixed) == 1 and self.readers[other] == 1
+        return biased and self.kinds.get(other) == "linear" and len(self.shapes[fixed[0]].sizes) == 1
+
+    def shape(self, name: str, one: Any) -> Tensor:  # noqa: ANN401
+        """Return the sizes of a tensor.
+
+        Raises:
+            UnsupportedError: ONNX did not infer them.
+        """
+        found = self.shapes.get(name)
+        if found is None:
+            raise UnsupportedError(
+                f"the shape of {name!r}, of {one.op_type} {one.name!r}, depends on data or is of an"
+                " operator that ONNX does not know; export the graph with fixed sizes"
+            )
+        return found
+
+    def _nodes(self, one: Any, read: list[str]) -> Sequence[Node]:  # noqa: ANN401
+        name = one.op_type
+        if name in _CONVOLUTIONS or name in _PRODUCTS:
+            own = [each for each in read if each in self.weights and each not in self.stored]
+            self.computed |= {each: _count(self.shape(each, one)) for each in own}
+        if name in _CONVOLUTIONS:
+            return [self._convolution(one)]
+        if name in _PRODUCTS:
+            return [self._product(one)]
+        if name in _GATES:
+            return self._recurrent(one)
+        if name == "Gather" and read[0] in self.weights:
+            table = self.shape(read[0], one)
+            rows = _count(self.shape(read[1], one))
+            return [node("embedding", rows=rows, width=_count(Tensor(table.sizes[1:])))]
+        if name == "Einsum":
+            raise UnsupportedError(f"Einsum {one.name!r} is not read; export it as MatMul")
+        moved = [self.shape(each, one) for each in read if each not in self.weights]
+        kind = _KIND_OF.get(name, "elementwise")
+        if kind == "add" and len(moved) < 2:
+            kind = "elementwise"
+        if name not in _KIND_OF:
+            self.unknown[name] += 1
+        producers = [self.kinds.get(each, "") for each in read if self.readers[each] == 1]
+        written = self.shape(one.output[0], one).elements()
+        sizes = {"read": Tensor.total(moved), "write": written}
+        return [node(kind, after=fused_into(producers), **sizes)]
+
+    def _convolution(self, one: Any) -> Node:  # noqa: ANN401
+        image, weight = (self.shape(one.input[place], one) for place in _CONVOLUTIONS[one.op_type])
+        out, groups = self.shape(one.output[0], one), int(_attribute(one, "group", 1))
+        first, second, *window = (int(size) for size in weight.sizes)
+        taps = math.prod(window)
+        if one.op_type == "ConvTranspose":
+            rows, n, k = image, second * taps, first // groups
+        else:
+            rows, n, k = out, first // groups, second * taps
+        if groups > 1 and second == 1 and first == groups:
+            moved = {"read": image.elements(), "write": out.elements()}
+            return node("depthwise_conv", **moved, taps=taps)
+        m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
+        return node("conv", m=m, n=n, k=k, groups=groups, read=image.elements())
+
+    def _product(self, one: Any) -> Node:  # noqa: ANN401
+        first, second = (one.input[place] for place in _PRODUCTS[one.op_type])
+        left, right = self.shape(first, one), self.shape(second, one)
+        out = self.shape(one.output[0], one)
+        k = int(right.sizes[-1 if _attribute(one, "transB", 0) else 0 if len(right.sizes) == 1 else -2])
+        if second in self.weights and len(right.sizes) <= 2:
+            n = int(out.sizes[-1]) if len(right.sizes) == 2 else 1
+            return node("linear", m=_count(out) // n, n=n, k=k)
+        if first in self.weights and len(left.sizes) == 2:
+            n = int(left.sizes[0])
+            return node("linear", m=_count(out) // n, n=n, k=k)
+        rows, n = (int(size) for size in (1, 1, *out.sizes)[-2:])
+        return node("matmul", m=rows, n=n, k=k, groups=_count(out) // (rows * n))
+
+    def _recurrent(self, one: Any) -> list[Node]:  # noqa: ANN401
+        """Return the products of a recurrent layer: of all inputs, and of each state in turn."""
+        length, sequences, width = (int(size) for size in self.shape(one.input[0], one).sizes)
+        hidden, gates = int(_attribute(one, "hidden_size", 0)), _GATES[one.op_type]
+        both = 2 if _attribute(one, "direction", b"forward") == b"bidirectional" else 1
+        rows, wide = length * sequences, gates * hidden * both
+        return [
+            node("linear", m=rows, n=wide, k=width),
+            node("linear", times=length, m=sequences, n=wide, k=hidden),
+            node("elementwise", read=rows * wide, write=rows * hidden * both),
+        ]
+
+    def _attention(self, one: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
+        """Return the attention whose softmax an operator is: its last product, and what is inside."""
+        if one.op_type != "Softmax" or self.readers[one.output[0]] != 1:
+            return None
+        inside, source = {one.output[0]}, one.input[0]
+        while (scores := self.writers.get(source)) is not None and scores.op_type in _SCALED:
+            if self.readers[source] != 1:
+                return None
+            inside.add(source)
+            read = [name for name in scores.input if name not in self.weights]
+            products = [name for name in read if self._leads_to_product(name)]
+            if len(products) != 1:
+                return None
+            source = products[0]
+        last = next((o for o in self.graph.node if one.output[0] in o.input), None)
+        if scores is None or last is None or self.readers[source] != 1:
+            return None
+        if scores.op_type not in ("MatMul", "FusedMatMul") or last.op_type != scores.op_type:
+            return None
+        query, value = scores.input[0], last.input[1]
+        known = [self.shapes.get(name) for name in (query, source, value)]
+        if any(each is None or len(each.sizes) < 3 for each in known):  # noqa: PLR2004 - batched
+            return None
+        if {query, value, scores.input[1]} & self.weights:
+            return None
+        (*batch, q_len, head_dim), (*_, kv_len), (*_, value_dim) = (
+            tuple(map(int, each.sizes)) for each in known if each is not None
+        )
+        if value_dim != head_dim:
+            return None
+        sequences, heads = (batch[0], math.prod(batch[1:])) if len(batch) > 1 else (1, batch[0])
+        sizes = {"sequences": sequences, "q_len": q_len, "kv_len": kv_len, "num_heads": heads}
+        inside |= {source, *self._scaling(query), *self._scaling(scores.input[1])}
+        return last, node("attention", **sizes, head_dim=head_dim), inside
+
+    def _scaling(self, name: str) -> set[str]:
+        """Return the tensors between a projection and its attention: scaled by a number alone."""
+        found: set[str] = set()
+        while (writer := self.writers.get(name)) is not None and self.readers[name] == 1:
+            scaled = writer.op_type in ("Mul", "Div") and any(
+                one in self.shapes and _count(self.shapes[one]) == 1 for one in writer.input
+            )
+            if not scaled and writer.op_type != "Transpose":
+                break
+            found |= {name} if scaled else set()
+            name = next(one for one in writer.input if one not in self.weights)
+        return found
+
+    def _leads_to_product(self, name: str) -> bool:
+        """Return whether a tensor is a product of activations, through scaling."""
+        for _ in range(len(_SCALED) + 1):
+            writer = self.writers.get(name)
+            if writer is None:
+                return False
+            if writer.op_type in ("MatMul", "FusedMatMul"):
+                return True
+            if writer.op_type not in _SCALED:
+                return False
+            inputs = [one for one in writer.input if one not in self.weights]
+            if not inputs:
+                return False
+            name = inputs[0]
+        return False
+
+
+def _count(tensor: Tensor) -> int:
+    return math.prod(int(size) for size in tensor.sizes)
+
+
+def _attribute(one: Any, name: str, default: Any) -> Any:  # noqa: ANN401
+    """Return an attribute of an operator: an integer or a text."""
+    for each in one.attribute:
+        if each.name == name:
+            return each.s if each.type == each.STRING else each.i
+    return default
