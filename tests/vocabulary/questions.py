@@ -76,6 +76,9 @@ OPERATORS: Final = {
         collective, {"system": "h200_sxm", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
 ESTIMATES: Final = {
+    "estimate of a graph": Question(
+        estimate, {"model": "resnet-50", "system": "h200_sxm", "gco2_per_kwh": 400.0}
+    ),
     "static": Question(estimate, {**MODEL, "mode": "static"}),
     "static, uneven": Question(estimate, {**MODEL, "concurrency": 7, "dp": 2}),
     "aggregated": Question(estimate, {**MODEL, "mode": "aggregated", "concurrency": 8}),

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import write_atomic
-from perfatlas.networks.graphs import graph_text
-from perfatlas.networks.graphs.imports import Imported
+from perfatlas.networks.graphs import Imported, Node, graph_text
 from perfatlas.networks.torch_export import nodes_of_program
 from perfatlas.quantities import Expression
 
@@ -251,7 +250,7 @@ def _solved(expression: Any, text: str) -> dict[str, str]:  # noqa: ANN401
     return {str(symbol): f"({text} // {multiple})" if multiple > 1 else text}
 
 
-def _run(one: Any, part: Part) -> Any:  # noqa: ANN401
+def _run(one: Node, part: Part) -> Node:
     """Return an operator as often as its module runs, over the items that it runs at once."""
     if part.batch != BATCH:
         sizes = {

@@ -47,7 +47,8 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
         name: _separate_quantization(f"{name}_quantize", format_name, context, norm_fused_C)
         for name, format_name in formats.items()
     }
-    fused = {name for one in context.profile.fusions for name in one.operators}
+    kinds = context.profile.fusions if context.network.item else ()
+    fused = {name for one in kinds for name in one.operators}
     result: list[Operator] = []
     for operator in operators:
         if isinstance(operator, Streaming) and _kind_of(operator.name) in fused:

@@ -252,4 +252,4 @@ def _step(
     return step, after
 
 
-READER: Final = Reader(name="toy_network", suffixes=(".toml",), read=read_network)
+READER: Final = Reader(name="toy_network", suffixes=(".toynet",), read=read_network)

@@ -21,7 +21,7 @@ from tests.networks.toy_network.reader import READER
 if TYPE_CHECKING:
     from perfatlas.networks import Network
 
-TOY = str(Path(__file__).with_name("toy.toml"))
+TOY = str(Path(__file__).with_name("toy.toynet"))
 # 3 x 3 x 3 x 16, 8 of 16 x 3 x 3 x 16, 16 x 3 x 3 x 32, 8 of 32 x 3 x 3 x 32, and the head
 PARAMETERS = 432 + 8 * 2_304 + 4_608 + 8 * 9_216 + 320
 # 2 FLOP per weight and output pixel: 1,024 pixels in the first two groups, 256 in the others
@@ -151,6 +151,6 @@ def test_overrides_and_drafters_are_refused() -> None:
 
 def test_layers_that_change_shape_run_once(tmp_path: Path) -> None:
     text = Path(TOY).read_text("utf-8").replace("count = 1", "count = 2", 1)
-    (tmp_path / "wrong.toml").write_text(text, "utf-8")
+    (tmp_path / "wrong.toynet").write_text(text, "utf-8")
     with pytest.raises(InvalidSpecError, match="layers 1 run 2 times"):
-        resolve_model(str(tmp_path / "wrong.toml"))
+        resolve_model(str(tmp_path / "wrong.toynet"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.networks.graphs.network import GraphNetwork as GraphNetwork
+    from perfatlas.networks.graphs.imports import Imported as Imported
     from perfatlas.networks.graphs.nodes import Node as Node
     from perfatlas.networks.graphs.reader import read_graph as read_graph
     from perfatlas.networks.graphs.writer import graph_text as graph_text

@@ -304,8 +304,8 @@ class _Graph:
         found = self.shapes.get(name)
         if found is None:
             raise UnsupportedError(
-                f"the shape of {name!r}, of {one.op_type} {one.name!r}, depends on data or is of an"
-                " operator that ONNX does not know; export the graph with fixed sizes"
+                f"the shape of {name!r}, of {one.op_type} {one.name!r}, depends on data, or ONNX"
+                " does not know the operator; export the graph with fixed sizes"
             )
         return found
 

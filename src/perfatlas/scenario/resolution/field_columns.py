@@ -18,6 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from perfatlas.files import DictionaryCells
 from perfatlas.hardware import slice_chips
+from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.fields import FIELD_NAMES, GPUS_STATED, ONE_PASS, Scenario
 from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of

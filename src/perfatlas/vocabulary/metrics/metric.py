@@ -20,7 +20,7 @@ UNITS: Final = (
     *("FLOP/s", "tokens/s", "tokens/s/GPU", "tokens/s/user", "candidates/cpu s", "dB"),
     *("USD", "USD/hour", "USD/million tokens", "USD/million output tokens"),
     *("USD/useful GPU-hour", "USD/million input tokens"),
-    *("items/s", "items/s/GPU", "USD/million items", "gCO2/million items"),
+    *("1/s", "1/s/GPU", "USD/million items", "gCO2/million items"),
     *("gCO2", "gCO2/hour", "gCO2/million tokens", "gCO2/million output tokens"),
 )
 SCALED: Final = ("s", "B", "FLOP", "J", "W", "B/s", "FLOP/s")  # shown with SI prefixes

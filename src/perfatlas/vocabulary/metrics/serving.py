@@ -93,7 +93,7 @@ PASSES: Final = reported_by(
     Metric(
         name="latency_s",
         label="latency of a batch",
-        short="latency",
+        short="batch latency",
         better="lower",
         has_interval=True,
         description="Time of one pass of a network over a batch of items.",
@@ -101,7 +101,6 @@ PASSES: Final = reported_by(
     Metric(
         name="throughput_per_s",
         label="items/s",
-        unit="items/s",
         better="higher",
         has_interval=True,
         description="Items per second over all copies of a network: images, sequences or others.",
@@ -110,7 +109,6 @@ PASSES: Final = reported_by(
         name="throughput_per_s_per_gpu",
         label="items/s per GPU",
         short="items/s/GPU",
-        unit="items/s/GPU",
         better="higher",
         has_interval=True,
         description="Items per second over all GPUs of the deployment.",
@@ -136,13 +134,11 @@ PASSES: Final = reported_by(
         label="carbon per million items",
         short="carbon/M items",
         better="lower",
-        asked_with={"gco2_per_kwh": 400.0},
         description="Carbon of the electricity of the deployment per million items.",
     ),
     Metric(
         name="pass_mfu",
         label="MFU of a pass",
-        short="MFU",
         shown="share",
         better="higher",
         description="FLOP of a pass over its time at the dense peak of the GEMM format.",
@@ -150,7 +146,6 @@ PASSES: Final = reported_by(
     Metric(
         name="pass_mbu",
         label="MBU of a pass",
-        short="MBU",
         shown="share",
         better="higher",
         description="Bytes of weights of a pass over its time at the memory bandwidth.",

@@ -1,0 +1,193 @@
+"""Networks that are graphs of operators: sizes, work, answers by hand, and refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies
+
+import perfatlas
+from perfatlas.networks import ModelFormats, StepTokens, graph_names, resolve_model
+from perfatlas.networks.graphs import read_graph
+from perfatlas.operators import Phase
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
+# one image of 4 x 8 x 8 through 3 x 3 x 4 x 16 taps, an activation, and 16 x 10 outputs
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "item": "image",
+    "parameters": 3 * 3 * 4 * 16 + 160,
+    "sizes": {"side": 8},
+    "operators": [
+        {"kind": "conv", "m": "batch * side ** 2", "n": 16, "k": 36, "read": "batch * 4 * side ** 2"},
+        {
+            "kind": "activation",
+            "after": "conv",
+            "read": "batch * 16 * side ** 2",
+            "write": "batch * 16 * side ** 2",
+        },
+        {"kind": "linear", "m": "batch", "n": 10, "k": 16},
+    ],
+}
+FLOP = 2 * (64 * 36 * 16 + 160)
+PUBLISHED = {  # GFLOP of two items, counted by PyTorch: `reference`s of the architectures
+    "resnet-50": 16.356737024,
+    "vit-large-16": 246.218850304,
+    "swin-base": 61.723787264,
+    "convnext-base": 61.418917888,
+    "efficientnet-b0": 1.543259008,
+    "wav2vec2-large": 767.772635136,
+}
+
+
+def _work(table: dict[str, Any], batch: float) -> tuple[float, float]:
+    """Return FLOP and activation bytes of a pass."""
+    one = np.ones(1)
+    tokens = StepTokens(batch=batch * one, q_len=one, kv_len=one)
+    operators = read_graph(table, "small").step_operators(BF16, Phase.PREFILL, tokens)
+    works = [(operator.count, operator.work()) for operator in operators]
+    return (
+        sum(float((count * work.flop)[0]) for count, work in works),
+        sum(float((count * work.activation_bytes)[0]) for count, work in works),
+    )
+
+
+def test_work_by_hand() -> None:
+    flop, moved = _work(SMALL, 1.0)
+    assert flop == FLOP == 74_048
+    # the convolution reads 256 elements and writes 1,024, the activation 1,024 and 1,024
+    assert moved == pytest.approx(2.0 * (256 + 1_024 + 2_048 + 16 + 10))
+
+
+@given(strategies.integers(1, 4096))
+def test_work_is_proportional_to_the_batch(batch: int) -> None:
+    assert _work(SMALL, float(batch))[0] == batch * FLOP
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_flop_equal_those_that_pytorch_counts(name: str) -> None:
+    (facts,) = resolve_model(name).network.describe_layers()
+    assert 2e-9 * float(str(facts["flop_per_item"])) == pytest.approx(PUBLISHED[name], rel=1e-9)
+
+
+def test_flop_of_symbolic_sizes_equal_the_polynomials() -> None:
+    for length in (128, 384):
+        (facts,) = resolve_model(f"bert-large{{sequence_length={length}}}").network.describe_layers()
+        assert facts["flop_per_item"] == 98_304 * length**2 + 603_983_872 * length
+    for side in (224, 288):
+        (facts,) = resolve_model(f"resnet-50{{image_size={side}}}").network.describe_layers()
+        parts = side // 32
+        assert facts["flop_per_item"] == 32_768 * (5_091 * parts**2 + 125)
+
+
+@pytest.mark.parametrize("name", graph_names())
+def test_networks_of_the_catalog_are_estimated(name: str) -> None:
+    answer = perfatlas.estimate(model=name, system="h100_sxm", batch=8)
+    found = answer.results
+    assert found["latency_s_low"] < found["latency_s"] < found["latency_s_high"]
+    assert found["throughput_per_s"] == pytest.approx(8 / found["latency_s"])
+    assert found["memory"]["weights_bytes"] == pytest.approx(
+        2.0 * resolve_model(name).network.parameters().total, rel=1e-12
+    )
+    assert not [key for key in found if "token" in key or "ttft" in key]
+    assert {row["phase"] for row in answer.breakdown} == {"pass"}
+
+
+def test_a_pass_at_the_roofline_by_hand(tmp_path: Path) -> None:
+    rows = [{"kind": "linear", "m": "batch * 4096", "n": 4096, "k": 4096}]
+    (tmp_path / "net.toml").write_text(
+        'name = "square"\nparameters = 16777216\noperators ='
+        ' [{ kind = "linear", m = "batch * 4096", n = 4096, k = 4096 }]\n'
+    )
+    assert len(rows) == 1
+    found = perfatlas.estimate(
+        model=str(tmp_path / "net.toml"), system="h100_sxm", engine="ideal", tier="bound", batch=2
+    )
+    peak = 989.4e12
+    assert found.results["latency_s"] == pytest.approx(2.0 * 2 * 4096**3 / peak, rel=1e-3)
+    assert found.results["pass_mfu"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_copies_of_a_graph_add_their_items() -> None:
+    fields: dict[str, Any] = {"model": "resnet-50", "system": "a100_sxm", "batch": 64}
+    one, four = perfatlas.estimate(**fields), perfatlas.estimate(**fields, gpus=4)
+    assert four.results["throughput_per_s"] == pytest.approx(4 * one.results["throughput_per_s"])
+    assert four.results["latency_s"] == one.results["latency_s"]
+
+
+def test_compilers_fuse_and_never_slow_down() -> None:
+    fields: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "batch": 64}
+    eager, compiled, built = (
+        perfatlas.estimate(**fields, engine=name).results["latency_s"]
+        for name in ("pytorch", "inductor", "tensorrt")
+    )
+    assert eager > compiled > built
+
+
+def test_tables_mix_graphs_and_language_models() -> None:
+    table = {
+        "model": ["resnet-50", "meta-llama/Llama-3.1-8B", "bert-large{sequence_length=128}"],
+        "system": ["h100_sxm"] * 3,
+        "batch": [32, 1, 16],
+    }
+    columns = perfatlas.estimate_table(table).columns
+    assert columns["error"] == ["", "", ""]
+    assert columns["ttft_s"][0] is None
+    assert columns["latency_s"][1] is None
+    one = perfatlas.estimate(model="resnet-50", system="h100_sxm", batch=32)
+    assert columns["latency_s"][0] == one.results["latency_s"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"isl": 512}, "isl = 512: resnet-50 runs over items of one size"),
+        ({"osl": 2}, "runs one pass per request and decodes nothing"),
+        ({"tp": 2}, "graph of operators = 1 must be divisible by tp"),
+        ({"model": "resnet-50{image=1}"}, "unknown size 'image'; did you mean 'image_size'"),
+        ({"model": "resnet-50{image_size=0}"}, "image_size = '0': expected an integer from 1"),
+        ({"model": "vit-large-16{image_size=384}"}, "all its sizes are fixed"),
+    ],
+)
+def test_what_graphs_have_not_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        perfatlas.estimate(**{"model": "resnet-50", "system": "h100_sxm"} | fields)
+
+
+def test_engines_run_their_own_networks() -> None:
+    with pytest.raises(UnsupportedError, match="vllm runs language models, and resnet-50 is a gra"):
+        perfatlas.estimate(model="resnet-50", system="h100_sxm", engine="vllm")
+    with pytest.raises(UnsupportedError, match="tensorrt runs graphs of operators, and .* language"):
+        perfatlas.estimate(model="meta-llama/Llama-3.1-8B", system="h100_sxm", engine="tensorrt")
+
+
+def test_a_batch_that_does_not_fit_is_infeasible() -> None:
+    with pytest.raises(InfeasibleError, match="does not fit"):
+        perfatlas.estimate(model="resnet-50", system="l4", batch=1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"operators": []}, r"operators = .*: expected \[\[operators\]\]"),
+        ({"operators": [{"kind": "conv", "m": 1, "n": 1, "k": 1}]}, r"operators\[1\]: conv needs read"),
+        ({"operators": [{"kind": "convs", "m": 1}]}, "did you mean 'conv'"),
+        ({"operators": [{"kind": "linear", "m": 1, "n": 1, "k": 1, "read": 2}]}, "linear has no read"),
+        ({"operators": [{"kind": "linear", "m": "image", "n": 1, "k": 1}]}, "'image', which is no size"),
+        ({"operators": [{"kind": "linear", "m": "batch - 9", "n": 1, "k": 1}]}, "m = batch - 9 is -8"),
+        ({"operators": [{"kind": "linear", "m": "__import__('os')", "n": 1, "k": 1}]}, "unknown function"),
+        ({"operators": [{"kind": "softmax", "read": "1e400", "write": 1}]}, "read = 1e400 is inf"),
+        ({"parameters": -1}, "parameters = -1"),
+        ({"sizes": {"side": 0}}, "side = 0"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_files_without_meaning_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        read_graph(SMALL | change, "net.toml")

@@ -1,0 +1,213 @@
+"""Importers of graphs: small programs of PyTorch and ONNX by hand, and hostile files."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from onnx import TensorProto, helper, save
+
+from perfatlas.networks import import_graph
+from perfatlas.networks.torch_export.program import expression_of
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLOAT = TensorProto.FLOAT
+
+
+def _tensor(*sizes: int | str) -> dict[str, Any]:
+    each = [
+        {"as_int": one} if isinstance(one, int) else {"as_expr": {"expr_str": one, "hint": None}}
+        for one in sizes
+    ]
+    return {"sizes": each, "strides": [], "dtype": 7}
+
+
+def _call(target: str, output: str, **inputs: Any) -> dict[str, Any]:
+    given = [
+        {"name": name, "arg": {"as_tensor": {"name": one}} if isinstance(one, str) else one}
+        for name, one in inputs.items()
+    ]
+    return {
+        "target": f"torch.ops.aten.{target}.default",
+        "inputs": given,
+        "outputs": [{"as_tensor": {"name": output}}],
+    }
+
+
+def _archive(path: Path, calls: list[dict[str, Any]], values: dict[str, Any]) -> Path:
+    weights = [{"parameter": {"arg": {"name": n}}} for n in values if n.startswith("p_")]
+    user = [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}}]
+    graph = {"nodes": calls, "tensor_values": values}
+    module = {"graph": graph, "signature": {"input_specs": [*weights, *user]}}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("net/models/model.json", json.dumps({"graph_module": module}))
+    return path
+
+
+CALLS = [
+    _call("conv2d", "c", input="x", weight="p_w", groups={"as_int": 1}),
+    _call("relu", "r", self="c"),
+    _call("transpose", "t", self="r"),
+    _call("linear", "y", input="t", weight="p_l"),
+]
+
+
+def _values(batch: int | str) -> dict[str, Any]:
+    return {
+        "p_w": _tensor(16, 4, 3, 3),
+        "p_l": _tensor(10, 16),
+        "x": _tensor(batch, 4, 8, 8),
+        "c": _tensor(batch, 16, 8, 8),
+        "r": _tensor(batch, 16, 8, 8),
+        "t": _tensor(batch, 8, 8, 16),
+        "y": _tensor(batch, 8, 8, 10),
+    }
+
+
+WANTED = [
+    {"kind": "conv", "m": "64 * batch", "n": 16, "k": 36, "read": "256 * batch"},
+    {"kind": "activation", "read": "1024 * batch", "write": "1024 * batch", "after": "conv"},
+    {"kind": "linear", "m": "64 * batch", "n": 10, "k": 16},
+]
+
+
+@pytest.mark.parametrize("batch", [2, "s0", "Symbol('s0', integer=True)"])
+def test_a_program_of_pytorch(tmp_path: Path, batch: int | str) -> None:
+    file = _archive(tmp_path / "net.pt2", CALLS, _values(batch))
+    found = tomllib.loads(import_graph(file))
+    assert found["parameters"] == 16 * 36 + 160
+    assert found["operators"] == WANTED
+
+
+def test_constructors_of_sizes_become_expressions() -> None:
+    text = "Mul(Integer(64), Pow(Add(FloorDiv(Add(Symbol('s1'), Integer(-1)), Integer(2)), Integer(1)), Integer(2)))"
+    found = expression_of(text, {"s1": "side"})
+    assert eval(found, {"side": 224}) == 64 * 112**2  # noqa: S307 - a text of this test
+    with pytest.raises(InvalidSpecError, match="not arithmetic"):
+        expression_of("System('rm')", {})
+
+
+def _onnx(path: Path, nodes: list[Any], inputs: list[Any], weights: dict[str, tuple[int, ...]]) -> Path:
+    held = [
+        helper.make_tensor(name, FLOAT, sizes, [0.5] * _product(sizes))
+        for name, sizes in weights.items()
+    ]
+    outputs = [helper.make_tensor_value_info(nodes[-1].output[0], FLOAT, None)]
+    graph = helper.make_graph(nodes, "net", inputs, outputs, held)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), str(path))
+    return path
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    found = 1
+    for size in sizes:
+        found *= size
+    return found
+
+
+@pytest.mark.parametrize("batch", [2, "N"])
+def test_a_graph_of_onnx_equals_the_program(tmp_path: Path, batch: int | str) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["t"], perm=[0, 2, 3, 1]),
+        helper.make_node("MatMul", ["t", "l"], ["m"]),
+        helper.make_node("Add", ["m", "b"], ["y"]),  # the bias of the product
+    ]
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [batch, 4, 8, 8])]
+    weights = {"w": (16, 4, 3, 3), "l": (16, 10), "b": (10,)}
+    found = tomllib.loads(import_graph(_onnx(tmp_path / "net.onnx", nodes, inputs, weights)))
+    assert found["parameters"] == 16 * 36 + 160 + 10
+    assert found["operators"] == WANTED
+
+
+def test_products_around_a_softmax_are_an_attention(tmp_path: Path) -> None:
+    shapes = {name: [1, 12, 64, 32] for name in ("q", "v")} | {"k": [1, 12, 32, 64]}
+    inputs = [helper.make_tensor_value_info(n, FLOAT, sizes) for n, sizes in shapes.items()]
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["s"]),
+        helper.make_node("Mul", ["s", "scale"], ["z"]),
+        helper.make_node("Softmax", ["z"], ["p"]),
+        helper.make_node("MatMul", ["p", "v"], ["y"]),
+    ]
+    file = _onnx(tmp_path / "net.onnx", nodes, inputs, {"scale": (1,)})
+    (found,) = tomllib.loads(import_graph(file))["operators"]
+    sizes = {"kind": "attention", "q_len": 64, "kv_len": 64, "num_heads": 12, "head_dim": 32}
+    assert found == sizes
+
+
+def test_unknown_operators_are_named_or_priced_as_elementwise(tmp_path: Path) -> None:
+    calls = [_call("warp_drive", "c", self="x")]
+    file = _archive(tmp_path / "net.pt2", calls, _values(1))
+    with pytest.raises(UnsupportedError, match=r"1 of 1 operators that are not known: warp_drive"):
+        import_graph(file)
+    found = tomllib.loads(import_graph(file, allow_unknown=True))
+    assert found["operators"][0]["kind"] == "elementwise"
+    assert "warp_drive" in found["notes"][0]
+
+
+def test_control_flow_and_free_sizes_are_refused_by_name(tmp_path: Path) -> None:
+    branch = helper.make_graph(
+        [helper.make_node("Constant", [], ["one"], value_float=1.0)],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("one", FLOAT, [])],
+    )
+    choice = helper.make_node("If", ["x"], ["y"], name="choice", then_branch=branch, else_branch=branch)
+    flag = helper.make_tensor_value_info("x", TensorProto.BOOL, [1])
+    with pytest.raises(UnsupportedError, match="If 'choice' is control flow"):
+        import_graph(_onnx(tmp_path / "if.onnx", [choice], [flag], {}))
+    node = helper.make_node("Relu", ["x"], ["y"])
+    free = helper.make_tensor_value_info("x", FLOAT, ["N", 3, "H", "W"])
+    file = _onnx(tmp_path / "free.onnx", [node], [free], {})
+    with pytest.raises(InvalidSpecError, match="free sizes: x_2, x_3"):
+        import_graph(file)
+    found = tomllib.loads(import_graph(file, sizes={"x_2": 4, "W": 5}))
+    assert found["operators"] == [{"kind": "activation", "read": "60 * batch", "write": "60 * batch"}]
+
+
+@pytest.mark.parametrize("name", ["net.pt2", "net.onnx", "net.txt"])
+@pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"PK\x03\x04", b"{" * 5000, b"\x08\x07\x12\x04"])
+def test_hostile_files_are_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(PerfatlasError):
+        import_graph(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        [],
+        {},
+        {"graph_module": None},
+        {"graph_module": {"graph": {"nodes": 3, "tensor_values": {}}, "signature": {"input_specs": []}}},
+        {"graph_module": {"graph": {"nodes": [{}], "tensor_values": {}}, "signature": {"input_specs": []}}},
+    ],
+)
+def test_programs_that_are_none_are_refused(tmp_path: Path, program: Any) -> None:
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w") as archive:
+        archive.writestr("net/models/model.json", json.dumps(program))
+    with pytest.raises(InvalidSpecError):
+        import_graph(tmp_path / "net.pt2")
+
+
+def test_external_data_is_never_opened(tmp_path: Path) -> None:
+    outside = helper.make_tensor("w", FLOAT, (4, 2048), [0.0] * 8192)
+    outside.ClearField("float_data")
+    outside.data_location = TensorProto.EXTERNAL
+    entry = outside.external_data.add()
+    entry.key, entry.value = "location", "../../etc/passwd"
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [2, 4])]
+    outputs = [helper.make_tensor_value_info("y", FLOAT, None)]
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "net", inputs, outputs, [outside]
+    )
+    save(helper.make_model(graph), str(tmp_path / "net.onnx"))
+    found = tomllib.loads(import_graph(tmp_path / "net.onnx"))
+    assert found["operators"] == [{"kind": "linear", "m": "batch", "n": 2048, "k": 4}]
