@@ -12,6 +12,7 @@ from validation.machines.accelerators import (
     POINTS_S,
     SPEEDS,
     fitted,
+    of_family,
     published_runs,
     run_of,
 )
@@ -51,11 +52,18 @@ def test_a_rate_of_a_static_batch_is_the_latency_of_its_requests() -> None:
 def test_shipped_constants_are_those_of_the_published_runs() -> None:
     found = find_schedule(resolve_system("gaudi3").device)
     assert found is not None
-    places = [at for at, run in enumerate(published_runs()) if run.machine == "Gaudi3"]
-    speed, point = fitted([at for at in places if "7b" not in published_runs()[at].model])
+    speed, point = fitted(of_family("gaudi3"))
     constants = found.calibration.parameters
-    assert SPEEDS[speed] == pytest.approx(constants["efficiency_prefill"], abs=0.1)
-    assert POINTS_S[point] == pytest.approx(constants["synchronisation_s"], rel=0.5)
+    assert SPEEDS[speed] == pytest.approx(constants["efficiency_prefill"], rel=1e-3)
+    assert POINTS_S[point] == pytest.approx(constants["synchronisation_s"], rel=1e-3)
+
+
+@NEEDS_DATA
+def test_releases_of_one_network_leave_the_fit_together() -> None:
+    networks = {run.model: run.network for run in published_runs()}
+    releases = ("Llama-3.1-70B", "Meta-Llama-3-70B", "Llama-3.3-70B-Instruct", "Llama-2-70b-hf")
+    assert len({networks[f"meta-llama/{name}"] for name in releases}) == 1
+    assert networks["meta-llama/Llama-2-7b-hf"] != networks["meta-llama/Meta-Llama-3-8B"]
 
 
 @NEEDS_DATA

@@ -97,7 +97,7 @@ ACCELERATOR_COLUMNS: Final = {
     "fits": {
         "family": "",
         "runs": "runs",
-        "models": "models",
+        "networks": "networks",
         "speed": "speed in prompts",
         "point_s": "point [s]",
     },
@@ -106,7 +106,7 @@ ACCELERATOR_COLUMNS: Final = {
 }
 ACCELERATOR_TITLES: Final = {
     "fits": "speed of units in prompts and time of a synchronisation point, by family",
-    "machines": "latencies of services, model left out, and measured shares of the roofline",
+    "machines": "latencies of services, network left out, and measured shares of the roofline",
     "models": "the same by model",
 }
 

@@ -54,7 +54,7 @@ CONSTANTS: Final = {EFFICIENCY_KERNELS: 1.0, EFFICIENCY_PREFILL: 1.0, SYNCHRONIS
 SERVICE_NOTE: Final = (
     "steps of services on systolic machines are not validated: the speed of kernels is that of"
     " published training steps, and the upper end of the interval three times as high; eight"
-    " published services of TPUs were 1.1 to 2.9 times slower than predicted"
+    " published services of TPUs were 1.1 to 2.7 times slower than predicted"
 )
 
 
