@@ -8,11 +8,13 @@ import perfatlas
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import find_schedule
 from validation.machines.accelerators import (
+    CORES,
     FILE,
     POINTS_S,
     SPEEDS,
     fitted,
     of_family,
+    padded,
     published_runs,
     run_of,
 )
@@ -32,6 +34,7 @@ ROW = {
     "metric": "static_batch_tokens_per_s",
     "value": "498",
     "speculative": "no",
+    "parallelism": "",
 }
 
 
@@ -46,6 +49,19 @@ def test_a_rate_of_a_static_batch_is_the_latency_of_its_requests() -> None:
     assert run_of(rack | {"speculative": "implied yes"}) is None
     assert run_of(rack | {"speculative": "not stated"}) is not None
     assert run_of(rack | {"speculative": "not stated", "batch": ""}) is None
+
+
+def test_heads_are_padded_to_neuron_cores_where_chips_do_not_divide_them() -> None:
+    """12 chips of 2 cores: 64 heads to 72, 8 key-value heads to 24, 28,672 wide to 1,195 x 24."""
+    model = "meta-llama/Llama-2-70b-hf"
+    row = ROW | {"model": "Llama-2-70b", "chips": "12", "machine": "Inferentia2"}
+    row |= {"precision": "bf16", "metric": "tpot_p50", "parallelism": "TP24 (NeuronCores)"}
+    run = run_of(row)
+    assert run is not None
+    assert run.fields["model"] == f"{model}{{heads=72,kv_heads=24,intermediate_size=28680}}"
+    assert (run.fields["tp"], run.model) == (12, model)
+    assert padded(model, 16, CORES.search("TP32 (NeuronCores)")) == model
+    assert padded(model, 12, None) == model
 
 
 @NEEDS_DATA

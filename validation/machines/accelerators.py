@@ -8,6 +8,7 @@ Shape legend: R runs, G speeds, E speeds that are asked, F times of a point.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -24,7 +25,7 @@ from perfatlas.measurements.calibrations import (
     calibration_folder,
     without_devices,
 )
-from perfatlas.networks import resolve_model
+from perfatlas.networks import DenseFfn, GqaAttention, resolve_model
 from perfatlas.quantities import PerfatlasError
 from validation.machines.schedules import DENSE_POINTS, DIGITS, QUANTILES
 from validation.runs.model_spread import unfitted_model_interval
@@ -55,14 +56,7 @@ FAMILIES: Final = {
 # Whether speculative decoding was used is not stated of these static batches, which take longer
 # than the roofline of plain decoding.
 PLAIN: Final = {"SambaNova SN40L": "not stated"}
-# 64 heads are not divided by 12: a node is asked as 8 chips of 1.5 times the units and memory.
-AS_EIGHT: Final = {
-    "inferentia2": (
-        "device.matrix_units=3,device.vector_lanes=2379,device.memory.bandwidth=1.32 TB/s,"
-        "device.memory.capacity=48 GiB,device.scale_up.domain_size=8"
-    )
-}
-EIGHT: Final = 8
+CORES: Final = re.compile(r"TP(\d+) .*[Cc]ores")  # NeuronCores, of which a chip has several
 MODELS: Final = {
     "Llama-2-7B": "meta-llama/Llama-2-7b-hf",
     "Llama-2-7b": "meta-llama/Llama-2-7b-hf",
@@ -152,10 +146,10 @@ def run_of(row: Mapping[str, str]) -> Run | None:
     }.get(row["metric"], value / 1e3)
     number_format = FORMATS[row["precision"].split()[0]]
     fields: dict[str, Any] = {
-        "model": model,
+        "model": padded(model, int(row["chips"]), CORES.search(row["parallelism"])),
         "system": MACHINES[row["machine"]][0],
         "engine": "ideal",
-        "tp": EIGHT if MACHINES[row["machine"]][0] in AS_EIGHT else int(row["chips"]),
+        "tp": int(row["chips"]),
         "batch": batch,
         "isl": isl,
         "osl": osl,
@@ -164,6 +158,35 @@ def run_of(row: Mapping[str, str]) -> Run | None:
     if number_format == "fp8":  # at 128 + 128 tokens a batch of 1,230 fits in no wider cache
         fields["kv_format"] = "fp8"
     return Run(row["machine"], model, model, METRICS[row["metric"]], measured_s, fields)
+
+
+def padded(model: str, chips: int, cores: re.Match[str] | None) -> str:
+    """Return a model as NeuronCores hold it, unchanged where its chips divide it.
+
+    Heads and feed-forward networks are padded with zeros to a multiple of the cores; each core has
+    a copy of its key-value heads.
+
+    Args:
+        cores: Match of CORES, None on other machines.
+
+    Source: github.com/aws-neuron/neuronx-distributed: parallel_layers/pad.py
+        (get_number_of_extra_heads); Transformers NeuronX Developer Guide: GQA.REPLICATED_HEADS.
+    """
+    layer = resolve_model(model).network.describe_layers()[0]
+    mixer, ffn = layer["mixer"], layer["ffn"]
+    if not isinstance(mixer, GqaAttention) or not isinstance(ffn, DenseFfn):
+        return model
+    widths = {
+        "heads": mixer.num_heads,
+        "kv_heads": mixer.num_kv_heads,
+        "intermediate_size": ffn.intermediate_size,
+    }
+    divided = widths["heads"] % chips == widths["intermediate_size"] % chips == 0
+    if cores is None or divided:
+        return model
+    each = int(cores[1])
+    sizes = ",".join(f"{name}={-(-width // each) * each}" for name, width in widths.items())
+    return f"{model}{{{sizes}}}"
 
 
 class Parts(NamedTuple):
@@ -201,9 +224,8 @@ def _asked(run: Run, speed: float) -> Mapping[str, Any]:
     name = run.fields["system"]
     clock_hz = resolve_system(name).device.sustained_clock_hz * speed
     clocks = [f"device.clock.{one}={clock_hz:.6g} Hz" for one in ("peak", "boost", "sustained")]
-    overrides = ",".join([*clocks, *([AS_EIGHT[name]] if name in AS_EIGHT else [])])
     with without_devices([name]):
-        answer = perfatlas.estimate(**run.fields | {"system": f"{name}{{{overrides}}}"})
+        answer = perfatlas.estimate(**run.fields | {"system": f"{name}{{{','.join(clocks)}}}"})
     return dict(answer.results)
 
 
