@@ -133,6 +133,22 @@ def test_a_frontier_and_a_network_without_both_parts_are_refused() -> None:
         feed_forward.split()
 
 
+def test_verbs_of_engines_that_schedule_requests_refuse_it() -> None:
+    fields = {n: v for n, v in SPLIT.items() if n != "batch"}
+    with pytest.raises(UnsupportedError, match="splits layers over two machines; use estimate"):
+        perfatlas.simulate(**fields, request_rate=1.0)
+    with pytest.raises(InvalidSpecError, match="applies only to estimate and compare"):
+        perfatlas.search(**fields, gpus=16)
+
+
+def test_attention_on_a_slice_takes_the_chips_of_its_plan() -> None:
+    fields = SPLIT | {"system": "v5p-16", "engine": "vllm_tpu", "tp": 8, "feed_forward_tp": 8}
+    fields |= {"feed_forward_engine": "vllm"}
+    answer = perfatlas.compare(**fields, systems=["v6e-8"])
+    assert [row["label"] for row in answer.results["rows"]] == ["v5p-16", "v6e-8"]
+    assert perfatlas.estimate(**fields).results["gpus"] == 16
+
+
 def test_explained_by_both_machines() -> None:
     fields = {n: v for n, v in SPLIT.items() if n != "batch"} | {"batch": 4}
     answer = perfatlas.explain(**fields, slo_tpot_s=1e-3)

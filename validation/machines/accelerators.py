@@ -1,4 +1,4 @@
-"""Services on Gaudi, Trainium and Inferentia against published ones, each model left out.
+"""Services on Gaudi, Trainium and Inferentia against published ones, each network left out.
 
 Two numbers are fitted for each family: the speed of units in prompts, and the fixed time of a
 synchronisation point, two of which a dense layer has.
@@ -8,6 +8,7 @@ Shape legend: R runs, G speeds, E speeds that are asked, F times of a point.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -24,11 +25,12 @@ from perfatlas.measurements.calibrations import (
     calibration_folder,
     without_devices,
 )
-from perfatlas.networks import resolve_model
+from perfatlas.networks import DenseFfn, GqaAttention, resolve_model
 from perfatlas.quantities import PerfatlasError
 from validation.machines.schedules import DENSE_POINTS, DIGITS, QUANTILES
 from validation.runs.model_spread import unfitted_model_interval
 from validation.runs.shared_data import read_table, shared_folder
+from validation.runs.twins import layers_of, twin_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,14 +56,7 @@ FAMILIES: Final = {
 # Whether speculative decoding was used is not stated of these static batches, which take longer
 # than the roofline of plain decoding.
 PLAIN: Final = {"SambaNova SN40L": "not stated"}
-# 64 heads are not divided by 12: a node is asked as 8 chips of 1.5 times the units and memory.
-AS_EIGHT: Final = {
-    "inferentia2": (
-        "device.matrix_units=3,device.vector_lanes=2379,device.memory.bandwidth=1.32 TB/s,"
-        "device.memory.capacity=48 GiB,device.scale_up.domain_size=8"
-    )
-}
-EIGHT: Final = 8
+CORES: Final = re.compile(r"TP(\d+) .*[Cc]ores")  # NeuronCores, of which a chip has several
 MODELS: Final = {
     "Llama-2-7B": "meta-llama/Llama-2-7b-hf",
     "Llama-2-7b": "meta-llama/Llama-2-7b-hf",
@@ -97,7 +92,7 @@ COMMAND: Final = (
 )
 PROTOCOL: Final = (
     "published latencies of services on {} at stated deployments, with engine ideal; errors are"
-    " those of models left out, the interval that of the whole family"
+    " those of networks left out, the interval that of the whole family"
 )
 HEADER: Final = "# Fitted to published services. Written by the command in the entry.\n\n"
 
@@ -107,7 +102,8 @@ class Run(NamedTuple):
 
     Args:
         machine: Machine.
-        model: Network, which several names may share.
+        model: Model.
+        network: Model with the same layers, which several may share.
         metric: Result of `estimate`.
         measured_s: Published latency [s].
         fields: Its fields of `estimate`.
@@ -115,6 +111,7 @@ class Run(NamedTuple):
 
     machine: str
     model: str
+    network: str
     metric: str
     measured_s: float
     fields: dict[str, Any]
@@ -124,7 +121,10 @@ class Run(NamedTuple):
 def published_runs() -> tuple[Run, ...]:
     """Return the published latencies whose deployment is stated."""
     rows = read_table(shared_folder() / FILE)
-    return tuple(run for row in rows if (run := run_of(row)) is not None)
+    runs = [run for row in rows if (run := run_of(row)) is not None]
+    names = [run.model for run in runs]
+    networks = twin_groups(names, [layers_of(name) for name in names])
+    return tuple(run._replace(network=name) for run, name in zip(runs, networks, strict=True))
 
 
 def run_of(row: Mapping[str, str]) -> Run | None:
@@ -146,10 +146,10 @@ def run_of(row: Mapping[str, str]) -> Run | None:
     }.get(row["metric"], value / 1e3)
     number_format = FORMATS[row["precision"].split()[0]]
     fields: dict[str, Any] = {
-        "model": model,
+        "model": padded(model, int(row["chips"]), CORES.search(row["parallelism"])),
         "system": MACHINES[row["machine"]][0],
         "engine": "ideal",
-        "tp": EIGHT if MACHINES[row["machine"]][0] in AS_EIGHT else int(row["chips"]),
+        "tp": int(row["chips"]),
         "batch": batch,
         "isl": isl,
         "osl": osl,
@@ -157,7 +157,36 @@ def run_of(row: Mapping[str, str]) -> Run | None:
     }
     if number_format == "fp8":  # at 128 + 128 tokens a batch of 1,230 fits in no wider cache
         fields["kv_format"] = "fp8"
-    return Run(row["machine"], model, METRICS[row["metric"]], measured_s, fields)
+    return Run(row["machine"], model, model, METRICS[row["metric"]], measured_s, fields)
+
+
+def padded(model: str, chips: int, cores: re.Match[str] | None) -> str:
+    """Return a model as NeuronCores hold it, unchanged where its chips divide it.
+
+    Heads and feed-forward networks are padded with zeros to a multiple of the cores; each core has
+    a copy of its key-value heads.
+
+    Args:
+        cores: Match of CORES, None on other machines.
+
+    Source: github.com/aws-neuron/neuronx-distributed: parallel_layers/pad.py
+        (get_number_of_extra_heads); Transformers NeuronX Developer Guide: GQA.REPLICATED_HEADS.
+    """
+    layer = resolve_model(model).network.describe_layers()[0]
+    mixer, ffn = layer["mixer"], layer["ffn"]
+    if not isinstance(mixer, GqaAttention) or not isinstance(ffn, DenseFfn):
+        return model
+    widths = {
+        "heads": mixer.num_heads,
+        "kv_heads": mixer.num_kv_heads,
+        "intermediate_size": ffn.intermediate_size,
+    }
+    divided = widths["heads"] % chips == widths["intermediate_size"] % chips == 0
+    if cores is None or divided:
+        return model
+    each = int(cores[1])
+    sizes = ",".join(f"{name}={-(-width // each) * each}" for name, width in widths.items())
+    return f"{model}{{{sizes}}}"
 
 
 class Parts(NamedTuple):
@@ -195,9 +224,8 @@ def _asked(run: Run, speed: float) -> Mapping[str, Any]:
     name = run.fields["system"]
     clock_hz = resolve_system(name).device.sustained_clock_hz * speed
     clocks = [f"device.clock.{one}={clock_hz:.6g} Hz" for one in ("peak", "boost", "sustained")]
-    overrides = ",".join([*clocks, *([AS_EIGHT[name]] if name in AS_EIGHT else [])])
     with without_devices([name]):
-        answer = perfatlas.estimate(**run.fields | {"system": f"{name}{{{overrides}}}"})
+        answer = perfatlas.estimate(**run.fields | {"system": f"{name}{{{','.join(clocks)}}}"})
     return dict(answer.results)
 
 
@@ -215,13 +243,13 @@ def _predicted_s(places: Sequence[int]) -> FloatArray:
 def fitted(places: Sequence[int]) -> tuple[int, int]:
     """Return the positions of speed and time of a point with the least mean |ln| (G, F).
 
-    Models count alike.
+    Networks count alike.
 
     Args:
         places: Positions in `published_runs`.
     """
     runs = [published_runs()[at] for at in places]
-    names = [run.model for run in runs]
+    names = [run.network for run in runs]
     weight_R = np.array([1.0 / names.count(name) for name in names])
     measured_R = np.array([run.measured_s for run in runs])
     missed_GF = np.abs(np.log(measured_R / _predicted_s(places))) @ weight_R
@@ -234,28 +262,33 @@ def fitted(places: Sequence[int]) -> tuple[int, int]:
 _fitted = cache(fitted)
 
 
-def _of_family(family: str) -> list[int]:
-    """Return the positions of the runs of a family that are answered."""
+def of_family(family: str) -> list[int]:
+    """Return the positions of the runs of a family that are answered.
+
+    Args:
+        family: Key of FAMILIES.
+    """
     runs = enumerate(published_runs())
     return [at for at, run in runs if MACHINES[run.machine][1] == family and _parts(at)]
 
 
 @cache
 def left_out() -> tuple[dict[str, Any], ...]:
-    """Return every run with numbers and interval of the other models of its family."""
+    """Return every run with numbers and interval of the other networks of its family."""
     found: list[dict[str, Any]] = []
     for family in FAMILIES:
         rows = []
-        own = _of_family(family)
+        own = of_family(family)
         for at in own:
             run = published_runs()[at]
-            others = tuple(one for one in own if published_runs()[one].model != run.model)
+            others = tuple(one for one in own if published_runs()[one].network != run.network)
             speed, point = _fitted(others)
             predicted_s = float(_predicted_s([at])[speed, point, 0])
             rows.append(
                 {
                     "machine": run.machine,
                     "model": run.model,
+                    "network": run.network,
                     "result": run.metric,
                     **{name: run.fields[name] for name in ("tp", "batch", "isl", "osl")},
                     "measured_s": run.measured_s,
@@ -265,7 +298,7 @@ def left_out() -> tuple[dict[str, Any], ...]:
                 }
             )
         for row in rows:
-            low, high = _interval([one for one in rows if one["model"] != row["model"]])
+            low, high = _interval([one for one in rows if one["network"] != row["network"]])
             row["low_s"], row["high_s"] = (row["predicted_s"] * np.exp(end) for end in (low, high))
             row["inside_90"] = bool(row["low_s"] <= row["measured_s"] <= row["high_s"])
         found += rows
@@ -273,22 +306,22 @@ def left_out() -> tuple[dict[str, Any], ...]:
 
 
 def _interval(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Return the 90% interval of ln(measured / predicted) of a further model."""
+    """Return the 90% interval of ln(measured / predicted) of a further network."""
     residual_R = np.log([row["measured_s"] / row["predicted_s"] for row in rows])
-    return unfitted_model_interval(residual_R, [row["model"] for row in rows], COVERED)
+    return unfitted_model_interval(residual_R, [row["network"] for row in rows], COVERED)
 
 
 def validate_accelerators() -> dict[str, list[dict[str, Any]]]:
-    """Return what is fitted, and the errors of models left out by machine and by model."""
+    """Return what is fitted, and the errors of networks left out by machine and model."""
     fits = []
     for family in FAMILIES:
-        own = _of_family(family)
+        own = of_family(family)
         speed, point = _fitted(tuple(own))
         fits.append(
             {
                 "family": family,
                 "runs": len(own),
-                "models": len({published_runs()[at].model for at in own}),
+                "networks": len({published_runs()[at].network for at in own}),
                 "speed": float(SPEEDS[speed]),
                 "point_s": float(POINTS_S[point]),
             }
@@ -322,14 +355,14 @@ def _errors(machine: str, column: str, value: str) -> dict[str, Any]:
 
 
 def cells() -> list[Calibration]:
-    """Return the calibration of each device: numbers of its family, errors of models left out."""
+    """Return the calibration of each device: numbers of its family, errors of networks left out."""
     found = []
     for machine, (device, family) in MACHINES.items():
         if machine in PLAIN:  # the interval of two models does not hold: times stay lower limits
             continue
         rows = [one for one in left_out() if MACHINES[one["machine"]][1] == family]
         own = [one for one in rows if one["machine"] == machine]
-        speed, point = _fitted(tuple(_of_family(family)))
+        speed, point = _fitted(tuple(of_family(family)))
         low, high = _interval(rows)
         error_R = np.abs([one["error"] for one in own])
         found.append(

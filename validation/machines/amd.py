@@ -29,6 +29,7 @@ from perfatlas.measurements.calibrations import (
 )
 from perfatlas.sampling import five_quantiles
 from validation.runs.shared_data import read_table, shared_folder
+from validation.runs.twins import twin_groups
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +77,7 @@ class Table(NamedTuple):
 
     Args:
         rows: Shapes and times.
-        network_U: Network whose shapes were tuned together (U,).
+        network_U: Network whose shapes were tuned together, with others of a same matrix (U,).
     """
 
     rows: Rows
@@ -120,7 +121,8 @@ def table_of(device: str, dtype: str) -> Table:
         data_hash=content_hash(repr([sorted(row.items()) for row in of])),
         excluded={},
     )
-    return Table(rows, np.array([row["kernel"].partition(":")[2] for row in of]))
+    names = [row["kernel"].partition(":")[2] for row in of]
+    return Table(rows, np.array(twin_groups(names, [(row["n"], row["k"]) for row in of])))
 
 
 def cell_of(device: str, dtype: str) -> Cell:

@@ -46,6 +46,12 @@ COLUMNS: Final = {
         "measured_s": "published [s]",
         "lower_limit_s": "lower limit [s]",
     },
+    "power": {
+        "machine": "",
+        "full_load_w": "full load [W]",
+        "least_w": "published [W]",
+        "most_w": "to [W]",
+    },
     "refused": {
         "machine": "",
         "model": "",
@@ -58,6 +64,7 @@ TITLES: Final = {
     "models": "each model, with constant and interval of the other networks",
     "chips": "predicted on the fewest chips, and on up to four times as many",
     "limits": "lower limits beside published decode steps",
+    "power": "power of full load beside published power, nothing fitted to it",
     "refused": "published speeds that are not compared",
 }
 AMD_COLUMNS: Final = {
@@ -97,7 +104,7 @@ ACCELERATOR_COLUMNS: Final = {
     "fits": {
         "family": "",
         "runs": "runs",
-        "models": "models",
+        "networks": "networks",
         "speed": "speed in prompts",
         "point_s": "point [s]",
     },
@@ -106,7 +113,7 @@ ACCELERATOR_COLUMNS: Final = {
 }
 ACCELERATOR_TITLES: Final = {
     "fits": "speed of units in prompts and time of a synchronisation point, by family",
-    "machines": "latencies of services, model left out, and measured shares of the roofline",
+    "machines": "latencies of services, network left out, and measured shares of the roofline",
     "models": "the same by model",
 }
 

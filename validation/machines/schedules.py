@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 import perfatlas
+from perfatlas.energy import board_energy
 from perfatlas.files import content_hash, format_toml, write_atomic
+from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import (
     SYNCHRONISATION,
     Calibration,
@@ -27,6 +29,7 @@ from validation.laboratories.spread import interval_score
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from perfatlas.hardware import Device
 
 HEADER: Final = "# Fitted to published decode speeds. Written by the command in the entry.\n\n"
 FILE: Final = "machine_steps.csv"
@@ -47,6 +50,16 @@ STUDENT: Final = {4: 2.132, 5: 2.015}
 TRIED_S: Final = np.geomspace(1e-7, 1e-3, 40001)
 DIGITS: Final = 4
 QUANTILES: Final = {"q05": -1.0, "q25": -0.41, "q50": 0.0, "q75": 0.41, "q95": 1.0}
+
+
+# Published power of a device, least and most [W], and the format of its peak.
+# Source: machines/specs.csv: GroqChip at most 300 W and GroqCard 375 W; CS-3 15 to 23 kW; SambaRack
+# SN40L-16 10 kW on average, with its hosts, of 16 sockets.
+POWERS: Final = {
+    "groq_tsp_v1": ("int8", 300.0, 375.0),
+    "cerebras_wse_3": ("fp16", 15e3, 23e3),
+    "sn40l": ("bf16", 625.0, 625.0),
+}
 
 
 class Step(NamedTuple):
@@ -240,6 +253,33 @@ def by_chips(row: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def full_load_w(device: Device, number_format: str) -> float:
+    """Return the power of a device whose matrix units and streams never pause [W].
+
+    Args:
+        number_format: Key of its peaks.
+    """
+    board = board_energy(device)
+    streams = device.number("stream_bytes_per_clock") * device.sustained_clock_hz
+    moved = min(device.memory_bandwidth, streams)
+    joules = board.sram_j_per_byte + board.memory_j_per_byte
+    products_w = board.flop_j[number_format] * device.peak_flop_per_s[number_format]
+    return board.on_w + products_w + moved * joules
+
+
+def powers() -> list[dict[str, Any]]:
+    """Return the power of full load beside published power."""
+    return [
+        {
+            "machine": name,
+            "full_load_w": full_load_w(resolve_system(name).device, number_format),
+            "least_w": least_w,
+            "most_w": most_w,
+        }
+        for name, (number_format, least_w, most_w) in POWERS.items()
+    ]
+
+
 def validate_machines() -> dict[str, Any]:
     """Return the scores of models left out, lower limits beside published speeds, refused rows."""
     steps = [priced_step(row) for row in published_rows("fit")]
@@ -272,6 +312,7 @@ def validate_machines() -> dict[str, Any]:
         "models": found[LEADING],
         "chips": chips,
         "limits": limits,
+        "power": powers(),
         "refused": refused,
     }
 

@@ -110,13 +110,13 @@ def fitted(runs: Sequence[int]) -> tuple[float, float]:
     """Return the speed of kernels and the spread of slices, fitted to some runs.
 
     The spread has the least mean |ln(measured/predicted)| of runs that differ in slices alone, each
-    relative to the mean of its group; then the speed that of all runs, models counting alike.
+    relative to the mean of its group; then the speed that of all runs, networks counting alike.
 
     Args:
         runs: Positions in `published_runs`.
     """
     places, every = list(runs), published_runs()
-    named = [(every[at].machine, every[at].model) for at in places]
+    named = [(every[at].machine, every[at].network) for at in places]
     weight_R = np.array([1.0 / named.count(one) for one in named])
     measured_R = np.array([measured_s(every[at]) for at in places])
     longer_FR = 1.0 + SPREADS[:, None] * _waits()[places]
@@ -150,10 +150,10 @@ def _same_slice(run: Run) -> tuple[Any, ...]:
 
 @cache
 def left_out() -> tuple[dict[str, Any], ...]:
-    """Return every run, predicted with numbers fitted to all other models."""
+    """Return every run, predicted with numbers fitted to all other networks."""
     every, rows = published_runs(), {}
-    for model in dict.fromkeys(run.model for run in every):
-        own = [at for at, run in enumerate(every) if run.model == model]
+    for network in dict.fromkeys(run.network for run in every):
+        own = [at for at, run in enumerate(every) if run.network == network]
         others = [at for at in range(len(every)) if at not in own]
         speed, spread = fitted(others)
         for at, step_s in zip(own, predicted_s(own, speed, spread).tolist(), strict=True):
@@ -161,6 +161,7 @@ def left_out() -> tuple[dict[str, Any], ...]:
             rows[at] = {
                 "machine": run.machine,
                 "model": run.model,
+                "network": run.network,
                 "format": run.format,
                 "chips": run.chips,
                 "slices": run.slices,
@@ -176,9 +177,9 @@ def left_out() -> tuple[dict[str, Any], ...]:
     found = [rows[at] for at in range(len(every))]
     residual_R = np.log([row["measured_s"] / row["predicted_s"] for row in found])
     for row in found:
-        others = [at for at, one in enumerate(found) if one["model"] != row["model"]]
+        others = [at for at, one in enumerate(found) if one["network"] != row["network"]]
         low, high = unfitted_model_interval(
-            residual_R[others], [found[at]["model"] for at in others], COVERED
+            residual_R[others], [found[at]["network"] for at in others], COVERED
         )
         row["low_s"], row["high_s"] = (row["predicted_s"] * np.exp(end) for end in (low, high))
         row["inside_90"] = bool(row["low_s"] <= row["measured_s"] <= row["high_s"])
@@ -197,8 +198,8 @@ def _constant_share(at: int) -> float:
     others = [
         run
         for run in every
-        if run.machine == own.machine and run.model != own.model and run.format == own.format
-    ] or [run for run in every if run.machine == own.machine and run.model != own.model]
+        if run.machine == own.machine and run.network != own.network and run.format == own.format
+    ] or [run for run in every if run.machine == own.machine and run.network != own.network]
     return float(np.mean([_share(run) for run in others]))
 
 
@@ -243,12 +244,12 @@ def validate_tpu() -> dict[str, list[dict[str, Any]]]:
         {"left_out": "nothing", "runs": len(steps), "speed": speed, "spread": spread},
         *(
             {
-                "left_out": row["model"],
-                "runs": sum(one["model"] != row["model"] for one in steps),
+                "left_out": row["network"],
+                "runs": sum(one["network"] != row["network"] for one in steps),
                 "speed": row["speed"],
                 "spread": row["spread"],
             }
-            for row in {one["model"]: one for one in steps}.values()
+            for row in {one["network"]: one for one in steps}.values()
         ),
     ]
     return {
@@ -280,7 +281,7 @@ def cells() -> list[Calibration]:
     rows = list(left_out())
     speed, _ = fitted(range(len(rows)))
     residual_R = np.log([row["measured_s"] / row["predicted_s"] for row in rows])
-    low, high = unfitted_model_interval(residual_R, [row["model"] for row in rows], COVERED)
+    low, high = unfitted_model_interval(residual_R, [row["network"] for row in rows], COVERED)
     found = []
     for machine, device in NAMES.items():
         own = np.array([row["machine"] == machine for row in rows])

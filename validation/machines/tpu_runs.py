@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from validation.runs.shared_data import read_table, shared_folder
+from validation.runs.twins import layers_of, twin_groups
 
 FILE: Final = "machines/training_measured.csv"
 RECIPES: Final = Path(__file__).parents[1] / "data/tpu_runs.toml"
@@ -30,6 +31,7 @@ class Run(NamedTuple):
     Args:
         machine: Generation.
         model: Model, as recipes name it.
+        network: Model with the same layers, which several may share.
         format: Number format of products.
         chips: Chips.
         slices: Slices.
@@ -39,6 +41,7 @@ class Run(NamedTuple):
 
     machine: str
     model: str
+    network: str
     format: str
     chips: int
     slices: int
@@ -140,8 +143,14 @@ def published_runs() -> tuple[Run, ...]:
         named = {"offload": "activation_offload", "modules": "recompute_modules"}
         fields |= {field: own[name] for name, field in named.items() if name in own}
         key = (row["machine"], model, row["precision"], chips, slices)
-        found[key] = Run(row["machine"], model, row["precision"], chips, slices, value, fields)
-    return tuple(found.values())
+        found[key] = Run(
+            row["machine"], model, model, row["precision"], chips, slices, value, fields
+        )
+    names = [run.model for run in found.values()]
+    networks = twin_groups(names, [layers_of(run.fields["model"]) for run in found.values()])
+    return tuple(
+        run._replace(network=name) for run, name in zip(found.values(), networks, strict=True)
+    )
 
 
 def _slices(row: dict[str, str], chips: int) -> tuple[int, int]:

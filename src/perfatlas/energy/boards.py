@@ -120,7 +120,7 @@ def board_energy(device: Device) -> BoardEnergy:
 def _with_lender(device: Device, lender: str) -> BoardEnergy:
     """Return the energies of a device that borrows the kernels of another one, "" for none."""
     data = energy_data()
-    own = data["generation"].get(device.architecture)
+    own = _generation(device)
     if own is None:
         return _unknown(device)
     memory = data["memory_of"].get(device.name)
@@ -161,6 +161,14 @@ def _with_lender(device: Device, lender: str) -> BoardEnergy:
     )
 
 
+def _generation(device: Device) -> Mapping[str, Any] | None:
+    """Return the energies of the generation of a device, None for one that has none."""
+    data = energy_data()
+    name = data["generation_of"].get(device.name, device.architecture)
+    found: Mapping[str, Any] | None = data["generation"].get(name)
+    return found
+
+
 def _lender(device: Device) -> str:
     """Return the device whose products a device borrows, "" for none whose clocks compare.
 
@@ -171,11 +179,7 @@ def _lender(device: Device) -> str:
     name = device.name if match is None else match.calibration.device
     if name == device.name:
         return ""
-    generations = energy_data()["generation"]
-    own, other = (
-        generations.get(architecture)
-        for architecture in (device.architecture, resolve_system(name).device.architecture)
-    )
+    own, other = _generation(device), _generation(resolve_system(name).device)
     if own is None or other is None:
         return ""
     same = all(own[event]["value"] == other[event]["value"] for event in SPREADING)
@@ -208,7 +212,9 @@ def _borrowed(device: Device, lender: str, least_w: float) -> dict[str, float]:
 
 
 def _unknown(device: Device) -> BoardEnergy:
-    known = ", ".join(energy_data()["generation"])
+    data = energy_data()
+    of_devices = data["generation_of"].values()
+    known = ", ".join(name for name in data["generation"] if name not in of_devices)
     note = (
         f"power of {device.name} is not predicted: no energies are known of"
         f" {device.architecture} (known: {known})"

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from perfatlas.hardware.similar_devices import alternatives as alternatives
     from perfatlas.hardware.slices import (
         find_slice as find_slice,
+        is_pod as is_pod,
         slice_chips as slice_chips,
+        slice_of_pod as slice_of_pod,
         slice_shape as slice_shape,
     )
     from perfatlas.hardware.template import system_template as system_template

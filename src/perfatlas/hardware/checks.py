@@ -20,8 +20,6 @@ IDENTITY_TOLERANCE: Final = 0.03
 # (narrow, wide): the narrower format must not have the lower dense peak unless a reason is stated.
 TORUS: Final = ("ici", "neuronlink")  # kinds of links that form a torus
 MOST_TORUS_LINKS: Final = 6  # two of each axis
-# a known system of each kind
-BASES: Final = {"dataflow": "lpu", "systolic": "tpu_v5e"}
 _PEAK_ORDER: Final = (("fp8", "bf16"), ("int8", "bf16"), ("fp4", "fp8"), ("fp4", "bf16"))
 # (lower, upper): the first may not exceed the second.
 _ORDER: Final = (
@@ -126,7 +124,7 @@ def check_spec(spec: Spec) -> None:
         raise InvalidSpecError(
             f"{spec.origin}: missing {', '.join(missing[:4])}{more};"
             f" set them, or start from a known system of its kind with base ="
-            f' "{BASES.get(kind.name, "h200_sxm")}"'
+            f' "{kind.base}"'
         )
     _check_kind(spec, kind)
     relative = str(spec.entries["device.calibration_relative"].value)

@@ -272,6 +272,7 @@ class DeviceKind:
         unit: Name of the units that compute, such as "SM".
         count: Field with the number of units of a device.
         width: Field with the dense FLOP of a unit per clock: peak = units x clock x width.
+        base: A known system of the kind, from which others start.
         cited: Label of the values that an estimate cites, by path, most influential first.
         orders: (lower, upper): the first may not exceed the second.
         engine: The only engine that runs on its devices, "" for any.
@@ -284,6 +285,7 @@ class DeviceKind:
     unit: str
     count: str
     width: str
+    base: str
     cited: Mapping[str, str] = field(default_factory=lambda: {**CITED_FIRST, **CITED_CLOCKS})
     orders: tuple[tuple[str, str], ...] = ()
     engine: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,7 +14,10 @@ from perfatlas.quantities import InvalidSpecError, repr_for_error
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from perfatlas.hardware.device import System
+
 SLICES: Final = "data/hardware/slices.toml"
+DOMAIN: Final = "device.scale_up.domain_size"
 CUBE: Final = 4  # side of the cubes of which slices of three axes consist
 _NAME: Final = re.compile(r"(?:tpu[-_])?([a-z0-9]+)-(\d{1,6}|\d{1,3}(?:x\d{1,3}){1,2})")
 
@@ -100,6 +104,34 @@ def slice_chips(system: object) -> int | None:
     """
     found = find_slice(system.partition("{")[0]) if isinstance(system, str) else None
     return found and found.chips
+
+
+def is_pod(system: System) -> bool:
+    """Return whether a system is a pod of a generation, without the name or size of a slice."""
+    named = slice_chips(system.name) or DOMAIN in system.overridden
+    return system.device.name in shipped_table(SLICES) and not named
+
+
+def slice_of_pod(system: System, chips: int) -> System:
+    """Return the slice of a pod that a deployment is; other systems stay as they are.
+
+    Args:
+        chips: Chips of the deployment; those of more than a pod are several.
+
+    Source: cloud.google.com/tpu/docs/types-topologies: the default topology of a number of chips
+        is the most similar to a cube.
+
+    Example:
+        >>> from perfatlas.hardware import resolve_system, slice_of_pod
+        >>> pod, named = resolve_system("tpu_v5p"), resolve_system("v5p-128")
+        >>> slice_of_pod(pod, 64).device.scale_up == named.device.scale_up
+        True
+    """
+    scale_up = system.device.scale_up
+    if chips >= scale_up.domain_size or not is_pod(system):
+        return system
+    scale_up = replace(scale_up, domain_size=chips)
+    return replace(system, device=replace(system.device, scale_up=scale_up))
 
 
 @cache

@@ -390,7 +390,7 @@ def _distinct(
         key: What distinguishes the steps of one plan, system and clock, each (R,).
         rows: Candidate of each row, None for all in order (R,).
     """
-    placement = question.placement
+    placement = question.placed
     clock_C = placement.clock_ratio_C
     columns = [
         *(getattr(question.plan, name) for name in SHARDED),

@@ -6,6 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,13 +119,18 @@ class Candidates:
         tokens: FloatArray = np.where(after_first > 0, after_first / np.maximum(steps, 1.0), 1.0)
         return tokens
 
+    @cached_property
+    def placed(self) -> Placement:
+        """The placement with the slice of a pod that each candidate is."""
+        return self.placement.on_slices(self.plan.ranks)
+
     def context(self) -> StepContext:
         """Return the context shared by all steps of the candidates."""
         return StepContext(
             network=self.model.network,
             formats=self.formats,
             profile=self.profile,
-            placement=self.placement,
+            placement=self.placed,
             plan=self.plan,
             tier=self.tier,
             expert_distribution=self.expert_distribution,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.energy import power_columns
+from perfatlas.hardware import is_pod, slice_of_pod
 from perfatlas.machines import DeviceColumns
 from perfatlas.parallelism import node_gpus
 
@@ -88,6 +89,24 @@ class Placement:
     @cached_property
     def _power(self) -> PowerColumns:
         return power_columns(self.devices(), self.power_cap_w_C, self.clock_ratio_C)
+
+    def on_slices(self, chips_C: FloatArray) -> Placement:
+        """Return the placement with the slice of a pod that each candidate is.
+
+        Args:
+            chips_C: Devices of the candidate (C,).
+        """
+        if not any(map(is_pod, self.systems)):
+            return self
+        pairs_2U, index_C = np.unique(
+            np.stack([self.index_C, chips_C]), axis=1, return_inverse=True
+        )
+        pairs = pairs_2U.astype(np.int64).T.tolist()
+        return replace(
+            self,
+            systems=tuple(slice_of_pod(self.systems[place], chips) for place, chips in pairs),
+            index_C=index_C.astype(np.int64).reshape(-1),
+        )
 
     def take(self, index_R: IntArray) -> Placement:
         """Return the columns at the given positions.

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 import perfatlas
 from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.collectives.torus import axes_of_group
-from perfatlas.hardware import resolve_system, slice_shape
+from perfatlas.hardware import resolve_system, slice_of_pod, slice_shape
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices
 from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS, Gemm, Phase
@@ -153,6 +153,39 @@ def test_names_of_slices_count_cores_or_chips(name: str, device: str, chips: int
     assert (system.device.name, system.device.scale_up.domain_size) == (device, chips)
     assert system.notes[-1].startswith(f"{name.casefold()} is {chips} chips")
     assert resolve_system(system.name) == system
+
+
+@pytest.mark.parametrize(("named", "pod"), [("v5p-128", "tpu_v5p"), ("v6e-64", "tpu_v6e")])
+def test_chips_of_a_pod_are_the_slice_that_its_name_states(named: str, pod: str) -> None:
+    """64 chips of v5p are 4x4x4, rings of 4: an all-reduce takes twice 1e9 / (3 x 180e9)."""
+    slice_s, pod_s = (
+        perfatlas.collective(op="all_reduce", bytes=1e9, system=one, gpus=64).results["time_s"]
+        for one in (named, pod)
+    )
+    assert slice_s == pod_s
+    if pod == "tpu_v5p":
+        assert pod_s == pytest.approx(2e9 / (3 * 18e10))
+    model: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 64, "tp": 4}
+    model |= {"engine": "vllm_tpu"}
+    served = [perfatlas.estimate(**model, system=one).results for one in (named, pod)]
+    assert served[0] == served[1]
+    job = model | {"global_batch": 256, "engine": "maxtext", "recompute": "full"}
+    trained = [perfatlas.train(**job, system=one).results for one in (named, pod)]
+    assert trained[0] == trained[1]
+    # a table has candidates of both sizes
+    # rows of a table are slices of their own
+    table = {name: [own] * 2 for name, own in model.items()}
+    rows = perfatlas.estimate_table(table | {"system": [pod, named], "gpus": [64, 64]}).columns
+    assert list(rows["tpot_s"]) == [served[0]["tpot_s"]] * 2
+
+
+def test_a_slice_that_is_named_keeps_its_shape_for_fewer_chips() -> None:
+    system = resolve_system("v5p-128")
+    assert slice_of_pod(system, 16) is system
+    pod = resolve_system("tpu_v5p")
+    assert slice_of_pod(pod, 20000) is pod
+    changed = resolve_system("tpu_v5p{device.scale_up.domain_size=256}")
+    assert slice_of_pod(changed, 64) is changed
 
 
 def test_slices_that_do_not_exist_are_explained() -> None:
@@ -296,6 +329,17 @@ def test_direct_ports_send_shares_and_tori_of_chips_ring() -> None:
     assert collective_s("trainium1", "all_gather", 1e9, 16) == pytest.approx(1e9 / 192e9)
 
 
+def test_experts_of_services_are_wider_and_say_so() -> None:
+    fields: dict[str, Any] = {"system": "gaudi3", "engine": "ideal", "tp": 8, "batch": 8}
+    sizes = {"isl": 512, "osl": 64}
+    dense = perfatlas.estimate(model="meta-llama/Llama-3.1-8B", **fields, **sizes)
+    sparse = perfatlas.estimate(model="mistralai/Mixtral-8x7B-v0.1", **fields, **sizes)
+    wide, narrow = (one.results["tpot_s_high"] / one.results["tpot_s"] for one in (sparse, dense))
+    assert narrow < 1.6 < wide <= 3.0 * narrow
+    said = ["experts in services" in " ".join(one.evidence.assumptions) for one in (dense, sparse)]
+    assert said == [False, True]
+
+
 def test_training_on_devices_of_services_is_a_lower_limit() -> None:
     fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 16, "global_batch": 16}
     answer = perfatlas.train(**fields, tp=4, system="trainium1", engine="generic")
@@ -306,3 +350,10 @@ def test_training_on_devices_of_services_is_a_lower_limit() -> None:
         perfatlas.estimate(
             model="meta-llama/Llama-3.1-8B", system="gaudi3", engine="neuronx", batch=1
         )
+
+
+def test_a_product_alone_may_run_at_its_roofline() -> None:
+    """Units of Trainium 2 have 0.15 of their speed in whole prompts: 667 TFLOP/s are possible."""
+    fields: dict[str, Any] = {"system": "trainium2", "m": 8192, "n": 8192, "k": 8192}
+    found = perfatlas.kernel_gemm(**fields).results
+    assert found["time_s_low"] == found["bound_time_s"] < 0.2 * found["time_s"]

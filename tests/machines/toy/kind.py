@@ -32,4 +32,5 @@ KIND = DeviceKind(
     unit="array",
     count="device.array_count",
     width="device.flop_per_clock_per_array",
+    base="chip.toml",
 )

@@ -100,7 +100,7 @@ def issuing_units(device: Device) -> float:
 
 MACHINE = Machine(
     name="toy",
-    gather=repriced(price),
+    gather=repriced(price, price),
     communication_share=communication_share,
     issuing_units=issuing_units,
 )

@@ -59,6 +59,7 @@ KIND: Final = DeviceKind(
     unit="matrix unit",
     count="device.matrix_units",
     width="device.flop_per_clock_per_unit",
+    base="lpu",
     cited={
         **CITED_FIRST,
         "device.stream_bytes_per_clock": "streams",

@@ -79,6 +79,7 @@ KIND: Final = DeviceKind(
     unit="SM",
     count="device.sm_count",
     width="device.flop_per_clock_per_sm",
+    base="h200_sxm",
     cited={**CITED_FIRST, "device.sm_count": "SMs", **CITED_CLOCKS, "device.l2": "L2"},
     orders=(
         ("device.l2", "device.memory.capacity"),

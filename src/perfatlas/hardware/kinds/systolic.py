@@ -77,6 +77,7 @@ KIND: Final = DeviceKind(
     unit="matrix unit",
     count="device.matrix_units",
     width="device.flop_per_clock_per_unit",
+    base="tpu_v5e",
     cited={
         **CITED_FIRST,
         "device.matrix_units": "matrix units",

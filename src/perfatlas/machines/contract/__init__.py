@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         spreads_vocabulary as spreads_vocabulary,
     )
     from perfatlas.machines.contract.repricing import repriced as repriced
+    from perfatlas.machines.contract.roofline import managed_roofline as managed_roofline
     from perfatlas.machines.contract.row import (
         KernelChoice as KernelChoice,
         Machine as Machine,

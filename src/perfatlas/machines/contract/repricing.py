@@ -26,19 +26,20 @@ if TYPE_CHECKING:
     Gather = Callable[[Sequence[Operator], DeviceColumns, KernelChoice], tuple[KernelFamily, ...]]
 
 
-def repriced(price: Price) -> Gather:
+def repriced(price: Price, bound: Price) -> Gather:
     """Return the `gather` of a machine that has one way to run each operator.
 
     Args:
         price: (operators, devices): prices of operators at the clock of each candidate.
+        bound: The same in tier bound.
     """
 
     def gather(
         operators: Sequence[Operator], devices: DeviceColumns, kernels: KernelChoice
     ) -> tuple[KernelFamily, ...]:
-        del kernels  # of engines on GPUs
-        full = price(operators, devices)
-        return (_Repriced(price=price, operators=operators, devices=devices, full=full),)
+        own = bound if kernels.tier == "bound" else price
+        full = own(operators, devices)
+        return (_Repriced(price=own, operators=operators, devices=devices, full=full),)
 
     return gather
 

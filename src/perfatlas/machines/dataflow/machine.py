@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.machines.contract import Machine, repriced, synchronisations, with_step_errors
+from perfatlas.machines.contract import (
+    Machine,
+    managed_roofline,
+    repriced,
+    synchronisations,
+    with_step_errors,
+)
 from perfatlas.measurements.calibrations import SYNCHRONISATION, find_schedules
 from perfatlas.operators import (
     ACTIVATION_BYTES,
@@ -23,14 +29,14 @@ from perfatlas.operators import (
     BOUND_MEMORY,
     with_fields,
 )
-from perfatlas.pricing import PricedOperators, unpriced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.hardware import Device
-    from perfatlas.machines.contract import DeviceColumns, KernelChoice, KernelFamily
+    from perfatlas.machines.contract import DeviceColumns
     from perfatlas.operators import FloatArray, Operator
+    from perfatlas.pricing import PricedOperators
 
 NOTE: Final = (
     "statically scheduled: an operator takes the slowest of SRAM, streams, weight feed (bound:"
@@ -39,22 +45,8 @@ NOTE: Final = (
 )
 
 
-def gather(
-    operators: Sequence[Operator], devices: DeviceColumns, kernels: KernelChoice
-) -> tuple[KernelFamily, ...]:
-    """Return the operators priced by their streams, in tier bound by their roofline.
-
-    Args:
-        operators: Columns over candidates (O).
-        devices: Device and clock of each candidate (C,).
-        kernels: What engine and user ask for; there is one way to run an operator.
-    """
-    price = at_roofline if kernels.tier == "bound" else scheduled
-    return repriced(price)(operators, devices, kernels)
-
-
 def at_roofline(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
-    """Return prices in tier bound: SRAM at its bandwidth, or arithmetic at its peak (C, O).
+    """Return prices in tier bound, with SRAM as memory (C, O).
 
     Args:
         operators: Columns over candidates (O).
@@ -62,31 +54,9 @@ def at_roofline(operators: Sequence[Operator], devices: DeviceColumns) -> Priced
 
     Raises:
         UnsupportedError: A device does not multiply in a format.
-
-    Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009, with SRAM as memory.
     """
-    shape = (devices.index_C.size, len(operators))
-    flop_CO, bytes_CO, compute_s_CO = np.zeros((3, *shape))
-    for place, operator in enumerate(operators):
-        work = operator.work()
-        flop_CO[:, place] = work.flop
-        bytes_CO[:, place] = work.cold_bytes + work.activation_bytes
-        if np.any(work.flop):
-            peak_C = devices.peak_flop_per_s(operator.compute_format)
-            compute_s_CO[:, place] = work.flop / peak_C
-    sram_s_CO = bytes_CO / devices.gather("memory_bandwidth")[:, None]
-    bound_s_CO = np.maximum(compute_s_CO, sram_s_CO)
-    return unpriced(
-        PricedOperators,
-        shape,
-        time_s_CO=bound_s_CO.copy(),
-        low_s_CO=bound_s_CO.copy(),
-        high_s_CO=bound_s_CO.copy(),
-        bound_s_CO=bound_s_CO,
-        code_CO=np.where(compute_s_CO > sram_s_CO, BOUND_COMPUTE, BOUND_MEMORY).astype(np.int8),
-        flop_CO=flop_CO,
-        memory_bytes_CO=bytes_CO,
-        chip_bytes_CO=bytes_CO,
+    return managed_roofline(
+        operators, devices, lambda cold_CO, activation_CO, _: cold_CO + activation_CO
     )
 
 
@@ -166,7 +136,7 @@ def _issuing_units(device: Device) -> float:
 
 MACHINE: Final = Machine(
     name="dataflow",
-    gather=gather,
+    gather=repriced(scheduled, at_roofline),
     communication_share=_communication_share,
     issuing_units=_issuing_units,
     spreads_vocabulary=True,

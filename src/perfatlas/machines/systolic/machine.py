@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.machines.contract import Machine, repriced, synchronisations, with_step_errors
+from perfatlas.machines.contract import (
+    Machine,
+    managed_roofline,
+    repriced,
+    synchronisations,
+    with_step_errors,
+)
 from perfatlas.machines.systolic.work import executed
 from perfatlas.measurements.calibrations import (
     EFFICIENCY_KERNELS,
@@ -28,15 +34,15 @@ from perfatlas.operators import (
     Phase,
     with_fields,
 )
-from perfatlas.pricing import PricedOperators, unpriced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.hardware import Device
-    from perfatlas.machines.contract import DeviceColumns, KernelChoice, KernelFamily
+    from perfatlas.machines.contract import DeviceColumns
     from perfatlas.measurements.calibrations import Schedules
     from perfatlas.operators import FloatArray, Operator
+    from perfatlas.pricing import PricedOperators
 
 NOTE: Final = (
     "systolic: an operator takes the slowest of matrix units with padded tiles and vector units"
@@ -54,26 +60,17 @@ CONSTANTS: Final = {EFFICIENCY_KERNELS: 1.0, EFFICIENCY_PREFILL: 1.0, SYNCHRONIS
 SERVICE_NOTE: Final = (
     "steps of services on systolic machines are not validated: the speed of kernels is that of"
     " published training steps, and the upper end of the interval three times as high; eight"
-    " published services of TPUs were 1.1 to 2.9 times slower than predicted"
+    " published services of TPUs were 1.1 to 2.7 times slower than predicted"
+)
+EXPERTS_NOTE: Final = (
+    "experts in services on systolic machines are not validated: published services are those of"
+    " dense models, and the upper end of experts is three times as high; published training steps"
+    " of mixtures of experts on TPUs take 1.3 to 1.9 times as long as predicted"
 )
 
 
-def gather(
-    operators: Sequence[Operator], devices: DeviceColumns, kernels: KernelChoice
-) -> tuple[KernelFamily, ...]:
-    """Return the operators priced by their tiles, in tier bound by their roofline.
-
-    Args:
-        operators: Columns over candidates (O).
-        devices: Device and clock of each candidate (C,).
-        kernels: What engine and user ask for; there is one way to run an operator.
-    """
-    price = at_roofline if kernels.tier == "bound" else tiled
-    return repriced(price)(operators, devices, kernels)
-
-
 def at_roofline(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
-    """Return prices in tier bound: memory at its bandwidth, or arithmetic at its peak (C, O).
+    """Return prices in tier bound; activations that fit VMEM take no memory time (C, O).
 
     Args:
         operators: Columns over candidates (O).
@@ -81,35 +78,15 @@ def at_roofline(operators: Sequence[Operator], devices: DeviceColumns) -> Priced
 
     Raises:
         UnsupportedError: A device does not multiply in a format.
-
-    Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009; activations that fit VMEM
-        take no memory time.
     """
-    shape = (devices.index_C.size, len(operators))
-    flop_CO, cold_CO, activation_CO, compute_s_CO = np.zeros((4, *shape))
-    for place, operator in enumerate(operators):
-        work = operator.work()
-        flop_CO[:, place] = work.flop
-        cold_CO[:, place] = work.cold_bytes
-        activation_CO[:, place] = work.activation_bytes
-        if np.any(work.flop):
-            compute_s_CO[:, place] = work.flop / devices.peak_flop_per_s(operator.compute_format)
+    return managed_roofline(operators, devices, _traffic)
+
+
+def _traffic(cold_CO: FloatArray, activation_CO: FloatArray, devices: DeviceColumns) -> FloatArray:
+    """Return the bytes to and from memory: activations that VMEM does not hold spill (C, O)."""
     spills_CO = activation_CO > devices.gather("vmem_bytes")[:, None]
-    memory_bytes_CO = cold_CO + np.where(spills_CO, activation_CO, 0.0)
-    memory_s_CO = memory_bytes_CO / devices.gather("memory_bandwidth")[:, None]
-    bound_s_CO = np.maximum(compute_s_CO, memory_s_CO)
-    return unpriced(
-        PricedOperators,
-        shape,
-        time_s_CO=bound_s_CO.copy(),
-        low_s_CO=bound_s_CO.copy(),
-        high_s_CO=bound_s_CO.copy(),
-        bound_s_CO=bound_s_CO,
-        code_CO=np.where(compute_s_CO >= memory_s_CO, BOUND_COMPUTE, BOUND_MEMORY).astype(np.int8),
-        flop_CO=flop_CO,
-        memory_bytes_CO=memory_bytes_CO,
-        chip_bytes_CO=cold_CO + activation_CO,
-    )
+    memory_bytes_CO: FloatArray = cold_CO + np.where(spills_CO, activation_CO, 0.0)
+    return memory_bytes_CO
 
 
 def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
@@ -160,17 +137,20 @@ def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
     running_CO = np.maximum(slowest_CO / speed_C[:, None], prices.bound_s_CO)
     code_CO = np.where(waits_CO > running_CO, BOUND_LATENCY, code_CO)
     unknown_CO = (point_s_C == 0.0)[:, None] & serves_O
+    experts_O = np.array([one.routed for one in operators]) & serves_O
+    notes = [NOTE, *([SERVICE_NOTE] if unknown_CO.any() else [])]
+    notes += [EXPERTS_NOTE] if experts_O.any() else []
     found = with_step_errors(
         with_fields(
             prices,
             time_s_CO=running_CO + waits_CO,
             code_CO=code_CO.astype(np.int8),
-            notes=(NOTE, SERVICE_NOTE) if unknown_CO.any() else (NOTE,),
+            notes=tuple(notes),
         ),
         fitted,
         devices.index_C,
     )
-    slower_CO = np.where(unknown_CO, SLOWER_SERVICE, 1.0)
+    slower_CO = np.where(unknown_CO | experts_O, SLOWER_SERVICE, 1.0)
     return with_fields(found, high_s_CO=found.high_s_CO * slower_CO)
 
 
@@ -197,7 +177,7 @@ def _issuing_units(device: Device) -> float:
 
 MACHINE: Final = Machine(
     name="systolic",
-    gather=gather,
+    gather=repriced(tiled, at_roofline),
     communication_share=_communication_share,
     issuing_units=_issuing_units,
 )

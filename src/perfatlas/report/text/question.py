@@ -45,6 +45,10 @@ def headline(answer: Mapping[str, Any]) -> str:
         >>> searched = {"model": "m", "system": "h200_sxm", "systems": ["mi300x"], "gpus": 2}
         >>> headline({"command": "search", "scenario": searched})
         'm on 2 x h200_sxm or mi300x'
+        >>> split = {"model": "m", "system": "gb200", "feed_forward_system": "groq_3_lpu"}
+        >>> split |= {"feed_forward_tp": 64, "feed_forward_pp": 2}
+        >>> headline({"command": "estimate", "scenario": split, "results": {"gpus": 136}})
+        'm on 8 x gb200 and 128 x groq_3_lpu'
     """
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
@@ -60,11 +64,20 @@ def headline(answer: Mapping[str, Any]) -> str:
     of = "chips of" if slice_chips(scenario.get("system")) else "x"
     count = f"{gpus:g} {of} " if gpus else ""
     kinds = [kind_name(kind) for kind in kinds_of(results).values()]
-    where = " and ".join(kinds) or f"{count}{_systems(scenario)}"
+    where = " and ".join(kinds) or _split(scenario, gpus) or f"{count}{_systems(scenario)}"
     words = [f"{scenario['model']} on {where}" if where else str(scenario["model"])]
     words.append(_engine(answer))
     words.append(_mode(answer))
     return ", ".join(word for word in words if word)
+
+
+def _split(scenario: Mapping[str, Any], gpus: float | None) -> str:
+    """Return the devices of attention and of feed-forward networks, "" where one has both."""
+    other = scenario.get("feed_forward_system")
+    if not other or not gpus:
+        return ""
+    of_other = scenario.get("feed_forward_tp", 1) * scenario.get("feed_forward_pp", 1)
+    return f"{gpus - of_other:g} x {scenario['system']} and {of_other:g} x {other}"
 
 
 def _engine(answer: Mapping[str, Any]) -> str:

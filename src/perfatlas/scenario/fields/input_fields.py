@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from perfatlas.hardware import slice_chips
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
-from perfatlas.vocabulary.fields import canonical_name, fields_of
+from perfatlas.vocabulary.fields import FeedForward, canonical_name, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,9 +34,12 @@ _KINDS: Final = {
     "bool": "expected true or false",
     "dict": "expected a table",
 }
-# fields that state the GPUs, so that the name of a slice does not
+# fields that state the GPUs, or divide a deployment, so that the name of a slice does not
 GPUS_STATED: Final = frozenset(
-    ("gpus", "max_gpus", "nodes", "dp", "prefill_workers", "decode_workers")
+    (
+        *("gpus", "max_gpus", "nodes", "dp", "prefill_workers", "decode_workers"),
+        "feed_forward_system",
+    )
 )
 
 
@@ -93,7 +96,12 @@ def sentences(error: ValidationError, names: Sequence[str]) -> str:
     parts = []
     for problem in error.errors(include_url=False):
         name = ".".join(str(p) for p in problem["loc"])
-        if problem["type"] == "extra_forbidden":
+        if problem["type"] == "extra_forbidden" and name in fields_of(FeedForward):
+            parts.append(
+                f"{name} applies only to estimate and compare: no engine that schedules requests"
+                " splits layers over two machines"
+            )
+        elif problem["type"] == "extra_forbidden":
             ours = canonical_name(name, names)
             hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, names)
             parts.append(f"unknown field {name!r}{hint}")

@@ -17,7 +17,7 @@ from perfatlas.collectives import (
     price_collectives,
 )
 from perfatlas.engines import all_reduce_groups
-from perfatlas.hardware import resolve_system
+from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, columns_of, refuse_unused
 from perfatlas.scenario.resolution import format_of, kernel_engine
@@ -78,7 +78,7 @@ def spread(system: System, gpus: int, nodes: int | None) -> System:
         InvalidSpecError: There are more GPUs per node than a scale-up domain holds.
     """
     if nodes is None:
-        return system
+        return slice_of_pod(system, gpus)
     inside, scale_up = gpus // nodes, system.device.scale_up
     if inside > scale_up.domain_size:
         raise InvalidSpecError(
@@ -87,7 +87,7 @@ def spread(system: System, gpus: int, nodes: int | None) -> System:
             f" {-(-gpus // scale_up.domain_size)} or more"
         )
     if nodes == 1:
-        return system
+        return slice_of_pod(system, gpus)
     node = system.node
     nics = max(round(node.nics * inside / node.devices), 1)
     return replace(
@@ -143,9 +143,11 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
         UnsupportedError: The format is unknown, or there is no data for the tier.
     """
     first, named = inputs[0], resolve_system(inputs[0].system)
-    places = list(dict.fromkeys((one.gpus if one.nodes else 0, one.nodes) for one in inputs))
+    sized = is_pod(named)
+    placed = [(one.gpus if one.nodes or sized else 0, one.nodes) for one in inputs]
+    places = list(dict.fromkeys(placed))
     systems = [spread(named, gpus, nodes) for gpus, nodes in places]
-    index_U = np.array([places.index((one.gpus if one.nodes else 0, one.nodes)) for one in inputs])
+    index_U = np.array([places.index(one) for one in placed])
     implementation = _implementation(first, named)
     require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
     size = columns_of(inputs, COLLECTIVE_SIZES)

@@ -34,7 +34,8 @@ from perfatlas.energy import (
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, device_peak, gather_operators
-from perfatlas.operators import ATTENTION_BACKWARD, Work
+from perfatlas.measurements.calibrations import find_schedule
+from perfatlas.operators import ATTENTION_BACKWARD, Work, with_fields
 from perfatlas.pricing import scaled
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.operator_queries.clocks import CLOCKS, at_clocks, limits_w
@@ -309,6 +310,9 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
         )
     prices, ratio_C, width_C, problems = at_clocks(inputs, operator, gathered, sustained)
     prices = price_of(prices, forward_passes(first))
+    if find_schedule(system.device) is not None:
+        # constants of whole steps contain engines and hosts: alone, it may run at its roofline
+        prices = with_fields(prices, low_s_CO=prices.bound_s_CO)
     return PricedQueries(
         inputs=inputs,
         system=system,

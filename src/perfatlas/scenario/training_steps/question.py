@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.hardware import resolve_system
+from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
 from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import columns_of, refuse_unused
@@ -32,7 +32,8 @@ from perfatlas.vocabulary.fields import Missing, UnevenStages, fields_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.hardware import Device
+    from perfatlas.hardware import Device, System
+    from perfatlas.operators import IntArray
     from perfatlas.training.profiles import TrainingEngine
 
 # current scaling per tensor, the default recipe of Megatron-Bridge and of torchtitan's float8
@@ -236,6 +237,17 @@ def data_parallel(inputs: TrainInputs) -> int:
     return inputs.gpus // replica
 
 
+def _on_slices(inputs: Sequence[TrainInputs]) -> tuple[tuple[System, ...], IntArray]:
+    """Return the distinct systems, of pods the slices that jobs take, and that of each (C,)."""
+    placed = []
+    for one in inputs:
+        pod = is_pod(resolve_system(one.system))
+        placed.append((one.system, one.tp * one.pp * one.cp * data_parallel(one) if pod else 0))
+    distinct = list(dict.fromkeys(placed))
+    systems = tuple(slice_of_pod(resolve_system(name), chips) for name, chips in distinct)
+    return systems, np.array([distinct.index(one) for one in placed], np.int64)
+
+
 def schedule_of(inputs: TrainInputs) -> str:
     """Return the pipeline schedule, given or derived from the chunks."""
     return inputs.pipeline_schedule or ("interleaved" if (inputs.vpp or 1) > 1 else "1f1b")
@@ -276,15 +288,15 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         engine = lower_limit_of(engine)
     network = resolve_model(first.model).network
     name = training_format(first.format)
-    distinct = list(dict.fromkeys(one.system for one in inputs))
+    systems, index_C = _on_slices(inputs)
     parallel = [one.sequence_parallel for one in inputs]
     return TrainingQuestion(
         network=network,
         engine=engine,
         formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention="bf16"),
         tier=first.tier,
-        systems=tuple(resolve_system(one) for one in distinct),
-        index_C=np.array([distinct.index(one.system) for one in inputs], np.int64),
+        systems=systems,
+        index_C=index_C,
         layouts=Layouts(
             **columns_of(inputs, SIZES),
             dp=np.array([data_parallel(one) for one in inputs], np.float64),
