@@ -49,7 +49,9 @@ FUSION: Final = Record(
         "operators": needed(NAMES, *OPERATORS),
         "formats": needed(NAMES, *OPERATORS),
         "model_types": perhaps(NAMES, *OPERATORS),
-        "into": needed(Text(choices=("norm", "activation", "attention", "elementwise", "product")), *OPERATORS),
+        "into": needed(
+            Text(choices=("norm", "activation", "attention", "elementwise", "product")), *OPERATORS
+        ),
         "ref": REF,
     },
     build=lambda *, model_types=(), **given: Fusion(model_types=model_types, **given),

@@ -25,7 +25,13 @@ SMALL: dict[str, Any] = {
     "parameters": 3 * 3 * 4 * 16 + 160,
     "sizes": {"side": 8},
     "operators": [
-        {"kind": "conv", "m": "batch * side ** 2", "n": 16, "k": 36, "read": "batch * 4 * side ** 2"},
+        {
+            "kind": "conv",
+            "m": "batch * side ** 2",
+            "n": 16,
+            "k": 36,
+            "read": "batch * 4 * side ** 2",
+        },
         {
             "kind": "activation",
             "after": "conv",
@@ -78,7 +84,9 @@ def test_flop_equal_those_that_pytorch_counts(name: str) -> None:
 
 def test_flop_of_symbolic_sizes_equal_the_polynomials() -> None:
     for length in (128, 384):
-        (facts,) = resolve_model(f"bert-large{{sequence_length={length}}}").network.describe_layers()
+        (facts,) = resolve_model(
+            f"bert-large{{sequence_length={length}}}"
+        ).network.describe_layers()
         assert facts["flop_per_item"] == 98_304 * length**2 + 603_983_872 * length
     for side in (224, 288):
         (facts,) = resolve_model(f"resnet-50{{image_size={side}}}").network.describe_layers()
@@ -100,12 +108,10 @@ def test_networks_of_the_catalog_are_estimated(name: str) -> None:
 
 
 def test_a_pass_at_the_roofline_by_hand(tmp_path: Path) -> None:
-    rows = [{"kind": "linear", "m": "batch * 4096", "n": 4096, "k": 4096}]
     (tmp_path / "net.toml").write_text(
         'name = "square"\nparameters = 16777216\noperators ='
         ' [{ kind = "linear", m = "batch * 4096", n = 4096, k = 4096 }]\n'
     )
-    assert len(rows) == 1
     found = perfatlas.estimate(
         model=str(tmp_path / "net.toml"), system="h100_sxm", engine="ideal", tier="bound", batch=2
     )
@@ -161,9 +167,11 @@ def test_what_graphs_have_not_is_refused(fields: dict[str, Any], message: str) -
 
 
 def test_engines_run_their_own_networks() -> None:
-    with pytest.raises(UnsupportedError, match="vllm runs language models, and resnet-50 is a gra"):
+    with pytest.raises(UnsupportedError, match="vllm runs language models, and resnet-50 is a"):
         perfatlas.estimate(model="resnet-50", system="h100_sxm", engine="vllm")
-    with pytest.raises(UnsupportedError, match="tensorrt runs graphs of operators, and .* language"):
+    with pytest.raises(
+        UnsupportedError, match=r"tensorrt runs graphs of operators, and .* language"
+    ):
         perfatlas.estimate(model="meta-llama/Llama-3.1-8B", system="h100_sxm", engine="tensorrt")
 
 
@@ -176,12 +184,27 @@ def test_a_batch_that_does_not_fit_is_infeasible() -> None:
     ("change", "message"),
     [
         ({"operators": []}, r"operators = .*: expected \[\[operators\]\]"),
-        ({"operators": [{"kind": "conv", "m": 1, "n": 1, "k": 1}]}, r"operators\[1\]: conv needs read"),
+        (
+            {"operators": [{"kind": "conv", "m": 1, "n": 1, "k": 1}]},
+            r"operators\[1\]: conv needs read",
+        ),
         ({"operators": [{"kind": "convs", "m": 1}]}, "did you mean 'conv'"),
-        ({"operators": [{"kind": "linear", "m": 1, "n": 1, "k": 1, "read": 2}]}, "linear has no read"),
-        ({"operators": [{"kind": "linear", "m": "image", "n": 1, "k": 1}]}, "'image', which is no size"),
-        ({"operators": [{"kind": "linear", "m": "batch - 9", "n": 1, "k": 1}]}, "m = batch - 9 is -8"),
-        ({"operators": [{"kind": "linear", "m": "__import__('os')", "n": 1, "k": 1}]}, "unknown function"),
+        (
+            {"operators": [{"kind": "linear", "m": 1, "n": 1, "k": 1, "read": 2}]},
+            "linear has no read",
+        ),
+        (
+            {"operators": [{"kind": "linear", "m": "image", "n": 1, "k": 1}]},
+            "'image', which is no size",
+        ),
+        (
+            {"operators": [{"kind": "linear", "m": "batch - 9", "n": 1, "k": 1}]},
+            "m = batch - 9 is -8",
+        ),
+        (
+            {"operators": [{"kind": "linear", "m": "__import__('os')", "n": 1, "k": 1}]},
+            "unknown function",
+        ),
         ({"operators": [{"kind": "softmax", "read": "1e400", "write": 1}]}, "read = 1e400 is inf"),
         ({"parameters": -1}, "parameters = -1"),
         ({"sizes": {"side": 0}}, "side = 0"),

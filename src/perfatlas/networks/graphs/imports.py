@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import shipped_table
 from perfatlas.networks.graphs.nodes import BATCH, Node
 from perfatlas.quantities import Expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 Size = int | str
 # Producers in the order in which a reader with several of them is fused.
 _OVER_ITEMS: Final = (("m", "read", "write", "rows", "sequences"), ("groups",))
 _FIRST: Final = ("conv", "depthwise_conv", "linear")
+
+
+KINDS_FILE: Final = "data/graph_operators.toml"
+VIEW, FREE = "view", "free"
+WITHOUT_KERNEL: Final = (VIEW, FREE)
+
+
+@cache
+def kinds_of_operators(framework: str) -> Mapping[str, str]:
+    """Return the kind of each operator of a framework: of a node, `view` or `free`.
+
+    Args:
+        framework: torch_export or onnx.
+
+    Source: data/graph_operators.toml.
+    """
+    rows = shipped_table(KINDS_FILE)[framework]
+    return {name: kind for kind, names in rows.items() for name in names}
 
 
 @dataclass(frozen=True)

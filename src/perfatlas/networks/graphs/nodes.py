@@ -43,7 +43,7 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
         "head_dim": "",
     },
     "embedding": {"rows": "", "width": ""},
-    **dict.fromkeys(STREAMS, {"read": "", "write": ""}),
+    **{kind: {"read": "", "write": ""} for kind in STREAMS},
     "depthwise_conv": {"read": "", "write": "", "taps": ""},
 }
 KINDS: Final = tuple(SIZES)

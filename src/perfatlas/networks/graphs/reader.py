@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import Array, Field, Flag, Named, Number, Record, Text, Whole, read_fields
-from perfatlas.files import read_toml as read_toml_file
+from perfatlas.files import (
+    Array,
+    Field,
+    Flag,
+    Named,
+    Number,
+    Record,
+    Text,
+    Whole,
+    read_fields,
+    read_toml as read_toml_file,
+)
 from perfatlas.networks.graphs.network import GraphNetwork
 from perfatlas.networks.graphs.nodes import BATCH, KINDS, SIZES, Node
 from perfatlas.networks.readers import Reader
@@ -91,9 +101,7 @@ FIELDS: Final[Mapping[str, Field[Any]]] = {
     "name": Field(Text(empty=False), required=True, into="model_type"),
     "item": Field(Text(empty=False)),
     "source": Field(Text(longest=LONGEST_TEXT)),
-    "parameters": Field(
-        Whole(least=0, most=MOST_PARAMETERS), required=True, into="weight_count"
-    ),
+    "parameters": Field(Whole(least=0, most=MOST_PARAMETERS), required=True, into="weight_count"),
     "live_elements": Field(Number(least=0.0), into="live"),
     "sizes": Field(Named(of=Whole(least=1))),
     "notes": Field(Array(of=Text(longest=LONGEST_TEXT))),

@@ -35,10 +35,9 @@ def graph_text(head: Mapping[str, Any], nodes: Iterable[Node]) -> str:
         for name, default in SIZES[node.kind].items():
             if name in cells and cells[name] in (default, cells.get(default)):
                 del cells[name]  # it follows
-        flags = ({"after": node.after} if node.after else {}) | (
-            {"causal": True} if node.causal else {}
-        )
-        parts = [f"{name} = {_cell(value)}" for name, value in {**cells, **flags}.items()]
+        cells |= {"after": node.after} if node.after else {}
+        parts = [f"{name} = {_cell(value)}" for name, value in cells.items()]
+        parts += ["causal = true"] if node.causal else []
         line = (f'kind = "{node.kind}"', node.count.text, ", ".join(parts))
         lines[line] = lines.get(line, 0) + 1
     rows = [
@@ -59,9 +58,7 @@ def _count(number: int, text: str) -> str:
     return f", count = {_cell(text if number == 1 else f'{number} * ({text})')}"
 
 
-def _cell(value: str | bool) -> str:
-    if isinstance(value, bool):
-        return "true"
+def _cell(value: str) -> str:
     try:
         number = float(value)
     except ValueError:

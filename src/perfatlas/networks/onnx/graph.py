@@ -11,7 +11,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.networks.graphs.imports import Imported, Tensor, fused_into, node
+from perfatlas.networks.graphs.imports import (
+    WITHOUT_KERNEL,
+    Imported,
+    Tensor,
+    fused_into,
+    kinds_of_operators,
+    node,
+)
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -23,37 +30,6 @@ if TYPE_CHECKING:
 LARGEST_FILE: Final = (1 << 31) - 1  # bytes of a protocol buffer
 FEW: Final = 1024  # elements of an initializer that may be a shape
 MOST_SHAPE: Final = 64  # elements of a tensor of integers that is a shape
-# Operators without a kernel: constants, shapes, and views, which compilers read with strides.
-_FREE: Final = frozenset("""
-    Constant ConstantOfShape Dropout EyeLike Flatten Identity Range RandomNormal RandomUniform
-    RandomNormalLike Reshape Shape Size Slice Split Squeeze Transpose Unsqueeze SequenceConstruct
-    SequenceAt
-""".split())
-_KINDS: Final[Mapping[str, str]] = {
-    "activation": """Celu Clip Elu Erf FastGelu Gelu HardSigmoid HardSwish LeakyRelu Mish PRelu
-        QuickGelu Relu Selu Sigmoid Softplus Softsign Swish Tanh ThresholdedRelu QLinearSigmoid
-        QLinearLeakyRelu""",
-    "add": "Add Sum QLinearAdd",
-    "copy": """Cast CastLike Compress Concat DepthToSpace Expand Gather GatherElements GatherND
-        OneHot Pad QLinearConcat ReverseSequence Scatter ScatterElements ScatterND
-        SpaceToDepth Tile Trilu Where ReorderInput ReorderOutput""",
-    "norm": """BatchNormalization GroupNorm GroupNormalization InstanceNormalization
-        LayerNormalization LpNormalization LRN MeanVarianceNormalization RMSNormalization
-        SimplifiedLayerNormalization SkipLayerNormalization
-        SkipSimplifiedLayerNormalization""",
-    "pool": """AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool
-        QLinearAveragePool QLinearGlobalAveragePool""",
-    "reduce": """ArgMax ArgMin CumSum NonMaxSuppression NonZero ReduceL1 ReduceL2 ReduceLogSum
-        ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare TopK
-        Unique""",
-    "resize": "AffineGrid GridSample Resize RoiAlign MaxRoiPool Upsample",
-    "softmax": "LogSoftmax Softmax Hardmax",
-    "elementwise": """Abs And BiasGelu BitShift Ceil Cos DequantizeLinear Div
-        DynamicQuantizeLinear Equal Exp Floor Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual
-        Log Max Mean Min Mod Mul Neg Not Or Pow QLinearMul QuantizeLinear Reciprocal Round Sign Sin
-        Sqrt Sub Xor""",
-}
-_KIND_OF: Final = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 # Places of the activations and of the weights among the inputs.
 _CONVOLUTIONS: Final = {
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "FusedConv"), (0, 1)),
@@ -70,9 +46,16 @@ _PRODUCTS: Final = {
 _GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1, "DynamicQuantizeLSTM": 4}
 _CONTROL: Final = ("If", "Loop", "Scan", "SequenceMap")
 # What may stand between the scores of an attention and their softmax.
+_SCORES: Final = ("MatMul", "FusedMatMul")
+MOST_SCALING: Final = 8  # operators between a product and its softmax
+BATCHED: Final = 3  # dimensions of products in a batch
 _SCALED: Final = ("Add", "Cast", "Div", "Mul", "Where")
 _FLOATS: Final = (1, 10, 11, 16)  # types of ONNX: float, float16, double, bfloat16
 _WEIGHTS: Final = (*_FLOATS, 2, 3, 17, 18, 19, 20, 21, 22)  # and 8 and 4 bits
+
+
+def _kinds() -> Mapping[str, str]:
+    return kinds_of_operators("onnx")
 
 
 def nodes_of_file(
@@ -115,15 +98,15 @@ def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
         raise MissingDependencyError(
             "graphs of ONNX need the package onnx: pip install 'perfatlas[graph]'"
         ) from problem
+    if path.exists() and path.stat().st_size > LARGEST_FILE:
+        raise InvalidSpecError(
+            f"{path} has 2 GB or more; export it with external data, which is not opened"
+        )
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InvalidSpecError(
-                f"{path} has 2 GB or more; export it with external data, which is not opened"
-            )
         model = onnx.load(str(path), load_external_data=False)
     except OSError as problem:
         raise InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
-    except Exception as problem:  # noqa: BLE001 - protobuf raises its own errors
+    except Exception as problem:
         raise InvalidSpecError(f"{path} is no ONNX file: {problem}") from problem
     if not model.graph.node:
         raise InvalidSpecError(f"{path} has no operators; is it an ONNX file?")
@@ -191,7 +174,7 @@ def _inferred(model: Any, path: Path) -> Any:  # noqa: ANN401
         one.type.tensor_type.ClearField("shape")
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except Exception as problem:  # noqa: BLE001 - of the checker of ONNX, in C++
+    except Exception as problem:
         raise InvalidSpecError(f"{path}: shapes cannot be inferred: {problem}") from problem
 
 
@@ -239,9 +222,9 @@ class _Graph:
         for one in graph.node:
             self.readers.update(one.input)
             self.writers |= dict.fromkeys(one.output, one)
-        attentions = {id(found[0]): found for found in map(self._attention, graph.node) if found}
-        for last, found, inside in attentions.values():
-            del last, found
+        found = filter(None, map(self._attention, graph.node))
+        attentions = {id(each[0]): each for each in found}
+        for _, _, inside in attentions.values():
             self.skipped |= inside
         for one in graph.node:
             if id(one) in attentions:
@@ -260,7 +243,11 @@ class _Graph:
             if self.stored.intersection(read):  # a view or copy of a stored weight
                 self.stored |= frozenset(one.output)
             return
-        if one.op_type in _FREE or self._is_shape(one) or self._is_view(one, read):
+        if (
+            _kinds().get(one.op_type) in WITHOUT_KERNEL
+            or self._is_shape(one)
+            or self._is_view(one, read)
+        ):
             if self.readers[read[0]] == 1:
                 self.kinds |= dict.fromkeys(one.output, self.kinds.get(read[0], ""))
             return
@@ -273,7 +260,7 @@ class _Graph:
             self._put(found, one)
 
     def _is_shape(self, one: Any) -> bool:  # noqa: ANN401
-        """Return whether an operator computes sizes: few integers, which no kernel of a GPU runs."""
+        """Return whether an operator computes sizes: few integers, without a kernel."""
         written = [name for name in one.output if name]
         return all(
             self.types.get(name, 1) not in _FLOATS
@@ -293,7 +280,9 @@ class _Graph:
             return False
         other = others[0]
         biased = one.op_type == "Add" and len(fixed) == 1 and self.readers[other] == 1
-        return biased and self.kinds.get(other) == "linear" and len(self.shapes[fixed[0]].sizes) == 1
+        return (
+            biased and self.kinds.get(other) == "linear" and len(self.shapes[fixed[0]].sizes) == 1
+        )
 
     def shape(self, name: str, one: Any) -> Tensor:  # noqa: ANN401
         """Return the sizes of a tensor.
@@ -327,10 +316,10 @@ class _Graph:
         if name == "Einsum":
             raise UnsupportedError(f"Einsum {one.name!r} is not read; export it as MatMul")
         moved = [self.shape(each, one) for each in read if each not in self.weights]
-        kind = _KIND_OF.get(name, "elementwise")
+        kind = _kinds().get(name, "elementwise")
         if kind == "add" and len(moved) < 2:
             kind = "elementwise"
-        if name not in _KIND_OF:
+        if name not in _kinds():
             self.unknown[name] += 1
         producers = [self.kinds.get(each, "") for each in read if self.readers[each] == 1]
         written = self.shape(one.output[0], one).elements()
@@ -356,7 +345,9 @@ class _Graph:
         first, second = (one.input[place] for place in _PRODUCTS[one.op_type])
         left, right = self.shape(first, one), self.shape(second, one)
         out = self.shape(one.output[0], one)
-        k = int(right.sizes[-1 if _attribute(one, "transB", 0) else 0 if len(right.sizes) == 1 else -2])
+        k = int(
+            right.sizes[-1 if _attribute(one, "transB", 0) else 0 if len(right.sizes) == 1 else -2]
+        )
         if second in self.weights and len(right.sizes) <= 2:
             n = int(out.sizes[-1]) if len(right.sizes) == 2 else 1
             return node("linear", m=_count(out) // n, n=n, k=k)
@@ -379,39 +370,57 @@ class _Graph:
         ]
 
     def _attention(self, one: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
-        """Return the attention whose softmax an operator is: its last product, and what is inside."""
+        """Return the attention whose softmax an operator is: its last product, and its inside."""
         if one.op_type != "Softmax" or self.readers[one.output[0]] != 1:
             return None
-        inside, source = {one.output[0]}, one.input[0]
-        while (scores := self.writers.get(source)) is not None and scores.op_type in _SCALED:
-            if self.readers[source] != 1:
+        inside = {one.output[0]}
+        scores = self._scores(one.input[0], inside)
+        last = next(each for each in self.graph.node if one.output[0] in each.input)
+        if scores is None or last.op_type != scores.op_type:
+            return None
+        (query, key), value = scores.input[:2], last.input[1]
+        sizes = self._sizes(query, scores.output[0], value)
+        if sizes is None or {query, key, value} & self.weights:
+            return None
+        inside |= {scores.output[0], *self._scaling(query), *self._scaling(key)}
+        return last, node("attention", **sizes), inside
+
+    def _scores(self, name: str, inside: set[str]) -> Any:  # noqa: ANN401
+        """Return the product behind scores through scaling and masks, None without one.
+
+        Args:
+            inside: Receives the tensors between.
+        """
+        for _ in range(MOST_SCALING):
+            writer = self.writers.get(name)
+            if writer is None or self.readers[name] != 1:
                 return None
-            inside.add(source)
-            read = [name for name in scores.input if name not in self.weights]
-            products = [name for name in read if self._leads_to_product(name)]
-            if len(products) != 1:
+            if writer.op_type in _SCORES:
+                return writer
+            if writer.op_type not in _SCALED:
                 return None
-            source = products[0]
-        last = next((o for o in self.graph.node if one.output[0] in o.input), None)
-        if scores is None or last is None or self.readers[source] != 1:
+            inside.add(name)
+            read = [each for each in writer.input if each not in self.weights]
+            name = next((each for each in read if self._leads_to_product(each)), "")
+        return None
+
+    def _sizes(self, query: str, scores: str, value: str) -> dict[str, int] | None:
+        """Return the sizes of an attention, None where its tensors are not those of one."""
+        known = [self.shapes.get(name) for name in (query, scores, value)]
+        sizes = [tuple(map(int, each.sizes)) for each in known if each is not None]
+        if len(sizes) < len(known) or min(map(len, sizes)) < BATCHED:
             return None
-        if scores.op_type not in ("MatMul", "FusedMatMul") or last.op_type != scores.op_type:
-            return None
-        query, value = scores.input[0], last.input[1]
-        known = [self.shapes.get(name) for name in (query, source, value)]
-        if any(each is None or len(each.sizes) < 3 for each in known):  # noqa: PLR2004 - batched
-            return None
-        if {query, value, scores.input[1]} & self.weights:
-            return None
-        (*batch, q_len, head_dim), (*_, kv_len), (*_, value_dim) = (
-            tuple(map(int, each.sizes)) for each in known if each is not None
-        )
+        (*batch, q_len, head_dim), (*_, kv_len), (*_, value_dim) = sizes
         if value_dim != head_dim:
             return None
         sequences, heads = (batch[0], math.prod(batch[1:])) if len(batch) > 1 else (1, batch[0])
-        sizes = {"sequences": sequences, "q_len": q_len, "kv_len": kv_len, "num_heads": heads}
-        inside |= {source, *self._scaling(query), *self._scaling(scores.input[1])}
-        return last, node("attention", **sizes, head_dim=head_dim), inside
+        return {
+            "sequences": sequences,
+            "q_len": q_len,
+            "kv_len": kv_len,
+            "num_heads": heads,
+            "head_dim": head_dim,
+        }
 
     def _scaling(self, name: str) -> set[str]:
         """Return the tensors between a projection and its attention: scaled by a number alone."""
@@ -432,7 +441,7 @@ class _Graph:
             writer = self.writers.get(name)
             if writer is None:
                 return False
-            if writer.op_type in ("MatMul", "FusedMatMul"):
+            if writer.op_type in _SCORES:
                 return True
             if writer.op_type not in _SCALED:
                 return False

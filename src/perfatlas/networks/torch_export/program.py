@@ -15,7 +15,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.networks.graphs.imports import Imported, Tensor, fused_into, node
+from perfatlas.networks.graphs.imports import (
+    FREE,
+    VIEW,
+    Imported,
+    Tensor,
+    fused_into,
+    kinds_of_operators,
+    node,
+)
 from perfatlas.networks.graphs.nodes import BATCH
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, repr_for_error
 
@@ -26,49 +34,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.graphs.nodes import Node
 
 LARGEST_JSON: Final = 1 << 29  # bytes of the description of a program
-# Calls that return their input with other sizes or strides, or unchanged in inference.
-_VIEWS: Final = frozenset("""
-    alias as_strided broadcast_to chunk detach diagonal dropout expand expand_as feature_dropout
-    flatten getitem identity movedim narrow permute real reshape select slice split
-    split_with_sizes squeeze swapaxes t transpose unbind unflatten unfold unsafe_chunk
-    _unsafe_view unsqueeze view view_as lift_fresh_copy
-""".split())
 _COPIES: Final = ("clone", "contiguous", "to", "_to_copy")
-# Calls without a kernel that counts: constants.
-_FREE: Final = frozenset("""
-    arange empty empty_like empty_permuted eye full full_like linspace new_empty new_full new_ones
-    new_zeros ones ones_like rand randn scalar_tensor tril triu zeros zeros_like
-""".split())
-_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    kind: tuple(names.split())
-    for kind, names in {
-        "activation": """celu elu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid
-            mish prelu relu relu6 selu sigmoid silu softplus tanh""",
-        "add": "add",
-        "copy": """_to_copy cat clone constant_pad_nd contiguous copy flip gather im2col index
-            index_put index_select masked_fill masked_select one_hot pad pixel_shuffle
-            pixel_unshuffle repeat repeat_interleave roll scatter scatter_add select_scatter
-            slice_scatter stack tile to type_as where""",
-        "norm": """_native_batch_norm_legit_no_training batch_norm cudnn_batch_norm group_norm
-            instance_norm layer_norm local_response_norm native_group_norm native_layer_norm
-            rms_norm""",
-        "pool": """adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d
-            avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool2d_with_indices
-            max_pool3d""",
-        "reduce": """all amax amin any argmax argmin cumsum linalg_norm linalg_vector_norm max mean
-            min norm prod sort std sum topk var""",
-        "resize": """grid_sampler interpolate upsample_bicubic2d upsample_bilinear2d
-            upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d
-            upsample_nearest_exact2d upsample_trilinear3d""",
-        "softmax": "_log_softmax _safe_softmax _softmax log_softmax softmax",
-        "elementwise": """abs addcmul and bitwise_and bitwise_not bitwise_or bucketize ceil clamp
-            clamp_max clamp_min complex cos div eq erf exp expm1 floor floor_divide fmod ge gt
-            isinf isnan le lerp log log1p log2 logical_and logical_not logical_or lt maximum minimum
-            mul ne neg or pow reciprocal remainder round rsqrt rsub sign sin sqrt square sub trunc
-            view_as_complex view_as_real""",
-    }.items()
-}
-_KIND_OF: Final = {name: kind for kind, names in _KINDS.items() for name in names}
 _EMBEDDINGS: Final = ("embedding", "embedding_bag", "_embedding_bag_forward_only")
 _ATTENTIONS: Final = (
     *("scaled_dot_product_attention", "_scaled_dot_product_flash_attention"),
@@ -113,7 +79,9 @@ def read_archive(path: Path) -> dict[str, Any]:
     return found
 
 
-def nodes_of_program(program: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Imported:
+def nodes_of_program(
+    program: Mapping[str, Any], names: Mapping[str, str] | None = None
+) -> Imported:
     """Return the operators of a program.
 
     Args:
@@ -241,10 +209,11 @@ class _Program:
         read, written = _tensors(call["inputs"]), _tensors_of(call)
         if not written or written[0] not in self.values:
             return
-        if name.strip("_") in _KIND_OF or name.strip("_") in _VIEWS:
+        kinds = kinds_of_operators("torch_export")
+        if name not in kinds and name.strip("_") in kinds:
             name = name.strip("_")  # in place, or an operator of Python
-        view = name in _VIEWS or (name in _COPIES and self._is_view(read, written))
-        if view or name in _FREE or all(one in self.weights for one in read):
+        view = kinds.get(name) == VIEW or (name in _COPIES and self._is_view(read, written))
+        if view or kinds.get(name) == FREE or all(one in self.weights for one in read):
             # what is computed of weights alone is folded into them
             if read and all(one in self.weights for one in read):
                 self.weights.update(written)
@@ -278,10 +247,11 @@ class _Program:
             table, index = (self.tensor(given[one]["name"]) for one in ("weight", "indices"))
             return node("embedding", rows=index.elements(), width=table.sizes[-1])
         moved = [self.tensor(one) for one in read if one not in self.weights]
-        kind = _KIND_OF.get(name, "elementwise")
+        kinds = kinds_of_operators("torch_export")
+        kind = kinds.get(name, "elementwise")
         if kind == "add" and len(moved) < 2:
             kind = "elementwise"
-        if name not in _KIND_OF:
+        if name not in kinds:
             self.unknown[name] += 1
         producers = [self.kinds.get(one, "") for one in read if self.readers[one] == 1]
         sizes = {"read": Tensor.total(moved), "write": self.tensor(written[0]).elements()}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, WrittenFile
+from perfatlas.commands.flags import SWITCH, File, WrittenFile
 from perfatlas.commands.output import envelope, print_json
 
 COMMAND: Final = "model import"
@@ -36,7 +35,7 @@ class Choices:
 
 
 def importing(
-    file: Path,
+    file: File,
     /,
     *,
     output: WrittenFile,
