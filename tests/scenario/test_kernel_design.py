@@ -23,6 +23,7 @@ from perfatlas.machines.gpu.pipeline import (
     run_programs,
 )
 from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
+from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
 from validation.kernels.design import anchors, ratios, validate_design
 
@@ -298,6 +299,58 @@ def test_a_causal_backward_pass_runs_the_blocks_that_see_its_keys() -> None:
     # keys from 0, 128, 256 and 384 are seen by 512, 384, 256 and 128 queries
     assert work.blocks(tile) == {8: 1, 6: 1, 4: 1, 2: 1}
     assert replace(work, causal=False).blocks(tile) == {8: 4}
+
+
+LATENT: dict[str, Any] = {"kind": "mla", "phase": "decode", "kv_len": 8192}
+
+
+def test_latent_decode_reads_each_key_once_by_hand() -> None:
+    work = AttentionWork(
+        batch=2,
+        q_len=1,
+        kv_len=128,
+        heads=64,
+        kv_heads=1,
+        head_dim=576,
+        causal=False,
+        packed=True,
+        latent_dim=512,
+    )
+    # 128 keys of 576, 64 queries of 576 and 64 outputs of 512, two bytes each
+    assert work.memory_bytes() == 2 * 2 * (128 * 576 + 64 * (576 + 512))
+    device = resolve_system("h100_sxm").device
+    family, silicon = family_of("attention", device, "bf16"), kernel_silicon(device, "bf16")
+    design = design_kernel(work, family, silicon, 0.6)
+    # FlashMLA: products of 64 x 64 x 576 and 64 x 64 x 512 at 4096 FLOP per cycle
+    blocks = 2 / design.tile.splits
+    assert design.units["tensor cores"] == pytest.approx(blocks * 2 * 64 * 64 * (576 + 512) / 4096)
+    assert design.units["copy engine"] == pytest.approx(blocks * 64 * 576 * 2 / 84)
+
+
+@pytest.mark.parametrize("system", ["h800_sxm", "b200_sxm"])
+def test_latent_decode_grows_with_heads_and_keys(system: str) -> None:
+    asked = {**LATENT, "system": system, "batch": 64, "num_heads": 64}
+    answer = kernel_design_attention(**asked)
+    for more in ({"num_heads": 128}, {"kv_len": 16384}, {"batch": 128}):
+        longer = kernel_design_attention(**{**asked, **more}).results
+        assert longer["time_s"] > answer.results["time_s"] >= answer.results["bound_time_s"]
+    assert "time_s_low" not in answer.results
+    assert any("too few speeds of latent decode" in text for text in answer.warnings)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"phase": "prefill"}, "set phase = decode"),
+        ({"kv_lora_rank": 1024}, "use 576 or less"),
+        ({"num_kv_heads": 8}, "no effect"),
+        ({"tile_m": 32, "tile_n": 64}, "multiple of 64"),
+        ({"tile_m": 128, "tile_n": 64}, "registers"),
+    ],
+)
+def test_latent_kernels_that_do_not_exist_are_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(PerfatlasError, match=problem):
+        kernel_design_attention(**{**LATENT, "system": "h100_sxm", "num_heads": 64, **fields})
 
 
 @pytest.mark.parametrize("fields", [{"phase": "decode"}, {"direction": "backward"}])

@@ -66,13 +66,15 @@ def kernel_design_attention(**fields: object) -> Answer:
         'tensor cores'
     """
     inputs = read_attention_design(fields)
+    latent_dim = inputs.kv_lora_rank if inputs.kind == "mla" else 0
     work = AttentionWork(
         batch=inputs.batch,
         q_len=_queries(inputs),
         kv_len=inputs.kv_len,
         heads=inputs.num_heads,
-        kv_heads=inputs.num_kv_heads or inputs.num_heads,
-        head_dim=inputs.head_dim,
+        kv_heads=1 if latent_dim else inputs.num_kv_heads or inputs.num_heads,
+        head_dim=latent_dim + inputs.rope_dim if latent_dim else inputs.head_dim,
+        latent_dim=latent_dim,
         causal=inputs.mask == "causal",
         element_bytes=format_of(inputs.format).activation_bytes,
         backward=inputs.direction == "backward",
@@ -212,7 +214,8 @@ def _decided(inputs: DesignInputs) -> dict[str, Any]:
     decided: dict[str, Any] = {"format": format_of(inputs.format).name}
     if isinstance(inputs, AttentionDesignInputs):
         decided["q_len"] = _queries(inputs)
-        decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
+        if inputs.kind == "gqa":
+            decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
     return decided
 
 
@@ -247,7 +250,8 @@ def _measured(inputs: DesignInputs) -> tuple[dict[str, Any], float]:
     fixed: dict[str, Any] = {}
     if isinstance(inputs, AttentionDesignInputs):
         operator = "attention"
-        names = ("system", "batch", "kv_len", "num_heads", "num_kv_heads", "head_dim")
+        names = ("system", "kind", "batch", "kv_len", "num_heads", "num_kv_heads", "head_dim")
+        names += ("kv_lora_rank", "rope_dim") if inputs.kind == "mla" else ()
         fixed = {"phase": inputs.phase, "q_len": _queries(inputs)}
         if inputs.phase == "prefill":
             fixed |= {"mask": inputs.mask, "direction": inputs.direction}
@@ -319,12 +323,16 @@ def _warnings(
     operator: str, work: Work, family: KernelFamily, results: Mapping[str, Any]
 ) -> tuple[str, ...]:
     texts = []
-    if isinstance(work, AttentionWork) and work.head_dim not in family.head_dims:
+    known_size = isinstance(work, AttentionWork) and (
+        work.latent_dim or work.head_dim in family.head_dims
+    )
+    if isinstance(work, AttentionWork) and not known_size:
         known = ", ".join(map(str, family.head_dims))
         texts.append(f"not validated: speeds of {family.name} are published for head_dim {known}")
     if isinstance(work, AttentionWork) and (work.backward or work.packed):
+        kernels = "backward" if work.backward else "latent decode" if work.latent_dim else "decode"
         texts.append(
-            f"not validated: too few speeds of {'backward' if work.backward else 'decode'} kernels"
+            f"not validated: too few speeds of {kernels} kernels"
             f" are published; the time has the constants of {family.name} forward and no interval"
         )
     elif isinstance(work, AttentionWork) and work.q_len != work.kv_len:

@@ -216,9 +216,11 @@ def what_ifs(
     tile = design.tile
     own = {"m": tile.m, "n": tile.n, "k": tile.k, "warpgroups": tile.warpgroups}
     own["paired"] = tile.paired
+    latent = isinstance(work, AttentionWork) and work.latent_dim
+    rows = 0 if latent else tile.rows  # of another warpgroup
     sizes = {
         f"{COLUMNS_MORE} more columns": {"n": tile.n + COLUMNS_MORE},
-        "one more warpgroup": {"m": tile.m + tile.rows, "warpgroups": tile.warpgroups + 1},
+        "one more warpgroup": {"m": tile.m + rows, "warpgroups": tile.warpgroups + 1},
     }
     if isinstance(work, GemmWork) and family.pairs:
         sizes["1-CTA MMA" if tile.paired else "2-CTA MMA"] = {"paired": not tile.paired}
