@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas.energy import board_energy, energy_data, with_energy
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.pipeline import (
     AttentionWork,
@@ -24,6 +25,7 @@ from perfatlas.machines.gpu.pipeline import (
 )
 from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
 from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.operator_queries import QUERIES, PricedQueries
 from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
 from validation.kernels.design import anchors, ratios, validate_design
 
@@ -299,6 +301,44 @@ def test_a_causal_backward_pass_runs_the_blocks_that_see_its_keys() -> None:
     # keys from 0, 128, 256 and 384 are seen by 512, 384, 256 and 128 queries
     assert work.blocks(tile) == {8: 1, 6: 1, 4: 1, 2: 1}
     assert replace(work, causal=False).blocks(tile) == {8: 4}
+
+
+def test_a_design_takes_the_energy_of_its_work_and_of_issuing_for_its_time_by_hand() -> None:
+    query = QUERIES["gemm"]
+    shape = {"system": "h20", "m": 4096, "n": 4096, "k": 4096}
+    priced = query.priced([query.read(shape)])
+    measured = {name: cells[0] for name, cells in priced.results().items()}
+    time_s = measured["time_s"]
+    same = priced.energy_in(time_s, None)
+    assert same == {name: pytest.approx(measured[name]) for name in ("power_w", "energy_j")}
+    # a millisecond more: the board without kernels, and SMs that issue for their share of it
+    board, shares = board_energy(priced.system.device), energy_data()["issue_share"]
+    more_j = priced.energy_in(time_s + 1e-3, None)["energy_j"] - measured["energy_j"]
+    share = float(priced.prices.chip_energy_j_CO[0, 0] / _chip_j(priced))
+    watts = board.on_w + share * shares["products"]["value"] * board.issue_w
+    assert more_j == pytest.approx(1e-3 * watts)
+
+
+def _chip_j(priced: PricedQueries) -> float:
+    """Return the energy of the chip at the voltage of the highest clock [J]."""
+    found = with_energy([priced.operator], priced.prices, priced.devices)
+    return float(found.chip_energy_j_CO[0, 0])
+
+
+@given(splits=st.floats(1.0, 10.0))
+def test_a_slower_kernel_draws_less_power_and_takes_more_energy(splits: float) -> None:
+    query = QUERIES["gemm"]
+    priced = query.priced([query.read({"system": "h100_sxm", "m": 64, "n": 4096, "k": 4096})])
+    time_s = priced.results()["time_s"][0]
+    quick, slow = (priced.energy_in(one, (one, one)) for one in (time_s, splits * time_s))
+    assert slow["power_w"] <= quick["power_w"] * (1.0 + 1e-9)
+    assert slow["energy_j"] >= quick["energy_j"] * (1.0 - 1e-9)
+
+
+def test_designs_without_an_interval_have_none_of_their_energy() -> None:
+    results = kernel_design_attention(**ATTENTION, kv_len=4096, direction="backward").results
+    assert results["energy_j"] == pytest.approx(results["power_w"] * results["time_s"])
+    assert not {"power_w_low", "energy_j_high"} & results.keys()
 
 
 LATENT: dict[str, Any] = {"kind": "mla", "phase": "decode", "kv_len": 8192}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import Answer, format_readers, single_evidence, unread_overrides
+from perfatlas.answer import POWER, Answer, format_readers, single_evidence, unread_overrides
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
     from perfatlas.machines import KernelDesign, KernelFamily, KernelTile, Silicon
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.operator_queries import DesignInputs
+    from perfatlas.scenario.operator_queries import DesignInputs, PricedQueries
 
     Work = AttentionWork | GemmWork
 
@@ -43,6 +43,10 @@ SHARED: Final = ("time_s", "time_s_low", "time_s_high")
 NOT_MODELLED: Final = (
     "masks within a block and the state of L2 are not modelled; constants of the kernel"
     " family: clock factor, cycles outside the main loop of a tile, launch"
+)
+ENERGY: Final = (
+    "energy: that of the operations and bytes of kernel {}, whatever the tile, with SMs that issue"
+    " for the time of the design"
 )
 
 
@@ -125,7 +129,10 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     system, number_format = resolve_system(inputs.system), format_of(inputs.format)
     device = system.device
     family = family_of(operator, device, number_format.name)
-    measured, clock_ratio = _measured(inputs)
+    priced = _measured(inputs)
+    measured = {name: cells[0] for name, cells in priced.results().items()}
+    # a clock that power raises is not one that designs were fitted at
+    clock_ratio = min(float(priced.devices.clock_ratio()[0]), 1.0)
     silicon = kernel_silicon(device, number_format.tensor_peak, clock_ratio)
     factor = family.factor_of(device)
     design = _designed(inputs, work, family, silicon, factor)
@@ -134,9 +141,10 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     width = _width(work, family, device, few=few)
     bound_s = measured["bound_time_s"]
     time_s = max(design.time_s, bound_s)
+    ends_s = None if width is None else _interval(time_s, width, bound_s)
     results = {
         "time_s": time_s,
-        **({} if width is None else _interval(time_s, width, bound_s)),
+        **({} if ends_s is None else dict(zip(SHARED[1:], ends_s, strict=True))),
         "limiting_unit": design.limiting_unit,
         **{name: getattr(design.tile, one) for one, name in TILE.items()},
         "ctas_per_mma": 2 if design.tile.paired else 1,
@@ -146,6 +154,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         "flop": measured["flop"],
         "flop_per_s": measured["flop"] / time_s,
         "peak_share": measured["peak_share"] * measured["time_s"] / time_s,
+        **priced.energy_in(time_s, ends_s),
         **{f"kernel_{name}": measured[name] for name in SHARED if measured[name] is not None},
         "tiles": design.tiles,
         "tile_cycles": design.tile_cycles,
@@ -166,7 +175,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         evidence=single_evidence(
             system,
             None,
-            _assumptions(family, device, silicon, width),
+            [*_assumptions(family, device, silicon, width), ENERGY.format(operator)],
             "pipeline",
         ),
         warnings=(
@@ -198,16 +207,15 @@ def _schedule(tile: KernelTile) -> str:
     return f"split in {tile.splits} parts" if tile.splits > 1 else "whole"
 
 
-def _interval(time_s: float, width: float, bound_s: float) -> dict[str, float]:
+def _interval(time_s: float, width: float, bound_s: float) -> tuple[float, float]:
     """Return the interval of a time; no kernel is faster than its roofline."""
-    low_s = max(time_s * math.exp(-width), bound_s)
-    return {"time_s_low": low_s, "time_s_high": time_s * math.exp(width)}
+    return max(time_s * math.exp(-width), bound_s), time_s * math.exp(width)
 
 
 def _readers(operator: str, format_name: str) -> set[str]:
     """Return what the answer predicts: a kernel under design, beside the measured one."""
     measured = READERS[operator]
-    return {measured, f"{measured} under design", *format_readers(format_name)}
+    return {measured, f"{measured} under design", POWER, *format_readers(format_name)}
 
 
 def _decided(inputs: DesignInputs) -> dict[str, Any]:
@@ -241,11 +249,8 @@ def _designed(
     return min(found, key=lambda one: one.time_s)
 
 
-def _measured(inputs: DesignInputs) -> tuple[dict[str, Any], float]:
-    """Return the results of `kernel attention` or `kernel gemm`, and the clock ratio of power.
-
-    A roofline has no interval. A clock that power raises is not one that designs were fitted at.
-    """
+def _measured(inputs: DesignInputs) -> PricedQueries:
+    """Return what `kernel attention` or `kernel gemm` is asked, with its price."""
     names: tuple[str, ...]
     fixed: dict[str, Any] = {}
     if isinstance(inputs, AttentionDesignInputs):
@@ -266,8 +271,7 @@ def _measured(inputs: DesignInputs) -> tuple[dict[str, Any], float]:
     priced = query.priced([query.read({**fixed, **shape})])
     if 0 in priced.problems:
         raise priced.problems[0]
-    results = {name: cells[0] for name, cells in priced.results().items()}
-    return results, min(float(priced.devices.clock_ratio()[0]), 1.0)
+    return priced
 
 
 def _change(
