@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas.cli import main
 from perfatlas.energy import board_energy, energy_data, with_energy
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.pipeline import (
@@ -29,6 +31,9 @@ from perfatlas.scenario.operator_queries import QUERIES, PricedQueries
 from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
 from validation.kernels.design import anchors, ratios, validate_design
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 ATTENTION: dict[str, Any] = {"system": "h100_sxm", "batch": 4, "num_heads": 16}
 GEMM: dict[str, Any] = {"system": "h100_sxm", "m": 4096, "n": 4096, "k": 7168}
 TILE = {"tile_m": 128, "tile_n": 128}
@@ -47,6 +52,8 @@ def test_two_programs_share_units_in_the_order_of_arrival() -> None:
     found = run_programs(programs)
     assert found.cycles == 33.0  # B's softmax ends at 28, its second product at 33
     assert found.busy == {"tensor": 30.0, "issue": 16.0}
+    tensor = [(one.start, one.end) for one in found.intervals if one.unit == "tensor"]
+    assert tensor == [(0.0, 10.0), (10.0, 20.0), (20.0, 25.0), (28.0, 33.0)]
 
 
 def test_programs_that_wait_for_each_other_are_refused() -> None:
@@ -339,6 +346,41 @@ def test_designs_without_an_interval_have_none_of_their_energy() -> None:
     results = kernel_design_attention(**ATTENTION, kv_len=4096, direction="backward").results
     assert results["energy_j"] == pytest.approx(results["power_w"] * results["time_s"])
     assert not {"power_w_low", "energy_j_high"} & results.keys()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_heads": 16, "kv_len": 4096},
+        {"num_heads": 16, "kv_len": 4096, "system": "b200_sxm"},
+        {"num_heads": 128, "kv_len": 4096, "kind": "mla", "phase": "decode"},
+        {"num_heads": 16, "kv_len": 64},
+        {"m": 4096, "n": 4096, "k": 7168, "format": "fp8_block"},
+        {"m": 1, "n": 1, "k": 1},
+    ],
+)
+def test_units_do_one_thing_at_a_time_in_an_iteration(fields: dict[str, Any]) -> None:
+    ask = kernel_design_gemm if "m" in fields else kernel_design_attention
+    results = ask(**{"system": "h100_sxm", **fields}).results
+    cycles, rows = results["iteration_cycles"], results["timeline"]
+    for unit in {row["unit"] for row in rows}:
+        own = sorted((r["start_cycles"], r["end_cycles"]) for r in rows if r["unit"] == unit)
+        assert own[0][0] >= 0.0
+        assert own[-1][1] <= cycles
+        assert all(one[1] <= other[0] + 1e-9 for one, other in itertools.pairwise(own))
+
+
+def test_the_timeline_is_a_line_per_unit_and_a_chart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = ["--m", "4096", "--n", "4096", "--k", "4096"]
+    asked = ["kernel", "design", "gemm", "--system", "h100_sxm", *shape]
+    page = tmp_path / "page.html"
+    assert main([*asked, "--verbose", "--html", str(page)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split()[-2:] == [48 * "#", "100%"] for line in lines if "tensor" in line)
+    assert 'aria-label="One iteration of the main loop"' in page.read_text("utf-8")
+    assert main([*asked, "--html", str(page), "--table", "a.csv", "--output", "b.csv"]) == 2
 
 
 LATENT: dict[str, Any] = {"kind": "mla", "phase": "decode", "kv_len": 8192}

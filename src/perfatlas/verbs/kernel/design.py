@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     Work = AttentionWork | GemmWork
 
+LOADED: Final = 2  # words of an event of a copy: its kind and block; others name a warpgroup too
 SHARED: Final = ("time_s", "time_s_low", "time_s_high")
 NOT_MODELLED: Final = (
     "masks within a block and the state of L2 are not modelled; constants of the kernel"
@@ -161,6 +162,18 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         "units": [
             {"unit": unit, "cycles": cycles, "share": design.shares[unit]}
             for unit, cycles in design.units.items()
+        ],
+        "iteration_cycles": design.iteration.cycles,
+        "timeline": [
+            {
+                "unit": one.unit,
+                "work": one.event[0],
+                "block": one.event[1],
+                "warpgroup": one.event[2] if len(one.event) > LOADED else None,
+                "start_cycles": one.start,
+                "end_cycles": one.end,
+            }
+            for one in design.iteration.intervals
         ],
         "what_if": [
             _change(text, changed, design)

@@ -227,6 +227,47 @@ def tile_schedule(loop: Loop, blocks: int) -> Schedule:
     return _bounded(Schedule(cycles=cycles, busy=busy))
 
 
+def steady_iteration(loop: Loop, blocks: int) -> Schedule:
+    """Return one iteration of the main loop, from the end of a product to that of the next.
+
+    Args:
+        blocks: Blocks of the tile; of a short one, or a single block, it is the whole tile.
+
+    Example:
+        >>> from perfatlas.machines.gpu.pipeline.loops import GemmLoop, steady_iteration
+        >>> loop = GemmLoop(
+        ...     product=64.0,
+        ...     operands=32.0,
+        ...     promotion=0.0,
+        ...     copy=16.0,
+        ...     latency=100.0,
+        ...     stages=4,
+        ...     warpgroups=1,
+        ... )
+        >>> steady_iteration(loop, 64).busy
+        {'tensor cores': 64.0, 'shared memory': 32.0, 'copy engine': 16.0}
+    """
+    whole = _simulated(loop, min(blocks, STEADY[1]))
+    turns = loop.warpgroups if isinstance(loop, AttentionLoop) and loop.latent else 1
+    last = turns * (min(blocks, STEADY[1]) // (2 * turns))
+    kind = "values" if isinstance(loop, AttentionLoop) else "product"
+    ends = {one.event: one.end for one in whole.intervals if one.unit == TENSOR}
+    begin, end = (ends.get((kind, j, 0)) for j in (last - turns, last))
+    if begin is None or end is None:
+        begin, end = 0.0, whole.cycles
+    seen = [
+        replace(one, start=max(one.start, begin) - begin, end=min(one.end, end) - begin)
+        for one in whole.intervals
+        if one.start < end and one.end > begin
+    ]
+    busy = {
+        unit: sum(one.end - one.start for one in seen if one.unit == unit)
+        for unit in UNITS
+        if any(one.unit == unit for one in seen)
+    }
+    return Schedule(cycles=end - begin, busy=busy, intervals=tuple(seen))
+
+
 def _bounded(schedule: Schedule) -> Schedule:
     return replace(schedule, cycles=max(schedule.cycles, *schedule.busy.values()))
 
