@@ -151,6 +151,7 @@ def collective(
 def compare(
     *,
     scenarios: Sequence[Mapping[str, Any]] | None = None,
+    decide: bool = False,
     models: object = None,
     systems: object = None,
     engines: object = None,
@@ -273,6 +274,7 @@ def compare(
 
     Args:
         scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
+        decide: Also name the measurements that would most change which of two designs is faster.
         models: Further models to compare with model, such as 'Qwen/Qwen3-32B{kv_heads=4}'.
             Default: none.
         systems: Further systems to compare with system, such as b200_sxm,gb200. Default: none.
@@ -454,10 +456,12 @@ def compare(
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row
-        per operator and phase of each scenario but the first.
+        per operator and phase of each scenario but the first; with `decide`, `decisions`.
 
     Raises:
         InvalidSpecError: There are fewer than two scenarios, or the first cannot be answered.
+        UsageError: There are more than two to decide between.
+        UnsupportedError: Their operators have no intervals to decide by.
 
     Example:
         >>> from perfatlas.verbs.compare import compare

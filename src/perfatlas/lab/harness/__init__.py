@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from perfatlas.lab.harness.cases import (
         LAYERS as LAYERS,
         Case as Case,
+        is_measurable as is_measurable,
         suite_cases as suite_cases,
+        suite_document as suite_document,
+        suite_file_cases as suite_file_cases,
         suite_names as suite_names,
     )
     from perfatlas.lab.harness.ceilings import (
@@ -26,7 +29,10 @@ if TYPE_CHECKING:
     from perfatlas.lab.harness.comparison import compare_runs as compare_runs
     from perfatlas.lab.harness.device import device_file as device_file
     from perfatlas.lab.harness.here import TARGETS as TARGETS, validate_here as validate_here
-    from perfatlas.lab.harness.layers import layer_cases as layer_cases
+    from perfatlas.lab.harness.layers import (
+        layer_cases as layer_cases,
+        operator_case as operator_case,
+    )
     from perfatlas.lab.harness.loop import (
         Arm as Arm,
         Protocol as Protocol,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -65,7 +66,8 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
 
     Args:
         suite: quick, gemm, attention, moe, memory, collectives, kernels, llm-layers or analytics;
-            or an operator of them, such as decode_attention.
+            an operator of them, such as decode_attention; or a TOML file with cases, such as that
+            of compare --decide --suite.
         flags: Comparison and output.
     """
     from perfatlas.files import table_format, write_table
@@ -111,10 +113,11 @@ def _bench(flags: BenchFlags) -> Bench:
     from perfatlas.profiles import system_of
 
     machine = this_machine()
-    name = flags.system or (system_of(machine.device) if machine.gpu else "")
+    listed = system_of(machine.device) if machine.gpu else ""
+    name = flags.system or listed
     if name:
         system = resolve_system(name)
-        return Bench(machine=machine, ceilings=ceilings_of(system), system=system)
+        return Bench(machine=machine, ceilings=ceilings_of(system), system=system, listed=listed)
     if machine.gpu:
         raise UnsupportedError(
             f"the catalog has no {machine.device}: set --system to one like it, or to a file"
@@ -124,12 +127,20 @@ def _bench(flags: BenchFlags) -> Bench:
 
 
 def _cases(suite: str, flags: BenchFlags) -> list[Case]:
-    from perfatlas.lab.harness import LAYERS, layer_cases, suite_cases, this_machine
+    from perfatlas.lab.harness import (
+        LAYERS,
+        layer_cases,
+        suite_cases,
+        suite_file_cases,
+        this_machine,
+    )
 
     given = {name: value for name in MODEL_FLAGS if (value := getattr(flags, name)) is not None}
     if suite != LAYERS:
         if given:
             raise UsageError(f"--{next(iter(given))} applies only to bench run {LAYERS}")
+        if suite.endswith(".toml"):
+            return suite_file_cases(Path(suite))
         return suite_cases(suite, gpu=this_machine().gpu)
     number_format = given.pop("format", "bf16")
     return layer_cases(given.pop("model", MODEL), number_format=number_format, **given)

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text import (
     format_value,
+    interval_text,
     limited_text,
     limits_of,
     print_closing,
     print_line,
     print_plain,
+    print_rows,
     ratio_text,
+    share_text,
 )
 from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, FACILITY
 from perfatlas.vocabulary.metrics import METRICS
@@ -68,7 +71,42 @@ def print_comparison(
             print_line(console, line)
     if len(others) < len(rows) - 1:
         print_line(console, f"--verbose shows {len(rows) - 1 - len(others)} more", style="dim")
+    if "decisions" in results:
+        _print_decisions(console, results)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def _print_decisions(console: Console, results: Mapping[str, Any]) -> None:
+    """Write the measurements that would most change which design is faster."""
+    difference_s, deviation_s = (
+        results[name] for name in ("steps_difference_s", "steps_difference_deviation_s")
+    )
+    faster = results["rows"][0 if difference_s > 0.0 else 1]["label"]
+    size, deviation = (format_value("time_s", one) for one in (abs(difference_s), deviation_s))
+    console.print()
+    print_line(
+        console,
+        f"steps of a request: {faster} is faster by {size}, standard deviation {deviation} by the"
+        " errors of kernels; the measurements that would most reduce it:",
+    )
+    rows = [
+        {
+            "kernel": row["case"],
+            "system": row["system"],
+            "time": f"{format_value('time_s', row['time_s'])} ({interval_text(row, 'time_s')})",
+            "of variance": share_text(row["variance_share"]),
+            "operators": _operators_text(row),
+        }
+        for row in results["decisions"]
+    ]
+    print_rows(console, rows)
+
+
+def _operators_text(row: Mapping[str, Any]) -> str:
+    """Return the first operator that a kernel is, how many more, and why it is not measured."""
+    first, *others = row["operators"].split(", ")
+    more = f" and {len(others)} more" if others else ""
+    return f"{first}{more}" + (f" ({row['reason']})" if row["reason"] else "")
 
 
 def _print_results(
