@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import perfatlas
 from perfatlas.declarations import FieldsSignature, example_of, function_homes
 from perfatlas.verbs.collective import collective
+from perfatlas.verbs.compare import compare
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.goodput import (
     fleet_goodput,
@@ -225,7 +226,13 @@ OF_ROWS: Final = {
     if metric.asked_with
     for first in (SHORTEST[metric.verbs[0]],)
 }
-_LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT, **OF_ROWS}
+# the declared example of compare, with a decision
+DECIDED: Final = {
+    "decided": Question(
+        compare, {**dict(_fields_of(example_of("compare").split()[2:])), "decide": True}
+    )
+}
+_LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT, **OF_ROWS, **DECIDED}
 OF_FILES: Final = Question(fleet_schedule, {})
 ASKED: Final = {**_LISTED, **dict(_declared([*_LISTED.values(), OF_FILES]))}
 INTERRUPTED: Final = Question(_interrupted, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1})

@@ -156,7 +156,7 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
     decision, cases = _decision(asked, answers) if decide else ({}, [])
     answer = Answer(
         command="compare",
-        scenario={"scenarios": resolved},
+        scenario={"scenarios": resolved, **({"decide": True} if decide else {})},
         results={"rows": rows, "differences": differences, **decision},
         breakdown=[],
         evidence=_joined(answers),

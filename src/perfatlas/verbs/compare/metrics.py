@@ -83,8 +83,7 @@ declare_metrics(
     Metric(
         name="steps_difference_s",
         label="difference of the steps of a request",
-        short="difference",
-        asked_with={"decide": True},
+        short="request difference",
         description=(
             "Time of all prefill steps and of a decode step per output token, beyond that of the"
             " base."
@@ -93,14 +92,13 @@ declare_metrics(
     Metric(
         name="steps_difference_deviation_s",
         label="its standard deviation",
-        asked_with={"decide": True},
+        short="deviation",
         description="Standard deviation of the difference by the errors of kernels.",
     ),
     Metric(
         name="decisions",
         label="deciding measurements",
         holds="rows",
-        asked_with={"decide": True},
         description="Kernels whose errors make the difference most uncertain.",
     ),
     *(

@@ -78,11 +78,17 @@ declare_metrics(
             ("what_if.reason", "reason", "Why the change is impossible."),
         )
     ),
+    Metric(
+        name="iteration_cycles",
+        label="cycles of an iteration",
+        short="iteration",
+        unit="cycles",
+        description="Cycles of the timeline: one iteration of the main loop.",
+    ),
     *(
         Metric(name=name, label=label, unit=unit, description=text)
         for name, label, unit, text in (
             ("tile_cycles", "cycles of a tile", "cycles", "Mean cycles of a tile on its SM."),
-            ("iteration_cycles", "cycles of an iteration", "cycles", "Cycles of the timeline."),
             ("timeline.start_cycles", "start", "cycles", "Start, from that of the iteration."),
             ("timeline.end_cycles", "end", "cycles", "End, from the start of the iteration."),
             ("units.cycles", "cycles", "cycles", "Mean cycles of its work for a tile."),
