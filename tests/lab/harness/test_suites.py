@@ -35,6 +35,8 @@ from perfatlas.lab.harness import (
 from perfatlas.lab.harness.records import predict
 from perfatlas.measurements.tables import read_measured_rows
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report.pages import page_html
+from perfatlas.verbs.bench.page import bench_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,6 +109,39 @@ def test_suite_files_that_are_none_are_refused(tmp_path: Path, text: str, proble
     path.write_text(text)
     with pytest.raises(InvalidSpecError, match=problem):
         suite_file_cases(path)
+
+
+def test_a_page_has_records_residuals_and_reasons() -> None:
+    cases = [replace(one, system="h100_sxm", name="<b>") for one in suite_cases("quick")[:1]]
+    failed = [one for rows in run_cases(cases, BENCH) for one in rows]
+    record = {
+        **dict.fromkeys(failed[0]),
+        "name": "gemm",
+        "format": "bf16",
+        "data": "cold",
+        "kernel": "torch",
+        "bound": "memory",
+        "time_s": 3e-3,
+        "time_s_low": 2.9e-3,
+        "time_s_high": 3.1e-3,
+        "state": "steady",
+        # 3 MB in 3 ms; 2 ms were predicted
+        "bytes_per_s": 1e9,
+        "flop_per_s": None,
+        "predicted_s": 2e-3,
+        "residual": 0.5,
+        "why": "slower",
+        "unmeasured": "energy",
+        "error": None,
+    }
+    results = {"suite": "quick", "interrupted": True, "records": [record, *failed]}
+    page = bench_page(results, BENCH, reproduce="perfatlas bench run quick")
+    texts = page_html(page, script="none")
+    for text in ("+50.0%", "1.00 GB/s", "to be measured on h100_sxm", "&lt;b&gt;", "interrupted"):
+        assert text in texts
+    assert "<b>" not in texts
+    nothing = bench_page({**results, "records": failed}, BENCH, reproduce="")
+    assert [section.title for section in nothing.sections] == ["Not measured"]
 
 
 def test_more_ranks_than_the_machine_has_cores_are_a_failed_row() -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, Count, WrittenFile, changed_flags
-from perfatlas.commands.output import envelope, print_json
+from perfatlas.commands.flags import SWITCH, Count, PageFlags, WrittenFile, changed_flags
+from perfatlas.commands.output import envelope, print_json, write_page_files
+from perfatlas.files import check_writable
 from perfatlas.quantities import UnsupportedError, UsageError, counted
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class BenchFlags:
         isl: Tokens of each prompt, and keys of each decoding sequence.
         tp: Its tensor-parallel ranks.
         json: Print one JSON object.
+        page: Page of the records.
     """
 
     output: WrittenFile | None = None
@@ -59,6 +61,7 @@ class BenchFlags:
     isl: Count | None = None
     tp: Count | None = None
     json: Annotated[bool, SWITCH] = False
+    page: PageFlags = field(default_factory=PageFlags)
 
 
 def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
@@ -72,8 +75,12 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
     """
     from perfatlas.files import table_format, write_table
     from perfatlas.lab.harness import collected, measured_rows, require_torch, run_cases
+    from perfatlas.report.text import reproduce_line
 
     flags = flags or BenchFlags()
+    flags.page.check()
+    for path in flags.page.files().values():
+        check_writable(path)
     for path in (flags.output, flags.to):
         if path is not None:
             table_format(path)
@@ -98,11 +105,17 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
             {name: cells[at] for name, cells in table.items()} for at in range(len(records))
         ],
     }
+    given = {name: str(value) for name, value in changed_flags(flags).items() if name != "json"}
     if flags.json:
-        given = {name: str(value) for name, value in changed_flags(flags).items() if name != "json"}
         print_json(envelope(COMMAND, results=results, scenario={"suite": suite, **given}))
     else:
         _print(results, bench)
+    if flags.page.files():
+        from perfatlas.verbs.bench.page import bench_page
+
+        kept = {name: value for name, value in given.items() if not name.startswith("html")}
+        line = reproduce_line(f"{COMMAND} {suite}", kept)
+        write_page_files(flags.page, bench_page(results, bench, reproduce=line))
     return INTERRUPTED if interrupted else 0
 
 
@@ -182,7 +195,7 @@ def _print(results: dict[str, Any], bench: Bench) -> None:
 def _failed_row(record: dict[str, Any]) -> dict[str, Any]:
     designed = _designed(record)
     return {
-        "case": _case(record),
+        "case": case_text(record),
         **({"kernel design": designed} if designed else {}),
         "reason": record["error"],
     }
@@ -196,7 +209,7 @@ def _designed(record: dict[str, Any]) -> str:
     return "" if time_s is None else format_value("time_s", time_s)
 
 
-def _case(record: dict[str, Any]) -> str:
+def case_text(record: dict[str, Any]) -> str:
     """Return operator, sizes, format, temperature and implementation in a few words."""
     from perfatlas.lab.harness import SHAPES
 
@@ -214,7 +227,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
     rate = record["flop_per_s"] if compute else record["bytes_per_s"]
     designed = _designed(record)
     return {
-        "case": _case(record),
+        "case": case_text(record),
         "time": format_value("time_s", time_s),
         "half_width": f"{half:.1%}",
         "rate": f"{rate / 1e9:.4g} {'GFLOP/s' if compute else 'GB/s'}",
