@@ -62,7 +62,9 @@ def operator_case(operator: Operator, system: str = "") -> Case:
     """
     kind, shape, number_format, arm = _described(operator)
     work, is_exchange = operator.work(), isinstance(operator, Collective)
-    moved = operator.bytes if is_exchange else work.cold_bytes + work.activation_bytes
+    moved = work.cold_bytes + work.activation_bytes
+    if isinstance(operator, Collective):
+        moved = operator.bytes
     return Case(
         suite=LAYERS,
         operator=kind,
@@ -106,9 +108,10 @@ def _described(operator: Operator) -> tuple[str, dict[str, Any], str, str]:
         tokens = max(1, int(operator.tokens[0]))
         width = max(1, round(moved / _WIDTH / tokens))
         return kernel, {"tokens": tokens, "width": width}, "bf16", "torch"
-    exchanged = isinstance(operator, Collective)
-    kind, arm = (operator.op, "torch_distributed") if exchanged else (operator.kind, "torch")
-    return kind, sizes("ranks", "bytes") if exchanged else {}, "bf16", arm
+    found, kind, arm = {}, operator.kind, "torch"
+    if isinstance(operator, Collective):
+        found, kind, arm = sizes("ranks", "bytes"), operator.op, "torch_distributed"
+    return kind, found, "bf16", arm
 
 
 def _cold(operator: Streaming) -> float:

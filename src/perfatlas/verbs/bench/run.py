@@ -13,6 +13,7 @@ from perfatlas.commands.flags import SWITCH, Count, PageFlags, WrittenFile, chan
 from perfatlas.commands.output import envelope, print_json, write_page_files
 from perfatlas.files import check_writable
 from perfatlas.quantities import UnsupportedError, UsageError, counted
+from perfatlas.verbs.bench.text import case_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,8 +80,8 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
 
     flags = flags or BenchFlags()
     flags.page.check()
-    for path in flags.page.files().values():
-        check_writable(path)
+    for page in flags.page.files().values():
+        check_writable(page)
     for path in (flags.output, flags.to):
         if path is not None:
             table_format(path)
@@ -207,15 +208,6 @@ def _designed(record: dict[str, Any]) -> str:
 
     time_s = record["designed_s"]
     return "" if time_s is None else format_value("time_s", time_s)
-
-
-def case_text(record: dict[str, Any]) -> str:
-    """Return operator, sizes, format, temperature and implementation in a few words."""
-    from perfatlas.lab.harness import SHAPES
-
-    sizes = "x".join(str(record[name]) for name in SHAPES if record[name] is not None)
-    words = (record["name"], sizes, record["format"], record["data"], record["kernel"])
-    return " ".join(filter(None, words))
 
 
 def _row(record: dict[str, Any]) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
             answer = _estimated(one)
         except PerfatlasError as problem:
             rows.append({"label": one["label"], "error": str(problem)})
-            resolved.append(one)
+            resolved.append(dict(one))
             continue
         answers.append(answer)
         rows.append(_row(one["label"], answer, base))

@@ -167,9 +167,9 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         "timeline": [
             {
                 "unit": one.unit,
-                "work": one.event[0],
-                "block": one.event[1],
-                "warpgroup": one.event[2] if len(one.event) > LOADED else None,
+                "work": one.words[0],
+                "block": one.words[1],
+                "warpgroup": one.words[2] if len(one.words) > LOADED else None,
                 "start_cycles": one.start,
                 "end_cycles": one.end,
             }

@@ -70,7 +70,8 @@ def _timeline(results: Mapping[str, Any]) -> Section:
 
 
 def _cycles(rows: Sequence[Mapping[str, Any]], work: str) -> float:
-    return sum(row["end_cycles"] - row["start_cycles"] for row in rows if row["work"] == work)
+    own = (row["end_cycles"] - row["start_cycles"] for row in rows if row["work"] == work)
+    return float(sum(own))
 
 
 def _units(rows: Sequence[Mapping[str, Any]]) -> Section:

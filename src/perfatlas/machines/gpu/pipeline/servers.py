@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 Event = Hashable
 
@@ -37,6 +38,11 @@ class Interval:
     event: Event
     start: float
     end: float
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        """Its event: what it works for, and of loops its block and warpgroup."""
+        return self.event if isinstance(self.event, tuple) else (self.event,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
