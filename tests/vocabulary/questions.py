@@ -226,13 +226,12 @@ OF_ROWS: Final = {
     if metric.asked_with
     for first in (SHORTEST[metric.verbs[0]],)
 }
-# the declared example of compare, with a decision
-DECIDED: Final = {
-    "decided": Question(
-        compare, {**dict(_fields_of(example_of("compare").split()[2:])), "decide": True}
-    )
+TWO: Final = {"model": SERVED["model"], "system": "h100_sxm", "systems": ["h200_sxm"]}
+COMPARED: Final = {
+    "compare": Question(compare, dict(_fields_of(shlex.split(example_of("compare"))[2:]))),
+    "decided": Question(compare, {**TWO, "decide": True}),
 }
-_LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT, **OF_ROWS, **DECIDED}
+_LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT, **OF_ROWS, **COMPARED}
 OF_FILES: Final = Question(fleet_schedule, {})
 ASKED: Final = {**_LISTED, **dict(_declared([*_LISTED.values(), OF_FILES]))}
 INTERRUPTED: Final = Question(_interrupted, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1})

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from perfatlas.lab.harness.cases import (
         LAYERS as LAYERS,
         Case as Case,
-        is_measurable as is_measurable,
         suite_cases as suite_cases,
         suite_document as suite_document,
         suite_file_cases as suite_file_cases,
@@ -27,12 +26,10 @@ if TYPE_CHECKING:
         Sample as Sample,
     )
     from perfatlas.lab.harness.comparison import compare_runs as compare_runs
+    from perfatlas.lab.harness.decision import decided as decided
     from perfatlas.lab.harness.device import device_file as device_file
     from perfatlas.lab.harness.here import TARGETS as TARGETS, validate_here as validate_here
-    from perfatlas.lab.harness.layers import (
-        layer_cases as layer_cases,
-        operator_case as operator_case,
-    )
+    from perfatlas.lab.harness.layers import layer_cases as layer_cases
     from perfatlas.lab.harness.loop import (
         Arm as Arm,
         Protocol as Protocol,

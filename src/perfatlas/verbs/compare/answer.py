@@ -173,7 +173,7 @@ def _decision(
     Raises:
         UsageError: One of them has no answer.
     """
-    from perfatlas.verbs.compare.decide import decided
+    from perfatlas.lab.harness import decided
 
     if len(answers) < DESIGNS:
         raise UsageError("--decide needs two designs that can be answered; leave it out")

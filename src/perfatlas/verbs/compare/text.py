@@ -13,7 +13,6 @@ from perfatlas.report.text import (
     print_closing,
     print_line,
     print_plain,
-    print_rows,
     ratio_text,
     share_text,
 )
@@ -72,11 +71,11 @@ def print_comparison(
     if len(others) < len(rows) - 1:
         print_line(console, f"--verbose shows {len(rows) - 1 - len(others)} more", style="dim")
     if "decisions" in results:
-        _print_decisions(console, results)
+        _print_decisions(console, results, verbose=verbose)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
-def _print_decisions(console: Console, results: Mapping[str, Any]) -> None:
+def _print_decisions(console: Console, results: Mapping[str, Any], *, verbose: bool) -> None:
     """Write the measurements that would most change which design is faster."""
     difference_s, deviation_s = (
         results[name] for name in ("steps_difference_s", "steps_difference_deviation_s")
@@ -86,27 +85,23 @@ def _print_decisions(console: Console, results: Mapping[str, Any]) -> None:
     console.print()
     print_line(
         console,
-        f"steps of a request: {faster} is faster by {size}, standard deviation {deviation} by the"
-        " errors of kernels; the measurements that would most reduce it:",
+        f"steps of a request: {faster} is faster by {size}, standard deviation {deviation};"
+        " measurements that would most reduce it:",
     )
-    rows = [
-        {
-            "kernel": row["case"],
-            "system": row["system"],
-            "time": f"{format_value('time_s', row['time_s'])} ({interval_text(row, 'time_s')})",
-            "of variance": share_text(row["variance_share"]),
-            "operators": _operators_text(row),
-        }
-        for row in results["decisions"]
-    ]
-    print_rows(console, rows)
+    for number, row in enumerate(results["decisions"], 1):
+        time = f"{format_value('time_s', row['time_s'])} ({interval_text(row, 'time_s')})"
+        share = share_text(row["variance_share"])
+        print_line(
+            console,
+            f"{number}. {row['case']} on {row['system']}: {time}, {share} of variance"
+            f"{_operators_text(row, verbose=verbose)}",
+        )
 
 
-def _operators_text(row: Mapping[str, Any]) -> str:
-    """Return the first operator that a kernel is, how many more, and why it is not measured."""
-    first, *others = row["operators"].split(", ")
-    more = f" and {len(others)} more" if others else ""
-    return f"{first}{more}" + (f" ({row['reason']})" if row["reason"] else "")
+def _operators_text(row: Mapping[str, Any], *, verbose: bool) -> str:
+    """Return the operators that a kernel is, and why it is not measured."""
+    texts = ([row["operators"]] if verbose else []) + ([row["reason"]] if row["reason"] else [])
+    return "".join(f"; {text}" for text in texts)
 
 
 def _print_results(

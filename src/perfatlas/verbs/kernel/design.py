@@ -159,22 +159,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         **{f"kernel_{name}": measured[name] for name in SHARED if measured[name] is not None},
         "tiles": design.tiles,
         "tile_cycles": design.tile_cycles,
-        "units": [
-            {"unit": unit, "cycles": cycles, "share": design.shares[unit]}
-            for unit, cycles in design.units.items()
-        ],
-        "iteration_cycles": design.iteration.cycles,
-        "timeline": [
-            {
-                "unit": one.unit,
-                "work": one.words[0],
-                "block": one.words[1],
-                "warpgroup": one.words[2] if len(one.words) > LOADED else None,
-                "start_cycles": one.start,
-                "end_cycles": one.end,
-            }
-            for one in design.iteration.intervals
-        ],
+        **_work_of_units(design),
         "what_if": [
             _change(text, changed, design)
             for text, changed in what_ifs(design, work, family, silicon, factor)
@@ -197,6 +182,28 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
             *unread_overrides(system, _readers(operator, number_format.name)),
         ),
     )
+
+
+def _work_of_units(design: KernelDesign) -> dict[str, Any]:
+    """Return how long units work for a tile, and when in one iteration of the main loop."""
+    return {
+        "units": [
+            {"unit": unit, "cycles": cycles, "share": design.shares[unit]}
+            for unit, cycles in design.units.items()
+        ],
+        "iteration_cycles": design.iteration.cycles,
+        "timeline": [
+            {
+                "unit": one.unit,
+                "work": one.words[0],
+                "block": one.words[1],
+                "warpgroup": one.words[2] if len(one.words) > LOADED else None,
+                "start_cycles": one.start,
+                "end_cycles": one.end,
+            }
+            for one in design.iteration.intervals
+        ],
+    }
 
 
 def _width(work: Work, family: KernelFamily, device: Device, *, few: bool) -> float | None:

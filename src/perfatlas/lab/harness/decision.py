@@ -13,7 +13,8 @@ import numpy as np
 
 from perfatlas.answer import on_any_machine
 from perfatlas.hardware import resolve_system
-from perfatlas.lab.harness import Case, is_measurable, operator_case
+from perfatlas.lab.harness.cases import Case, is_measurable
+from perfatlas.lab.harness.layers import operator_case
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
