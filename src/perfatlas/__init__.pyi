@@ -151,6 +151,7 @@ def collective(
 def compare(
     *,
     scenarios: Sequence[Mapping[str, Any]] | None = None,
+    decide: bool = False,
     models: object = None,
     systems: object = None,
     engines: object = None,
@@ -273,6 +274,7 @@ def compare(
 
     Args:
         scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
+        decide: Also name the measurements that would most change which of two designs is faster.
         models: Further models to compare with model, such as 'Qwen/Qwen3-32B{kv_heads=4}'.
             Default: none.
         systems: Further systems to compare with system, such as b200_sxm,gb200. Default: none.
@@ -454,10 +456,12 @@ def compare(
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row
-        per operator and phase of each scenario but the first.
+        per operator and phase of each scenario but the first; with `decide`, `decisions`.
 
     Raises:
         InvalidSpecError: There are fewer than two scenarios, or the first cannot be answered.
+        UsageError: There are more than two to decide between.
+        UnsupportedError: Their operators have no intervals to decide by.
 
     Example:
         >>> from perfatlas.verbs.compare import compare
@@ -2007,6 +2011,7 @@ def kernel_attention(
 def kernel_design_attention(
     *,
     system: str,
+    kind: Literal["gqa", "mla"] = "gqa",
     batch: int | str = 1,
     q_len: int | str | None = None,
     kv_len: int | str,
@@ -2014,6 +2019,8 @@ def kernel_design_attention(
     num_kv_heads: int | str | None = None,
     head_dim: int | str = 128,
     phase: Literal["prefill", "decode"] = "prefill",
+    kv_lora_rank: int | str = 512,
+    rope_dim: int | str = 64,
     format: str = "bf16",
     mask: Literal["causal", "none"] = "causal",
     direction: Literal["forward", "backward"] = "forward",
@@ -2028,14 +2035,19 @@ def kernel_design_attention(
     Args:
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
+        kind: Grouped-query attention (also MHA and MQA) or multi-head latent attention. Default:
+            gqa.
         batch: Sequences in the batch. Default: 1.
         q_len: New tokens per sequence. Default: 1 in decode, kv_len in prefill.
         kv_len: Keys per sequence, including the new tokens.
         num_heads: Query heads on this GPU.
         num_kv_heads: Key-value heads on this GPU, a divisor of num_heads. Default: num_heads.
+            Needs kind other than mla.
         head_dim: Head dimension; for mla, of values and of the non-rotary part of keys. Default:
             128.
         phase: Prefill (many new tokens per sequence) or decode (one). Default: prefill.
+        kv_lora_rank: Rank of the latent KV cache. Default: 512. Needs kind = mla.
+        rope_dim: Rotary dimensions per head. Default: 64. Needs kind = mla.
         format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
             tensor cores uses fp16. Default: bf16.
         mask: Mask of the keys: causal, or none, where every query sees every key (encoders).

@@ -25,6 +25,9 @@ PAGES: Final = {
     "simulated": ("simulate", [*MODEL, "--request-rate", "2", "--num-requests", "40"]),
     "pipeline": ("train", [*JOB, "--pp", "2"]),
     "searched": ("search", [*MODEL, "--gpus", "1", "--num-simulated", "0"]),
+    "designed": (
+        "kernel design attention", ["--system", "h100_sxm", "--kv-len", "256", "--num-heads", "4"],
+    ),
     "goodput": ("goodput", [*SLOW, "--gpus", "1024"]),
     "scheduled": (
         "fleet schedule", ["--nodes", "8", "--num-jobs", "50", "--load", "0.8"],

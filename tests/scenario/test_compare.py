@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from perfatlas.cli import main
+from perfatlas.lab.harness import suite_file_cases
+from perfatlas.quantities import PerfatlasError
 from perfatlas.report.charts import StackedBars
 from perfatlas.report.pages import page_html
 from perfatlas.verbs.compare import compare
@@ -157,3 +160,65 @@ def test_all_compared_models_are_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["compare", *(str(p) for p in sorted(tmp_path.iterdir()))]) == 0
     first = " ".join(capsys.readouterr().out.split())
     assert first.startswith("meta-llama/Llama-3.1-8B, Qwen/Qwen3-8B: Llama-3.1-8B compared")
+
+
+def test_what_decides_between_two_designs_by_hand() -> None:
+    results = compare(**SYSTEMS, osl=100, decide=True).results
+    sums = {
+        phase: sum(row["difference_s"] for row in results["differences"] if row["phase"] == phase)
+        for phase in ("prefill", "decode")
+    }
+    expected_s = sums["prefill"] + 100 * sums["decode"]
+    assert results["steps_difference_s"] == pytest.approx(expected_s)
+    base = estimate(**MODEL, osl=100, system="h100_sxm").breakdown
+    deviation_s = results["steps_difference_deviation_s"]
+    checked = 0
+    for row in results["decisions"]:
+        phase, _, name = row["operators"].partition(" ")
+        found = [one for one in base if (one["phase"], one["name"]) == (phase, name)]
+        if row["system"] != "h100_sxm" or "," in row["operators"] or phase != "decode":
+            continue
+        # standard deviation of a lognormal time with this 90% interval, of its steps
+        width = math.log(row["time_s_high"] / row["time_s_low"]) / 2 / 1.6449
+        own_s = 100 * found[0]["count"] * row["time_s"] * width
+        assert row["variance_share"] == pytest.approx((own_s / deviation_s) ** 2)
+        checked += 1
+    assert checked
+
+
+def test_the_order_of_designs_does_not_change_what_decides() -> None:
+    one = compare(**SYSTEMS, decide=True).results
+    other = compare(**MODEL, system="h200_sxm", systems=("h100_sxm",), decide=True).results
+    assert other["steps_difference_s"] == pytest.approx(-one["steps_difference_s"])
+    shares = [row["variance_share"] for row in one["decisions"]]
+    assert shares == sorted(shares, reverse=True)
+    assert 0.0 < sum(shares) <= 1.0
+    assert {(row["case"], row["system"]) for row in one["decisions"]} == {
+        (row["case"], row["system"]) for row in other["decisions"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"systems": ("h200_sxm", "b200_sxm")}, "two designs, and there are 3"),
+        ({"tier": "bound"}, "needs intervals"),
+        ({"systems": ("h200_sxm{device.memory.capacity=2GB}",)}, "can be answered"),
+    ],
+)
+def test_decisions_that_cannot_be_made_are_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(PerfatlasError, match=problem):
+        compare(**{**SYSTEMS, **fields}, decide=True)
+
+
+def test_deciding_measurements_are_a_suite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = tmp_path / "suite.toml"
+    asked = ["--model", "meta-llama/Llama-3.1-8B", "--system", "h100_sxm", "--systems", "h200_sxm"]
+    assert main(["compare", *asked, "--decide", "--suite", str(suite)]) == 0
+    assert "measurements that would most reduce it" in " ".join(capsys.readouterr().out.split())
+    cases = suite_file_cases(suite)
+    assert len(cases) == 3
+    assert {case.system for case in cases} <= {"h100_sxm", "h200_sxm"}
+    assert main(["compare", *asked, "--suite", str(suite)]) == 2

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas.cli import main
+from perfatlas.energy import board_energy, energy_data, with_energy
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.pipeline import (
     AttentionWork,
@@ -23,8 +26,13 @@ from perfatlas.machines.gpu.pipeline import (
     run_programs,
 )
 from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
+from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.operator_queries import QUERIES, PricedQueries
 from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
 from validation.kernels.design import anchors, ratios, validate_design
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ATTENTION: dict[str, Any] = {"system": "h100_sxm", "batch": 4, "num_heads": 16}
 GEMM: dict[str, Any] = {"system": "h100_sxm", "m": 4096, "n": 4096, "k": 7168}
@@ -44,6 +52,8 @@ def test_two_programs_share_units_in_the_order_of_arrival() -> None:
     found = run_programs(programs)
     assert found.cycles == 33.0  # B's softmax ends at 28, its second product at 33
     assert found.busy == {"tensor": 30.0, "issue": 16.0}
+    tensor = [(one.start, one.end) for one in found.intervals if one.unit == "tensor"]
+    assert tensor == [(0.0, 10.0), (10.0, 20.0), (20.0, 25.0), (28.0, 33.0)]
 
 
 def test_programs_that_wait_for_each_other_are_refused() -> None:
@@ -298,6 +308,131 @@ def test_a_causal_backward_pass_runs_the_blocks_that_see_its_keys() -> None:
     # keys from 0, 128, 256 and 384 are seen by 512, 384, 256 and 128 queries
     assert work.blocks(tile) == {8: 1, 6: 1, 4: 1, 2: 1}
     assert replace(work, causal=False).blocks(tile) == {8: 4}
+
+
+def test_a_design_takes_the_energy_of_its_work_and_of_issuing_for_its_time_by_hand() -> None:
+    query = QUERIES["gemm"]
+    shape = {"system": "h20", "m": 4096, "n": 4096, "k": 4096}
+    priced = query.priced([query.read(shape)])
+    measured = {name: cells[0] for name, cells in priced.results().items()}
+    time_s = measured["time_s"]
+    same = priced.energy_in(time_s, None)
+    assert same == {name: pytest.approx(measured[name]) for name in ("power_w", "energy_j")}
+    # a millisecond more: the board without kernels, and SMs that issue for their share of it
+    board, shares = board_energy(priced.system.device), energy_data()["issue_share"]
+    more_j = priced.energy_in(time_s + 1e-3, None)["energy_j"] - measured["energy_j"]
+    share = float(priced.prices.chip_energy_j_CO[0, 0] / _chip_j(priced))
+    watts = board.on_w + share * shares["products"]["value"] * board.issue_w
+    assert more_j == pytest.approx(1e-3 * watts)
+
+
+def _chip_j(priced: PricedQueries) -> float:
+    """Return the energy of the chip at the voltage of the highest clock [J]."""
+    found = with_energy([priced.operator], priced.prices, priced.devices)
+    return float(found.chip_energy_j_CO[0, 0])
+
+
+@given(splits=st.floats(1.0, 10.0))
+def test_a_slower_kernel_draws_less_power_and_takes_more_energy(splits: float) -> None:
+    query = QUERIES["gemm"]
+    priced = query.priced([query.read({"system": "h100_sxm", "m": 64, "n": 4096, "k": 4096})])
+    time_s = priced.results()["time_s"][0]
+    quick, slow = (priced.energy_in(one, (one, one)) for one in (time_s, splits * time_s))
+    assert slow["power_w"] <= quick["power_w"] * (1.0 + 1e-9)
+    assert slow["energy_j"] >= quick["energy_j"] * (1.0 - 1e-9)
+
+
+def test_designs_without_an_interval_have_none_of_their_energy() -> None:
+    results = kernel_design_attention(**ATTENTION, kv_len=4096, direction="backward").results
+    assert results["energy_j"] == pytest.approx(results["power_w"] * results["time_s"])
+    assert not {"power_w_low", "energy_j_high"} & results.keys()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_heads": 16, "kv_len": 4096},
+        {"num_heads": 16, "kv_len": 4096, "system": "b200_sxm"},
+        {"num_heads": 128, "kv_len": 4096, "kind": "mla", "phase": "decode"},
+        {"num_heads": 16, "kv_len": 64},
+        {"m": 4096, "n": 4096, "k": 7168, "format": "fp8_block"},
+        {"m": 1, "n": 1, "k": 1},
+    ],
+)
+def test_units_do_one_thing_at_a_time_in_an_iteration(fields: dict[str, Any]) -> None:
+    ask = kernel_design_gemm if "m" in fields else kernel_design_attention
+    results = ask(**{"system": "h100_sxm", **fields}).results
+    cycles, rows = results["iteration_cycles"], results["timeline"]
+    for unit in {row["unit"] for row in rows}:
+        own = sorted((r["start_cycles"], r["end_cycles"]) for r in rows if r["unit"] == unit)
+        assert own[0][0] >= 0.0
+        assert own[-1][1] <= cycles
+        assert all(one[1] <= other[0] + 1e-9 for one, other in itertools.pairwise(own))
+
+
+def test_the_timeline_is_a_line_per_unit_and_a_chart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = ["--m", "4096", "--n", "4096", "--k", "4096"]
+    asked = ["kernel", "design", "gemm", "--system", "h100_sxm", *shape]
+    page = tmp_path / "page.html"
+    assert main([*asked, "--verbose", "--html", str(page)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split()[-2:] == [48 * "#", "100%"] for line in lines if "tensor" in line)
+    assert 'aria-label="One iteration of the main loop"' in page.read_text("utf-8")
+    assert main([*asked, "--html", str(page), "--table", "a.csv", "--output", "b.csv"]) == 2
+
+
+LATENT: dict[str, Any] = {"kind": "mla", "phase": "decode", "kv_len": 8192}
+
+
+def test_latent_decode_reads_each_key_once_by_hand() -> None:
+    work = AttentionWork(
+        batch=2,
+        q_len=1,
+        kv_len=128,
+        heads=64,
+        kv_heads=1,
+        head_dim=576,
+        causal=False,
+        packed=True,
+        latent_dim=512,
+    )
+    # 128 keys of 576, 64 queries of 576 and 64 outputs of 512, two bytes each
+    assert work.memory_bytes() == 2 * 2 * (128 * 576 + 64 * (576 + 512))
+    device = resolve_system("h100_sxm").device
+    family, silicon = family_of("attention", device, "bf16"), kernel_silicon(device, "bf16")
+    design = design_kernel(work, family, silicon, 0.6)
+    # FlashMLA: products of 64 x 64 x 576 and 64 x 64 x 512 at 4096 FLOP per cycle
+    blocks = 2 / design.tile.splits
+    assert design.units["tensor cores"] == pytest.approx(blocks * 2 * 64 * 64 * (576 + 512) / 4096)
+    assert design.units["copy engine"] == pytest.approx(blocks * 64 * 576 * 2 / 84)
+
+
+@pytest.mark.parametrize("system", ["h800_sxm", "b200_sxm"])
+def test_latent_decode_grows_with_heads_and_keys(system: str) -> None:
+    asked = {**LATENT, "system": system, "batch": 64, "num_heads": 64}
+    answer = kernel_design_attention(**asked)
+    for more in ({"num_heads": 128}, {"kv_len": 16384}, {"batch": 128}):
+        longer = kernel_design_attention(**{**asked, **more}).results
+        assert longer["time_s"] > answer.results["time_s"] >= answer.results["bound_time_s"]
+    assert "time_s_low" not in answer.results
+    assert any("too few speeds of latent decode" in text for text in answer.warnings)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"phase": "prefill"}, "set phase = decode"),
+        ({"kv_lora_rank": 1024}, "use 576 or less"),
+        ({"num_kv_heads": 8}, "no effect"),
+        ({"tile_m": 32, "tile_n": 64}, "multiple of 64"),
+        ({"tile_m": 128, "tile_n": 64}, "registers"),
+    ],
+)
+def test_latent_kernels_that_do_not_exist_are_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(PerfatlasError, match=problem):
+        kernel_design_attention(**{**LATENT, "system": "h100_sxm", "num_heads": 64, **fields})
 
 
 @pytest.mark.parametrize("fields", [{"phase": "decode"}, {"direction": "backward"}])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import perfatlas
 from perfatlas.declarations import FieldsSignature, example_of, function_homes
 from perfatlas.verbs.collective import collective
+from perfatlas.verbs.compare import compare
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.goodput import (
     fleet_goodput,
@@ -228,7 +229,12 @@ OF_ROWS: Final = {
     if metric.asked_with
     for first in (SHORTEST[metric.verbs[0]],)
 }
-_LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT, **OF_ROWS}
+TWO: Final = {"model": SERVED["model"], "system": "h100_sxm", "systems": ["h200_sxm"]}
+COMPARED: Final = {
+    "compare": Question(compare, dict(_fields_of(shlex.split(example_of("compare"))[2:]))),
+    "decided": Question(compare, {**TWO, "decide": True}),
+}
+_LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT, **OF_ROWS, **COMPARED}
 OF_FILES: Final = Question(fleet_schedule, {})
 ASKED: Final = {**_LISTED, **dict(_declared([*_LISTED.values(), OF_FILES]))}
 INTERRUPTED: Final = Question(_interrupted, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1})

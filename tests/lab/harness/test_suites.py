@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.files import write_table
+from perfatlas.files import format_toml, write_table
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.harness import (
     LAYERS,
@@ -28,11 +28,15 @@ from perfatlas.lab.harness import (
     measured_rows,
     run_cases,
     suite_cases,
+    suite_document,
+    suite_file_cases,
     suite_names,
 )
 from perfatlas.lab.harness.records import predict
 from perfatlas.measurements.tables import read_measured_rows
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report.pages import page_html
+from perfatlas.verbs.bench.page import bench_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +56,8 @@ MACHINE = Machine(
 )
 BENCH = Bench(machine=MACHINE, ceilings=CEILINGS, protocol=Protocol(fewest=3, most=3, sample_s=0.0))
 
+ROW = "[[case]]\noperator = 'gemm'\nformats = ['bf16']\narms = ['torch']\n"
+
 
 def test_suites() -> None:
     assert suite_names() == [
@@ -65,6 +71,83 @@ def test_suites() -> None:
     assert {case.operator for case in suite_cases("sort")} == {"sort"}
     with pytest.raises(InvalidSpecError, match="did you mean 'analytics'"):
         suite_cases("analytic")
+
+
+def test_a_suite_file_has_the_cases_that_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    cases = [replace(one, name="g", system="h100_sxm", suite="mine") for one in suite_cases("gemm")]
+    path.write_text(format_toml(suite_document(cases)))
+    found = suite_file_cases(path)
+    assert [(one.label, one.arms, one.work, one.system) for one in found] == [
+        (one.label, one.arms, one.work, one.system) for one in cases
+    ]
+    records = [one for rows in run_cases(found, BENCH) for one in rows]
+    assert {one["error"] for one in records} == {
+        "to be measured on h100_sxm, and this machine is Test CPU 9"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "no suite"),
+        ("a = 1", "no suite"),
+        ("[[case]]", "are needed"),
+        ("case = [3]", "are needed"),
+        (f"{ROW}shapes = [{{ m = 1, n = 1 }}]", "has the sizes k, m, n"),
+        (f"{ROW}shapes = [{{ m = 1, n = 1, k = 0 }}]", "k = 0 must be"),
+        (f"{ROW}shapes = [{{ m = 1, n = 1, k = true }}]", "k = True must be"),
+        (f"{ROW}shapes = 1", "shapes must be a list"),
+        (f"{ROW}shapes = [1]", "shapes must have tables"),
+        (f"{ROW}shapes = [{{}}]\ndata = ['warm']", "unknown data 'warm'"),
+        (f"{ROW}shapes = [{{}}]".replace("gemm", "gemn"), "did you mean 'gemm'"),
+        (f"{ROW}shapes = [{{}}]".replace("bf16", "bf61"), "did you mean 'bf16'"),
+    ],
+)
+def test_suite_files_that_are_none_are_refused(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidSpecError, match=problem):
+        suite_file_cases(path)
+
+
+def test_a_page_has_records_residuals_and_reasons() -> None:
+    cases = [replace(one, system="h100_sxm", name="<b>") for one in suite_cases("quick")[:1]]
+    failed = [one for rows in run_cases(cases, BENCH) for one in rows]
+    record = {
+        **dict.fromkeys(failed[0]),
+        "name": "gemm",
+        "format": "bf16",
+        "data": "cold",
+        "kernel": "torch",
+        "bound": "memory",
+        "time_s": 3e-3,
+        "time_s_low": 2.9e-3,
+        "time_s_high": 3.1e-3,
+        "state": "steady",
+        # 3 MB in 3 ms; 2 ms were predicted
+        "bytes_per_s": 1e9,
+        "flop_per_s": None,
+        "predicted_s": 2e-3,
+        "residual": 0.5,
+        "why": "slower",
+        "unmeasured": "energy",
+        "error": None,
+    }
+    results = {"suite": "quick", "interrupted": True, "records": [record, *failed]}
+    page = bench_page(results, BENCH, reproduce="perfatlas bench run quick")
+    texts = page_html(page, script="none")
+    for text in ("+50.0%", "1.00 GB/s", "to be measured on h100_sxm", "&lt;b&gt;", "interrupted"):
+        assert text in texts
+    assert "<b>" not in texts
+    nothing = bench_page({**results, "records": failed}, BENCH, reproduce="")
+    assert [section.title for section in nothing.sections] == ["Not measured"]
+
+
+def test_more_ranks_than_the_machine_has_cores_are_a_failed_row() -> None:
+    case = replace(suite_cases("all_reduce")[0], shape={"ranks": 1_000_000, "bytes": 8})
+    ((record,),) = run_cases([case], BENCH)
+    assert "1,000,000 ranks need as many cores" in record["error"]
 
 
 def test_work_by_hand() -> None:

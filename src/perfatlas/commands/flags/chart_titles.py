@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REST: Final = "…"
+DESIGN: Final = ("One iteration of the main loop", "What if: speedup")
 CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
     "compare": (
         "Prefill by what bounds its operators",
@@ -35,6 +36,8 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
         "Goodput decomposition",
         "Gain from single changes",
     ),
+    "kernel design attention": DESIGN,
+    "kernel design gemm": DESIGN,
     "search": ("Frontier of throughput and speed", "Frontier of the objectives"),
     "simulate": (
         "Latency distributions",

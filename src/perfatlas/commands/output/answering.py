@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.commands.flags import Output, OutputFlags, set_flags, takes_fields
-from perfatlas.commands.output.answers import require, show_answer
+from perfatlas.commands.flags import (
+    CHART_TITLES,
+    Output,
+    OutputFlags,
+    PageFlags,
+    set_flags,
+    takes_fields,
+)
+from perfatlas.commands.output.answers import reproduced, require, show_answer
+from perfatlas.commands.output.page_files import write_page_files
 from perfatlas.commands.output.table_run import (
     TableQuestion,
     answer_rows,
@@ -17,6 +26,8 @@ from perfatlas.commands.output.table_run import (
 )
 from perfatlas.commands.output.table_summary import show_summary
 from perfatlas.declarations import commands, example_of, verb_fields
+from perfatlas.files import check_writable
+from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +44,7 @@ class Answering:
         function: Its name in the interface of the folder: from named fields to an answer.
         first: The column with which its answers begin in a table; no field of it.
         text: What writes an answer for people, as "module:function"; by default that of all verbs.
+        page: What returns its page, as "module:function", for `command_with_page`.
         needed: Fields that must be given; by default those that the table of fields requires.
         unless: The field that stands in for all of them.
     """
@@ -41,6 +53,7 @@ class Answering:
     function: str
     first: str
     text: str = ""
+    page: str = ""
     needed: tuple[str, ...] | None = None
     unless: str = ""
 
@@ -106,11 +119,41 @@ def command_of(form: Answering) -> Callable[..., int]:
     return command
 
 
-def answer_command(form: Answering, set_fields: dict[str, Any], output: OutputFlags) -> int:
+def command_with_page(form: Answering) -> Callable[..., int]:
+    """Return a command as `command_of` does, with the flags of its page."""
+
+    @takes_fields(form.command)
+    def command(
+        *, flags: object = None, page: PageFlags | None = None, output: Output = None
+    ) -> int:
+        """Return the exit code of an answer.
+
+        Args:
+            page: HTML page of the answer.
+            output: Where the answer goes.
+        """
+        page, output = page or PageFlags(), output or OutputFlags()
+        page.check(CHART_TITLES[form.command])
+        for flag, path in page.files().items():
+            if wants_table(output):
+                raise UsageError(f"{flag} cannot be combined with --table")
+            check_writable(path)
+        return answer_command(form, set_flags(flags), output, page)
+
+    return command
+
+
+def answer_command(
+    form: Answering,
+    set_fields: dict[str, Any],
+    output: OutputFlags,
+    page: PageFlags | None = None,
+) -> int:
     """Return the exit code of one answer, or of a table of them.
 
     Args:
         output: Where the answer goes.
+        page: Files for its page.
 
     Raises:
         UsageError: A field that must be given is not.
@@ -135,6 +178,10 @@ def answer_command(form: Answering, set_fields: dict[str, Any], output: OutputFl
     if form.unless not in set_fields:
         require(set_fields, needed, example=example_of(form.command))
     text = form.find(form.text) if form.text else None
-    return show_answer(
-        function(**set_fields).to_dict(), output=output, set_fields=set_fields, text=text
-    )
+    answer = function(**set_fields).to_dict()
+    code = show_answer(answer, output=output, set_fields=set_fields, text=text)
+    if page is not None and page.files():
+        sys.stdout.flush()  # print the answer even if the files cannot be written
+        line = reproduced(form.command, set_fields)
+        write_page_files(page, form.find(form.page)(answer, reproduce=line))
+    return code

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
         LAYERS as LAYERS,
         Case as Case,
         suite_cases as suite_cases,
+        suite_document as suite_document,
+        suite_file_cases as suite_file_cases,
         suite_names as suite_names,
     )
     from perfatlas.lab.harness.ceilings import (
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
         Sample as Sample,
     )
     from perfatlas.lab.harness.comparison import compare_runs as compare_runs
+    from perfatlas.lab.harness.decision import decided as decided
     from perfatlas.lab.harness.device import device_file as device_file
     from perfatlas.lab.harness.here import TARGETS as TARGETS, validate_here as validate_here
     from perfatlas.lab.harness.layers import layer_cases as layer_cases

@@ -11,17 +11,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files import shipped_table
+from perfatlas.files import read_toml, shipped_table
+from perfatlas.formats import formats, get_format
 from perfatlas.operators import Attention, Gemm, GroupedGemm, Operator, Phase, Streaming
-from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
 DATA: Final = "data/bench_suites.toml"
 LAYERS: Final = "llm-layers"  # its cases are the operators of a model
 BYTES: Final = {"fp64": 8, "fp32": 4, "bf16": 2, "fp16": 2, "int8": 1}
 TEMPERATURES: Final = ("cold", "hot")
+MOST_SIZE: Final = 1_000_000_000
+# Fields of a case in a user's suite, and which are lists.
+_FIELDS: Final = {
+    **dict.fromkeys(("operator", "kernel", "system"), False),
+    **dict.fromkeys(("shapes", "formats", "data", "arms"), True),
+}
+_NEEDED: Final = ("operator", "shapes", "formats", "arms")
 # Arrays read and written by each streaming kernel; fp8 is half of an array in bf16.
 _ARRAYS: Final = {
     "copy": (1.0, 1.0),
@@ -61,6 +70,8 @@ class Case:
         work: What it does at least.
         priced: The operator that machines price; None for those that no machine prices.
         count: Executions in one step of the model it is from.
+        name: What it is called in a suite.
+        system: Device of the catalog that it is to be measured on; "" for any machine.
     """
 
     suite: str
@@ -73,6 +84,7 @@ class Case:
     priced: Operator | None = None
     count: int = 1
     name: str = field(default="")
+    system: str = ""
 
     @property
     def label(self) -> str:
@@ -117,6 +129,83 @@ def suite_cases(name: str, *, gpu: bool = False) -> list[Case]:
     return [case for row in rows for case in _cases(name, row)]
 
 
+def is_measurable(case: Case) -> bool:
+    """Return whether a suite may have a case: an operator of the suites with its sizes."""
+    return set(case.shape) in _size_names(case.operator)
+
+
+def _size_names(operator: str) -> list[set[str]]:
+    """Return the names of sizes that an operator has in suites."""
+    rows = [row for row in shipped_table(DATA)["case"] if row["operator"] == operator]
+    return [set(shape) for row in rows for shape in _shapes(row)[:1]]
+
+
+def suite_document(cases: Sequence[Case]) -> dict[str, Any]:
+    """Return cases as the content of a file that `suite_file_cases` reads."""
+    return {
+        "case": [
+            {
+                "operator": case.operator,
+                "kernel": case.name or None,
+                "system": case.system or None,
+                "shapes": [dict(case.shape)],
+                "formats": [case.format],
+                "data": [case.data],
+                "arms": list(case.arms),
+            }
+            for case in cases
+        ]
+    }
+
+
+def suite_file_cases(path: Path) -> list[Case]:
+    """Return the cases of a user's suite, a TOML file as `suite_document` describes it.
+
+    Raises:
+        InvalidSpecError: The file is not such a suite.
+    """
+    document = read_toml(path)
+    rows = document.get("case")
+    if document.keys() != {"case"} or not isinstance(rows, list) or not rows:
+        raise InvalidSpecError(f"{path} is no suite: it needs [[case]] tables, and nothing else")
+    for number, row in enumerate(rows, 1):
+        if problem := _problem(row):
+            raise InvalidSpecError(f"{path}, case {number}: {problem}")
+    return [case for row in rows for case in _cases(path.stem, row)]
+
+
+def _problem(row: Any) -> str:  # noqa: ANN401 - a value of a TOML file
+    """Return what is wrong with a row of a suite file, "" if nothing is."""
+    if not isinstance(row, dict) or set(row) - set(_FIELDS) or set(_NEEDED) - set(row):
+        return f"use the fields {', '.join(_FIELDS)}; {', '.join(_NEEDED)} are needed"
+    for name, value in row.items():
+        many = isinstance(value, list) and bool(value)
+        kind = dict if name == "shapes" else str
+        if not (many if _FIELDS[name] else isinstance(value, str)):
+            return f"{name} must be {'a list' if _FIELDS[name] else 'a text'}"
+        if many and not all(isinstance(one, kind) for one in value):
+            return f"{name} must have {'tables' if kind is dict else 'texts'}"
+    operator, names = row["operator"], operator_names()
+    if operator not in names:
+        return f"unknown operator {repr_for_error(operator)}{did_you_mean(operator, names)}"
+    for name, known in (("data", TEMPERATURES), ("formats", (*BYTES, *formats()))):
+        for one in row.get(name, ()):
+            if one not in known:
+                return f"unknown {name} {repr_for_error(one)}{did_you_mean(one, known)}"
+    return next(filter(None, (_size_problem(operator, one) for one in row["shapes"])), "")
+
+
+def _size_problem(operator: str, shape: Mapping[str, Any]) -> str:
+    """Return what is wrong with the sizes of an operator, "" if nothing is."""
+    names = _size_names(operator)
+    if set(shape) not in names:
+        return f"a shape of {operator} has the sizes {', '.join(sorted(names[0]))}"
+    for name, size in shape.items():
+        if type(size) is not int or not 0 < size <= MOST_SIZE:
+            return f"{name} = {repr_for_error(size)} must be a whole number up to {MOST_SIZE:,}"
+    return ""
+
+
 def _cases(suite: str, row: Mapping[str, Any]) -> list[Case]:
     """Return the grid of one row: shapes, formats, and cold and hot data."""
     found = []
@@ -136,6 +225,7 @@ def _cases(suite: str, row: Mapping[str, Any]) -> list[Case]:
                 work=work_of(operator, sizes, number_format, priced),
                 priced=priced,
                 name=row.get("kernel", ""),
+                system=row.get("system", ""),
             )
         )
     return found
@@ -162,9 +252,15 @@ def priced_operator(operator: str, shape: Mapping[str, int], number_format: str)
     """
     size = {name: np.array([float(value)]) for name, value in shape.items()}
     build = _PRICED.get(operator)
-    if build is None or number_format not in BYTES:
+    if build is None or not number_format:
         return None
-    return build(size, number_format, float(BYTES[number_format]))
+    return build(size, number_format, _bytes_of(number_format))
+
+
+def _bytes_of(number_format: str) -> float:
+    """Return the bytes of a value in a format of PyTorch or of the catalog."""
+    found = BYTES.get(number_format)
+    return float(found) if found else get_format(number_format).weight_bytes
 
 
 def work_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -10,12 +11,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.quantities import UnsupportedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
 COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+FEWEST_RANKS: Final = 2  # that share a core on the smallest machine
 REPETITIONS: Final = 60
 WARM_UP: Final = 10
 MAX_TIME: Final = timedelta(seconds=60)  # that a rank waits for the others
@@ -39,6 +43,12 @@ class Ranks(NamedTuple):
     size: int
 
 
+def _gpus() -> int:
+    import torch
+
+    return int(torch.cuda.device_count())
+
+
 def rank_times_s(operator: str, size: int, ranks: int, *, gpu: bool = False) -> list[float]:
     """Return the times of a collective, each the longest of all ranks [s].
 
@@ -47,7 +57,14 @@ def rank_times_s(operator: str, size: int, ranks: int, *, gpu: bool = False) -> 
         size: Bytes as nccl-tests counts them.
         ranks: Processes.
         gpu: NCCL on GPUs instead of Gloo on CPUs.
+
+    Raises:
+        UnsupportedError: The machine has too few GPUs or cores for the ranks.
     """
+    most = _gpus() if gpu else max(os.cpu_count() or 1, FEWEST_RANKS)
+    if ranks > most:
+        units = "GPUs" if gpu else "cores"
+        raise UnsupportedError(f"{ranks:,} ranks need as many {units}; this machine has {most}")
     context = multiprocessing.get_context("spawn")
     with (
         tempfile.TemporaryDirectory() as folder,

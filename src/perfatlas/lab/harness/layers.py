@@ -15,8 +15,6 @@ from perfatlas.operators import Attention, Collective, Gemm, GroupedGemm, Phase,
 from perfatlas.parallelism import PlanColumns, shard_operators
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from perfatlas.operators import Operator
 
 PHASES: Final = (Phase.PREFILL, Phase.DECODE)
@@ -48,35 +46,41 @@ def layer_cases(
         q_len = one * (isl if phase is Phase.PREFILL else 1)
         tokens = StepTokens(batch=one * batch, q_len=q_len, kv_len=one * isl, head_ranks=ranks)
         whole = network.step_operators(formats, phase, tokens)
-        for case in _cases(shard_operators(whole, plan, network)):
+        running = (one for one in shard_operators(whole, plan, network) if int(one.count[0]))
+        for case in map(operator_case, running):
             before = found.get(case.label)
             count = case.count + (before.count if before else 0)
             found[case.label] = Case(**{**vars(case), "count": count})
     return list(found.values())
 
 
-def _cases(operators: tuple[Operator, ...]) -> Iterator[Case]:
-    for operator in operators:
-        count = int(operator.count[0])
-        if not count:
-            continue
-        kind, shape, number_format, arm = _described(operator)
-        work = operator.work()
-        yield Case(
-            suite=LAYERS,
-            operator=kind,
-            shape={name: int(value) for name, value in shape.items()},
-            format=number_format,
-            data="hot" if isinstance(operator, Streaming) else "cold",
-            arms=(arm,),
-            work=Work(
-                flop=float(np.ravel(work.flop)[0]),
-                bytes=float(np.ravel(work.cold_bytes + work.activation_bytes)[0]),
-            ),
-            priced=operator,
-            count=count,
-            name=f"{operator.phase.value} {operator.name}",
-        )
+def operator_case(operator: Operator, system: str = "") -> Case:
+    """Return the first candidate of an operator as a case.
+
+    Args:
+        system: Device that it is to be measured on; "" for any.
+    """
+    kind, shape, number_format, arm = _described(operator)
+    work, is_exchange = operator.work(), isinstance(operator, Collective)
+    moved = work.cold_bytes + work.activation_bytes
+    if isinstance(operator, Collective):
+        moved = operator.bytes
+    return Case(
+        suite=LAYERS,
+        operator=kind,
+        shape={name: max(int(value), 1) for name, value in shape.items()},
+        format=number_format,
+        data="hot" if is_exchange or isinstance(operator, Streaming) else "cold",
+        arms=(arm,),
+        work=Work(
+            flop=float(np.ravel(work.flop)[0]),
+            bytes=float(np.ravel(moved)[0]),
+        ),
+        priced=None if is_exchange else operator,
+        count=int(operator.count[0]),
+        name=f"{operator.phase.value} {operator.name}",
+        system=system,
+    )
 
 
 def _described(operator: Operator) -> tuple[str, dict[str, Any], str, str]:
@@ -88,9 +92,10 @@ def _described(operator: Operator) -> tuple[str, dict[str, Any], str, str]:
     if isinstance(operator, Gemm) and np.all(np.asarray(operator.groups) == 1.0):
         return "gemm", sizes("m", "n", "k"), operator.format, "torch"
     if isinstance(operator, Attention):
-        names = ("batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim")
-        kind = "decode_attention" if operator.q_len[0] == 1 else "prefill_attention"
-        return kind, sizes(*names), operator.format, "sdpa"
+        names = ("batch", "kv_len", "num_heads", "num_kv_heads", "head_dim")
+        if operator.q_len[0] == 1:
+            return "decode_attention", sizes(*names), operator.format, "sdpa"
+        return "prefill_attention", sizes(*names, "q_len"), operator.format, "sdpa"
     if isinstance(operator, GroupedGemm):
         found = sizes("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
         found["intermediate"] = found["intermediate"] / found.pop("moe_tp")
@@ -103,8 +108,10 @@ def _described(operator: Operator) -> tuple[str, dict[str, Any], str, str]:
         tokens = max(1, int(operator.tokens[0]))
         width = max(1, round(moved / _WIDTH / tokens))
         return kernel, {"tokens": tokens, "width": width}, "bf16", "torch"
-    shown = "collective" if isinstance(operator, Collective) else operator.kind
-    return shown, {}, "bf16", "torch"
+    found, kind, arm = {}, operator.kind, "torch"
+    if isinstance(operator, Collective):
+        found, kind, arm = sizes("ranks", "bytes"), operator.op, "torch_distributed"
+    return kind, found, "bf16", arm
 
 
 def _cold(operator: Streaming) -> float:

@@ -51,12 +51,14 @@ class Bench:
         machine: The device.
         ceilings: Its ceilings.
         system: The system whose prices are the prediction; None for the ceilings alone.
+        listed: Name of the machine in the catalog, "" if it has none.
         protocol: How cases are measured.
     """
 
     machine: Machine
     ceilings: Ceilings
     system: System | None = None
+    listed: str = ""
     protocol: Protocol = field(default_factory=Protocol)
 
 
@@ -98,6 +100,10 @@ def run_cases(cases: Sequence[Case], bench: Bench) -> Iterator[list[dict[str, An
 
 
 def _records(case: Case, bench: Bench) -> list[dict[str, Any]]:
+    if case.system and case.system != bench.listed:
+        raise UnsupportedError(
+            f"to be measured on {case.system}, and this machine is {bench.machine.device}"
+        )
     copies, failed = _copies(case, bench.machine), []
     sensors, start_s = Sensors(bench.machine), time.perf_counter()
     if case.operator in COLLECTIVES:
@@ -149,6 +155,7 @@ def _question(case: Case, arm: str, bench: Bench) -> dict[str, Any]:
         "case": case.label,
         "name": case.name or case.operator,
         "operator": case.operator,
+        "system": case.system or None,
         "kernel": arm,
         "format": case.format or None,
         "data": case.data,

@@ -51,7 +51,10 @@ if TYPE_CHECKING:
         evaluated_pools as evaluated_pools,
         memory_of as memory_of,
     )
-    from perfatlas.scenario.deployments.estimation import estimate_of as estimate_of
+    from perfatlas.scenario.deployments.estimation import (
+        estimate_of as estimate_of,
+        step_costs as step_costs,
+    )
     from perfatlas.scenario.deployments.generated import most_in_time as most_in_time
     from perfatlas.scenario.deployments.heterogeneous_replicas import (
         common_entries as common_entries,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from perfatlas.answer import Evidence
     from perfatlas.scenario.deployments.estimated_rows import Answered
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.step import Candidates
+    from perfatlas.step import Candidates, StepCost
 
 ENGINE_TIMES: Final = (
     "mode static: times are measured at the engine from the start of the batch, without HTTP,"
@@ -88,19 +88,39 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
     )
 
 
+def step_costs(fields: Mapping[str, Any]) -> list[tuple[str, StepCost]]:
+    """Return the steps behind the breakdown of an estimate: phase and priced operators.
+
+    Args:
+        fields: Arguments of `estimate`.
+
+    Raises:
+        PerfatlasError: As for `estimate`.
+    """
+    rows = EstimatedRows(resolve_one(parse_scenario(fields)), advises=False)
+    (found,) = rows.answered()
+    return _steps(found)
+
+
+def _steps(found: Answered) -> list[tuple[str, StepCost]]:
+    """Return the steps of the first row; of split layers those of a micro-batch in decode."""
+    if isinstance(found.rates, SplitLayers):
+        return [(PHASES[-1], step) for step in found.rates.steps]
+    graph = bool(found.pools[0].candidates.model.network.item)
+    return [
+        (PHASE if graph else phase, getattr(pool.evaluation, phase))
+        for pool in found.pools
+        for phase in pool.phases
+    ]
+
+
 def _breakdown(found: Answered) -> list[dict[str, Any]]:
-    """Return the operators of the first row; of split layers those of a micro-batch in decode."""
+    """Return the operators of the steps of the first row."""
+    steps = _steps(found)
+    rows = [row for phase, step in steps for row in breakdown_rows(step, phase, 0)]
     if not isinstance(found.rates, SplitLayers):
-        graph = bool(found.pools[0].candidates.model.network.item)
-        return [
-            row
-            for pool in found.pools
-            for phase in pool.phases
-            for row in breakdown_rows(getattr(pool.evaluation, phase), PHASE if graph else phase, 0)
-        ]
-    steps = found.rates.steps
-    rows = [row for step in steps for row in breakdown_rows(step, PHASES[-1], 0)]
-    total_s = sum(float(step.total_s()[0]) for step in steps)
+        return rows
+    total_s = sum(float(step.total_s()[0]) for _, step in steps)
     return [row | {"share": row["time_s"] / total_s} for row in rows]
 
 

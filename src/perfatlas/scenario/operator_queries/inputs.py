@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import half_format
 from perfatlas.vocabulary.fields import (
@@ -63,7 +63,7 @@ class ElementwiseInputs(InputFields, PricedOperator, ElementwiseShape, SystemCho
 
 
 class AttentionDesignInputs(
-    InputFields, TileChoice, DesignedAttention, AttentionSizes, SystemChoice
+    InputFields, TileChoice, DesignedAttention, AttentionSizes, AttentionKind, SystemChoice
 ):
     """An attention kernel under design."""
 
@@ -152,9 +152,15 @@ def read_attention_design(fields: Mapping[str, Any]) -> AttentionDesignInputs:
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
+        UnsupportedError: Latent attention in prefill, which expands keys and values.
     """
     inputs = AttentionDesignInputs.read(fields)
     refuse_unused(vars(inputs), fields_of(type(inputs)))
+    if inputs.kind == "mla" and inputs.phase != "decode":
+        raise UnsupportedError(
+            "kernel design attention models kind = mla in decode: set phase = decode, or use kernel"
+            " attention"
+        )
     _check_sizes(inputs)
     return inputs
 

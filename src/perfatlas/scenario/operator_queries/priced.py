@@ -30,6 +30,7 @@ from perfatlas.energy import (
     power_columns,
     power_interval,
     unreached_limit_note,
+    with_energy,
 )
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
@@ -62,6 +63,8 @@ from perfatlas.scenario.resolution import half_format, kernel_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from perfatlas.hardware import System
     from perfatlas.measurements.calibrations import CalibrationMatch
@@ -189,18 +192,44 @@ class PricedQueries:
             "peak_share": [None if rate is None else rate / peak for rate in flop_per_s],
             "roofline_share": _rates(prices.bound_s_CO[:, 0], time_s_C),
             "arithmetic_intensity": (work.flop / bytes_C).tolist(),
-            **self._energy(),
+            **self._energy(on_any_machine(self.prices), prices.match_CO[:, 0] >= 0),
         }
         shared = quantization_of(self.operator)
         return columns | {name: [value] * len(self.inputs) for name, value in shared.items()}
 
-    def _energy(self) -> dict[str, list[float | None]]:
+    def energy_in(self, time_s: float, ends_s: tuple[float, float] | None) -> dict[str, float]:
+        """Return power and energy of another kernel for the work of the only query.
+
+        Operations and bytes take the same energy, SMs issue for its time.
+
+        Args:
+            time_s: Its time.
+            ends_s: The 90% interval of its time [s], None without.
+        """
+        low_s, high_s = ends_s or (time_s, time_s)
+        times = {"time_s_CO": time_s, "low_s_CO": low_s, "high_s_CO": high_s}
+        other = with_fields(self.prices, **{name: np.array([[s]]) for name, s in times.items()})
+        before, after = (
+            with_energy([self.operator], one, self.devices) for one in (self.prices, other)
+        )
+        # at the voltage of the clock, which the energies of the queries have
+        chip_j_CO = self.prices.chip_energy_j_CO * after.chip_energy_j_CO / before.chip_energy_j_CO
+        other = with_fields(other, chip_energy_j_CO=chip_j_CO)
+        found = self._energy(other, np.array([ends_s is not None]))
+        return {name: value for name, (value,) in found.items() if value is not None}
+
+    def _energy(
+        self, prices: PricedOperators, known_C: NDArray[np.bool_]
+    ) -> dict[str, list[float | None]]:
         """Return power and energy with their intervals.
 
         A roofline time has no interval; a device without known energies has neither.
+
+        Args:
+            prices: The prices (C, 1).
+            known_C: Whether times have an interval.
         """
         power = power_columns(self.devices, limits_w(self.inputs), self.devices.clock_ratio_C)
-        prices = on_any_machine(self.prices)
         energy_C = prices.chip_energy_j_CO[:, 0] + prices.memory_energy_j_CO[:, 0]
         time_s_C, low_s_C, high_s_C = (
             times_CO[:, 0] for times_CO in (prices.time_s_CO, prices.low_s_CO, prices.high_s_CO)
@@ -213,7 +242,6 @@ class PricedQueries:
         width_C = np.divide(width_j_C, total_j_C, out=np.zeros_like(total_j_C), where=counted_C)
         low, high = power_interval(power.low, power.high, width_C)
         least_w, most_w = (power.mean_w(energy_C, one) for one in (high_s_C, low_s_C))
-        known = prices.match_CO[:, 0] >= 0
         columns = {
             "power_w": power_C,
             "power_w_low": low * least_w,
@@ -227,7 +255,7 @@ class PricedQueries:
                 value
                 if value == value and (has or not name.endswith(("_low", "_high")))  # noqa: PLR0124 - NaN
                 else None
-                for value, has in zip(values_C.tolist(), known.tolist(), strict=True)
+                for value, has in zip(values_C.tolist(), known_C.tolist(), strict=True)
             ]
             for name, values_C in columns.items()
         }

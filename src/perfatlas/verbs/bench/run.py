@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, Count, WrittenFile, changed_flags
-from perfatlas.commands.output import envelope, print_json
+from perfatlas.commands.flags import SWITCH, Count, PageFlags, WrittenFile, changed_flags
+from perfatlas.commands.output import envelope, print_json, write_page_files
+from perfatlas.files import check_writable
 from perfatlas.quantities import UnsupportedError, UsageError, counted
+from perfatlas.verbs.bench.text import case_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +50,7 @@ class BenchFlags:
         isl: Tokens of each prompt, and keys of each decoding sequence.
         tp: Its tensor-parallel ranks.
         json: Print one JSON object.
+        page: Page of the records.
     """
 
     output: WrittenFile | None = None
@@ -58,6 +62,7 @@ class BenchFlags:
     isl: Count | None = None
     tp: Count | None = None
     json: Annotated[bool, SWITCH] = False
+    page: PageFlags = field(default_factory=PageFlags)
 
 
 def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
@@ -65,13 +70,18 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
 
     Args:
         suite: quick, gemm, attention, moe, memory, collectives, kernels, llm-layers or analytics;
-            or an operator of them, such as decode_attention.
+            an operator of them, such as decode_attention; or a TOML file with cases, such as that
+            of compare --decide --suite.
         flags: Comparison and output.
     """
     from perfatlas.files import table_format, write_table
     from perfatlas.lab.harness import collected, measured_rows, require_torch, run_cases
+    from perfatlas.report.text import reproduce_line
 
     flags = flags or BenchFlags()
+    flags.page.check()
+    for page in flags.page.files().values():
+        check_writable(page)
     for path in (flags.output, flags.to):
         if path is not None:
             table_format(path)
@@ -96,11 +106,17 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
             {name: cells[at] for name, cells in table.items()} for at in range(len(records))
         ],
     }
+    given = {name: str(value) for name, value in changed_flags(flags).items() if name != "json"}
     if flags.json:
-        given = {name: str(value) for name, value in changed_flags(flags).items() if name != "json"}
         print_json(envelope(COMMAND, results=results, scenario={"suite": suite, **given}))
     else:
         _print(results, bench)
+    if flags.page.files():
+        from perfatlas.verbs.bench.page import bench_page
+
+        kept = {name: value for name, value in given.items() if not name.startswith("html")}
+        line = reproduce_line(f"{COMMAND} {suite}", kept)
+        write_page_files(flags.page, bench_page(results, bench, reproduce=line))
     return INTERRUPTED if interrupted else 0
 
 
@@ -111,10 +127,11 @@ def _bench(flags: BenchFlags) -> Bench:
     from perfatlas.profiles import system_of
 
     machine = this_machine()
-    name = flags.system or (system_of(machine.device) if machine.gpu else "")
+    listed = system_of(machine.device) if machine.gpu else ""
+    name = flags.system or listed
     if name:
         system = resolve_system(name)
-        return Bench(machine=machine, ceilings=ceilings_of(system), system=system)
+        return Bench(machine=machine, ceilings=ceilings_of(system), system=system, listed=listed)
     if machine.gpu:
         raise UnsupportedError(
             f"the catalog has no {machine.device}: set --system to one like it, or to a file"
@@ -124,12 +141,20 @@ def _bench(flags: BenchFlags) -> Bench:
 
 
 def _cases(suite: str, flags: BenchFlags) -> list[Case]:
-    from perfatlas.lab.harness import LAYERS, layer_cases, suite_cases, this_machine
+    from perfatlas.lab.harness import (
+        LAYERS,
+        layer_cases,
+        suite_cases,
+        suite_file_cases,
+        this_machine,
+    )
 
     given = {name: value for name in MODEL_FLAGS if (value := getattr(flags, name)) is not None}
     if suite != LAYERS:
         if given:
             raise UsageError(f"--{next(iter(given))} applies only to bench run {LAYERS}")
+        if suite.endswith(".toml"):
+            return suite_file_cases(Path(suite))
         return suite_cases(suite, gpu=this_machine().gpu)
     number_format = given.pop("format", "bf16")
     return layer_cases(given.pop("model", MODEL), number_format=number_format, **given)
@@ -171,7 +196,7 @@ def _print(results: dict[str, Any], bench: Bench) -> None:
 def _failed_row(record: dict[str, Any]) -> dict[str, Any]:
     designed = _designed(record)
     return {
-        "case": _case(record),
+        "case": case_text(record),
         **({"kernel design": designed} if designed else {}),
         "reason": record["error"],
     }
@@ -185,15 +210,6 @@ def _designed(record: dict[str, Any]) -> str:
     return "" if time_s is None else format_value("time_s", time_s)
 
 
-def _case(record: dict[str, Any]) -> str:
-    """Return operator, sizes, format, temperature and implementation in a few words."""
-    from perfatlas.lab.harness import SHAPES
-
-    sizes = "x".join(str(record[name]) for name in SHAPES if record[name] is not None)
-    words = (record["name"], sizes, record["format"], record["data"], record["kernel"])
-    return " ".join(filter(None, words))
-
-
 def _row(record: dict[str, Any]) -> dict[str, Any]:
     from perfatlas.report.text import format_value
 
@@ -203,7 +219,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
     rate = record["flop_per_s"] if compute else record["bytes_per_s"]
     designed = _designed(record)
     return {
-        "case": _case(record),
+        "case": case_text(record),
         "time": format_value("time_s", time_s),
         "half_width": f"{half:.1%}",
         "rate": f"{rate / 1e9:.4g} {'GFLOP/s' if compute else 'GB/s'}",

@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, Evidence, comparison_note, joined_tiers
 from perfatlas.declarations import signature_of
-from perfatlas.quantities import InfeasibleError, PerfatlasError
-from perfatlas.scenario.deployments import estimate_of
+from perfatlas.quantities import InfeasibleError, PerfatlasError, UsageError
+from perfatlas.scenario.deployments import estimate_of, step_costs
 from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, COMPARED, FACILITY
 from perfatlas.verbs.compare.question import compared_scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from perfatlas.lab.harness import Case
+
+DESIGNS: Final = 2  # between which a decision is made
 
 
 def step_differences(
@@ -85,21 +89,25 @@ MIXED_TIERS: Final = (
 def compare(
     *,
     scenarios: Sequence[Mapping[str, Any]] | None = None,
+    decide: bool = False,
     **fields: Any,  # noqa: ANN401 - the vocabulary is checked by the schema of estimates
 ) -> Answer:
     """Return the estimates of several scenarios, and the difference of each to the first.
 
     Args:
         scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
+        decide: Also name the measurements that would most change which of two designs is faster.
         **fields: Fields that all scenarios share, and `models`, `systems`, `engines` and
             `formats`, whose combinations are compared.
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row
-        per operator and phase of each scenario but the first.
+        per operator and phase of each scenario but the first; with `decide`, `decisions`.
 
     Raises:
         InvalidSpecError: There are fewer than two scenarios, or the first cannot be answered.
+        UsageError: There are more than two to decide between.
+        UnsupportedError: Their operators have no intervals to decide by.
 
     Example:
         >>> from perfatlas.verbs.compare import compare
@@ -110,7 +118,21 @@ def compare(
         >>> rows[0]["label"], rows[1]["tpot_s"] < rows[0]["tpot_s"]
         ('h100_sxm', True)
     """
-    asked = compared_scenarios(scenarios, fields)
+    return compared(compared_scenarios(scenarios, fields), decide=decide)[0]
+
+
+def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answer, list[Case]]:
+    """Return the answer of a comparison, and the cases whose measurement would decide it.
+
+    Args:
+        asked: Labelled scenarios; the first is the base.
+        decide: Whether there is a decision to make.
+
+    Raises:
+        UsageError: There are more than two to decide between.
+    """
+    if decide and len(asked) > DESIGNS:
+        raise UsageError(f"--decide compares two designs, and there are {len(asked)}")
     base = _base(asked[0])
     rows, differences = [_row(asked[0]["label"], base, base)], []
     resolved = [_resolved(asked[0], base)]
@@ -120,7 +142,7 @@ def compare(
             answer = _estimated(one)
         except PerfatlasError as problem:
             rows.append({"label": one["label"], "error": str(problem)})
-            resolved.append(one)
+            resolved.append(dict(one))
             continue
         answers.append(answer)
         rows.append(_row(one["label"], answer, base))
@@ -131,18 +153,39 @@ def compare(
     warnings = dict.fromkeys(text for answer in answers for text in answer.warnings)
     if len(tiers) > 1 and any("bound" in tier for tier in tiers):
         warnings = {MIXED_TIERS: None, **warnings}
-    return Answer(
+    decision, cases = _decision(asked, answers) if decide else ({}, [])
+    answer = Answer(
         command="compare",
-        scenario={"scenarios": resolved},
-        results={"rows": rows, "differences": differences},
+        scenario={"scenarios": resolved, **({"decide": True} if decide else {})},
+        results={"rows": rows, "differences": differences, **decision},
         breakdown=[],
         evidence=_joined(answers),
         warnings=tuple(warnings),
     )
+    return answer, cases
+
+
+def _decision(
+    asked: Sequence[Mapping[str, Any]], answers: Sequence[Answer]
+) -> tuple[dict[str, Any], list[Case]]:
+    """Return what decides between two designs.
+
+    Raises:
+        UsageError: One of them has no answer.
+    """
+    from perfatlas.lab.harness import decided
+
+    if len(answers) < DESIGNS:
+        raise UsageError("--decide needs two designs that can be answered; leave it out")
+    return decided(answers, [step_costs(_fields(one)) for one in asked])
 
 
 def _estimated(scenario: Mapping[str, Any]) -> Answer:
-    return estimate_of({name: value for name, value in scenario.items() if name != "label"})
+    return estimate_of(_fields(scenario))
+
+
+def _fields(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in scenario.items() if name != "label"}
 
 
 def _base(scenario: Mapping[str, Any]) -> Answer:

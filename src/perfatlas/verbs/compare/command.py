@@ -14,11 +14,13 @@ from perfatlas.commands.flags import (
     SWITCH,
     File,
     PageFlags,
+    WrittenFile,
     set_flags,
     takes_fields,
 )
 from perfatlas.commands.output import print_json, write_page_files
-from perfatlas.files import check_writable, read_toml
+from perfatlas.files import check_writable, format_toml, read_toml, write_atomic
+from perfatlas.quantities import UsageError, printable
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -29,11 +31,15 @@ class CompareFlags:
     Args:
         json: Print one JSON object in SI units instead of text.
         verbose: Print all operators, calibrations, assumptions and sources.
+        decide: Name the three measurements that would most change which of two designs is faster.
+        suite: Write them as a suite for bench run (TOML).
         page: HTML page of the comparison.
     """
 
     json: Annotated[bool, SWITCH] = False
     verbose: Annotated[bool, SWITCH] = False
+    decide: Annotated[bool, SWITCH] = False
+    suite: WrittenFile | None = None
     page: PageFlags = field(default_factory=PageFlags)
 
 
@@ -52,10 +58,13 @@ def compare(
         flags: Fields that all scenarios share, and alternatives.
     """
     from perfatlas.report.text import open_terminal, reproduce_line
-    from perfatlas.verbs.compare.answer import compare as compare_answer
+    from perfatlas.verbs.compare.answer import compared
+    from perfatlas.verbs.compare.question import compared_scenarios
     from perfatlas.verbs.compare.text import print_comparison
 
     output = output or CompareFlags()
+    if output.suite is not None and not output.decide:
+        raise UsageError(f"--suite {output.suite} has no effect without --decide")
     output.page.check(CHART_TITLES["compare"])
     for path in output.page.files().values():
         check_writable(path)
@@ -63,8 +72,14 @@ def compare(
     scenarios: list[dict[str, Any]] | None = None
     if files:
         scenarios = [{"label": file.stem, **read_toml(file)} for file in files]
-    answer = compare_answer(scenarios=scenarios, **set_fields).to_dict()
-    names = " ".join(str(file) for file in files or ())
+    found, cases = compared(compared_scenarios(scenarios, set_fields), decide=output.decide)
+    answer = found.to_dict()
+    if output.suite is not None:
+        from perfatlas.lab.harness import suite_document
+
+        write_atomic(output.suite, format_toml(suite_document(cases)))
+        sys.stderr.write(printable(f"perfatlas: --suite written to {output.suite}\n"))
+    names = " ".join([*map(str, files or ()), *(["--decide"] if output.decide else [])])
     line = reproduce_line(f"compare {names}".strip(), set_fields)
     if output.page.files():
         from perfatlas.verbs.compare.page import comparison_page

@@ -81,6 +81,49 @@ declare_metrics(
         description="Why a scenario cannot be answered.",
     ),
     Metric(
+        name="steps_difference_s",
+        label="difference of the steps of a request",
+        short="request difference",
+        description=(
+            "Time of all prefill steps and of a decode step per output token, beyond that of the"
+            " base."
+        ),
+    ),
+    Metric(
+        name="steps_difference_deviation_s",
+        label="its standard deviation",
+        short="deviation",
+        description="Standard deviation of the difference by the errors of kernels.",
+    ),
+    Metric(
+        name="decisions",
+        label="deciding measurements",
+        holds="rows",
+        description="Kernels whose errors make the difference most uncertain.",
+    ),
+    *(
+        Metric(name=f"decisions.{name}", label=label, holds="text", description=text)
+        for name, label, text in (
+            ("case", "kernel", "Operator, sizes and number format."),
+            ("system", "system", "Device to measure it on."),
+            ("operators", "operators", "Operators of the steps that it is."),
+            ("reason", "reason", "Why no suite of `bench run` can measure it."),
+        )
+    ),
+    Metric(
+        name="decisions.time_s",
+        label="time",
+        has_interval=True,
+        description="Time of one execution.",
+    ),
+    Metric(
+        name="decisions.variance_share",
+        label="share of the variance",
+        short="of variance",
+        shown="share",
+        description="Share of the variance of the difference that its error has.",
+    ),
+    Metric(
         name="differences",
         label="differences",
         holds="rows",

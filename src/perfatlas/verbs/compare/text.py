@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text import (
     format_value,
+    interval_text,
     limited_text,
     limits_of,
     print_closing,
     print_line,
     print_plain,
     ratio_text,
+    share_text,
 )
 from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, FACILITY
 from perfatlas.vocabulary.metrics import METRICS
@@ -68,7 +70,38 @@ def print_comparison(
             print_line(console, line)
     if len(others) < len(rows) - 1:
         print_line(console, f"--verbose shows {len(rows) - 1 - len(others)} more", style="dim")
+    if "decisions" in results:
+        _print_decisions(console, results, verbose=verbose)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def _print_decisions(console: Console, results: Mapping[str, Any], *, verbose: bool) -> None:
+    """Write the measurements that would most change which design is faster."""
+    difference_s, deviation_s = (
+        results[name] for name in ("steps_difference_s", "steps_difference_deviation_s")
+    )
+    faster = results["rows"][0 if difference_s > 0.0 else 1]["label"]
+    size, deviation = (format_value("time_s", one) for one in (abs(difference_s), deviation_s))
+    console.print()
+    print_line(
+        console,
+        f"steps of a request: {faster} is faster by {size}, standard deviation {deviation};"
+        " measurements that would most reduce it:",
+    )
+    for number, row in enumerate(results["decisions"], 1):
+        time = f"{format_value('time_s', row['time_s'])} ({interval_text(row, 'time_s')})"
+        share = share_text(row["variance_share"])
+        print_line(
+            console,
+            f"{number}. {row['case']} on {row['system']}: {time}, {share} of variance"
+            f"{_operators_text(row, verbose=verbose)}",
+        )
+
+
+def _operators_text(row: Mapping[str, Any], *, verbose: bool) -> str:
+    """Return the operators that a kernel is, and why it is not measured."""
+    texts = ([row["operators"]] if verbose else []) + ([row["reason"]] if row["reason"] else [])
+    return "".join(f"; {text}" for text in texts)
 
 
 def _print_results(

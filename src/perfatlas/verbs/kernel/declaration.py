@@ -47,7 +47,10 @@ DECLARATION: Final = Declaration(
         ),
         Command(
             name="kernel design",
-            help="Time of a kernel under design, from the pipeline of its tiles.",
+            help=(
+                "Time of a kernel under design, from the pipeline of its tiles; all-reduce and"
+                " dispatch kernels: perfatlas collective."
+            ),
         ),
         Command(
             name="kernel design attention",

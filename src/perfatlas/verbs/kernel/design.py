@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import Answer, format_readers, single_evidence, unread_overrides
+from perfatlas.answer import POWER, Answer, format_readers, single_evidence, unread_overrides
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import (
@@ -35,14 +35,19 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
     from perfatlas.machines import KernelDesign, KernelFamily, KernelTile, Silicon
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.operator_queries import DesignInputs
+    from perfatlas.scenario.operator_queries import DesignInputs, PricedQueries
 
     Work = AttentionWork | GemmWork
 
+LOADED: Final = 2  # words of an event of a copy: its kind and block; others name a warpgroup too
 SHARED: Final = ("time_s", "time_s_low", "time_s_high")
 NOT_MODELLED: Final = (
     "masks within a block and the state of L2 are not modelled; constants of the kernel"
     " family: clock factor, cycles outside the main loop of a tile, launch"
+)
+ENERGY: Final = (
+    "energy: that of the operations and bytes of kernel {}, whatever the tile, with SMs that issue"
+    " for the time of the design"
 )
 
 
@@ -66,13 +71,15 @@ def kernel_design_attention(**fields: object) -> Answer:
         'tensor cores'
     """
     inputs = read_attention_design(fields)
+    latent_dim = inputs.kv_lora_rank if inputs.kind == "mla" else 0
     work = AttentionWork(
         batch=inputs.batch,
         q_len=_queries(inputs),
         kv_len=inputs.kv_len,
         heads=inputs.num_heads,
-        kv_heads=inputs.num_kv_heads or inputs.num_heads,
-        head_dim=inputs.head_dim,
+        kv_heads=1 if latent_dim else inputs.num_kv_heads or inputs.num_heads,
+        head_dim=latent_dim + inputs.rope_dim if latent_dim else inputs.head_dim,
+        latent_dim=latent_dim,
         causal=inputs.mask == "causal",
         element_bytes=format_of(inputs.format).activation_bytes,
         backward=inputs.direction == "backward",
@@ -123,7 +130,10 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     system, number_format = resolve_system(inputs.system), format_of(inputs.format)
     device = system.device
     family = family_of(operator, device, number_format.name)
-    measured, clock_ratio = _measured(inputs)
+    priced = _measured(inputs)
+    measured = {name: cells[0] for name, cells in priced.results().items()}
+    # a clock that power raises is not one that designs were fitted at
+    clock_ratio = min(float(priced.devices.clock_ratio()[0]), 1.0)
     silicon = kernel_silicon(device, number_format.tensor_peak, clock_ratio)
     factor = family.factor_of(device)
     design = _designed(inputs, work, family, silicon, factor)
@@ -132,9 +142,10 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     width = _width(work, family, device, few=few)
     bound_s = measured["bound_time_s"]
     time_s = max(design.time_s, bound_s)
+    ends_s = None if width is None else _interval(time_s, width, bound_s)
     results = {
         "time_s": time_s,
-        **({} if width is None else _interval(time_s, width, bound_s)),
+        **({} if ends_s is None else dict(zip(SHARED[1:], ends_s, strict=True))),
         "limiting_unit": design.limiting_unit,
         **{name: getattr(design.tile, one) for one, name in TILE.items()},
         "ctas_per_mma": 2 if design.tile.paired else 1,
@@ -144,13 +155,11 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         "flop": measured["flop"],
         "flop_per_s": measured["flop"] / time_s,
         "peak_share": measured["peak_share"] * measured["time_s"] / time_s,
+        **priced.energy_in(time_s, ends_s),
         **{f"kernel_{name}": measured[name] for name in SHARED if measured[name] is not None},
         "tiles": design.tiles,
         "tile_cycles": design.tile_cycles,
-        "units": [
-            {"unit": unit, "cycles": cycles, "share": design.shares[unit]}
-            for unit, cycles in design.units.items()
-        ],
+        **_work_of_units(design),
         "what_if": [
             _change(text, changed, design)
             for text, changed in what_ifs(design, work, family, silicon, factor)
@@ -164,7 +173,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         evidence=single_evidence(
             system,
             None,
-            _assumptions(family, device, silicon, width),
+            [*_assumptions(family, device, silicon, width), ENERGY.format(operator)],
             "pipeline",
         ),
         warnings=(
@@ -173,6 +182,28 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
             *unread_overrides(system, _readers(operator, number_format.name)),
         ),
     )
+
+
+def _work_of_units(design: KernelDesign) -> dict[str, Any]:
+    """Return how long units work for a tile, and when in one iteration of the main loop."""
+    return {
+        "units": [
+            {"unit": unit, "cycles": cycles, "share": design.shares[unit]}
+            for unit, cycles in design.units.items()
+        ],
+        "iteration_cycles": design.iteration.cycles,
+        "timeline": [
+            {
+                "unit": one.unit,
+                "work": one.words[0],
+                "block": one.words[1],
+                "warpgroup": one.words[2] if len(one.words) > LOADED else None,
+                "start_cycles": one.start,
+                "end_cycles": one.end,
+            }
+            for one in design.iteration.intervals
+        ],
+    }
 
 
 def _width(work: Work, family: KernelFamily, device: Device, *, few: bool) -> float | None:
@@ -196,23 +227,23 @@ def _schedule(tile: KernelTile) -> str:
     return f"split in {tile.splits} parts" if tile.splits > 1 else "whole"
 
 
-def _interval(time_s: float, width: float, bound_s: float) -> dict[str, float]:
+def _interval(time_s: float, width: float, bound_s: float) -> tuple[float, float]:
     """Return the interval of a time; no kernel is faster than its roofline."""
-    low_s = max(time_s * math.exp(-width), bound_s)
-    return {"time_s_low": low_s, "time_s_high": time_s * math.exp(width)}
+    return max(time_s * math.exp(-width), bound_s), time_s * math.exp(width)
 
 
 def _readers(operator: str, format_name: str) -> set[str]:
     """Return what the answer predicts: a kernel under design, beside the measured one."""
     measured = READERS[operator]
-    return {measured, f"{measured} under design", *format_readers(format_name)}
+    return {measured, f"{measured} under design", POWER, *format_readers(format_name)}
 
 
 def _decided(inputs: DesignInputs) -> dict[str, Any]:
     decided: dict[str, Any] = {"format": format_of(inputs.format).name}
     if isinstance(inputs, AttentionDesignInputs):
         decided["q_len"] = _queries(inputs)
-        decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
+        if inputs.kind == "gqa":
+            decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
     return decided
 
 
@@ -238,16 +269,14 @@ def _designed(
     return min(found, key=lambda one: one.time_s)
 
 
-def _measured(inputs: DesignInputs) -> tuple[dict[str, Any], float]:
-    """Return the results of `kernel attention` or `kernel gemm`, and the clock ratio of power.
-
-    A roofline has no interval. A clock that power raises is not one that designs were fitted at.
-    """
+def _measured(inputs: DesignInputs) -> PricedQueries:
+    """Return what `kernel attention` or `kernel gemm` is asked, with its price."""
     names: tuple[str, ...]
     fixed: dict[str, Any] = {}
     if isinstance(inputs, AttentionDesignInputs):
         operator = "attention"
-        names = ("system", "batch", "kv_len", "num_heads", "num_kv_heads", "head_dim")
+        names = ("system", "kind", "batch", "kv_len", "num_heads", "num_kv_heads", "head_dim")
+        names += ("kv_lora_rank", "rope_dim") if inputs.kind == "mla" else ()
         fixed = {"phase": inputs.phase, "q_len": _queries(inputs)}
         if inputs.phase == "prefill":
             fixed |= {"mask": inputs.mask, "direction": inputs.direction}
@@ -262,8 +291,7 @@ def _measured(inputs: DesignInputs) -> tuple[dict[str, Any], float]:
     priced = query.priced([query.read({**fixed, **shape})])
     if 0 in priced.problems:
         raise priced.problems[0]
-    results = {name: cells[0] for name, cells in priced.results().items()}
-    return results, min(float(priced.devices.clock_ratio()[0]), 1.0)
+    return priced
 
 
 def _change(
@@ -319,12 +347,16 @@ def _warnings(
     operator: str, work: Work, family: KernelFamily, results: Mapping[str, Any]
 ) -> tuple[str, ...]:
     texts = []
-    if isinstance(work, AttentionWork) and work.head_dim not in family.head_dims:
+    known_size = isinstance(work, AttentionWork) and (
+        work.latent_dim or work.head_dim in family.head_dims
+    )
+    if isinstance(work, AttentionWork) and not known_size:
         known = ", ".join(map(str, family.head_dims))
         texts.append(f"not validated: speeds of {family.name} are published for head_dim {known}")
     if isinstance(work, AttentionWork) and (work.backward or work.packed):
+        kernels = "backward" if work.backward else "latent decode" if work.latent_dim else "decode"
         texts.append(
-            f"not validated: too few speeds of {'backward' if work.backward else 'decode'} kernels"
+            f"not validated: too few speeds of {kernels} kernels"
             f" are published; the time has the constants of {family.name} forward and no interval"
         )
     elif isinstance(work, AttentionWork) and work.q_len != work.kv_len:

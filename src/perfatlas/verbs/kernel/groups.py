@@ -35,6 +35,12 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     ),
     "kernel elementwise": (SystemChoice, ElementwiseShape, *PRICED),
     "kernel moe": (SystemChoice, MoeShape, *PRICED),
-    "kernel design attention": (SystemChoice, AttentionSizes, DesignedAttention, TileChoice),
+    "kernel design attention": (
+        SystemChoice,
+        AttentionKind,
+        AttentionSizes,
+        DesignedAttention,
+        TileChoice,
+    ),
     "kernel design gemm": (SystemChoice, GemmShape, TileChoice),
 }

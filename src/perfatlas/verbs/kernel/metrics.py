@@ -55,6 +55,8 @@ declare_metrics(
             ("warpgroups", "warpgroups", "Warpgroups that compute."),
             ("ctas_per_mma", "CTAs per MMA", "Thread blocks that share an MMA instruction."),
             ("tiles", "tiles", "Tiles of the kernel."),
+            ("timeline.block", "block", "Block of the main loop."),
+            ("timeline.warpgroup", "warpgroup", "Its warpgroup; null for a copy."),
         )
     ),
     *(
@@ -62,21 +64,33 @@ declare_metrics(
         for name, label, text in (
             ("units", "units", "Units of an SM and the device memory, with their mean work."),
             ("what_if", "what if", "The kernel with one change."),
+            ("timeline", "timeline", "When units work in one iteration of the main loop."),
         )
     ),
     *(
         Metric(name=name, label=label, holds="text", description=text)
         for name, label, text in (
             ("units.unit", "unit", "The unit; exponentials occupy a part of the vector units."),
+            ("timeline.unit", "unit", "The unit."),
+            ("timeline.work", "work", "The product, copy or softmax that it works for."),
             ("what_if.change", "change", "The change of the tile or of the device."),
             ("what_if.limiting_unit", "limiting unit", "What limits the kernel then."),
             ("what_if.reason", "reason", "Why the change is impossible."),
         )
     ),
+    Metric(
+        name="iteration_cycles",
+        label="cycles of an iteration",
+        short="iteration",
+        unit="cycles",
+        description="Cycles of the timeline: one iteration of the main loop.",
+    ),
     *(
         Metric(name=name, label=label, unit=unit, description=text)
         for name, label, unit, text in (
             ("tile_cycles", "cycles of a tile", "cycles", "Mean cycles of a tile on its SM."),
+            ("timeline.start_cycles", "start", "cycles", "Start, from that of the iteration."),
+            ("timeline.end_cycles", "end", "cycles", "End, from the start of the iteration."),
             ("units.cycles", "cycles", "cycles", "Mean cycles of its work for a tile."),
             ("what_if.speedup", "speedup", "1", "Time without the change over time with it."),
         )

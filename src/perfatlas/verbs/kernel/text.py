@@ -27,8 +27,11 @@ IN_ONE_LINE: Final = (
     "inner_dimension",
     "tiles",
     "tile_cycles",
+    "iteration_cycles",
     "flop",
 )
+CELLS: Final = 48  # of the line of a unit in the timeline
+WORKS, WAITS = "#", "."
 
 
 def print_design(
@@ -49,6 +52,8 @@ def print_design(
     busy = (f"{row['unit']} {share_text(row['share'])}" for row in results["units"])
     print_line(console, f"busy: {', '.join(busy)}")
     console.print()
+    if verbose:
+        _print_timeline(console, results)
     changes = [
         {
             "what if": row["change"],
@@ -71,6 +76,25 @@ def print_design(
         covered=answer["evidence"]["assumptions"][0],
         verbose=verbose,
     )
+
+
+def _print_timeline(console: Console, results: Mapping[str, Any]) -> None:
+    """Write a line per unit: when it works in one iteration of the main loop."""
+    cycles, timeline = results["iteration_cycles"], results["timeline"]
+    rows = []
+    for unit in dict.fromkeys(row["unit"] for row in timeline):
+        own = [(row["start_cycles"], row["end_cycles"]) for row in timeline if row["unit"] == unit]
+        middles = ((cell + 0.5) * cycles / CELLS for cell in range(CELLS))
+        line = (any(start <= at < end for start, end in own) for at in middles)
+        rows.append(
+            {
+                "one iteration": unit,
+                f"{cycles:,.0f} cycles": "".join(WORKS if works else WAITS for works in line),
+                "busy": share_text(sum(end - start for start, end in own) / cycles),
+            }
+        )
+    print_rows(console, rows)
+    console.print()
 
 
 def _tile_text(results: Mapping[str, Any]) -> str:

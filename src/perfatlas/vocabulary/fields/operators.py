@@ -119,6 +119,10 @@ Mask = Annotated[
         needs=PREFILL_GQA,
     ),
 ]
+LatentRank = Annotated[Size, Row("Rank of the latent KV cache.", needs=MLA)]
+RopeDim = Annotated[
+    Size, Row("Rotary dimensions per head.", needs=MLA, elsewhere=("qk_rope_head_dim",))
+]
 Direction = Annotated[
     Literal["forward", "backward", "forward_backward"],
     Row(
@@ -197,10 +201,8 @@ class AttentionSizes:
 class AttentionShape:
     """Attention of one layer."""
 
-    kv_lora_rank: Annotated[Size, Row("Rank of the latent KV cache.", needs=MLA)] = 512
-    rope_dim: Annotated[
-        Size, Row("Rotary dimensions per head.", needs=MLA, elsewhere=("qk_rope_head_dim",))
-    ] = 64
+    kv_lora_rank: LatentRank = 512
+    rope_dim: RopeDim = 64
     format: Format = "bf16"
     kv_format: Annotated[
         FormatName,
@@ -232,6 +234,8 @@ class DesignedAttention:
     """Attention of one layer."""
 
     phase: Phase = "prefill"
+    kv_lora_rank: LatentRank = 512
+    rope_dim: RopeDim = 64
     format: Format = "bf16"
     mask: Annotated[
         Literal["causal", "none"],

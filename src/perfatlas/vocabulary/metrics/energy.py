@@ -6,7 +6,7 @@ from typing import Final
 
 from perfatlas.vocabulary.metrics.goodput import GOODPUT
 from perfatlas.vocabulary.metrics.metric import Metric, reported_by
-from perfatlas.vocabulary.metrics.operators import KERNELS
+from perfatlas.vocabulary.metrics.operators import DESIGNS, KERNELS
 from perfatlas.vocabulary.metrics.serving import SERVING_VERBS, SIMULATE
 
 TRAIN: Final = ("train",)
@@ -17,7 +17,7 @@ ENERGY: Final = reported_by(
         short="power",
         better="lower",
         has_interval=True,
-        verbs=(*SERVING_VERBS, *KERNELS, *TRAIN),
+        verbs=(*SERVING_VERBS, *KERNELS, *DESIGNS, *TRAIN),
         description=(
             "Mean power of a GPU board, without CPU, NICs, fans and power conversion; of a kernel,"
             " while it runs again and again; of a training step, of its mean GPU."
@@ -111,7 +111,7 @@ ENERGY: Final = reported_by(
         label="energy",
         better="lower",
         has_interval=True,
-        verbs=(*KERNELS, *SIMULATE),
+        verbs=(*KERNELS, *DESIGNS, *SIMULATE),
         description=(
             "Energy of the GPU board in one execution of the operator; of a simulation, of all GPU"
             " boards over the run."

@@ -116,6 +116,8 @@ class AttentionWork:
         causal: Whether queries see only keys before them.
         backward: Whether it computes gradients: a tile has m keys, and its blocks n queries.
         packed: Whether a tile has the queries of all heads that share keys, as in decode.
+        latent_dim: Latent attention: width of the values, the first columns of the keys of all
+            heads; 0 for values of their own.
     """
 
     batch: int
@@ -128,9 +130,18 @@ class AttentionWork:
     element_bytes: float = 2.0
     backward: bool = False
     packed: bool = False
+    latent_dim: int = 0
+
+    @property
+    def value_dim(self) -> int:
+        """Width of the values."""
+        return self.latent_dim or self.head_dim
 
     def memory_bytes(self) -> float:
         """Return the bytes of queries, keys, values and outputs, or of them and their gradients."""
+        if self.latent_dim:
+            queries = self.heads * self.q_len * (self.head_dim + self.latent_dim)
+            return self.batch * (queries + self.kv_len * self.head_dim) * self.element_bytes
         rows: float = 2 * self.heads * self.q_len + 2 * self.kv_heads * self.kv_len
         if self.backward:  # gradients of queries are added in FP32, then converted
             sums = 8.0 * self.heads * self.q_len / self.element_bytes
@@ -150,7 +161,7 @@ class AttentionWork:
     def partial_bytes(self, tile: KernelTile) -> float:
         """Return the bytes of partial outputs that a second kernel writes and reads, in FP32."""
         rows = self.batch * self.heads * self.q_len
-        return 8.0 * tile.splits * rows * self.head_dim if tile.splits > 1 else 0.0
+        return 8.0 * tile.splits * rows * self.value_dim if tile.splits > 1 else 0.0
 
     def blocks(self, tile: KernelTile) -> dict[int, int]:
         """Return the tiles by their number of key blocks."""

@@ -45,6 +45,8 @@ class AttentionLoop:
         latency: Latency of that copy.
         stages: Tiles of keys or values in shared memory.
         in_place: Whether probabilities replace the scores in tensor memory.
+        latent: Whether values are a part of the keys: warpgroups take turns in blocks of keys, each
+            of which comes in once, where others have rows of their own.
     """
 
     score_product: float
@@ -61,6 +63,7 @@ class AttentionLoop:
     stages: int
     warpgroups: int
     in_place: bool
+    latent: bool = False
 
     def programs(self, blocks: int) -> list[list[Step]]:
         """Return the producer and the warpgroups of a tile."""
@@ -68,6 +71,9 @@ class AttentionLoop:
 
     def _producer(self, blocks: int) -> list[Step]:
         """Return the copies, in the order in which the products need them."""
+        if self.latent:
+            keys = [("values", j) for j in range(blocks)]
+            return _copies(keys, self.copy, self.latency, self.stages, self.warpgroups, turns=True)
         tiles: list[tuple[str, int]] = sorted(
             ((kind, j) for j in range(blocks) for kind in ("scores", "values")),
             key=lambda tile: (tile[1] + (tile[0] == "values" and not self.in_place), tile[0]),
@@ -80,8 +86,13 @@ class AttentionLoop:
         def scores(j: int) -> list[Step]:
             return [self._product("scores", j, group)] if j < blocks else []
 
-        steps = scores(0)
-        for j in range(blocks):
+        own = range(group, blocks, self.warpgroups) if self.latent else range(blocks)
+        # the keys of the next scores may replace those whose values are to be multiplied
+        values_first = self.in_place or (self.latent and self.stages <= self.warpgroups)
+        if not own:
+            return []
+        steps = scores(own[0])
+        for j in own:
             steps.append(
                 Step(
                     event=("maximum", j, group),
@@ -96,19 +107,20 @@ class AttentionLoop:
                     counts={EXPONENTIALS: self.exponentials, ISSUE: self.issued},
                 )
             )
-            if j and self.rescaling:
+            if j != own[0] and self.rescaling:
                 steps.append(
                     Step(
                         event=("rescaling", j, group),
-                        after=(("values", j - 1, group),),
+                        after=(("values", j - own.step, group),),
                         counts={ISSUE: self.rescaling},
                         latency=self.rescaling,
                     )
                 )
             values = [self._product("values", j, group)]
             # probabilities in tensor memory must be multiplied before the next scores replace them
-            steps += values + scores(j + 1) if self.in_place else scores(j + 1) + values
-        return [*steps, Step(event=("end", group), after=(("values", blocks - 1, group),))]
+            further = scores(j + own.step)
+            steps += values + further if values_first else further + values
+        return [*steps, Step(event=("end", group), after=(("values", own[-1], group),))]
 
     def _product(self, kind: str, j: int, group: int) -> Step:
         if kind == "scores":
@@ -117,7 +129,7 @@ class AttentionLoop:
             product, operands = self.value_product, self.value_operands
         return Step(
             event=(kind, j, group),
-            after=((kind, j),),
+            after=(("values" if self.latent else kind, j),),
             holds={TENSOR: product, SHARED: operands},
             waits=False,
         )
@@ -170,14 +182,25 @@ Loop = AttentionLoop | GemmLoop
 
 
 def _copies(
-    tiles: Sequence[tuple[str, int]], copy: float, latency: float, stages: int, warpgroups: int
+    tiles: Sequence[tuple[str, int]],
+    copy: float,
+    latency: float,
+    stages: int,
+    warpgroups: int,
+    *,
+    turns: bool = False,
 ) -> list[Step]:
-    """Return copies that each wait until the tile before in their buffer was multiplied."""
+    """Return copies that each wait until the tile before in their buffer was multiplied.
+
+    Args:
+        turns: Whether warpgroups take turns in tiles, instead of all multiplying each.
+    """
     steps = []
     for at, tile in enumerate(tiles):
         freed: tuple[Event, ...] = ()
         if at >= stages:
-            freed = tuple((*tiles[at - stages], group) for group in range(warpgroups))
+            users = [(at - stages) % warpgroups] if turns else range(warpgroups)
+            freed = tuple((*tiles[at - stages], group) for group in users)
         steps.append(
             Step(event=tile, after=freed, holds={COPY: copy}, latency=latency, waits=False)
         )
@@ -204,6 +227,47 @@ def tile_schedule(loop: Loop, blocks: int) -> Schedule:
     return _bounded(Schedule(cycles=cycles, busy=busy))
 
 
+def steady_iteration(loop: Loop, blocks: int) -> Schedule:
+    """Return one iteration of the main loop, from the end of a product to that of the next.
+
+    Args:
+        blocks: Blocks of the tile; of a short one, or a single block, it is the whole tile.
+
+    Example:
+        >>> from perfatlas.machines.gpu.pipeline.loops import GemmLoop, steady_iteration
+        >>> loop = GemmLoop(
+        ...     product=64.0,
+        ...     operands=32.0,
+        ...     promotion=0.0,
+        ...     copy=16.0,
+        ...     latency=100.0,
+        ...     stages=4,
+        ...     warpgroups=1,
+        ... )
+        >>> steady_iteration(loop, 64).busy
+        {'tensor cores': 64.0, 'shared memory': 32.0, 'copy engine': 16.0}
+    """
+    whole = _simulated(loop, min(blocks, STEADY[1]))
+    turns = loop.warpgroups if isinstance(loop, AttentionLoop) and loop.latent else 1
+    last = turns * (min(blocks, STEADY[1]) // (2 * turns))
+    kind = "values" if isinstance(loop, AttentionLoop) else "product"
+    ends = {one.event: one.end for one in whole.intervals if one.unit == TENSOR}
+    begin, end = (ends.get((kind, j, 0)) for j in (last - turns, last))
+    if begin is None or end is None:
+        begin, end = 0.0, whole.cycles
+    seen = [
+        replace(one, start=max(one.start, begin) - begin, end=min(one.end, end) - begin)
+        for one in whole.intervals
+        if one.start < end and one.end > begin
+    ]
+    busy = {
+        unit: sum(one.end - one.start for one in seen if one.unit == unit)
+        for unit in UNITS
+        if any(one.unit == unit for one in seen)
+    }
+    return Schedule(cycles=end - begin, busy=busy, intervals=tuple(seen))
+
+
 def _bounded(schedule: Schedule) -> Schedule:
     return replace(schedule, cycles=max(schedule.cycles, *schedule.busy.values()))
 
@@ -220,34 +284,41 @@ def _attention_loop(
     work: AttentionWork, tile: KernelTile, family: KernelFamily, silicon: Silicon
 ) -> AttentionLoop:
     sm, limits = sm_constants(), architecture_limits(silicon.architecture)
-    in_place = limits["accumulators"] == "tensor memory"
-    # with keys in the rows of the MMA instruction, queries fill its columns in steps of 8
-    swaps = work.packed and in_place
-    rows = min(tile.rows, -(-work.packed_rows // COLUMN_STEP) * COLUMN_STEP) if swaps else tile.rows
+    latent, in_registers = bool(work.latent_dim), limits["accumulators"] == "registers"
+    in_place = not in_registers and not latent
+    rows = tile.m if latent else tile.rows
+    instructions = math.ceil(rows / (sm["latent_rows"] if latent else limits["mma_rows"]))
+    if work.packed and in_place:
+        # with keys in the rows of the MMA instruction, queries fill its columns in steps of 8
+        rows = min(rows, -(-work.packed_rows // COLUMN_STEP) * COLUMN_STEP)
     scores = rows * tile.n
     emulated = family.emulated_exponentials if silicon.exponentials <= HARDWARE_RATE else 0.0
     fp32 = family.fp32_per_score + family.emulation_fp32 * emulated
     exponentials = scores * (1.0 - emulated) / silicon.exponentials
     block_bytes = tile.n * work.head_dim * work.element_bytes
-    instructions = math.ceil(tile.rows / limits["mma_rows"])
-    queries_bytes = rows * work.head_dim * work.element_bytes
+    value_bytes = tile.n * work.value_dim * work.element_bytes
+    # on Blackwell latent attention holds its queries in tensor memory
+    queries_bytes = (
+        0.0 if latent and not in_registers else rows * work.head_dim * work.element_bytes
+    )
     return AttentionLoop(
         score_product=2.0 * scores * work.head_dim / silicon.mma_flop,
-        value_product=2.0 * scores * work.head_dim / silicon.mma_flop,
+        value_product=2.0 * scores * work.value_dim / silicon.mma_flop,
         score_operands=(instructions * block_bytes + queries_bytes) / sm["shared_bytes_per_cycle"],
-        value_operands=instructions * block_bytes / sm["shared_bytes_per_cycle"],
+        value_operands=instructions * value_bytes / sm["shared_bytes_per_cycle"],
         comparisons=scores * family.comparisons_per_score / sm["comparisons_per_cycle"],
         softmax=exponentials + scores * fp32 / sm["lanes_per_cycle"],
         exponentials=exponentials,
         issued=scores
         * (family.comparisons_per_score + 1.0 - emulated + fp32)
         / sm["lanes_per_cycle"],
-        rescaling=0.0 if in_place else rows * work.head_dim / sm["lanes_per_cycle"],
+        rescaling=rows * work.value_dim / sm["lanes_per_cycle"] if in_registers else 0.0,
         copy=block_bytes / limits["copy_bytes_per_cycle"],
         latency=sm["copy_latency_cycles"],
         stages=tile.stages,
         warpgroups=tile.warpgroups,
         in_place=in_place,
+        latent=latent,
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
 from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork
-from perfatlas.machines.gpu.pipeline.loops import UNITS, loop_of, tile_schedule
+from perfatlas.machines.gpu.pipeline.loops import UNITS, loop_of, steady_iteration, tile_schedule
 from perfatlas.machines.gpu.pipeline.tiles import (
     check_tile,
     completed_tile,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from perfatlas.machines.gpu.pipeline.families import KernelFamily
     from perfatlas.machines.gpu.pipeline.kernels import KernelTile, Silicon, Work
+    from perfatlas.machines.gpu.pipeline.servers import Schedule
 
 MEMORY, LATENCY, LAUNCH = "device memory", "latency", "launch"
 COLUMNS_MORE: Final = 64  # of a larger tile
@@ -44,6 +45,7 @@ class KernelDesign:
         tile_cycles: Mean cycles of a tile.
         units: Mean cycles of a tile in which each unit works.
         shares: Share of the kernel's time in which each unit works, mean of all SMs.
+        iteration: One iteration of the main loop of its longest tile.
     """
 
     tile: KernelTile
@@ -53,6 +55,7 @@ class KernelDesign:
     units: Mapping[str, float]
     shares: Mapping[str, float]
     limiting_unit: str
+    iteration: Schedule
 
 
 def design_kernel(
@@ -147,6 +150,7 @@ def _priced(
         units=used,
         shares={unit: cycles / (time_s * cycles_per_s) for unit, cycles in used.items()},
         limiting_unit=_limiting(units, mean, compute_s, memory_s, family.launch_s),
+        iteration=steady_iteration(loop, max(counts)),
     )
 
 
@@ -216,9 +220,11 @@ def what_ifs(
     tile = design.tile
     own = {"m": tile.m, "n": tile.n, "k": tile.k, "warpgroups": tile.warpgroups}
     own["paired"] = tile.paired
+    latent = isinstance(work, AttentionWork) and work.latent_dim
+    rows = 0 if latent else tile.rows  # of another warpgroup
     sizes = {
         f"{COLUMNS_MORE} more columns": {"n": tile.n + COLUMNS_MORE},
-        "one more warpgroup": {"m": tile.m + tile.rows, "warpgroups": tile.warpgroups + 1},
+        "one more warpgroup": {"m": tile.m + rows, "warpgroups": tile.warpgroups + 1},
     }
     if isinstance(work, GemmWork) and family.pairs:
         sizes["1-CTA MMA" if tile.paired else "2-CTA MMA"] = {"paired": not tile.paired}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 Event = Hashable
 
@@ -30,16 +31,33 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """The work of a unit for a step [cycles]."""
+
+    unit: str
+    event: Event
+    start: float
+    end: float
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        """Its event: what it works for, and of loops its block and warpgroup."""
+        return self.event if isinstance(self.event, tuple) else (self.event,)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
     """The run of the programs of one tile.
 
     Args:
         cycles: End of the last step.
         busy: Cycles in which each unit works.
+        intervals: When units work for steps that hold them.
     """
 
     cycles: float
     busy: Mapping[str, float]
+    intervals: tuple[Interval, ...] = ()
 
 
 def run_programs(programs: Sequence[Sequence[Step]]) -> Schedule:
@@ -61,6 +79,7 @@ def run_programs(programs: Sequence[Sequence[Step]]) -> Schedule:
     happened: dict[Event, float] = {}
     free: dict[str, float] = {}
     busy: dict[str, float] = {}
+    intervals: list[Interval] = []
     position, time = [0] * len(programs), [0.0] * len(programs)
     for _ in range(sum(map(len, programs))):
         arrivals = [
@@ -72,8 +91,12 @@ def run_programs(programs: Sequence[Sequence[Step]]) -> Schedule:
         if arrival == float("inf"):
             raise ValueError("the programs wait for each other")
         step = programs[p][position[p]]
-        start = max((free.get(unit, 0.0) for unit in step.holds), default=0.0)
-        end = max(start, arrival) + max(step.holds.values(), default=0.0)
+        start = max([arrival, *(free.get(unit, 0.0) for unit in step.holds)])
+        end = start + max(step.holds.values(), default=0.0)
+        intervals += [
+            Interval(unit=unit, event=step.event, start=start, end=start + cycles)
+            for unit, cycles in step.holds.items()
+        ]
         free.update(dict.fromkeys(step.holds, end))
         for uses in (step.holds, step.counts):
             for unit, cycles in uses.items():
@@ -81,7 +104,8 @@ def run_programs(programs: Sequence[Sequence[Step]]) -> Schedule:
         happened[step.event] = end + step.latency
         time[p] = end + step.latency if step.waits else arrival
         position[p] += 1
-    return Schedule(cycles=max(happened.values(), default=0.0), busy=busy)
+    cycles = max(happened.values(), default=0.0)
+    return Schedule(cycles=cycles, busy=busy, intervals=tuple(intervals))
 
 
 def _arrival(step: Step, time: float, happened: Mapping[Event, float]) -> float:

@@ -43,7 +43,9 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
     """
     limits = architecture_limits(silicon.architecture)
     rows = limits["mma_rows"]
-    if tile.m % (tile.warpgroups * rows):
+    if isinstance(work, AttentionWork) and work.latent_dim:
+        _check_latent_rows(tile)
+    elif tile.m % (tile.warpgroups * rows):
         raise InvalidSpecError(
             f"tile_m = {tile.m} gives {counted(tile.warpgroups, 'warpgroup')}"
             f" {tile.m / tile.warpgroups:g} rows each; on {silicon.architecture}, kernel design"
@@ -54,7 +56,8 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
         raise InvalidSpecError(f"tile_n = {tile.n} must be a multiple of {COLUMN_STEP}")
     if isinstance(work, AttentionWork) and tile.k != work.head_dim:
         raise InvalidSpecError(
-            f"tile_k = {tile.k} must be head_dim = {work.head_dim} in attention; leave it out"
+            f"tile_k = {tile.k} must be the width of keys, {work.head_dim}, in attention; leave it"
+            " out"
         )
     if tile.k * work.element_bytes % MMA_BYTES:
         raise InvalidSpecError(
@@ -66,7 +69,7 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
             f"2-CTA MMA needs two rows of tiles, and m = {work.m} has one of tile_m = {tile.m};"
             " use 1-CTA MMA"
         )
-    held = shared_bytes(work, tile)
+    held = shared_bytes(work, tile, silicon)
     if held > silicon.shared_bytes:
         raise InfeasibleError(
             f"a tile of {tile.m} x {tile.n} x {tile.k} with {counted(tile.stages, 'stage')} needs"
@@ -79,7 +82,20 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
         _check_tensor_memory(work, tile, limits["tensor_memory_columns"])
 
 
-def shared_bytes(work: Work, tile: KernelTile) -> float:
+def _check_latent_rows(tile: KernelTile) -> None:
+    """Refuse rows of latent attention that its MMA instructions cannot compute.
+
+    Its warpgroups share the rows, and take turns in blocks of keys.
+    """
+    rows = int(sm_constants()["latent_rows"])
+    if tile.m % rows:
+        raise InvalidSpecError(
+            f"tile_m = {tile.m} must be a multiple of {rows}, the rows of an MMA instruction in"
+            " latent attention"
+        )
+
+
+def shared_bytes(work: Work, tile: KernelTile, silicon: Silicon) -> float:
     """Return the shared memory of a tile: operands in flight, and queries or outputs [bytes].
 
     Args:
@@ -91,7 +107,9 @@ def shared_bytes(work: Work, tile: KernelTile) -> float:
         return (rows + tile.m * tile.n) * work.element_bytes
     if isinstance(work, AttentionWork):
         # outputs replace queries, or keys and values
-        return (tile.m + tile.stages * tile.n) * work.head_dim * work.element_bytes
+        limits = architecture_limits(silicon.architecture)
+        queries = 0 if work.latent_dim and limits["tensor_memory_columns"] else tile.m
+        return (queries + tile.stages * tile.n) * work.head_dim * work.element_bytes
     columns = tile.n / 2 if tile.paired else tile.n
     pairs = tile.stages * (tile.m + columns) * tile.k * work.element_bytes
     return pairs + tile.m * min(tile.n, 64) * work.output_bytes  # outputs leave in parts
@@ -106,10 +124,12 @@ def _check_registers(work: Work, tile: KernelTile) -> None:
         per_row = 2.0 * tile.n + 2.0 * work.head_dim  # scores and their gradients, two outputs
     elif isinstance(work, AttentionWork):
         # scores in FP32, probabilities in the format, outputs in FP32
-        per_row = tile.n * (1.0 + work.element_bytes / 4.0) + work.head_dim
+        scores = tile.n * (1.0 + work.element_bytes / 4.0)
+        # in latent attention warpgroups share the rows: each has columns of the output
+        per_row = scores * (tile.warpgroups if work.latent_dim else 1) + work.value_dim
     else:
         per_row = tile.n * (2.0 if work.promotes else 1.0)
-    needed = tile.rows * per_row / WARPGROUP + sm["address_registers"]
+    needed = tile.m / tile.warpgroups * per_row / WARPGROUP + sm["address_registers"]
     if needed > most:
         raise InfeasibleError(
             f"a tile of {tile.m} x {tile.n} in {counted(tile.warpgroups, 'warpgroup')} needs"
@@ -121,10 +141,12 @@ def _check_registers(work: Work, tile: KernelTile) -> None:
 def _check_tensor_memory(work: Work, tile: KernelTile, most: int) -> None:
     """Refuse a tile whose accumulators exceed the columns of tensor memory."""
     # scores and outputs of each warpgroup; a GEMM computes one tile while it stores another
-    columns = tile.n + work.head_dim if isinstance(work, AttentionWork) else 2 * tile.n
+    columns = tile.n + work.value_dim if isinstance(work, AttentionWork) else 2 * tile.n
+    if isinstance(work, AttentionWork) and work.latent_dim:
+        columns += math.ceil(work.head_dim * work.element_bytes / 4.0)  # queries
     if isinstance(work, AttentionWork) and work.backward:
         columns *= 2  # scores and their gradients, gradients of keys and of values
-    needed = tile.m // LANES * columns
+    needed = tile.m * columns // LANES  # 64 rows are packed in half the columns
     if needed > most:
         raise InfeasibleError(
             f"a tile of {tile.m} x {tile.n} in {counted(tile.warpgroups, 'warpgroup')} needs"
@@ -135,20 +157,23 @@ def _check_tensor_memory(work: Work, tile: KernelTile, most: int) -> None:
 def known_tile(work: AttentionWork, family: KernelFamily) -> KernelTile:
     """Return the tile of the best known attention kernel; in decode, one warpgroup of it.
 
+    That of latent attention is of kernels for decode.
+
     Raises:
         UnsupportedError: No kernel of the family has so large heads.
     """
     mask = "causal" if work.causal else "none"
-    direction = "backward" if work.backward else "forward"
+    direction = "backward" if work.backward else "latent" if work.latent_dim else "forward"
     rows = [row for row in family.tile if row.get("direction", "forward") == direction]
     for row in rows:
         if work.head_dim <= row["head_dim"] and row.get("mask", mask) == mask:
             sizes = {name: row[name] for name in ("m", "n", "stages", "warpgroups")}
-            if work.packed:
+            if work.packed and not work.latent_dim:
                 sizes |= {"m": row["m"] // row["warpgroups"], "warpgroups": 1}
             return KernelTile(**sizes, k=work.head_dim)
     raise UnsupportedError(
-        f"{family.name} has no {direction} kernel for head_dim = {work.head_dim}; use"
+        f"{family.name} has no {direction} kernel for"
+        f" {'kv_lora_rank + rope_dim' if work.latent_dim else 'head_dim'} = {work.head_dim}; use"
         f" {rows[-1]['head_dim']} or less"
     )
 
@@ -191,10 +216,12 @@ def completed_tile(work: Work, silicon: Silicon, sizes: dict[str, Any]) -> Kerne
         work.head_dim if isinstance(work, AttentionWork) else int(BLOCK_BYTES // work.element_bytes)
     )
     groups = min(max(sizes["m"] // rows, 1), 3 if sizes["m"] == 3 * rows else 2)
+    if isinstance(work, AttentionWork) and work.latent_dim:
+        groups = 2  # one output in their registers, by columns
     base = {"k": depth, "warpgroups": groups, **sizes}
     if "stages" in base:
         return KernelTile(**base)
-    one = shared_bytes(work, KernelTile(**base, stages=1))
-    more = shared_bytes(work, KernelTile(**base, stages=2)) - one
+    one = shared_bytes(work, KernelTile(**base, stages=1), silicon)
+    more = shared_bytes(work, KernelTile(**base, stages=2), silicon) - one
     stages = 1 + int((silicon.shared_bytes - one) // more)
     return KernelTile(**base, stages=max(min(stages, MOST_STAGES), 1))
