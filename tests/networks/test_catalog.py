@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from perfatlas.networks import (
-    graph_names,
     GqaAttention,
     LayerGroup,
     MlaAttention,
+    graph_names,
     model_names,
     resolve_model,
 )

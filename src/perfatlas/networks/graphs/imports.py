@@ -99,7 +99,12 @@ class Imported:
 
 
 def node(
-    kind: str, *, after: str = "", causal: bool = False, times: int = 1, **sizes: Size
+    kind: str,
+    sizes: Mapping[str, Size],
+    *,
+    after: str = "",
+    causal: bool = False,
+    times: int = 1,
 ) -> Node:
     """Return an operator with sizes as numbers or expressions, run a number of times."""
     return Node(

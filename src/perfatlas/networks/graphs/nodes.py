@@ -134,7 +134,10 @@ class Node:
             return Attention(
                 **shared,
                 batch=size["sequences"],
-                **{key: size[key] for key in ("q_len", "kv_len", "num_heads", "num_kv_heads")},
+                q_len=size["q_len"],
+                kv_len=size["kv_len"],
+                num_heads=size["num_heads"],
+                num_kv_heads=size["num_kv_heads"],
                 head_dim=size["head_dim"],
                 value_head_dim=size["head_dim"],
                 window=0.0 * ones_C,

@@ -312,7 +312,8 @@ class _Graph:
         if name == "Gather" and read[0] in self.weights:
             table = self.shape(read[0], one)
             rows = _count(self.shape(read[1], one))
-            return [node("embedding", rows=rows, width=_count(Tensor(table.sizes[1:])))]
+            sizes = {"rows": rows, "width": _count(Tensor(table.sizes[1:]))}
+            return [node("embedding", sizes)]
         if name == "Einsum":
             raise UnsupportedError(f"Einsum {one.name!r} is not read; export it as MatMul")
         moved = [self.shape(each, one) for each in read if each not in self.weights]
@@ -323,8 +324,8 @@ class _Graph:
             self.unknown[name] += 1
         producers = [self.kinds.get(each, "") for each in read if self.readers[each] == 1]
         written = self.shape(one.output[0], one).elements()
-        sizes = {"read": Tensor.total(moved), "write": written}
-        return [node(kind, after=fused_into(producers), **sizes)]
+        moves = {"read": Tensor.total(moved), "write": written}
+        return [node(kind, moves, after=fused_into(producers))]
 
     def _convolution(self, one: Any) -> Node:  # noqa: ANN401
         image, weight = (self.shape(one.input[place], one) for place in _CONVOLUTIONS[one.op_type])
@@ -336,10 +337,11 @@ class _Graph:
         else:
             rows, n, k = out, first // groups, second * taps
         if groups > 1 and second == 1 and first == groups:
-            moved = {"read": image.elements(), "write": out.elements()}
-            return node("depthwise_conv", **moved, taps=taps)
+            moved = {"read": image.elements(), "write": out.elements(), "taps": taps}
+            return node("depthwise_conv", moved)
         m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
-        return node("conv", m=m, n=n, k=k, groups=groups, read=image.elements())
+        sizes = {"m": m, "n": n, "k": k, "groups": groups, "read": image.elements()}
+        return node("conv", sizes)
 
     def _product(self, one: Any) -> Node:  # noqa: ANN401
         first, second = (one.input[place] for place in _PRODUCTS[one.op_type])
@@ -350,12 +352,13 @@ class _Graph:
         )
         if second in self.weights and len(right.sizes) <= 2:
             n = int(out.sizes[-1]) if len(right.sizes) == 2 else 1
-            return node("linear", m=_count(out) // n, n=n, k=k)
+            return node("linear", {"m": _count(out) // n, "n": n, "k": k})
         if first in self.weights and len(left.sizes) == 2:
             n = int(left.sizes[0])
-            return node("linear", m=_count(out) // n, n=n, k=k)
+            return node("linear", {"m": _count(out) // n, "n": n, "k": k})
         rows, n = (int(size) for size in (1, 1, *out.sizes)[-2:])
-        return node("matmul", m=rows, n=n, k=k, groups=_count(out) // (rows * n))
+        groups = _count(out) // (rows * n)
+        return node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
 
     def _recurrent(self, one: Any) -> list[Node]:  # noqa: ANN401
         """Return the products of a recurrent layer: of all inputs, and of each state in turn."""
@@ -364,9 +367,9 @@ class _Graph:
         both = 2 if _attribute(one, "direction", b"forward") == b"bidirectional" else 1
         rows, wide = length * sequences, gates * hidden * both
         return [
-            node("linear", m=rows, n=wide, k=width),
-            node("linear", times=length, m=sequences, n=wide, k=hidden),
-            node("elementwise", read=rows * wide, write=rows * hidden * both),
+            node("linear", {"m": rows, "n": wide, "k": width}),
+            node("linear", {"m": sequences, "n": wide, "k": hidden}, times=length),
+            node("elementwise", {"read": rows * wide, "write": rows * hidden * both}),
         ]
 
     def _attention(self, one: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
@@ -383,7 +386,7 @@ class _Graph:
         if sizes is None or {query, key, value} & self.weights:
             return None
         inside |= {scores.output[0], *self._scaling(query), *self._scaling(key)}
-        return last, node("attention", **sizes), inside
+        return last, node("attention", sizes), inside
 
     def _scores(self, name: str, inside: set[str]) -> Any:  # noqa: ANN401
         """Return the product behind scores through scaling and masks, None without one.

@@ -240,12 +240,13 @@ class _Program:
         if name in _CONVOLUTIONS:
             return self._convolution(name, given, written[0])
         if name in _FACTORS:
-            return self._product(*(given[one]["name"] for one in _FACTORS[name]), written[0], name)
+            first, second = (str(given[one]["name"]) for one in _FACTORS[name])
+            return self._product(first, second, written[0], name)
         if name in _ATTENTIONS:
             return self._attention(given)
         if name in _EMBEDDINGS:
             table, index = (self.tensor(given[one]["name"]) for one in ("weight", "indices"))
-            return node("embedding", rows=index.elements(), width=table.sizes[-1])
+            return node("embedding", {"rows": index.elements(), "width": table.sizes[-1]})
         moved = [self.tensor(one) for one in read if one not in self.weights]
         kinds = kinds_of_operators("torch_export")
         kind = kinds.get(name, "elementwise")
@@ -255,7 +256,7 @@ class _Program:
             self.unknown[name] += 1
         producers = [self.kinds.get(one, "") for one in read if self.readers[one] == 1]
         sizes = {"read": Tensor.total(moved), "write": self.tensor(written[0]).elements()}
-        return node(kind, after=fused_into(producers), **sizes)
+        return node(kind, sizes, after=fused_into(producers))
 
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
         image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))
@@ -267,20 +268,21 @@ class _Program:
         else:
             rows, n, k = out, first // groups, second * taps
         if groups > 1 and second == 1 and first in (groups, groups * second):
-            moved = {"read": image.elements(), "write": out.elements()}
-            return node("depthwise_conv", **moved, taps=taps)
+            moved = {"read": image.elements(), "write": out.elements(), "taps": taps}
+            return node("depthwise_conv", moved)
         m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
-        return node("conv", m=m, n=n, k=k, groups=groups, read=image.elements())
+        sizes = {"m": m, "n": n, "k": k, "groups": groups, "read": image.elements()}
+        return node("conv", sizes)
 
     def _product(self, first: str, second: str, written: str, name: str) -> Node:
         left, right = self.tensor(first), self.tensor(second)
         k = right.sizes[-1] if name == "linear" or len(right.sizes) == 1 else right.sizes[-2]
         n: int | str = 1 if len(right.sizes) == 1 else right.sizes[0 if name == "linear" else -1]
         if second in self.weights:
-            return node("linear", m=Tensor(left.sizes[:-1]).elements(), n=n, k=k)
+            return node("linear", {"m": Tensor(left.sizes[:-1]).elements(), "n": n, "k": k})
         rows = left.sizes[-2] if len(left.sizes) > 1 else 1
         groups = Tensor(self.tensor(written).sizes[:-2]).elements()
-        return node("matmul", m=rows, n=n, k=k, groups=groups)
+        return node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
 
     def _attention(self, given: Mapping[str, Any]) -> Node:
         query, key, value = (self.tensor(given[one]["name"]) for one in ("query", "key", "value"))
@@ -290,16 +292,15 @@ class _Program:
                 f"attention with keys of {head_dim} and values of {value.sizes[-1]} elements is not"
                 " priced; export it with matrix products"
             )
-        return node(
-            "attention",
-            causal=bool(given.get("is_causal", False)),
-            sequences=Tensor(tuple(batch)).elements(),
-            q_len=q_len,
-            kv_len=key.sizes[-2],
-            num_heads=heads,
-            num_kv_heads=key.sizes[-3],
-            head_dim=head_dim,
-        )
+        sizes = {
+            "sequences": Tensor(tuple(batch)).elements(),
+            "q_len": q_len,
+            "kv_len": key.sizes[-2],
+            "num_heads": heads,
+            "num_kv_heads": key.sizes[-3],
+            "head_dim": head_dim,
+        }
+        return node("attention", sizes, causal=bool(given.get("is_causal", False)))
 
 
 def _symbols(size: Mapping[str, Any]) -> list[str]:
@@ -346,7 +347,7 @@ def _arithmetic(part: ast.expr, names: Mapping[str, str]) -> str:
         case ast.Call(func=ast.Name(id="Integer"), args=[ast.Constant(value=int(number))]):
             return str(number)
         case ast.Call(
-            func=ast.Name(id="Integer"), args=[ast.UnaryOp(operand=ast.Constant(value=number))]
+            func=ast.Name(id="Integer"), args=[ast.UnaryOp(operand=ast.Constant(value=int(number)))]
         ):
             return f"-{number}"
         case ast.Call(func=ast.Name(id=("Max" | "Min") as name), args=parts):
