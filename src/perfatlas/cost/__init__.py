@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.cost.prices import (
         GpuPrice as GpuPrice,
         gpu_price as gpu_price,
+        price_problem as price_problem,
         prices_of as prices_of,
     )
     from perfatlas.cost.tokens import (

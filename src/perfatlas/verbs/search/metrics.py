@@ -210,6 +210,7 @@ RESULTS: Final = declare_metrics(
         holds="object",
         parts={
             "supported_by_system_and_engine": "formats or settings not supported",
+            "system_without_price": "systems without a price",
             "pp_within_layers": "more pipeline stages than layers",
             "recurrent_mixers_without_cp": "context parallelism of recurrent mixers",
             "experts_on_the_ranks_of_attention": "experts on other ranks than attention",
