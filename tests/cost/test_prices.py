@@ -206,3 +206,12 @@ def test_a_system_without_a_price_is_rejected_alone() -> None:
     assert any("h20=PRICE" in one for one in found.evidence.assumptions)
     with pytest.raises(InvalidSpecError, match="h20=PRICE"):
         perfatlas.search(**asked)
+
+
+def test_chips_of_clouds_have_prices_by_chip() -> None:
+    """trn1.32xlarge: 21.5 USD over 16 chips; tpu-v4-8: 12.88 USD over 4 chips of 2 cores."""
+    assert gpu_price("trainium1").usd[0] == 21.5 / 16
+    assert gpu_price("tpu_v4").usd[0] == 12.88 / 4
+    assert gpu_price("v6e-8").usd == gpu_price("tpu_v6e").usd
+    assert gpu_price("trainium1", "reserved").usd[0] < gpu_price("trainium1").usd[0]
+    assert not gpu_price("tpu_v7").is_known
