@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.cost.tokens import (
         SPLIT_RULE as SPLIT_RULE,
         PoolPrices as PoolPrices,
+        TokenCounts as TokenCounts,
         cost_columns as cost_columns,
         cost_parts as cost_parts,
         hourly_usd as hourly_usd,

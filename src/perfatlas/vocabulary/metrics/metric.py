@@ -20,6 +20,7 @@ UNITS: Final = (
     *("FLOP/s", "tokens/s", "tokens/s/GPU", "tokens/s/user", "candidates/cpu s", "dB"),
     *("USD", "USD/hour", "USD/million tokens", "USD/million output tokens"),
     *("USD/useful GPU-hour", "USD/million input tokens"),
+    "USD/million cached input tokens",
     *("gCO2", "gCO2/hour", "gCO2/million tokens", "gCO2/million output tokens"),
 )
 SCALED: Final = ("s", "B", "FLOP", "J", "W", "B/s", "FLOP/s")  # shown with SI prefixes
