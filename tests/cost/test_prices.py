@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -163,8 +163,8 @@ def test_prices_of_other_systems_are_said_to_leave_a_system_out() -> None:
 
 
 def test_a_price_that_cannot_be_read_marks_its_row_alone(tmp_path: Path) -> None:
-    given = [2.0, str(tmp_path / "missing.toml"), "h2000=3", "h200_sxm=3"]
-    rows = {"model": ["meta-llama/Llama-3.1-8B"] * 4, "system": ["h200_sxm"] * 4}
+    given: list[float | str] = [2.0, str(tmp_path / "missing.toml"), "h2000=3", "h200_sxm=3"]
+    rows: dict[str, Any] = {"model": ["meta-llama/Llama-3.1-8B"] * 4, "system": ["h200_sxm"] * 4}
     rows = rows | {"usd_per_gpu_hour": given}
     steps = rows | {"gpus": [8] * 4, "global_batch": [8] * 4, "sequence_length": [2048] * 4}
     found = perfatlas.estimate_table(rows).columns
@@ -178,7 +178,7 @@ def test_a_price_that_cannot_be_read_marks_its_row_alone(tmp_path: Path) -> None
 
 
 def test_note_of_an_owned_price_has_the_tariff_of_the_scenario() -> None:
-    fields = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 8}
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 8}
     fields |= {"global_batch": 8, "sequence_length": 2048, "usd_per_gpu_hour": "owned"}
     price = prices_of(["h200_sxm"], ["owned"], [None], [0.3])[0][0]
     told = perfatlas.train(**fields, usd_per_kwh=0.3).evidence.assumptions
@@ -187,7 +187,12 @@ def test_note_of_an_owned_price_has_the_tariff_of_the_scenario() -> None:
 
 
 def test_goodput_takes_the_price_of_one_system() -> None:
-    asked = {"gpus": 1024, "mtti_s": 1e4, "checkpoint_write_s": 60, "restart_s": 300}
+    asked: dict[str, Any] = {
+        "gpus": 1024,
+        "mtti_s": 1e4,
+        "checkpoint_write_s": 60,
+        "restart_s": 300,
+    }
     one, number = (
         perfatlas.goodput(**asked, usd_per_gpu_hour=given).results["lost_usd"]
         for given in ("h100_sxm=2", 2)
@@ -198,8 +203,9 @@ def test_goodput_takes_the_price_of_one_system() -> None:
 
 
 def test_a_system_without_a_price_is_rejected_alone() -> None:
-    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h20", "gpus": 1, "num_simulated": 0}
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h20", "gpus": 1}
     asked |= {"objective": "usd_per_million_output_tokens", "max_num_batched_tokens": 8192}
+    asked |= {"num_simulated": 0}
     found = perfatlas.search(**asked, systems="h200_sxm")
     assert found.results["rejected"] == {"system_without_price": 1}
     assert {plan["system"] for plan in found.results["plans"]} == {"h200_sxm"}

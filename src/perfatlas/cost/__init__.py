@@ -8,7 +8,9 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.cost.chips import (
+        ChipCost as ChipCost,
         chip_cost as chip_cost,
+        chip_data as chip_data,
         chip_note as chip_note,
         known_dies as known_dies,
         predicted_area_mm2 as predicted_area_mm2,
