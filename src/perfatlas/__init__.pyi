@@ -3181,6 +3181,9 @@ def search(
     slo_percentile: float | str | None = None,
     max_usd_per_million_tokens: float | str | None = None,
     max_accuracy_loss: float | str | None = None,
+    solve: object = None,
+    max_power_w: float | str | None = None,
+    max_die_area_mm2: float | str | None = None,
     request_rate: float | str | None = None,
     availability: float | str | None = None,
     node_mtbf_s: float | str | None = None,
@@ -3288,6 +3291,13 @@ def search(
             none.
         max_accuracy_loss: Limit of the points that number formats lose of benchmark, against bf16
             [points]. Default: none.
+        solve: Fields of the device to solve: the cheapest machine that meets the SLOs, with a
+            range each if wanted, such as device.memory.bandwidth=2TB/s:16TB/s,device.l2; device.*
+            for all that have a cost. Default: the machine is that of system.
+        max_power_w: Limit of the mean power of a GPU board of the solved machine [W]. Default:
+            none. Needs solve.
+        max_die_area_mm2: Limit of the area of a die of the solved machine [mm2]. Default: the
+            largest field of a scanner. Needs solve.
         request_rate: Requests per second that the deployment must serve [1/s]. Default: none.
         availability: Fraction of time in which enough replicas for request_rate must work, such as
             0.999: adds spare replicas, with node_mtbf_s and repair_s [fraction]. Default: no spare

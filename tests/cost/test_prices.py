@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cost import gpu_price, prices_of
+import perfatlas
+from perfatlas.cost import gpu_price, price_problem, prices_of
 from perfatlas.files import shipped_table
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.train import train_columns
 from perfatlas.vocabulary.fields import read_gpu_price
 
 if TYPE_CHECKING:
@@ -158,3 +160,64 @@ def test_prices_of_other_systems_are_said_to_leave_a_system_out() -> None:
     listed, shipped = gpu_price("h200_sxm", "b200_sxm=4"), gpu_price("h200_sxm")
     assert listed.usd == shipped.usd
     assert listed.note.startswith("cost: b200_sxm=4 has none of h200_sxm: ")
+
+
+def test_a_price_that_cannot_be_read_marks_its_row_alone(tmp_path: Path) -> None:
+    given: list[float | str] = [2.0, str(tmp_path / "missing.toml"), "h2000=3", "h200_sxm=3"]
+    rows: dict[str, Any] = {"model": ["meta-llama/Llama-3.1-8B"] * 4, "system": ["h200_sxm"] * 4}
+    rows = rows | {"usd_per_gpu_hour": given}
+    steps = rows | {"gpus": [8] * 4, "global_batch": [8] * 4, "sequence_length": [2048] * 4}
+    found = perfatlas.estimate_table(rows).columns
+    assert found["usd_per_hour"][0] == 2.0
+    assert found["usd_per_hour"][3] == 3.0
+    for columns in (found, train_columns(steps)):
+        assert [bool(one) for one in columns["error"]] == [False, True, True, False]
+        assert "missing.toml cannot be read" in columns["error"][1]
+        assert "h2000" in columns["error"][2]
+    assert [price_problem(one) is None for one in given] == [True, False, False, True]
+
+
+def test_note_of_an_owned_price_has_the_tariff_of_the_scenario() -> None:
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 8}
+    fields |= {"global_batch": 8, "sequence_length": 2048, "usd_per_gpu_hour": "owned"}
+    price = prices_of(["h200_sxm"], ["owned"], [None], [0.3])[0][0]
+    told = perfatlas.train(**fields, usd_per_kwh=0.3).evidence.assumptions
+    assert f"{price.usd[0]:.2f} USD" in price.note
+    assert price.note in told
+
+
+def test_goodput_takes_the_price_of_one_system() -> None:
+    asked: dict[str, Any] = {
+        "gpus": 1024,
+        "mtti_s": 1e4,
+        "checkpoint_write_s": 60,
+        "restart_s": 300,
+    }
+    one, number = (
+        perfatlas.goodput(**asked, usd_per_gpu_hour=given).results["lost_usd"]
+        for given in ("h100_sxm=2", 2)
+    )
+    assert one == number
+    with pytest.raises(InvalidSpecError, match="the price of one system such as"):
+        perfatlas.goodput(**asked, usd_per_gpu_hour="h100_sxm=2,h200_sxm=3")
+
+
+def test_a_system_without_a_price_is_rejected_alone() -> None:
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h20", "gpus": 1}
+    asked |= {"objective": "usd_per_million_output_tokens", "max_num_batched_tokens": 8192}
+    asked |= {"num_simulated": 0}
+    found = perfatlas.search(**asked, systems="h200_sxm")
+    assert found.results["rejected"] == {"system_without_price": 1}
+    assert {plan["system"] for plan in found.results["plans"]} == {"h200_sxm"}
+    assert any("h20=PRICE" in one for one in found.evidence.assumptions)
+    with pytest.raises(InvalidSpecError, match="h20=PRICE"):
+        perfatlas.search(**asked)
+
+
+def test_chips_of_clouds_have_prices_by_chip() -> None:
+    """trn1.32xlarge: 21.5 USD over 16 chips; tpu-v4-8: 12.88 USD over 4 chips of 2 cores."""
+    assert gpu_price("trainium1").usd[0] == 21.5 / 16
+    assert gpu_price("tpu_v4").usd[0] == 12.88 / 4
+    assert gpu_price("v6e-8").usd == gpu_price("tpu_v6e").usd
+    assert gpu_price("trainium1", "reserved").usd[0] < gpu_price("trainium1").usd[0]
+    assert not gpu_price("tpu_v7").is_known

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.cost import PoolPrices, cost_columns, cost_parts, gpu_price
+from perfatlas.cost import PoolPrices, TokenCounts, cost_columns, cost_parts, gpu_price
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies.deployments import read_search
 from perfatlas.verbs.compare import compare
@@ -38,7 +38,8 @@ def test_by_hand() -> None:
     rates = {RATE: 500.0, f"{RATE}_low": 250.0, f"{RATE}_high": np.nan, "gpus": 8.0}
     columns = {name: np.array([value]) for name, value in rates.items()}
     pools = [PoolPrices([gpu_price("h200_sxm", 2.0)], np.zeros(1, np.int64))]
-    found = cost_columns(columns, pools, np.array([0.25]), (1000.0, 100.0))
+    found = cost_columns(columns, pools, np.array([0.25]), TokenCounts(1000.0, 100.0))
+    assert "usd_per_million_cached_input_tokens" not in found
     assert found["usd_per_hour"] == 16.0
     assert found["usd_per_million_output_tokens"] == pytest.approx(16 / 14.4)
     assert found["usd_per_million_output_tokens_high"] == pytest.approx(16 / 7.2)
@@ -64,6 +65,7 @@ def test_tokens_sum_to_the_deployment(fields: dict[str, Any]) -> None:
     requests_per_s = results[RATE] * results["gpus"] / osl
     total = requests_per_s * (
         computed * results["usd_per_million_input_tokens"]
+        + (1024 - computed) * results.get("usd_per_million_cached_input_tokens", 0.0)
         + osl * results["decode_usd_per_million_output_tokens"]
     )
     assert total * 3600 / 1e6 == pytest.approx(results["usd_per_hour"])
@@ -72,6 +74,29 @@ def test_tokens_sum_to_the_deployment(fields: dict[str, Any]) -> None:
     assert sum(parts.values()) == pytest.approx(whole)
     for name in ("usd_per_million_output_tokens", "usd_per_million_input_tokens"):
         assert results[f"{name}_low"] <= results[name] <= (results[f"{name}_high"] or np.inf)
+
+
+def test_cached_tokens_by_hand() -> None:
+    """A fifth of the prompts' quarter of $16 per hour, over 500 tokens of each 100 put out."""
+    rates = {RATE: 500.0, f"{RATE}_low": 250.0, f"{RATE}_high": 1000.0, "gpus": 8.0}
+    columns = {name: np.array([value]) for name, value in rates.items()}
+    pools = [PoolPrices([gpu_price("h200_sxm", 2.0)], np.zeros(1, np.int64))]
+    tokens = TokenCounts(1000.0, 100.0, 500.0, 0.2)
+    found = cost_columns(columns, pools, np.array([0.25]), tokens)
+    assert found["usd_per_million_cached_input_tokens"] == pytest.approx(0.2 * 0.25 * 16 / 72)
+    assert found["usd_per_million_input_tokens"] == pytest.approx(0.8 * 0.25 * 16 / 144)
+
+
+def test_cached_tokens_cost_less_than_new_ones_and_more_with_long_prompts() -> None:
+    shares = []
+    for isl, prefix in ((1024, 512), (16384, 8192)):
+        asked = {**BASE, "isl": isl, "prefix": prefix, "batch": 1}
+        results = estimate(**asked).results
+        cached = results["usd_per_million_cached_input_tokens"]
+        assert 0.0 < cached < results["usd_per_million_input_tokens"]
+        shares.append(cached / results["usd_per_million_input_tokens"])
+    assert shares[0] < shares[1]
+    assert "usd_per_million_cached_input_tokens" not in estimate(**BASE).results
 
 
 def test_simulated_tokens_sum_to_the_deployment() -> None:

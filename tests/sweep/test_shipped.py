@@ -51,7 +51,7 @@ def test_a_file_of_the_same_name_wins_and_unknown_names_are_told(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidSpecError, match=r"neither a file nor a study .* did you mean 'hbm'"):
         perfatlas.sweep("hbm3")
-    with pytest.raises(InvalidSpecError, match="they are blast_radius, exponentials"):
+    with pytest.raises(InvalidSpecError, match="they are blast_radius, build_or_rent"):
         perfatlas.sweep("unlike-any-other")
     Path("hbm").write_text("verb = 'kernel gemm'\n", "utf-8")
     with pytest.raises(InvalidSpecError, match="nothing varies"):

@@ -28,6 +28,7 @@ from perfatlas.verbs.kernel import (
     kernel_moe,
 )
 from perfatlas.verbs.schedule import fleet_schedule
+from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import max_request_rate, required_replicas, simulate
 from perfatlas.verbs.train import search_training, train
 from perfatlas.vocabulary.metrics import METRICS
@@ -217,6 +218,7 @@ SHORTEST: Final = {
     "train": Question(
         train, {"model": SERVED["model"], "system": "h100_sxm", "tp": 2, "global_batch": 8}
     ),
+    "search": Question(search, {"model": SERVED["model"], "system": "h200_sxm", "gpus": 1}),
     "search training": Question(
         search_training,
         {"model": SERVED["model"], "system": "h100_sxm", "gpus": 8, "global_batch": 64},

@@ -86,7 +86,9 @@ def require_vendor(system: System, engine: EngineProfile, field: str) -> None:
     from perfatlas.engines import engine_names, resolve_engine  # profiles of all engines
 
     names = sorted(engine_names(), key="ideal".__eq__)
-    *some, last = [name for name in names if _runs_on(resolve_engine(name), device)]
+    runs = (engine.runs, "all")
+    profiles = [one for one in map(resolve_engine, names) if one.runs in runs]
+    *some, last = [one.name for one in profiles if _runs_on(one, device)]
     named = " or ".join(filter(None, (", ".join(some), last)))
     foreign = engine.runs_on is not None and device.vendor not in engine.runs_on.vendors
     kind = f"a device of {device.vendor}" if foreign else f"a device of kind {device.kind}"

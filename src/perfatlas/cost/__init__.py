@@ -8,7 +8,9 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.cost.chips import (
+        ChipCost as ChipCost,
         chip_cost as chip_cost,
+        chip_data as chip_data,
         chip_note as chip_note,
         known_dies as known_dies,
         predicted_area_mm2 as predicted_area_mm2,
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
     from perfatlas.cost.prices import (
         GpuPrice as GpuPrice,
         gpu_price as gpu_price,
+        price_problem as price_problem,
         prices_of as prices_of,
     )
     from perfatlas.cost.tokens import (
         SPLIT_RULE as SPLIT_RULE,
         PoolPrices as PoolPrices,
+        TokenCounts as TokenCounts,
         cost_columns as cost_columns,
         cost_parts as cost_parts,
         hourly_usd as hourly_usd,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -86,11 +87,17 @@ def predicted_area_mm2(die: Die, known: Sequence[Die]) -> float:
 
     Limits: Dies of SMs on the nodes of the known ones; no chiplets, no links between dies.
     """
+    return float(die.features() @ _unit_areas(tuple(known)))
+
+
+@cache
+def _unit_areas(known: tuple[Die, ...]) -> FloatArray:
+    """Return the area of each unit (F,) [mm2]."""
     from scipy.optimize import nnls
 
     rows_DF = np.stack([one.features() / one.area_mm2 for one in known])
-    unit_F, _ = nnls(rows_DF, np.ones(len(known)))
-    return float(die.features() @ unit_F)
+    unit_F: FloatArray = nnls(rows_DF, np.ones(len(known)))[0]
+    return unit_F
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +167,8 @@ def chip_cost(device: Device) -> ChipCost:
         )
     die, modules = _die_of(device, known)
     dies = device.packages * device.dies
-    dies_known = tuple(known_dies().values())
-    area = predicted_area_mm2(die, dies_known)
-    spread = max(abs(_left_out_error(one, dies_known)) for one in dies_known)
+    area = float(die.features() @ _unit_areas(tuple(known_dies().values())))
+    spread = _area_spread()
     areas = (area, area / (1.0 + spread), area * (1.0 + spread))
     parts: dict[str, list[float]] = {name: [] for name in PARTS}
     prices = []
@@ -195,10 +201,15 @@ def _die_of(device: Device, known: Mapping[str, Any]) -> tuple[Die, float]:
     return die, float(modules)
 
 
-def _left_out_error(die: Die, known: Sequence[Die]) -> float:
-    """Return the relative error of the area of a die that is predicted from the others."""
-    others = [one for one in known if one is not die]
-    return predicted_area_mm2(die, others) / die.area_mm2 - 1.0
+@cache
+def _area_spread() -> float:
+    """Return the largest relative error of the area of a known die, predicted from the others."""
+    known = tuple(known_dies().values())
+    errors = []
+    for die in known:
+        others = [one for one in known if one is not die]
+        errors.append(abs(predicted_area_mm2(die, others) / die.area_mm2 - 1.0))
+    return max(errors)
 
 
 def _term(name: str, end: str) -> float:

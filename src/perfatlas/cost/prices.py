@@ -167,6 +167,28 @@ def prices_of(
     return found, np.array(places, np.int64)
 
 
+def price_problem(given: float | str | None) -> InvalidSpecError | None:
+    """Return why prices cannot be read, None if they can.
+
+    Args:
+        given: As `usd_per_gpu_hour`: names of systems and files are looked up.
+
+    Example:
+        >>> from perfatlas.cost import price_problem
+        >>> price_problem("h200_sxm=2.5"), type(price_problem("missing.toml")).__name__
+        (None, 'InvalidSpecError')
+    """
+    try:
+        if isinstance(given, str) and PRICES_BY_SYSTEM in given:
+            for one in _by_system(given).values():
+                _priced("", one if isinstance(one, str) else None)
+        elif isinstance(given, str):
+            _priced("", given)
+    except InvalidSpecError as problem:
+        return problem
+    return None
+
+
 def gpu_price(system: str, given: float | str | None = None) -> GpuPrice:
     """Return the price of a GPU-hour of a system.
 

@@ -26,11 +26,28 @@ MILLION: Final = 1e6
 ENDS: Final = (("", ""), ("_low", "_high"), ("_high", "_low"))
 RATE: Final = "output_tokens_per_s_per_gpu"
 COST: Final = "usd_per_million_output_tokens"
+CACHED_COST: Final = "usd_per_million_cached_input_tokens"
 SPLIT_RULE: Final = (
     "cost of input and output tokens: a step's GPU time beyond its decodes alone is that of its"
     " prompts, and idle time is shared in proportion; of two pools, each kind pays for its own."
-    " Input tokens found in a prefix cache are not counted"
+    " Input tokens found in a prefix cache pay for the attention of prompts to them"
 )
+
+
+class TokenCounts(NamedTuple):
+    """Tokens of a request, or of a run, and what cached ones take of the time of prompts.
+
+    Args:
+        computed: Input tokens that no cache holds (C,).
+        output: Output tokens (C,).
+        cached: Input tokens that a prefix cache holds (C,).
+        cached_share: Share of the time of prompts in which they attend to these (C,).
+    """
+
+    computed: Numbers
+    output: Numbers
+    cached: Numbers = 0.0
+    cached_share: Numbers = 0.0
 
 
 class PoolPrices(NamedTuple):
@@ -86,21 +103,21 @@ def cost_columns(
     columns: Mapping[str, FloatArray],
     pools: Sequence[PoolPrices],
     prompt_share: FloatArray | None,
-    lengths: tuple[Numbers, Numbers],
+    tokens: TokenCounts,
 ) -> dict[str, FloatArray]:
     """Return the cost of deployments and of their tokens with intervals, each (C,).
 
-    The cost of output tokens is that of the deployment; its two parts are the input tokens and the
-    decodes: input x cost of input + output x cost of decode = cost of the deployment.
+    The cost of output tokens is that of the deployment; its parts are the input tokens, cached ones
+    apart, and the decodes: computed x cost of input + cached x cost of cached input + output x cost
+    of decode = cost of the deployment.
 
     Args:
         columns: Results with `gpus` and the output rate per GPU with its interval, NaN for none.
         pools: All pools.
         prompt_share: Share of prompts in the GPU time (C,); None where the first pool runs them.
-        lengths: Input tokens of a request that no cache holds, and its output tokens (C,).
     """
     found: dict[str, FloatArray] = {}
-    computed, osl = lengths
+    has_cached = bool(np.any(np.greater(tokens.cached, 0.0)))
     for end, (suffix, slower) in enumerate(ENDS):
         each_C = hourly_usd(pools, end)
         input_C = prompt_share
@@ -110,7 +127,14 @@ def cost_columns(
         found[f"usd_per_hour{suffix}"] = each_C * columns["gpus"]
         found[f"{COST}{suffix}"] = million_C
         found[f"decode_{COST}{suffix}"] = million_C * (1.0 - input_C)
-        found[f"usd_per_million_input_tokens{suffix}"] = million_C * input_C * (osl / computed)
+        prompts_C = million_C * input_C * (tokens.output / tokens.computed)
+        new_share = np.subtract(1.0, tokens.cached_share)
+        found[f"usd_per_million_input_tokens{suffix}"] = prompts_C * new_share
+        if has_cached:
+            cached = np.where(np.greater(tokens.cached, 0.0), tokens.cached, np.nan)
+            found[f"{CACHED_COST}{suffix}"] = (
+                prompts_C * tokens.cached_share * (tokens.computed / cached)
+            )
     return found
 
 

@@ -54,7 +54,7 @@ def readers() -> tuple[Reader, ...]:
     Example:
         >>> from perfatlas.networks.readers import readers
         >>> [reader.name for reader in readers()][:1]
-        ['hf_config']
+        ['graphs']
     """
     return (*_in_folders(), *_REGISTERED.values())
 

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
         cheapest_pair as cheapest_pair,
         smallest_number as smallest_number,
     )
+    from perfatlas.studies.cheapest_machine import (
+        AREA as AREA,
+        CheapestMachine as CheapestMachine,
+        MachineSearch as MachineSearch,
+        limit_costs as limit_costs,
+        read_unknowns as read_unknowns,
+    )
     from perfatlas.studies.executors import (
         dask_results as dask_results,
         local_results as local_results,

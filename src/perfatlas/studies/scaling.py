@@ -15,7 +15,7 @@ from perfatlas.hardware import FIELDS, KINDS, field_values, with_values
 from perfatlas.inference import PoolRates, SplitLayers, SplitLoad, evaluate, result_columns
 from perfatlas.scenario.deployments import evaluated_pools
 from perfatlas.scenario.resolution import columns_of, pool_load, split_load
-from perfatlas.step import take_columns
+from perfatlas.step import candidate_memory, take_columns
 from perfatlas.studies.factors import FRONT_END, HOST, PEAK, factors_of, scaled_profile
 
 if TYPE_CHECKING:
@@ -97,6 +97,16 @@ class ScaledScenario:
                 whole = columns.setdefault(name, np.full(len(changes), np.nan))
                 whole[places] = values
         return columns
+
+    def fits(self, changes: Sequence[Change]) -> NDArray[np.bool_]:
+        """Return whether the model fits in the memory of all pools under each change (N,).
+
+        Args:
+            changes: As for `results`.
+        """
+        found = [candidate_memory(_on_systems(pool, changes)).fits for pool in self.pools]
+        kept: NDArray[np.bool_] = np.logical_and.reduce(found)
+        return kept
 
     def _evaluated(
         self, changes: Sequence[Change], host: float, front: float

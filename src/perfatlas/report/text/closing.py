@@ -53,7 +53,6 @@ def print_closing(
         <BLANKLINE>
         confidence: closed form
         warning: few replicas
-        <BLANKLINE>
         reproduce: ...
     """
     if answer.get("evidence"):
@@ -64,10 +63,9 @@ def print_closing(
         else:
             _print_confidence(console, answer, method, covered)
     _print_warnings(console, answer, verbose=verbose)
-    prices = [] if verbose else _prices(answer)
-    if not prices:
+    if verbose:
         console.print()
-    for price in prices:
+    for price in () if verbose else _prices(answer):
         print_line(console, price, style="dim")
     if not verbose and (left_out := evidence_left_out(answer)):
         print_line(console, left_out, style="dim")

@@ -32,6 +32,7 @@ DETAILS: Final = frozenset((
     *("decode_energy_per_output_token_j", "awake_energy_per_output_token_j"),
     *("bubble_energy_per_output_token_j", "bubble_energy_j"),
     *("gco2_per_hour", "usd_per_hour", "usd_per_million_input_tokens"),
+    "usd_per_million_cached_input_tokens",
     "decode_usd_per_million_output_tokens",
 ))  # fmt: skip
 OF_FLOP: Final = ("flop", "flop_per_s", "peak_share", "arithmetic_intensity")

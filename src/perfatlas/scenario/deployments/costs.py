@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfatlas.cost import SPLIT_RULE, PoolPrices, cost_columns, prices_of
+from perfatlas.cost import SPLIT_RULE, PoolPrices, TokenCounts, cost_columns, prices_of
 from perfatlas.energy import node_power
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from perfatlas.cost import GpuPrice
     from perfatlas.operators import FloatArray
-    from perfatlas.step import Candidates
+    from perfatlas.step import Candidates, StepCost
 
 RATED = ("gpus", *(f"output_tokens_per_s_per_gpu{end}" for end in ("", "_low", "_high")))
 
@@ -72,6 +72,7 @@ def deployment_costs(
     pools: Sequence[PoolPrices],
     prompt_share: FloatArray | None,
     candidates: tuple[Candidates, Candidates],
+    cached_share: FloatArray | None,
 ) -> dict[str, FloatArray]:
     """Return the cost of deployments and their tokens, each (C,).
 
@@ -80,10 +81,34 @@ def deployment_costs(
         pools: As for `cost_columns`.
         prompt_share: Likewise.
         candidates: Candidates of the pool with the prompts, and those with the decodes.
+        cached_share: As `cached_share` returns it, None where cached tokens have no cost apart.
     """
     first, last = candidates[0].load, candidates[1].load
     computed = np.maximum(first.isl - first.prefix, 1.0)
-    return cost_columns(columns, pools, prompt_share, (computed, last.osl))
+    tokens = TokenCounts(computed, last.osl)
+    if cached_share is not None:
+        tokens = tokens._replace(cached=first.prefix, cached_share=cached_share)
+    return cost_columns(columns, pools, prompt_share, tokens)
+
+
+def cached_share(question: Candidates, prefill: StepCost) -> FloatArray:
+    """Return the share of the time of prompts in which they attend to cached tokens (C,).
+
+    It is that of attention, times the pairs of query and key whose key is cached: those of a prompt
+    of n new tokens after c cached ones are n x (c + (n + 1) / 2).
+
+    Args:
+        prefill: A full chunk of prompts.
+
+    Limits: Every layer attends to all keys: too high for layers with a window.
+    """
+    reads_O = np.array([operator.reads_keys for operator in prefill.operators])
+    time_s_C = prefill.total("time_s_CO")
+    load = question.load
+    own_C = (load.isl - load.prefix + 1.0) / 2.0
+    pairs_C = load.prefix / (load.prefix + own_C)
+    share_C: FloatArray = prefill.total("time_s_CO", reads_O) / time_s_C * pairs_C
+    return share_C
 
 
 def cost_notes(pools: Sequence[PoolPrices]) -> tuple[tuple[str, ...], ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.cost import cost_columns, cost_parts
+from perfatlas.cost import TokenCounts, cost_columns, cost_parts
 from perfatlas.energy import NODE_COLUMNS, board_energy
 from perfatlas.inference import (
     PER_KWH,
@@ -225,8 +225,8 @@ def cost_results(
         rates["gpus"] = tokens_per_s / each
     prompts = spent.prompt_gpu_s / spent.busy_gpu_s if spent.busy_gpu_s else math.nan
     share = None if ready.named else np.array([prompts])
-    lengths = (max(spent.input_tokens, 1.0), spent.tokens)
-    found = plain_results(cost_columns(one_column(rates, RATED), prices, share, lengths))
+    tokens = TokenCounts(max(spent.input_tokens, 1.0), spent.tokens)
+    found = plain_results(cost_columns(one_column(rates, RATED), prices, share, tokens))
     if (parts := cost_parts(found, prices)) is not None:
         found["parts_usd_per_million_output_tokens"] = parts
     return found

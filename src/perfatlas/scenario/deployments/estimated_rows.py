@@ -40,7 +40,13 @@ from perfatlas.operators import BOUND_NAMES
 from perfatlas.pricing import TIERS
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
 from perfatlas.scenario.deployments.accuracies import accuracy_columns
-from perfatlas.scenario.deployments.costs import RATED, Given, deployment_costs, pool_prices
+from perfatlas.scenario.deployments.costs import (
+    RATED,
+    Given,
+    cached_share,
+    deployment_costs,
+    pool_prices,
+)
 from perfatlas.scenario.deployments.estimate_remarks import (
     FRONT_LEFT_OUT,
     estimate_warnings,
@@ -480,7 +486,11 @@ class EstimatedRows:
         kept = [pool.kept(at_C) for pool, at_C in zip(found.pools, found.places, strict=True)]
         two = found.rates is not None
         shares = [prompt_share, 1.0 - prompt_share] if two else [1.0]
-        if isinstance(found.rates, SplitLayers):  # both parts run prompts and decodes
+        prompts, at_C = found.pools[0], found.places[0]
+        cached: FloatArray | None = None
+        if not isinstance(found.rates, SplitLayers):
+            cached = cached_share(prompts.candidates, prompts.evaluation.prefill)[at_C]
+        else:  # both parts run prompts and decodes
             two, ttft_C = False, self.columns["ttft_s"][found.rows_C]
             prompt_share = ttft_C / self.columns["request_latency_s"][found.rows_C]
             shares = [one.plan.gpus_per_replica * one.plan.dp / known["gpus"] for one in kept]
@@ -494,7 +504,7 @@ class EstimatedRows:
                 row = int(found.rows_C[c])
                 self._remarks[row] = "; ".join(filter(None, (self._remarks.get(row), *notes)))
         own = None if two else prompt_share
-        return deployment_costs(known, self.prices, own, (kept[0], kept[-1]))
+        return deployment_costs(known, self.prices, own, (kept[0], kept[-1]), cached)
 
 
 def evaluated_pools(scenario: Scenario) -> tuple[EvaluatedPool, ...]:

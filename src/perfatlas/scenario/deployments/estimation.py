@@ -45,7 +45,7 @@ ENGINE_TIMES: Final = (
 )
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 PHASE: Final = "pass"  # of a graph of operators
-WHOLE: Final = ("isl", "osl", "kv_format", "tp", "pp", "cp", "attention_dp")  # not of graphs
+WHOLE: Final = ("isl", "osl", "kv_format")  # not of graphs
 ROUNDING: Final = 1e-9  # relative
 ENDS_DIFFER: Final = (
     "the ends of TTFT and TPOT come from clients in different phases: TTFT + (osl - 1) x TPOT is"

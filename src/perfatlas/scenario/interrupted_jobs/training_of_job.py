@@ -12,6 +12,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.reliability.fleet.model import failure_domains
 from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
+from perfatlas.vocabulary.fields import PRICES_BY_SYSTEM
 from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:
@@ -115,12 +116,14 @@ def _with_price(fields: Mapping[str, Any]) -> dict[str, Any]:
     given = Goodput.read(fields).usd_per_gpu_hour
     if not isinstance(given, str):
         return dict(fields)
-    if fields.get("system") is None:
+    only = given.partition(PRICES_BY_SYSTEM)[0] if given.count(PRICES_BY_SYSTEM) == 1 else None
+    system = fields.get("system") or only
+    if system is None:
         raise InvalidSpecError(
             f"usd_per_gpu_hour = {given} is a price of systems, and none is named: give a number,"
-            " system or train"
+            f" the price of one system such as h200_sxm{PRICES_BY_SYSTEM}2.5, or train"
         )
-    price = gpu_price(resolve_system(str(fields["system"])).name, given)
+    price = gpu_price(resolve_system(str(system)).name, given)
     if not price.is_known:
         raise InvalidSpecError(price.note)
     return {**fields, "usd_per_gpu_hour": price.usd[0]}

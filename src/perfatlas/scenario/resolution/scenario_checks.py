@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.cost import price_problem
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import Scenario, parse_scenario
 from perfatlas.scenario.resolution.field_columns import columns_of
@@ -66,6 +67,7 @@ def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[Bo
         queues: Whether requests queue: worker batches are then limits instead of loads.
     """
     yield from _load_rules(columns)
+    yield from _price_rules(columns)
     yield from _draft_rules(columns)
     yield from _split_rules(columns)
     two_pools_N = columns.equals("mode", "disaggregated")
@@ -102,6 +104,14 @@ def _load_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]
             f" must be computed; prefix is at most {s.isl - 1}"
         ),
     )
+
+
+def _price_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+    """Yield files of prices that cannot be read, and prices of unknown systems."""
+    if columns.is_set_anywhere("usd_per_gpu_hour"):
+        given = columns["usd_per_gpu_hour"]
+        broken_V = np.array([price_problem(one) is not None for one in given.values])
+        yield broken_V[given.codes_N], lambda s: str(price_problem(s.usd_per_gpu_hour))
 
 
 def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:

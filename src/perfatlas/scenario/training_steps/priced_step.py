@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.cost import gpu_price
+from perfatlas.cost import price_problem, prices_of
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.training_steps.advice import does_not_fit
@@ -52,7 +52,9 @@ class TrainingStep:
     @property
     def price(self) -> GpuPrice:
         """The price of its GPUs."""
-        return gpu_price(resolve_system(self.inputs.system).name, self.inputs.usd_per_gpu_hour)
+        system, one = resolve_system(self.inputs.system).name, self.inputs
+        prices, _ = prices_of([system], [one.usd_per_gpu_hour], [one.pue], [one.usd_per_kwh])
+        return prices[0]
 
 
 def training_step(fields: Mapping[str, Any]) -> TrainingStep:
@@ -87,6 +89,10 @@ def training_rows(inputs: Sequence[TrainInputs]) -> list[TrainingStep | Perfatla
     for problem in layout_problems(question.network, question.layouts, question.schedule):
         for at in problem.broken_C.nonzero()[0].tolist():
             found.setdefault(at, InvalidSpecError(problem.sentence(at)))
+    problems = {given: price_problem(given) for given in {one.usd_per_gpu_hour for one in inputs}}
+    for at, one in enumerate(inputs):
+        if (unread := problems[one.usd_per_gpu_hour]) is not None:
+            found.setdefault(at, unread)
     legal = [at for at in range(len(inputs)) if at not in found]
     if legal:
         if found:

@@ -228,6 +228,31 @@ class SearchObjective:
         Annotated[float, Number(unit="points", at_least=0.0, at_most=100.0)] | None,
         Row("Limit of the points that number formats lose of benchmark, against bf16.", "none"),
     ] = None
+    solve: Annotated[
+        Names | None,
+        Row(
+            "Fields of the device to solve: the cheapest machine that meets the SLOs, with a range"
+            " each if wanted, such as device.memory.bandwidth=2TB/s:16TB/s,device.l2; device.* for"
+            " all that have a cost.",
+            default="the machine is that of system",
+        ),
+    ] = None
+    max_power_w: Annotated[
+        Annotated[float, Number(above=0.0, at_most=1e6)] | None,
+        Row(
+            "Limit of the mean power of a GPU board of the solved machine [W].",
+            default="none",
+            needs=AnySet("solve", example="device.memory.bandwidth"),
+        ),
+    ] = None
+    max_die_area_mm2: Annotated[
+        Annotated[float, Number(above=0.0, at_most=1e6)] | None,
+        Row(
+            "Limit of the area of a die of the solved machine [mm2].",
+            default="the largest field of a scanner",
+            needs=AnySet("solve", example="device.memory.bandwidth"),
+        ),
+    ] = None
     request_rate: Annotated[
         Annotated[float, Number(unit="1/s", above=0.0)] | None,
         Row("Requests per second that the deployment must serve.", "none"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.cost import PoolPrices, cost_columns
+from perfatlas.cost import PoolPrices, TokenCounts, cost_columns
 from perfatlas.inference import (
     evaluate_mix,
     rejects_prompts,
@@ -227,5 +227,5 @@ def costs(
     priced = [(inputs.gpu_price(name), share) for name, share in systems]
     pools = [PoolPrices([price], first, share) for price, share in priced]
     none = np.full(rate.shape, np.nan)
-    found = cost_columns({**results, "gpus": none}, pools, none, (1.0, 1.0))
+    found = cost_columns({**results, "gpus": none}, pools, none, TokenCounts(1.0, 1.0))
     return {name: found[name] for name in COSTS}

@@ -144,6 +144,18 @@ class SearchInputs(
         """
         return gpu_price(resolve_system(system).name, self.usd_per_gpu_hour)
 
+    def missing_price(self, system: str) -> str:
+        """Return how to price a system that a search by cost cannot rank, "" if it can.
+
+        Args:
+            system: As it is written in the question.
+        """
+        by_cost = "usd_per_million_output_tokens" in self.objectives
+        if not by_cost and self.max_usd_per_million_tokens is None:
+            return ""
+        price = self.gpu_price(system)
+        return "" if price.is_known else price.note.removeprefix("cost: ")
+
     @property
     def most_gpus(self) -> int:
         """The GPUs of a deployment, or the most it may have."""
@@ -266,12 +278,9 @@ def _check_names(inputs: SearchInputs) -> None:
 def _check_objective(inputs: SearchInputs) -> None:
     """Raise an InvalidSpecError if the objective lacks what it needs."""
     rate = inputs.request_rate
-    by_cost = "usd_per_million_output_tokens" in inputs.objectives
-    if by_cost or inputs.max_usd_per_million_tokens is not None:
-        for system in inputs.all_systems:
-            price = inputs.gpu_price(system)
-            if not price.is_known:
-                raise InvalidSpecError(price.note)
+    unpriced = [inputs.missing_price(system) for system in inputs.all_systems]
+    if all(unpriced):
+        raise InvalidSpecError(f"cost: {unpriced[0]}")
     if "gpus" in inputs.objectives and (rate is None or inputs.max_gpus is None):
         raise InvalidSpecError(
             "objective = gpus finds the fewest GPUs that serve a request rate: set request_rate and"

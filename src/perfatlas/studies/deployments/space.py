@@ -297,7 +297,9 @@ def families(
             plan = PlanColumns(**take_columns(plan, np.flatnonzero(plan.attention_dp > 1.0)))
         told.append((shared, exchange))
         plan = placed_plans(base, plan, inputs)
-        rules = refusing_rules(base, plan, inputs.most_gpus)
+        unpriced = bool(inputs.missing_price(fields["system"]))
+        rules = {"system_without_price": np.full(plan.tp.shape, unpriced)}
+        rules |= refusing_rules(base, plan, inputs.most_gpus)
         if pooled and not base.profile.disaggregation.stages:
             rules["stages_of_pools"] = plan.pp > 1.0
         runs_UK = _distinct_chunks(inputs, fields, base, plan, np.array(chunks))

@@ -30,6 +30,7 @@ from perfatlas.studies.deployments import (
     PLAN,
     ROLES,
     SIZES,
+    Found,
     candidate_table,
     closed_form_leaders,
     deficit,
@@ -58,6 +59,7 @@ from perfatlas.verbs.search.launch import (
     left_out_note,
     needed_checkpoint,
 )
+from perfatlas.verbs.search.machine import solved_machine
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.text import plan_name, plan_text
 from perfatlas.verbs.search.why import (
@@ -78,7 +80,7 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Evidence
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.studies.deployments import Columns, Found, Leader, SearchInputs
+    from perfatlas.studies.deployments import Columns, Leader, SearchInputs
 
 EVERY_S: Final = 2.0  # between two lines about closed forms
 SHOWN: Final = ("ttft_s", "tpot_s")
@@ -372,6 +374,10 @@ def search(
         (2, True)
     """
     inputs = read_search(fields)
+    if inputs.solve is not None:
+        machine, asked = solved_machine(inputs)
+        solved = replace(machine, scenario=_complete(inputs))
+        return SearchAnswer(answer=solved, found=Found(), inputs=inputs, best=asked)
     if inputs.emit is not None:
         _refuse_changed_model(inputs)
         _launcher(inputs)

@@ -25,11 +25,13 @@ from perfatlas.commands.output import (
     write_page_files,
 )
 from perfatlas.declarations import example_of, verb_fields
-from perfatlas.files import check_writable, table_format, write_table
+from perfatlas.files import check_writable, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from perfatlas.verbs.search.answer import SearchAnswer
 
 PROGRESS: Final = "searching deployments"
 
@@ -43,7 +45,8 @@ class SearchFlags:
         scenario: TOML file with the same names as the flags; flags take precedence.
         json: Print one JSON object in SI units instead of text.
         verbose: Print a larger chart, all rejected counts, calibrations, assumptions and sources.
-        output: Write every candidate at its best load (CSV, Parquet or JSON Lines).
+        output: Write every candidate at its best load (CSV, Parquet or JSON Lines); with --solve,
+            the machine as a hardware file (TOML).
         explain: Also say what the latencies of the best plan depend on: sensitivities to the
             hardware, the next bottleneck, and values with which it meets the SLOs.
         page: HTML page of the answer.
@@ -71,11 +74,8 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
             raise UsageError(f"{flag} is empty: give a value, or leave {flag} out for its default")
     needed = tuple(name for name, field in verb_fields("search").items() if field.required)
     require(set_fields, needed, example=example_of("search"))
-    if output.output is not None:
-        table_format(str(output.output))
-        check_writable(output.output)
-    for path in output.page.files().values():
-        check_writable(path)
+    solves = set_fields.get("solve") is not None
+    _check_files(output, solves=solves)
     with notice_if_slow(PROGRESS):
         answer = search_answer(progress=late_lines(), **set_fields)
     told = answer.to_dict()
@@ -83,10 +83,7 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     if output.explain:
         told["results"]["explained"] = answer.explained().to_dict()["results"]
     if output.output is not None:
-        write_table(str(output.output), answer.columns)
-        sys.stderr.write(
-            f"perfatlas: {answer.results['candidates']:,} candidates written to {output.output}\n"
-        )
+        _write(str(output.output), answer, told)
     from perfatlas.report.text import open_terminal, reproduce_line
 
     line = reproduce_line("search --explain" if output.explain else "search", set_fields)
@@ -101,3 +98,33 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
 
     print_search(open_terminal(sys.stdout), told, reproduce=line, verbose=output.verbose)
     return 0
+
+
+def _check_files(output: SearchFlags, *, solves: bool) -> None:
+    """Refuse files that cannot be written, or do not hold the answer.
+
+    Args:
+        solves: Whether a machine is solved.
+    """
+    files = output.page.files()
+    if solves and files:
+        raise UsageError("search --solve has no page; leave out --html and --figure")
+    if output.output is not None:
+        if not solves:
+            table_format(str(output.output))
+        elif output.output.suffix != ".toml":
+            raise UsageError("search --solve writes a hardware file: give --output a .toml path")
+        check_writable(output.output)
+    for path in files.values():
+        check_writable(path)
+
+
+def _write(path: str, answer: SearchAnswer, told: dict[str, Any]) -> None:
+    """Write the candidates of a search, or the solved machine."""
+    from perfatlas.verbs.search.machine import machine_toml
+
+    if "machine" in told["results"]:
+        write_atomic(path, machine_toml(told))
+        return
+    write_table(path, answer.columns)
+    sys.stderr.write(f"perfatlas: {answer.results['candidates']:,} candidates written to {path}\n")

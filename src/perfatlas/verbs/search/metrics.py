@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from perfatlas.studies.deployments import POOL_SIZES, percentile_name
-from perfatlas.vocabulary.metrics import Metric, declare_metrics
+from perfatlas.vocabulary.metrics import METRICS, Metric, declare_metrics
 
 COUNTS: Final = {
     "tp": "tensor-parallel size",
@@ -47,6 +47,9 @@ TEXTS: Final = {
     "kv_format": "format of the KV cache",
 }
 ROWS: Final = ("plans", "frontier")
+MACHINE: Final = (
+    *("ttft_s", "tpot_s", "request_latency_s", "output_tokens_per_s_per_gpu", "power_w"),
+)
 OF_BOTH: Final = (  # of the best plans and of the frontier
     Metric(
         name="slo_probability",
@@ -160,6 +163,103 @@ RESULTS: Final = declare_metrics(
         description="How the simulation of the best plans changed their ranking, and why.",
     ),
     Metric(
+        name="machine",
+        label="cheapest machine",
+        holds="object",
+        asked_with={"solve": "device.memory.bandwidth", "concurrency": 1, "slo_tpot_s": 1.0},
+        description="The cheapest machine that meets all limits, of --solve.",
+    ),
+    Metric(
+        name="machine.system",
+        label="machine",
+        holds="text",
+        description="The base with the solved fields as overrides.",
+    ),
+    Metric(
+        name="machine.chip_usd",
+        label="cost of a chip",
+        unit="USD",
+        better="lower",
+        has_interval=True,
+        description="What a chip costs to make.",
+    ),
+    Metric(
+        name="machine.die_mm2",
+        label="area of a die",
+        unit="mm2",
+        better="lower",
+        has_interval=True,
+        description="Predicted area of a die.",
+    ),
+    *(
+        replace(METRICS[name], name=f"machine.{name}", verbs=(), statistics_of=(), rows_of=())
+        for name in MACHINE
+    ),
+    Metric(
+        name="unknowns.field",
+        label="field",
+        holds="text",
+        description="Field of the device.",
+    ),
+    *(
+        Metric(
+            name=f"unknowns.{name}",
+            label=label,
+            description=f"{label[0].upper()}{label[1:]} of the field.",
+        )
+        for name, label in {
+            "value": "solved value",
+            "base_value": "value of the base",
+            "least": "least value",
+            "most": "largest value",
+        }.items()
+    ),
+    Metric(
+        name="unknowns.held_by",
+        label="held by",
+        holds="texts",
+        description="Limits that less of the field misses; range at the least of its range.",
+    ),
+    Metric(
+        name="limit_costs.limit",
+        label="limit",
+        holds="text",
+        description="Metric that is limited.",
+    ),
+    *(
+        Metric(
+            name=f"limit_costs.{name}",
+            label=label,
+            description=f"{label[0].upper()}{label[1:]}.",
+        )
+        for name, label in {"most": "limit of the metric", "value": "value of the metric"}.items()
+    ),
+    *(
+        Metric(
+            name=f"limit_costs.{side}_chip_usd",
+            label=f"cost of a chip, a tenth {side}",
+            unit="USD",
+            better="lower",
+            description=f"Cost of a chip with the limit a tenth {side}; none if nothing meets it.",
+        )
+        for side in ("tighter", "looser")
+    ),
+    Metric(
+        name="unknowns",
+        label="solved fields",
+        holds="rows",
+        description=(
+            "Each solved field: value, that of the base, its range, and the limits that less of it"
+            " misses."
+        ),
+    ),
+    Metric(
+        name="limit_costs",
+        label="costs of limits",
+        holds="rows",
+        description="Each limit, and the cost of a chip with it a tenth tighter and looser.",
+    ),
+    Metric(
         name="plans.binding_constraint",
         label="binding constraint",
         holds="text",
@@ -210,6 +310,7 @@ RESULTS: Final = declare_metrics(
         holds="object",
         parts={
             "supported_by_system_and_engine": "formats or settings not supported",
+            "system_without_price": "systems without a price",
             "pp_within_layers": "more pipeline stages than layers",
             "recurrent_mixers_without_cp": "context parallelism of recurrent mixers",
             "experts_on_the_ranks_of_attention": "experts on other ranks than attention",

@@ -33,6 +33,7 @@ from perfatlas.studies.deployments import (
     listed_names,
     percentile_name,
 )
+from perfatlas.verbs.search.machine import print_machine
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -126,6 +127,9 @@ def print_search(
         verbose: Whether to print a larger chart, all rules and all evidence.
     """
     results = answer["results"]
+    if "machine" in results:
+        print_machine(console, answer, reproduce=reproduce, verbose=verbose)
+        return
     plans = results["plans"]
     engines = {name: plans[0].get(name) for name in (f"{pool}_engine" for pool in ROLES)}
     print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"], **engines}})

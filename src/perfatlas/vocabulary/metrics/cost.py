@@ -45,7 +45,20 @@ COST: Final = reported_by(
         has_interval=True,
         description=(
             "Cost of the GPU time of prompts, beyond that of the decodes in their steps, per"
-            " million input tokens that no prefix cache held."
+            " million input tokens that no prefix cache held; `estimate` leaves attention to cached"
+            " tokens out."
+        ),
+    ),
+    Metric(
+        name="usd_per_million_cached_input_tokens",
+        label="cost per million cached input tokens",
+        short="cost/M cached",
+        better="lower",
+        has_interval=True,
+        verbs=("estimate",),
+        asked_with={"prefix": 512},
+        description=(
+            "Cost of the attention of prompts to tokens in a prefix cache, per million of these."
         ),
     ),
     Metric(

@@ -21,6 +21,8 @@ UNITS: Final = (
     *("USD", "USD/hour", "USD/million tokens", "USD/million output tokens"),
     *("USD/useful GPU-hour", "USD/million input tokens"),
     *("1/s", "1/s/GPU", "USD/million items", "gCO2/million items"),
+    "USD/million cached input tokens",
+    "mm2",
     *("gCO2", "gCO2/hour", "gCO2/million tokens", "gCO2/million output tokens"),
 )
 SCALED: Final = ("s", "B", "FLOP", "J", "W", "B/s", "FLOP/s")  # shown with SI prefixes

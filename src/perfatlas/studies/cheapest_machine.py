@@ -1,0 +1,335 @@
+"""The cheapest machine that meets limits: fields of a device, solved by the cost of its chip.
+
+Shape legend: N machines, F unknown fields, L limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.cost import chip_cost
+from perfatlas.hardware import FIELDS, field_values, with_values
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, repr_for_error
+from perfatlas.studies.bisection import bisected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.cost import ChipCost
+    from perfatlas.hardware import System
+    from perfatlas.studies.scaling import ScaledScenario
+
+    FloatArray = NDArray[np.float64]
+
+BANDWIDTH: Final = "device.memory.bandwidth"
+# fields whose chip has a cost, and that estimates read
+SOLVED: Final = (*(BANDWIDTH, "device.memory.capacity", "device.l2", "device.sm_count"),)
+WHOLE: Final = "device.sm_count"
+EVERY: Final = "device.*"
+SPAN: Final = 4.0  # of a field without a range: a quarter to four times that of the base
+GRID: Final = {1: 33, 2: 17, 3: 9, 4: 6}  # values of each field, by their number
+ZOOMS: Final = 5  # finer grids around the best machine
+FINER: Final = 3  # values of each field of them
+CLOSE: Final = 1e-6  # relative: of a solved value
+LESS: Final = 0.99  # of a value, which shows what holds it
+EDGE: Final = 1e-5  # relative: of a value at the end of its range
+AREA: Final = "die_mm2"
+MEMORY: Final = "memory"
+RANGE: Final = "range"
+
+
+class Unknown(NamedTuple):
+    """A field to solve, with the base's value and the ends of its range [SI]."""
+
+    name: str
+    base: float
+    least: float
+    most: float
+
+
+class Machines(NamedTuple):
+    """Machines with what limits are compared with.
+
+    Args:
+        usd: Cost of a chip (N,) [USD].
+        values: Metrics by name (N,), `AREA` included.
+        fits: Whether the model fits in memory (N,).
+    """
+
+    usd: FloatArray
+    values: Mapping[str, FloatArray]
+    fits: NDArray[np.bool_]
+
+    def meets(self, limits: Mapping[str, float]) -> NDArray[np.bool_]:
+        """Return whether each meets all limits (N,)."""
+        kept = [self.values[name] <= most for name, most in limits.items()]
+        met: NDArray[np.bool_] = np.logical_and.reduce([self.fits, *kept])
+        return met
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheapestMachine:
+    """The cheapest machine.
+
+    Args:
+        system: The base with the solved fields as overrides.
+        chip: What its chip costs, with intervals.
+        values: Its metrics.
+        held_by: By field, the limits that less of it misses; `RANGE` at the least of its range.
+    """
+
+    system: System
+    chip: ChipCost
+    values: Mapping[str, float]
+    solved: Mapping[str, float]
+    held_by: Mapping[str, tuple[str, ...]]
+
+
+def read_unknowns(asked: Sequence[str], system: System) -> tuple[Unknown, ...]:
+    """Return the fields to solve.
+
+    Args:
+        asked: Names, each with a range if wanted: "device.l2=20MB:200MB"; "device.*" is all that
+            can be solved.
+
+    Raises:
+        InvalidSpecError: A field has no cost or no effect, or a range is invalid.
+
+    Example:
+        >>> from perfatlas.hardware import resolve_system
+        >>> from perfatlas.studies import read_unknowns
+        >>> read_unknowns(["device.memory.bandwidth=2TB/s:8TB/s"], resolve_system("h200_sxm"))
+        (Unknown(name='device.memory.bandwidth', base=4800000000000.0, least=2000000000000.0,\
+ most=8000000000000.0),)
+    """
+    values = field_values(system)
+    named = [one.partition("=") for one in asked]
+    if [name for name, *_ in named] == [EVERY]:
+        named = [(name, "", "") for name in SOLVED if values.get(name)]
+    found = []
+    for name, _, ends in named:
+        if name not in SOLVED:
+            raise InvalidSpecError(
+                f"solve = {repr_for_error(name)}: its cost is not known, or estimates do not read"
+                f" it; fields that are solved are {', '.join(SOLVED)}, or {EVERY} for all"
+            )
+        if not values.get(name):
+            raise InvalidSpecError(f"solve = {name}: {system.name} does not state it")
+        base, reader = float(values[name]), FIELDS[name].reader
+        low, colon, high = ends.partition(":")
+        if ends and not colon:
+            raise InvalidSpecError(f"solve = {name}={ends}: a range is written least:most")
+        least, most = (
+            float(reader.read(end.strip(), f"solve: {name}")) if ends else base * ratio
+            for end, ratio in ((low, 1.0 / SPAN), (high, SPAN))
+        )
+        if not 0.0 < least < most:
+            raise InvalidSpecError(f"solve = {name}={ends}: the least must be below the most")
+        found.append(Unknown(name, base, least, most))
+    if len({one.name for one in found}) < len(found):
+        raise InvalidSpecError(f"solve = {', '.join(asked)}: a field is named twice")
+    return tuple(found)
+
+
+def cost_of_changed(base: System, changed: System) -> ChipCost:
+    """Return the cost of the chip of a changed system.
+
+    Memory is bought in stacks of the base, each with its share of bandwidth and capacity: there are
+    as many as the larger of both takes.
+    """
+    ratio = changed.device.memory_bandwidth / base.device.memory_bandwidth
+    stacked = base.device.memory_bytes * ratio
+    held = max(changed.device.memory_bytes, stacked)
+    return chip_cost(replace(changed.device, memory_bytes=held))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineSearch:
+    """A search for the cheapest machine.
+
+    Args:
+        scaled: The scenario on the base; its plan and limits hold for all machines.
+        unknowns: Fields to solve (F).
+        limits: Most of each metric, or of `AREA`.
+    """
+
+    scaled: ScaledScenario
+    unknowns: tuple[Unknown, ...]
+    limits: Mapping[str, float]
+
+    def solve(self, limits: Mapping[str, float] | None = None) -> CheapestMachine:
+        """Return the cheapest machine: grids around the best, then less of each field.
+
+        Latencies fall, and area, power and cost rise with each field, so that the machines that
+        keep a limit end where one is met exactly; this is bisected.
+
+        Args:
+            limits: Other limits than those of the search.
+
+        Raises:
+            InfeasibleError: No machine of the ranges meets all limits; the message has the nearest.
+        """
+        limits = self.limits if limits is None else limits
+        points, grid = self._whole_range
+        best = _cheapest(points, grid, limits)
+        if best is None:
+            raise _none(grid, limits)
+        steps = [
+            (u.most / u.least) ** (1.0 / (GRID[len(self.unknowns)] - 1)) for u in self.unknowns
+        ]
+        for _ in range(ZOOMS):
+            ends = [
+                (max(u.least, value / step), min(u.most, value * step))
+                for u, value, step in zip(self.unknowns, best, steps, strict=True)
+            ]
+            points = [best, *self._grid(ends, FINER)]
+            best = _cheapest(points, self.machines(points), limits) or best
+            steps = [step**0.5 for step in steps]
+        for place, unknown in enumerate(self.unknowns):
+            best = self._reduced(best, place, unknown, limits)
+        return self._found(best, limits)
+
+    def machines(self, points: Sequence[Sequence[float]]) -> Machines:
+        """Return machines, each a value of every unknown field (N)."""
+        changes = [
+            {u.name: value / u.base for u, value in zip(self.unknowns, point, strict=True)}
+            for point in points
+        ]
+        columns = self.scaled.results(changes)
+        chips = [cost_of_changed(self._base, self._system(point)) for point in points]
+        area = np.array([chip.area_mm2[0] for chip in chips])
+        usd = np.array([chip.total_usd[0] for chip in chips])
+        return Machines(usd, columns | {AREA: area}, self.scaled.fits(changes))
+
+    @property
+    def _base(self) -> System:
+        return self.scaled.systems[0]
+
+    def _system(self, point: Sequence[float]) -> System:
+        names = (unknown.name for unknown in self.unknowns)
+        return with_values(self._base, dict(zip(names, point, strict=True)))
+
+    def _grid(self, ends: Sequence[tuple[float, float]], size: int) -> list[tuple[float, ...]]:
+        axes = []
+        for unknown, (least, most) in zip(self.unknowns, ends, strict=True):
+            values = np.geomspace(least, most, size)
+            whole = unknown.name == WHOLE
+            axes.append(np.unique(np.round(values) if whole else values).tolist())
+        return list(product(*axes))
+
+    @cached_property
+    def _whole_range(self) -> tuple[list[tuple[float, ...]], Machines]:
+        """The grid of all ranges."""
+        points = self._grid([(u.least, u.most) for u in self.unknowns], GRID[len(self.unknowns)])
+        return points, self.machines(points)
+
+    def _reduced(
+        self,
+        best: tuple[float, ...],
+        place: int,
+        unknown: Unknown,
+        limits: Mapping[str, float],
+    ) -> tuple[float, ...]:
+        """Return the machine with as little of a field as meets all limits."""
+
+        def with_value(value: float) -> tuple[float, ...]:
+            return (*best[:place], value, *best[place + 1 :])
+
+        def meets(value: float) -> bool:
+            return bool(self.machines([with_value(value)]).meets(limits)[0])
+
+        if meets(unknown.least):
+            return with_value(unknown.least)
+        if unknown.name == WHOLE:
+            value, _ = bisected(
+                meets, best[place], unknown.least, lambda a, b: float((a + b) // 2), _next_to
+            )
+        else:
+            value, _ = bisected(
+                meets, best[place], unknown.least, lambda a, b: (a * b) ** 0.5, _is_close
+            )
+        return with_value(value)
+
+    def _found(self, point: tuple[float, ...], limits: Mapping[str, float]) -> CheapestMachine:
+        """Return a machine with what holds each of its fields."""
+        system, held = self._system(point), {}
+        for place, unknown in enumerate(self.unknowns):
+            less = point[place] - 1.0 if unknown.name == WHOLE else point[place] * LESS
+            one = self.machines([(*point[:place], less, *point[place + 1 :])])
+            missed = [name for name, most in limits.items() if one.values[name][0] > most]
+            missed += [] if one.fits[0] else [MEMORY]
+            at_end = point[place] <= unknown.least * (1.0 + EDGE)
+            held[unknown.name] = tuple(missed) if not at_end else (RANGE,)
+        here = self.machines([point])
+        return CheapestMachine(
+            system=system,
+            chip=cost_of_changed(self._base, system),
+            values={name: float(column[0]) for name, column in here.values.items()},
+            solved=dict(zip((u.name for u in self.unknowns), point, strict=True)),
+            held_by=held,
+        )
+
+
+def _cheapest(
+    points: Sequence[tuple[float, ...]], found: Machines, limits: Mapping[str, float]
+) -> tuple[float, ...] | None:
+    """Return the cheapest of some machines that meet all limits, the smallest of equal ones."""
+    places = np.flatnonzero(found.meets(limits))
+    if not places.size:
+        return None
+    size = np.log(np.array(points)[places]).sum(axis=1)
+    return points[int(places[np.lexsort((size, found.usd[places]))[0]])]
+
+
+def _none(found: Machines, limits: Mapping[str, float]) -> InfeasibleError:
+    """Return which limits no machine meets, with the nearest value of each."""
+    told = [
+        f"{name} is at least {found.values[name].min():.4g}, above its limit {most:g}"
+        for name, most in limits.items()
+        if not np.any(found.values[name] <= most)
+    ]
+    told += [] if np.any(found.fits) else ["the model fits in no memory of the range"]
+    why = "; ".join(told) or "each limit is met by some of them, all by none"
+    return InfeasibleError(
+        f"no machine of the ranges meets all limits: {why}; widen the ranges, or the limits"
+    )
+
+
+def _next_to(met: float, missed: float) -> bool:
+    return abs(met - missed) <= 1.0
+
+
+def _is_close(met: float, missed: float) -> bool:
+    return met / missed < 1.0 + CLOSE
+
+
+def limit_costs(search: MachineSearch, found: CheapestMachine, by: float) -> list[dict[str, Any]]:
+    """Return what the cheapest machine costs with each limit tightened and loosened.
+
+    Args:
+        found: The cheapest machine.
+        by: Share by which a limit moves.
+
+    Returns:
+        Rows of `limit`, `most`, `value`, `tighter_chip_usd` (None where no machine meets it) and
+        `looser_chip_usd` [USD].
+    """
+    rows = []
+    for name, most in search.limits.items():
+        row: dict[str, Any] = {"limit": name, "most": most, "value": found.values[name]}
+        for side, ratio in (("tighter", 1.0 - by), ("looser", 1.0 + by)):
+            try:
+                moved = search.solve({**search.limits, name: most * ratio})
+            except InfeasibleError:
+                row[f"{side}_chip_usd"] = None
+            else:
+                row[f"{side}_chip_usd"] = moved.chip.total_usd[0]
+        rows.append(row)
+    return rows

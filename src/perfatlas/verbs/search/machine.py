@@ -1,0 +1,188 @@
+"""The cheapest machine that meets the limits of a search: `search --solve`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.cost import chip_data
+from perfatlas.files import format_toml
+from perfatlas.hardware import resolve_system, unit_of
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, format_quantity
+from perfatlas.report.text import (
+    format_value,
+    print_closing,
+    print_line,
+    print_plain,
+    print_question,
+)
+from perfatlas.scenario.deployments import estimate_of
+from perfatlas.scenario.fields import FIELD_NAMES
+from perfatlas.scenario.resolution import planned_scenario, read_scenario
+from perfatlas.studies import AREA, MachineSearch, limit_costs, read_unknowns, scaled_scenario
+from perfatlas.studies.deployments import LATENCIES
+from perfatlas.vocabulary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from perfatlas.answer import Answer
+    from perfatlas.studies import CheapestMachine
+    from perfatlas.studies.deployments import SearchInputs
+
+CAPS: Final = {"max_power_w": "power_w", "max_die_area_mm2": AREA}
+SOLVE_FIELDS: Final = frozenset((*FIELD_NAMES, *LATENCIES, *CAPS, "solve", "mode", "gpus"))
+MOVED: Final = 0.1  # share by which limits move, to tell what they cost
+SHOWN: Final = (
+    *("ttft_s", "tpot_s", "request_latency_s", "output_tokens_per_s_per_gpu", "power_w"),
+)
+FIXED: Final = (
+    "the plan, the engine and its limits are those of the base for all machines, and limits are"
+    " compared with the predictions themselves"
+)
+STACKS: Final = (
+    "memory is bought in stacks of the base, each with its share of bandwidth and capacity; links,"
+    " clocks and exponentials have no cost"
+)
+
+
+def solved_machine(inputs: SearchInputs) -> tuple[Answer, dict[str, Any]]:
+    """Return the cheapest machine, and the fields with which `estimate` prices it.
+
+    Raises:
+        InvalidSpecError: A field has no effect, or there is no limit or load.
+        InfeasibleError: No machine meets all limits.
+        UnsupportedError: The cost of such chips, or the power of the base, is not predicted.
+    """
+    for name in sorted(inputs.model_fields_set - SOLVE_FIELDS):
+        if getattr(inputs, name) != type(inputs).model_fields[name].default:
+            raise InvalidSpecError(f"{name} has no effect with solve; leave it out")
+    if inputs.mode != "aggregated" or inputs.concurrency is None or inputs.gpus is None:
+        raise InvalidSpecError(
+            "solve needs a load in mode aggregated: set concurrency, and gpus instead of max_gpus"
+        )
+    limits = _limits(inputs)
+    given = inputs.model_dump(exclude_unset=True, exclude_none=True)
+    fields = {name: value for name, value in given.items() if name in FIELD_NAMES}
+    fields |= {"mode": inputs.mode, "method": "formula"}
+    scenario = planned_scenario(read_scenario(fields))
+    scaled = scaled_scenario(scenario)
+    base = scaled.systems[0]
+    search = MachineSearch(
+        scaled=scaled, unknowns=read_unknowns(inputs.solve or (), base), limits=limits
+    )
+    now = scaled.results([{}])
+    if "power_w" in limits and not now["power_w"][0] > 0.0:
+        raise UnsupportedError(f"max_power_w: the power of {base.name} is not predicted")
+    found = search.solve()
+    plan = {n: getattr(scenario, n) for n in ("tp", "pp", "cp", "attention_dp", "ep", "dp")}
+    asked = {**fields, **{n: size for n, size in plan.items() if size is not None}}
+    asked |= {"system": found.system.name}
+    answer = estimate_of(asked)
+    results = {
+        "machine": _machine(found, answer),
+        "unknowns": [
+            {
+                "field": one.name,
+                "value": found.solved[one.name],
+                "base_value": one.base,
+                "least": one.least,
+                "most": one.most,
+                "held_by": list(found.held_by[one.name]),
+            }
+            for one in search.unknowns
+        ],
+        "limit_costs": limit_costs(search, found, MOVED),
+    }
+    notes = (*answer.evidence.assumptions, FIXED, STACKS)
+    return replace(
+        answer,
+        command="search",
+        results=results,
+        evidence=replace(answer.evidence, assumptions=notes),
+    ), asked
+
+
+def _limits(inputs: SearchInputs) -> dict[str, float]:
+    """Return the most of each metric; without one, a die is at most the field of a scanner."""
+    limits: dict[str, float] = {}
+    for name, metric in (*LATENCIES.items(), *CAPS.items()):
+        limit = getattr(inputs, name)
+        if limit is not None:
+            limits[metric] = min(limit, limits.get(metric, limit))
+    if not set(limits) - set(CAPS.values()):
+        raise InvalidSpecError(f"solve needs an SLO to meet: set {', '.join(LATENCIES)}")
+    return {AREA: float(chip_data()["costs"]["reticle_mm2"]["value"])} | limits
+
+
+def _machine(found: CheapestMachine, answer: Answer) -> dict[str, Any]:
+    """Return the machine with its cost, its die and its predictions."""
+    machine: dict[str, Any] = {"system": found.system.name}
+    for name, each in (("chip_usd", found.chip.total_usd), (AREA, found.chip.area_mm2)):
+        machine |= zip((name, f"{name}_low", f"{name}_high"), each, strict=True)
+    ends = ("", "_low", "_high")
+    return machine | {f"{n}{end}": answer.results.get(f"{n}{end}") for n in SHOWN for end in ends}
+
+
+def _ends(name: str, low: float, high: float) -> str:
+    return f"{format_value(name, low)} - {format_value(name, high)}"
+
+
+def machine_toml(answer: Mapping[str, Any]) -> str:
+    """Return the solved machine as a hardware file.
+
+    Args:
+        answer: The answer to `search --solve`.
+    """
+    base = resolve_system(str(answer["results"]["machine"]["system"]).partition("{")[0])
+    source = {"kind": "assumed", "ref": "perfatlas search --solve"}
+    rows = answer["results"]["unknowns"]
+    values = {row["field"].rpartition(".")[::2]: row["value"] for row in rows}
+    device: dict[str, Any] = {}
+    for (section, name), value in values.items():
+        inside = device
+        for part in section.split(".")[1:]:
+            inside = inside.setdefault(part, {})
+        inside[name] = round(value) if name == "sm_count" else value
+    return format_toml({"base": base.name, "source": source, "device": device})
+
+
+def print_machine(
+    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write the machine, what holds its fields, and what its limits cost.
+
+    Args:
+        verbose: Whether to print all evidence.
+    """
+    results = answer["results"]
+    machine = results["machine"]
+    print_question(console, {**answer, "results": {"gpus": answer["scenario"].get("gpus") or 1}})
+    lines = [f"  {'cheapest machine':28} {'':>12}  90% interval"]
+    for name in ("chip_usd", AREA, *SHOWN):
+        metric = METRICS[f"machine.{name}"]
+        value = machine[name]
+        if value is not None:
+            low, high = (machine.get(f"{name}_{end}") for end in ("low", "high"))
+            interval = "" if low is None or high is None else _ends(metric.name, low, high)
+            lines.append(f"  {metric.label:28} {format_value(metric.name, value):>12}  {interval}")
+    lines += ["", f"  {'field':28} {'value':>12}  {'of base':>8}  held by"]
+    for row in results["unknowns"]:
+        ratio = row["value"] / row["base_value"]
+        held = ", ".join(row["held_by"])
+        value = format_quantity(row["value"], unit_of(row["field"]))
+        lines.append(f"  {row['field']:28} {value:>12}  {ratio:7.2f}x  {held}")
+    print_plain(console, "\n".join(lines) + "\n")
+    for row in results["limit_costs"]:
+        told = [
+            f"{side} by {MOVED:.0%}: "
+            + ("none meets it" if usd is None else f"{usd - machine['chip_usd']:+,.0f} USD")
+            for side in ("tighter", "looser")
+            for usd in (row[f"{side}_chip_usd"],)
+        ]
+        value, most = (format_value(f"machine.{row['limit']}", row[n]) for n in ("value", "most"))
+        label = METRICS[f"machine.{row['limit']}"].label
+        print_line(console, f"{label} {value} of at most {most}; {'; '.join(told)}")
+    print_closing(console, answer, reproduce=reproduce, verbose=verbose)

@@ -1,0 +1,98 @@
+"""The cheapest machine that meets limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.studies import read_unknowns
+from perfatlas.verbs.search import search
+from perfatlas.verbs.search.machine import machine_toml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BOUND: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h200_sxm",
+    "engine": "ideal",
+    "tier": "bound",
+    "gpus": 1,
+    "concurrency": 1,
+    "isl": 16,
+    "osl": 16,
+    "max_die_area_mm2": 5000,
+}
+REAL: dict[str, Any] = BOUND | {"engine": "vllm", "tier": "physics", "isl": 1024, "osl": 128}
+
+
+def test_bandwidth_of_memory_bound_decode() -> None:
+    """8.03e9 parameters without the 128,256 x 4,096 embeddings, 2 bytes each, per token."""
+    weight_bytes = 2 * (8.03e9 - 128256 * 4096)
+    found = search(**BOUND, slo_tpot_s=0.005, solve="device.memory.bandwidth").results
+    (row,) = found["unknowns"]
+    assert row["value"] == pytest.approx(weight_bytes / 0.005, rel=0.01)
+    assert row["held_by"] == ["tpot_s"]
+    assert found["machine"]["tpot_s"] == pytest.approx(0.005)
+
+
+def test_a_tighter_limit_costs_no_less_and_a_further_field_no_more() -> None:
+    solve = "device.memory.bandwidth"
+    loose, tight = (
+        search(**REAL, slo_tpot_s=limit, solve=solve).results for limit in (0.005, 0.004)
+    )
+    assert tight["machine"]["chip_usd"] >= loose["machine"]["chip_usd"]
+    more = search(**REAL, slo_tpot_s=0.004, solve=f"{solve},device.sm_count").results
+    assert more["machine"]["chip_usd"] <= tight["machine"]["chip_usd"] * (1 + 1e-9)
+    machine = more["machine"]
+    assert machine["chip_usd_low"] < machine["chip_usd"] < machine["chip_usd_high"]
+    (area, tpot) = more["limit_costs"]
+    assert tpot["looser_chip_usd"] <= machine["chip_usd"] <= tpot["tighter_chip_usd"]
+    assert area["value"] <= area["most"]
+
+
+def test_the_file_is_the_machine(tmp_path: Path) -> None:
+    solve = "device.memory.bandwidth=1TB/s:9TB/s,device.sm_count"
+    answer = search(**BOUND, slo_tpot_s=0.005, solve=solve)
+    path = tmp_path / "solved.toml"
+    path.write_text(machine_toml(answer.to_dict()), "utf-8")
+    device = resolve_system(str(path)).device
+    named = resolve_system(answer.results["machine"]["system"]).device
+    assert device.memory_bandwidth == named.memory_bandwidth
+    assert device.number("sm_count") == named.number("sm_count")
+    assert answer.columns == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({"solve": "device.scale_up.bandwidth"}, "cost is not known"),
+        ({"solve": "device.l2=9MB"}, "least:most"),
+        ({"solve": "device.l2=9MB:2MB"}, "below the most"),
+        ({"solve": "device.l2,device.l2"}, "named twice"),
+        ({"solve": "device.l2", "slo_tpot_s": None}, "needs an SLO"),
+        ({"solve": "device.l2", "concurrency": None}, "set concurrency"),
+        ({"solve": "device.l2", "formats": "fp8"}, "formats has no effect"),
+        ({"max_die_area_mm2": 700}, "max_die_area_mm2 = 700 has no effect"),
+    ],
+)
+def test_refused(asked: dict[str, Any], problem: str) -> None:
+    fields = {**BOUND, "slo_tpot_s": 0.005, **asked}
+    with pytest.raises(InvalidSpecError, match=problem):
+        search(**{name: value for name, value in fields.items() if value is not None})
+
+
+def test_limits_that_no_machine_meets_and_chips_without_a_cost() -> None:
+    with pytest.raises(InfeasibleError, match="tpot_s is at least"):
+        search(**BOUND, slo_tpot_s=1e-6, solve="device.memory.bandwidth")
+    with pytest.raises(UnsupportedError, match="mi300x"):
+        search(**BOUND | {"system": "mi300x"}, slo_tpot_s=0.01, solve="device.l2")
+
+
+def test_every_field_with_a_cost() -> None:
+    found = read_unknowns(["device.*"], resolve_system("h200_sxm"))
+    assert len(found) == 4
+    assert all(one.least < one.base < one.most for one in found)
