@@ -9,7 +9,7 @@ import numpy as np
 from perfatlas.hardware import resolve_system, system_names
 from perfatlas.inference import Evaluation, evaluate
 from perfatlas.machines import DeviceColumns
-from perfatlas.networks import model_names, resolve_model
+from perfatlas.networks import graph_names, model_names, resolve_model
 from perfatlas.operators import (
     Attention,
     Gemm,
@@ -55,7 +55,7 @@ def column(*values: float) -> FloatArray:
 def distinct_models() -> tuple[str, ...]:
     """Return one catalog id per architecture."""
     found: dict[Any, str] = {}
-    for name in model_names():
+    for name in sorted({*model_names()} - {*graph_names()}):
         found.setdefault(resolve_model(name).network, name)
     return tuple(found.values())
 

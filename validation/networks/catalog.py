@@ -1,7 +1,7 @@
 """The networks of the catalog: public architectures without weights, exported by PyTorch.
 
-`python -m validation.networks.catalog [NAME ...]` writes `src/perfatlas/data/networks`. It needs torch,
-torchvision, transformers and diffusers; what it wrote needs none of them.
+`python -m validation.networks.catalog [NAME ...]` writes `src/perfatlas/data/networks`. It needs
+torch, torchvision, transformers and diffusers; what it wrote needs none of them.
 """
 
 from __future__ import annotations
@@ -82,8 +82,7 @@ def _hugging_face(kind: str, config: str, inputs: Callable[[], Any], **given: An
     def build() -> Any:  # noqa: ANN401
         import transformers
 
-        settings = getattr(transformers, config)(**given)
-        settings._attn_implementation = "sdpa"
+        settings = getattr(transformers, config)(**given, attn_implementation="sdpa")
         return getattr(transformers, kind)(settings).eval(), inputs()
 
     return build
@@ -96,6 +95,28 @@ def _diffuser(kind: str, inputs: Callable[[], Any], **given: Any) -> Callable[[]
         return getattr(diffusers, kind)(**given).eval(), inputs()
 
     return build
+
+
+def _audio(*shape: int) -> Any:  # noqa: ANN401
+    import torch
+
+    return torch.empty(*shape)
+
+
+def _whisper_encoder() -> Any:  # noqa: ANN401
+    import transformers
+    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+    config = transformers.WhisperConfig(
+        d_model=1280,
+        encoder_layers=32,
+        encoder_attention_heads=20,
+        encoder_ffn_dim=5120,
+        num_mel_bins=128,
+        vocab_size=51866,
+        attn_implementation="sdpa",
+    )
+    return WhisperEncoder(config).eval(), {"input_features": _audio(2, 128, 3000)}
 
 
 SQUARE: Final = {0: BATCH, 2: "image_size", 3: "image_size"}
@@ -113,13 +134,15 @@ def _torchvision(name: str, title: str, *, square: bool) -> Row:
 
 ROWS: Final[Mapping[str, Row]] = {
     "resnet-50": _torchvision("resnet50", "ResNet v1.5 (arXiv 1512.03385)", square=True),
-    "efficientnet-b0": _torchvision("efficientnet_b0", "EfficientNet (arXiv 1905.11946)", square=True),
+    "efficientnet-b0": _torchvision(
+        "efficientnet_b0", "EfficientNet (arXiv 1905.11946)", square=True
+    ),
     "convnext-base": _torchvision("convnext_base", "ConvNeXt (arXiv 2201.03545)", square=True),
     "vit-large-16": _torchvision("vit_l_16", "ViT (arXiv 2010.11929)", square=False),
     "swin-base": _torchvision("swin_b", "Swin (arXiv 2103.14030)", square=False),
     "bert-large": Row(
         item="sequence",
-        source="BERT (arXiv 1810.04805) with a span head; google-bert/bert-large-uncased config.json",
+        source="BERT (arXiv 1810.04805), span head; google-bert/bert-large-uncased config.json",
         parts=(
             Part(
                 build=_hugging_face(
@@ -186,35 +209,13 @@ ROWS: Final[Mapping[str, Row]] = {
         source="Whisper (arXiv 2212.04356), encoder; openai/whisper-large-v3 config.json",
         parts=(
             Part(
-                build=lambda: _whisper_encoder(),
+                build=_whisper_encoder,
                 sizes={"input_features": {0: BATCH}},
             ),
         ),
         sizes={},
     ),
 }
-
-
-def _audio(*shape: int) -> Any:  # noqa: ANN401
-    import torch
-
-    return torch.empty(*shape)
-
-
-def _whisper_encoder() -> Any:  # noqa: ANN401
-    import transformers
-    from transformers.models.whisper.modeling_whisper import WhisperEncoder
-
-    config = transformers.WhisperConfig(
-        d_model=1280,
-        encoder_layers=32,
-        encoder_attention_heads=20,
-        encoder_ffn_dim=5120,
-        num_mel_bins=128,
-        vocab_size=51866,
-    )
-    config._attn_implementation = "sdpa"
-    return WhisperEncoder(config).eval(), {"input_features": _audio(2, 128, 3000)}
 
 
 def imported(part: Part) -> Imported:
@@ -226,8 +227,7 @@ def imported(part: Part) -> Imported:
         module, inputs = part.build()
     given = {"args": (), "kwargs": inputs} if isinstance(inputs, dict) else {"args": inputs}
     shapes = {
-        name: {place: torch.export.Dim.AUTO for place in places}
-        for name, places in part.sizes.items()
+        name: dict.fromkeys(places, torch.export.Dim.AUTO) for name, places in part.sizes.items()
     }
     program = torch.export.export(module, **given, dynamic_shapes=shapes, strict=False)
     names: dict[str, str] = {}
@@ -266,7 +266,8 @@ def write(name: str) -> None:
     row = ROWS[name]
     parts = [imported(part) for part in row.parts]
     unknown = {name: n for part in parts for name, n in part.unknown.items()}
-    print(name, sum(len(one.nodes) for one in parts), unknown, file=sys.stderr)
+    if unknown:
+        raise SystemExit(f"{name} has operators that are not known: {unknown}")
     versions = ", ".join(f"{one} {metadata.version(one)}" for one in ("torch", "torchvision"))
     head = {
         "name": name,
