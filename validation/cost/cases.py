@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.cost import GpuPrice, HourlyCost, PoolPrices, cost_columns, gpu_price
+from perfatlas.cost import GpuPrice, HourlyCost, PoolPrices, TokenCounts, cost_columns, gpu_price
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.estimate import estimate
 from validation.runs.shared_data import read_table
@@ -85,7 +85,7 @@ def cost_of(usd_per_hour: float, tokens_per_s: float, utilization: float = 1.0) 
     rates = dict.fromkeys(
         (f"{RATE}{end}" for end in ("", "_low", "_high")), np.array([tokens_per_s])
     )
-    found = cost_columns({**rates, "gpus": np.ones(1)}, pools, np.zeros(1), (1.0, 1.0))
+    found = cost_columns({**rates, "gpus": np.ones(1)}, pools, np.zeros(1), TokenCounts(1.0, 1.0))
     return float(found["usd_per_million_output_tokens"][0])
 
 

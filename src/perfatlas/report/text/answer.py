@@ -156,7 +156,6 @@ def print_answer(
         <BLANKLINE>
                            90% interval
           time   12.0 ms   10.0 - 15.0 ms
-        <BLANKLINE>
         reproduce: perfatlas ...
     """
     print_question(console, answer)
