@@ -235,6 +235,9 @@ TWO: Final = {"model": SERVED["model"], "system": "h100_sxm", "systems": ["h200_
 COMPARED: Final = {
     "compare": Question(compare, dict(_fields_of(shlex.split(example_of("compare"))[2:]))),
     "decided": Question(compare, {**TWO, "decide": True}),
+    "compared graphs": Question(
+        compare, {"model": "resnet-50", "system": "h100_sxm", "systems": ["h200_sxm"]}
+    ),
 }
 _LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT, **OF_ROWS, **COMPARED}
 OF_FILES: Final = Question(fleet_schedule, {})

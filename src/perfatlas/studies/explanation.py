@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.networks import is_graph
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import estimate_of
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.studies.scaling import scaled_scenario
@@ -316,6 +317,11 @@ def explained_estimate(
     targets = {name: targets[name] for name in LATENCIES if name in targets}
     _check(targets, spread)
     scenario = read_scenario(fields)
+    if is_graph(scenario.model):
+        raise UnsupportedError(
+            f"sensitivities of {scenario.model}, a graph of operators, are not computed; compare it"
+            " on changed systems, such as h200_sxm{device.memory.bandwidth=6TB/s}"
+        )
     if scenario.method == "simulate":
         raise InvalidSpecError(
             "method = simulate has no sensitivities, which are derivatives of closed forms; remove"

@@ -214,3 +214,27 @@ def test_a_batch_that_does_not_fit_is_infeasible() -> None:
 def test_files_without_meaning_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         read_graph(SMALL | change, "net.toml")
+
+
+def test_what_is_not_priced_of_graphs_is_refused() -> None:
+    asked: list[tuple[Any, dict[str, Any]]] = [
+        (perfatlas.search, {"gpus": 8}),
+        (perfatlas.simulate, {"request_rate": 10}),
+        (perfatlas.train, {"gpus": 8, "global_batch": 2048}),
+        (perfatlas.estimate, {"mode": "aggregated"}),
+    ]
+    for function, fields in asked:
+        with pytest.raises(UnsupportedError, match="passes are priced as static batches"):
+            function(model="resnet-50", system="h100_sxm", **fields)
+    for function in (perfatlas.frontier, perfatlas.explain):
+        with pytest.raises(UnsupportedError, match="resnet-50.* a graph of operators"):
+            function(model="resnet-50", system="h100_sxm")
+
+
+def test_designs_of_graphs_are_compared() -> None:
+    found = perfatlas.compare(
+        model="resnet-50", system="h100_sxm", systems=["h200_sxm"], batch=64
+    ).results
+    first, second = found["rows"]
+    assert first["latency_s"] > second["latency_s"]
+    assert first["throughput_per_s"] == pytest.approx(64 / first["latency_s"])

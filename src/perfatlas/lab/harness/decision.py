@@ -95,9 +95,9 @@ def decided(answers: Sequence[Answer], steps: Sequence[Steps]) -> tuple[dict[str
 
 def _steps_of(phase: str, answer: Answer) -> float:
     """Return the steps of a request in a phase."""
-    if phase == "prefill":
-        return float(answer.results.get("prefill_steps") or 1.0)
-    return float(answer.scenario["osl"])
+    if phase == "decode":
+        return float(answer.scenario["osl"])
+    return float(answer.results.get("prefill_steps") or 1.0)
 
 
 def _add(found: dict[tuple[Any, ...], Kernel], cost: StepCost, weight: float, system: str) -> None:

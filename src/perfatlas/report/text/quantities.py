@@ -152,6 +152,8 @@ def metric_text(metric: Metric, value: float) -> str:
             return f"${value:,.{_cents(value)}f}"
         case "mass":
             return f"{format_number(value)} g"
+        case "area":
+            return f"{format_number(value)} mm²"
         case _:
             return format_number(value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.networks import is_graph
+from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
     Batch,
@@ -53,6 +54,19 @@ class Scenario(
 FIELD_NAMES: tuple[str, ...] = tuple(Scenario.model_fields)
 # Defaults of networks that are graphs of operators: one pass over items of fixed sizes.
 ONE_PASS: Final[Mapping[str, Any]] = {"isl": 1, "osl": 1, "engine": "inductor"}
+
+
+def graph_error(model: str) -> UnsupportedError:
+    """Return that a graph of operators is answered as static batches alone.
+
+    Args:
+        model: Its name.
+    """
+    return UnsupportedError(
+        f"{model} is a graph of operators, whose passes are priced as static batches: ask estimate"
+        " or a table, compare or sweep in mode static; queues, deployments and training of graphs"
+        " are not priced"
+    )
 
 
 def parse_scenario(fields: Mapping[str, Any]) -> Scenario:

@@ -18,6 +18,7 @@ from perfatlas.machines import device_peak
 from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.scenario.fields import graph_error
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
 from perfatlas.scenario.resolution.default_plans import (
     across_domains,
@@ -191,6 +192,8 @@ def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: R
 
     if model.network.item:
         refusals.refuse(rows_C[isl_N[rows_C] > 1.0], sized, workers.stage)
+        queued_C = rows_C[workers.aggregated_N[rows_C] | workers.pooled]
+        refusals.refuse(queued_C, always(graph_error(model.name)), workers.stage)
 
     def reason(row: int) -> InvalidSpecError:
         return InvalidSpecError(

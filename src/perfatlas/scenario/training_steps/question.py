@@ -13,9 +13,9 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
-from perfatlas.networks import ModelFormats, resolve_model
+from perfatlas.networks import ModelFormats, is_graph, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import columns_of, refuse_unused
+from perfatlas.scenario.fields import columns_of, graph_error, refuse_unused
 from perfatlas.scenario.training_steps.inputs import TrainInputs
 from perfatlas.scenario.training_steps.power import check_power_cap
 from perfatlas.scenario.training_steps.recipe import check_recipe, check_recipe_layout, recipe_of
@@ -91,6 +91,8 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
         UnsupportedError: There is no data for the format or the tier.
     """
     inputs = TrainInputs.read(fields)
+    if is_graph(inputs.model):
+        raise graph_error(inputs.model)
     check_experts(inputs)
     check_power_cap(inputs)
     if inputs.tier == "measured":

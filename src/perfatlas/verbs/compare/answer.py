@@ -8,7 +8,7 @@ from perfatlas.answer import Answer, Evidence, comparison_note, joined_tiers
 from perfatlas.declarations import signature_of
 from perfatlas.quantities import InfeasibleError, PerfatlasError, UsageError
 from perfatlas.scenario.deployments import estimate_of, step_costs
-from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, COMPARED, FACILITY
+from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, COMPARED, FACILITY, PASSES
 from perfatlas.verbs.compare.question import compared_scenarios
 
 if TYPE_CHECKING:
@@ -206,12 +206,12 @@ def _row(label: str, answer: Answer, base: Answer) -> dict[str, Any]:
     results = answer.to_dict()["results"]
     found = {
         f"{name}{end}": results[f"{name}{end}"]
-        for name in (*COMPARED, *FACILITY, *CARBON, *ACCURACY)
+        for name in (*COMPARED, *FACILITY, *CARBON, *PASSES, *ACCURACY)
         for end in ("", "_low", "_high")
         if f"{name}{end}" in results
     }
     found["gpus"] = results["gpus"]
-    found["kv_capacity_tokens"] = results["memory"]["kv_capacity_tokens"]
+    found["kv_capacity_tokens"] = results["memory"].get("kv_capacity_tokens")
     found["tier"] = answer.evidence.tier
     found["tier_note"] = comparison_note(answer.evidence.tier, base.evidence.tier)
     return {"label": label, **found, "error": None}

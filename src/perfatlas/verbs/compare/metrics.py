@@ -26,6 +26,7 @@ FACILITY: Final = (
     "electricity_usd_per_million_output_tokens",
 )
 CARBON: Final = ("gco2_per_hour", "gco2_per_million_output_tokens")
+PASSES: Final = ("latency_s", "throughput_per_s", "energy_per_item_j", "usd_per_million_items")
 ACCURACY: Final = ("accuracy_delta",)  # reported where a benchmark is named
 
 declare_metrics(
@@ -40,7 +41,7 @@ declare_metrics(
             has_interval=METRICS[name].has_interval,
             description=METRICS[name].description,
         )
-        for name in (*COMPARED, *FACILITY, *CARBON, *ACCURACY)
+        for name in (*COMPARED, *FACILITY, *CARBON, *PASSES, *ACCURACY)
     ),
     Metric(
         name="rows.gpus",

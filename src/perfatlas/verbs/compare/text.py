@@ -16,7 +16,7 @@ from perfatlas.report.text import (
     ratio_text,
     share_text,
 )
-from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, FACILITY
+from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, FACILITY, PASSES
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def print_comparison(
         if SOLVED in one["label"]:
             print_line(console, f"{one['label']} is {one['model']}")
     console.print()
-    _print_results(console, rows, SHOWN)
+    _print_results(console, rows, PASSES if "latency_s" in rows[0] else SHOWN)
     for names in (FACILITY, CARBON, ACCURACY):
         if any(rows[0].get(name) is not None for name in names):
             console.print()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.answer import AnsweredRun, flat_results
 from perfatlas.declarations import signature_of
 from perfatlas.energy import board_energy, lowest_clock
+from perfatlas.networks import is_graph
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one, memory_of
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
@@ -140,6 +141,11 @@ def _check(scenario: Scenario, over: str) -> None:
     if over not in OVER:
         *names, last = OVER
         raise InvalidSpecError(f"over = {over}: a frontier is over {', '.join(names)} or {last}")
+    if is_graph(scenario.model):
+        raise UnsupportedError(
+            f"{scenario.model} is a graph of operators, which has no frontier; ask a table of"
+            " batches: estimate --table"
+        )
     if scenario.mode == "disaggregated":
         raise InvalidSpecError(
             "mode = disaggregated is not supported by frontier, which sweeps one pool; use mode ="
