@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.elementwise import ACTIVATION_BYTES
 from perfatlas.networks.key_index import KeyIndex, scores_and_selection
+from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
     from perfatlas.networks.emission import Emission

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.networks.contract import CacheLayout
-from perfatlas.networks.elementwise import ACTIVATION_BYTES
 from perfatlas.networks.key_index import INDEX_KEY_BYTES, INDEX_SCALE_BYTES
 from perfatlas.networks.layers import (
     CompressedAttention,
@@ -16,6 +15,7 @@ from perfatlas.networks.layers import (
     MlaAttention,
 )
 from perfatlas.networks.recurrent_mixers import STATE_BYTES
+from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
     from perfatlas.networks.language_model import LanguageModel

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.formats import get_format
-from perfatlas.networks.elementwise import ACTIVATION_BYTES
 from perfatlas.networks.key_index import INDEX_SCALE_BYTES, KeyIndex, scores_and_selection
-from perfatlas.operators import LatentAttention, visible_pairs
+from perfatlas.operators import ACTIVATION_BYTES, LatentAttention, visible_pairs
 
 if TYPE_CHECKING:
     from perfatlas.networks.emission import Emission

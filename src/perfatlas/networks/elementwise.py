@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.operators import ACTIVATION_BYTES
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
 
     Width = float | FloatArray
 
-ACTIVATION_BYTES: Final = 2.0
 TOKEN_ID_BYTES: Final = 4.0
 
 

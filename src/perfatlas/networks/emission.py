@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.networks.elementwise import ACTIVATION_BYTES, norm_bytes
-from perfatlas.operators import Gemm, Operator, Streaming
+from perfatlas.networks.elementwise import norm_bytes
+from perfatlas.operators import ACTIVATION_BYTES, Gemm, Operator, Streaming
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Phase, Shard

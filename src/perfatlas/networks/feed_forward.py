@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.formats import get_format
-from perfatlas.networks.elementwise import ACTIVATION_BYTES, activation_bytes
+from perfatlas.networks.elementwise import activation_bytes
 from perfatlas.networks.layers import DenseFfn
-from perfatlas.operators import GroupedGemm
+from perfatlas.operators import ACTIVATION_BYTES, GroupedGemm
 
 if TYPE_CHECKING:
     from perfatlas.networks.emission import Emission

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from perfatlas.formats import get_format
 from perfatlas.networks.block_indexer import block_indexer_operators
-from perfatlas.networks.elementwise import ACTIVATION_BYTES, rope_and_cache_bytes
+from perfatlas.networks.elementwise import rope_and_cache_bytes
 from perfatlas.networks.key_index import (
     INDEX_KEY_BYTES,
     INDEX_SCALE_BYTES,
     KeyIndex,
     scores_and_selection,
 )
-from perfatlas.operators import Attention, LatentAttention, Phase
+from perfatlas.operators import ACTIVATION_BYTES, Attention, LatentAttention, Phase
 
 if TYPE_CHECKING:
     from perfatlas.networks.emission import Emission

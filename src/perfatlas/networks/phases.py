@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.networks.compressed import collapse_streams, compressed_operators, hyper_connection
-from perfatlas.networks.elementwise import ACTIVATION_BYTES, TOKEN_ID_BYTES
+from perfatlas.networks.elementwise import TOKEN_ID_BYTES
 from perfatlas.networks.emission import Emission, ModelFormats, StepTokens
 from perfatlas.networks.feed_forward import ffn_operators
 from perfatlas.networks.layers import (
@@ -47,6 +47,7 @@ from perfatlas.networks.recurrent_mixers import (
     mamba1_operators,
     mamba2_operators,
 )
+from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
     from perfatlas.networks.language_model import LanguageModel, LayerGroup

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.networks.elementwise import ACTIVATION_BYTES
 from perfatlas.operators import (
+    ACTIVATION_BYTES,
     DELTA_CHUNK,
     Convolution,
     Phase,

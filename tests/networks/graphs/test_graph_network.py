@@ -227,7 +227,7 @@ def test_what_is_not_priced_of_graphs_is_refused() -> None:
         with pytest.raises(UnsupportedError, match="passes are priced as static batches"):
             function(model="resnet-50", system="h100_sxm", **fields)
     for function in (perfatlas.frontier, perfatlas.explain):
-        with pytest.raises(UnsupportedError, match="resnet-50.* a graph of operators"):
+        with pytest.raises(UnsupportedError, match=r"resnet-50.* a graph of operators"):
             function(model="resnet-50", system="h100_sxm")
 
 

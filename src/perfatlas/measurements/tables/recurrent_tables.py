@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import DELTA_CHUNK, delta_rule_flop, delta_rule_width
+from perfatlas.operators import ACTIVATION_BYTES, DELTA_CHUNK, delta_rule_flop, delta_rule_width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,6 @@ SIZES: Final = (
     *("batch_size", "seq_len", "d_conv"),
     *("num_k_heads", "num_v_heads", "head_k_dim", "head_v_dim"),
 )
-ACTIVATION_BYTES: Final = 2.0
 FULL_STATE_BYTES: Final = 4.0
 HALF_STATE_BYTES: Final = 2.0
 # There are two types of collectors, identified by their decode kernel. With this kernel, they

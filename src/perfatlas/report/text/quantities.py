@@ -150,10 +150,8 @@ def metric_text(metric: Metric, value: float) -> str:
             return share_text(value)
         case "money":
             return f"${value:,.{_cents(value)}f}"
-        case "mass":
-            return f"{format_number(value)} g"
-        case "area":
-            return f"{format_number(value)} mm²"
+        case "mass" | "area":
+            return f"{format_number(value)} {'g' if metric.shown == 'mass' else 'mm²'}"
         case _:
             return format_number(value)
 

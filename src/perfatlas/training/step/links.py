@@ -5,10 +5,11 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas.operators import ACTIVATION_BYTES
 from perfatlas.training.step.collective_prices import GroupColumns, collective_times
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.training.step.question import TrainingQuestion
-
-ACTIVATION_BYTES: Final = 2.0
 
 
 def stage_send_s(question: TrainingQuestion) -> FloatArray:

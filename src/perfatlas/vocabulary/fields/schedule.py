@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Final, Literal
 
+from perfatlas.quantities import DAY_S
 from perfatlas.vocabulary.fields.clusters import (
     CHECKPOINT_INTERVAL,
     DETECTION,
@@ -32,7 +33,7 @@ from perfatlas.vocabulary.fields.conditions import (
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, Written, group
 
-WEEK_S: Final = 7 * 86400.0
+WEEK_S: Final = 7.0 * DAY_S
 File = Annotated[str, Text(), InputFile()]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.compiled import compiled, part
 from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, PEAK, SM_COUNT
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.operators import ACTIVATION_BYTES, BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +76,6 @@ MIN_K_PER_SPLIT: Final = 128.0
 MAX_SPLIT_BLOCKS_PER_SM: Final = 4.0
 PARTIAL_SUM_BYTES: Final = 8.0 / 3.0  # per output element and split: fp32 out and in, part cached
 HOT_SHARPNESS: Final = 4.0  # sharpness of the transition when a loop exceeds the cache
-ACTIVATION_BYTES: Final = 2.0  # an activation before quantization
 
 
 def gemm_time_s(

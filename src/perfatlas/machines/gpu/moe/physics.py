@@ -14,6 +14,7 @@ from perfatlas.compiled import compiled, part
 from perfatlas.machines.gpu.attention import hot_share
 from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, PEAK, SM_COUNT
 from perfatlas.operators import (
+    ACTIVATION_BYTES,
     BOUND_COMPUTE,
     BOUND_LATENCY,
     BOUND_MEMORY,
@@ -69,7 +70,6 @@ TRITON_MANY: Final = (64.0, 64.0)
 # Block-scaled CUTLASS kernels have one row tile for any number of rows per expert.
 FIXED_TILES: Final = 2.0
 FIXED_ROWS: Final = 128.0
-ACTIVATION_BYTES: Final = 2.0
 # Range of expert popularity before normalization: minimum weight, and maximum share of the tokens
 # of the most popular expert (few tokens: a fixed range).
 SPARSE_RANGE: Final = (0.01, 2.0)
