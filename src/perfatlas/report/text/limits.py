@@ -69,6 +69,24 @@ def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
     return found
 
 
+def limiting_value(results: Mapping[str, Any], name: str, limit: str) -> object:
+    """Return what a result is at least or at most: the end of its interval, if it has one.
+
+    Power and energy of tier bound are uncertain by more than their times.
+
+    Args:
+        limit: "at least", "at most", or "" for the result itself.
+
+    Example:
+        >>> from perfatlas.report.text.limits import limiting_value
+        >>> limiting_value({"power_w": 5.1e3, "power_w_high": 16.4e3}, "power_w", "at most")
+        16400.0
+    """
+    ending = {AT_LEAST: LOW_ENDING, AT_MOST: HIGH_ENDING}.get(limit)
+    end = None if ending is None else results.get(f"{name}{ending}")
+    return results[name] if end is None else end
+
+
 def ratio_text(value: float, base: float, *, limit: str = "", base_limit: str = "") -> str:
     """Return the ratio of two results, marked as a limit where one of them is.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfatlas.report.text.limits import limiting_value
 from perfatlas.report.text.quantities import format_interval, format_value
 from perfatlas.report.text.rows import label_of
 from perfatlas.report.text.terminal import print_line, print_plain
@@ -86,7 +87,7 @@ def printed_results(
     return [
         Shown(
             label_of(name, short=short),
-            f"{limits.get(name, '')} {format_value(name, value)}".lstrip(),
+            _limited(results, name, limits.get(name, "")),
             "" if name in limits else interval_text(results, name),
             _over_seeds(results, name),
         )
@@ -94,6 +95,10 @@ def printed_results(
         if not (isinstance(value, dict) or name in HIDDEN or _is_end(results, name))
         and not (brief and (_is_detail(name, value) or name in unneeded))
     ]
+
+
+def _limited(results: Mapping[str, Any], name: str, limit: str) -> str:
+    return f"{limit} {format_value(name, limiting_value(results, name, limit))}".lstrip()
 
 
 def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:

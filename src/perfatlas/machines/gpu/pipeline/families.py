@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import UnsupportedError
 
@@ -102,20 +101,15 @@ def _load(device: Device) -> tuple[float, float]:
 
 
 @cache
-def _data() -> dict[str, Any]:
-    return tomllib.loads(resources.files("perfatlas").joinpath(_DATA).read_text("utf-8"))
-
-
-@cache
 def sm_constants() -> dict[str, float]:
     """Return what all streaming multiprocessors have in common, by name."""
-    return {name: float(row["value"]) for name, row in _data()["sm"].items()}
+    return {name: float(row["value"]) for name, row in shipped_table(_DATA)["sm"].items()}
 
 
 @cache
 def architecture_limits(architecture: str) -> dict[str, Any]:
     """Return where an architecture accumulates, and the rows of its MMA instruction."""
-    limits: dict[str, Any] = _data()["architecture"][architecture]
+    limits: dict[str, Any] = shipped_table(_DATA)["architecture"][architecture]
     return limits
 
 
@@ -124,7 +118,7 @@ def kernel_families() -> tuple[KernelFamily, ...]:
     """Return all families."""
     rows: list[dict[str, Any]] = [
         {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
-        for row in _data()["family"]
+        for row in shipped_table(_DATA)["family"]
     ]
     return tuple(KernelFamily(**row) for row in rows)
 
