@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _DOUBLINGS: Final = 2.0 ** np.arange(1, 8)
 _STAGES: Final = np.concatenate((np.arange(2.0, 17.0), 2.0 ** np.arange(5, 8)))
 NO_SINGLE_CHANGE: Final = (
-    "no single change makes it fit: use fewer or shorter sequences, or combine changes."
+    "no single change makes it fit: use a smaller batch or shorter sequences, or combine changes."
 )
 # Formats to try for the weights, in order of accuracy, and for the cache.
 _WEIGHT_FORMATS: Final = ("fp8_dynamic", "int4_wo")
