@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfatlas.networks import Network
     from perfatlas.operators import Operator
 
-TOY = Path(__file__).parent / "toy_network" / "toy.toml"
+TOY = Path(__file__).parent / "toy_network" / "toy.toynet"
 NAMES = (
     *("meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "openai/gpt-oss-20b"),
     *("Qwen/Qwen3-Next-80B-A3B-Instruct", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"),

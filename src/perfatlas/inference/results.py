@@ -70,7 +70,7 @@ def number_cells(name: str, values: FloatArray) -> NumberCells:
 
 
 def pass_results(columns: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Return the results of passes of graphs from those of prompts with one output token, each (C,).
+    """Return the results of passes of graphs, from those of prompts with one token, each (C,).
 
     Args:
         columns: Results by name, with `gpus`; those of tokens and requests are left out.

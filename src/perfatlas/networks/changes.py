@@ -7,7 +7,13 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perfatlas.networks.dimensions import EQUAL, MODEL_FIELDS, SOLVE, read_dimension, unknown_dimension
+from perfatlas.networks.dimensions import (
+    EQUAL,
+    MODEL_FIELDS,
+    SOLVE,
+    read_dimension,
+    unknown_dimension,
+)
 from perfatlas.networks.layers import GqaAttention, MoeFfn
 from perfatlas.networks.parameters import parameter_counts
 from perfatlas.quantities import InvalidSpecError, UnsupportedError

@@ -43,10 +43,14 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     formats = {op.name: op.compute_format for op in operators if op.multiplies}
     norm_fused_C = _norm_fused(operators, context)
     # of graphs, the scales of quantized activations are part of the network
-    apart = {} if context.network.item else {
-        name: _separate_quantization(f"{name}_quantize", format_name, context, norm_fused_C)
-        for name, format_name in formats.items()
-    }
+    apart = (
+        {}
+        if context.network.item
+        else {
+            name: _separate_quantization(f"{name}_quantize", format_name, context, norm_fused_C)
+            for name, format_name in formats.items()
+        }
+    )
     kinds = context.profile.fusions if context.network.item else ()
     fused = {name for one in kinds for name in one.operators}
     result: list[Operator] = []

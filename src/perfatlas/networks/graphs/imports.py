@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +9,7 @@ from perfatlas.networks.graphs.nodes import BATCH, Node
 from perfatlas.quantities import Expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 Size = int | str
 # Producers in the order in which a reader with several of them is fused.

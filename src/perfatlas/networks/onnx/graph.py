@@ -24,11 +24,30 @@ LARGEST_FILE: Final = (1 << 31) - 1  # bytes of a protocol buffer
 FEW: Final = 1024  # elements of an initializer that may be a shape
 MOST_SHAPE: Final = 64  # elements of a tensor of integers that is a shape
 # Operators without a kernel: constants, shapes, and views, which compilers read with strides.
-_FREE: Final = frozenset("""
-    Constant ConstantOfShape Dropout EyeLike Flatten Identity Range RandomNormal RandomUniform
-    RandomNormalLike Reshape Shape Size Slice Split Squeeze Transpose Unsqueeze SequenceConstruct
-    SequenceAt
-""".split())
+_FREE: Final = frozenset(
+    [
+        "Constant",
+        "ConstantOfShape",
+        "Dropout",
+        "EyeLike",
+        "Flatten",
+        "Identity",
+        "Range",
+        "RandomNormal",
+        "RandomUniform",
+        "RandomNormalLike",
+        "Reshape",
+        "Shape",
+        "Size",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+        "SequenceConstruct",
+        "SequenceAt",
+    ],
+)
 _KINDS: Final[Mapping[str, str]] = {
     "activation": """Celu Clip Elu Erf FastGelu Gelu HardSigmoid HardSwish LeakyRelu Mish PRelu
         QuickGelu Relu Selu Sigmoid Softplus Softsign Swish Tanh ThresholdedRelu QLinearSigmoid
@@ -123,7 +142,7 @@ def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
         model = onnx.load(str(path), load_external_data=False)
     except OSError as problem:
         raise InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
-    except Exception as problem:  # noqa: BLE001 - protobuf raises its own errors
+    except Exception as problem:  # protobuf raises its own errors
         raise InvalidSpecError(f"{path} is no ONNX file: {problem}") from problem
     if not model.graph.node:
         raise InvalidSpecError(f"{path} has no operators; is it an ONNX file?")
@@ -191,7 +210,7 @@ def _inferred(model: Any, path: Path) -> Any:  # noqa: ANN401
         one.type.tensor_type.ClearField("shape")
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except Exception as problem:  # noqa: BLE001 - of the checker of ONNX, in C++
+    except Exception as problem:  # of the checker of ONNX, in C++
         raise InvalidSpecError(f"{path}: shapes cannot be inferred: {problem}") from problem
 
 
@@ -273,7 +292,7 @@ class _Graph:
             self._put(found, one)
 
     def _is_shape(self, one: Any) -> bool:  # noqa: ANN401
-        """Return whether an operator computes sizes: few integers, which no kernel of a GPU runs."""
+        """Return whether an operator computes sizes: few integers, which run on the host."""
         written = [name for name in one.output if name]
         return all(
             self.types.get(name, 1) not in _FLOATS
@@ -293,7 +312,9 @@ class _Graph:
             return False
         other = others[0]
         biased = one.op_type == "Add" and len(fixed) == 1 and self.readers[other] == 1
-        return biased and self.kinds.get(other) == "linear" and len(self.shapes[fixed[0]].sizes) == 1
+        return (
+            biased and self.kinds.get(other) == "linear" and len(self.shapes[fixed[0]].sizes) == 1
+        )
 
     def shape(self, name: str, one: Any) -> Tensor:  # noqa: ANN401
         """Return the sizes of a tensor.
@@ -334,8 +355,8 @@ class _Graph:
             self.unknown[name] += 1
         producers = [self.kinds.get(each, "") for each in read if self.readers[each] == 1]
         written = self.shape(one.output[0], one).elements()
-        sizes = {"read": Tensor.total(moved), "write": written}
-        return [node(kind, after=fused_into(producers), **sizes)]
+        read_sizes = Tensor.total(moved)
+        return [node(kind, after=fused_into(producers), read=read_sizes, write=written)]
 
     def _convolution(self, one: Any) -> Node:  # noqa: ANN401
         image, weight = (self.shape(one.input[place], one) for place in _CONVOLUTIONS[one.op_type])
@@ -347,8 +368,7 @@ class _Graph:
         else:
             rows, n, k = out, first // groups, second * taps
         if groups > 1 and second == 1 and first == groups:
-            moved = {"read": image.elements(), "write": out.elements()}
-            return node("depthwise_conv", **moved, taps=taps)
+            return node("depthwise_conv", read=image.elements(), write=out.elements(), taps=taps)
         m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
         return node("conv", m=m, n=n, k=k, groups=groups, read=image.elements())
 
@@ -356,7 +376,9 @@ class _Graph:
         first, second = (one.input[place] for place in _PRODUCTS[one.op_type])
         left, right = self.shape(first, one), self.shape(second, one)
         out = self.shape(one.output[0], one)
-        k = int(right.sizes[-1 if _attribute(one, "transB", 0) else 0 if len(right.sizes) == 1 else -2])
+        k = int(
+            right.sizes[-1 if _attribute(one, "transB", 0) else 0 if len(right.sizes) == 1 else -2],
+        )
         if second in self.weights and len(right.sizes) <= 2:
             n = int(out.sizes[-1]) if len(right.sizes) == 2 else 1
             return node("linear", m=_count(out) // n, n=n, k=k)
@@ -379,7 +401,7 @@ class _Graph:
         ]
 
     def _attention(self, one: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
-        """Return the attention whose softmax an operator is: its last product, and what is inside."""
+        """Return the attention of a softmax: its last product, and what is inside."""
         if one.op_type != "Softmax" or self.readers[one.output[0]] != 1:
             return None
         inside, source = {one.output[0]}, one.input[0]
@@ -399,7 +421,7 @@ class _Graph:
             return None
         query, value = scores.input[0], last.input[1]
         known = [self.shapes.get(name) for name in (query, source, value)]
-        if any(each is None or len(each.sizes) < 3 for each in known):  # noqa: PLR2004 - batched
+        if any(each is None or len(each.sizes) < 3 for each in known):  # batched
             return None
         if {query, value, scores.input[1]} & self.weights:
             return None
@@ -409,7 +431,12 @@ class _Graph:
         if value_dim != head_dim:
             return None
         sequences, heads = (batch[0], math.prod(batch[1:])) if len(batch) > 1 else (1, batch[0])
-        sizes = {"sequences": sequences, "q_len": q_len, "kv_len": kv_len, "num_heads": heads}
+        sizes: dict[str, Any] = {
+            "sequences": sequences,
+            "q_len": q_len,
+            "kv_len": kv_len,
+            "num_heads": heads,
+        }
         inside |= {source, *self._scaling(query), *self._scaling(scores.input[1])}
         return last, node("attention", **sizes, head_dim=head_dim), inside
 

@@ -27,26 +27,81 @@ if TYPE_CHECKING:
 
 LARGEST_JSON: Final = 1 << 29  # bytes of the description of a program
 # Calls that return their input with other sizes or strides, or unchanged in inference.
-_VIEWS: Final = frozenset("""
-    alias as_strided broadcast_to chunk detach diagonal dropout expand expand_as feature_dropout
-    flatten getitem identity movedim narrow permute real reshape select slice split
-    split_with_sizes squeeze swapaxes t transpose unbind unflatten unfold unsafe_chunk
-    _unsafe_view unsqueeze view view_as lift_fresh_copy
-""".split())
+_VIEWS: Final = frozenset(
+    [
+        "alias",
+        "as_strided",
+        "broadcast_to",
+        "chunk",
+        "detach",
+        "diagonal",
+        "dropout",
+        "expand",
+        "expand_as",
+        "feature_dropout",
+        "flatten",
+        "getitem",
+        "identity",
+        "meshgrid",
+        "movedim",
+        "narrow",
+        "permute",
+        "real",
+        "reshape",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "swapaxes",
+        "t",
+        "transpose",
+        "unbind",
+        "unflatten",
+        "unfold",
+        "unsafe_chunk",
+        "_unsafe_view",
+        "unsqueeze",
+        "view",
+        "view_as",
+        "lift_fresh_copy",
+    ],
+)
 _COPIES: Final = ("clone", "contiguous", "to", "_to_copy")
 # Calls without a kernel that counts: constants.
-_FREE: Final = frozenset("""
-    arange empty empty_like empty_permuted eye full full_like linspace new_empty new_full new_ones
-    new_zeros ones ones_like rand randn scalar_tensor tril triu zeros zeros_like
-""".split())
+_FREE: Final = frozenset(
+    [
+        "arange",
+        "empty",
+        "empty_like",
+        "empty_permuted",
+        "eye",
+        "full",
+        "full_like",
+        "linspace",
+        "new_empty",
+        "new_full",
+        "new_ones",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "rand",
+        "randn",
+        "scalar_tensor",
+        "tril",
+        "triu",
+        "zeros",
+        "zeros_like",
+    ],
+)
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     kind: tuple(names.split())
     for kind, names in {
         "activation": """celu elu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid
             mish prelu relu relu6 selu sigmoid silu softplus tanh""",
         "add": "add",
-        "copy": """_to_copy cat clone constant_pad_nd contiguous copy flip gather im2col index
-            index_put index_select masked_fill masked_select one_hot pad pixel_shuffle
+        "copy": """_to_copy cat clone concat concatenate constant_pad_nd contiguous copy flip gather
+            im2col index index_put index_select masked_fill masked_select one_hot pad pixel_shuffle
             pixel_unshuffle repeat repeat_interleave roll scatter scatter_add select_scatter
             slice_scatter stack tile to type_as where""",
         "norm": """_native_batch_norm_legit_no_training batch_norm cudnn_batch_norm group_norm
@@ -62,10 +117,10 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
             upsample_nearest_exact2d upsample_trilinear3d""",
         "softmax": "_log_softmax _safe_softmax _softmax log_softmax softmax",
         "elementwise": """abs addcmul and bitwise_and bitwise_not bitwise_or bucketize ceil clamp
-            clamp_max clamp_min complex cos div eq erf exp expm1 floor floor_divide fmod ge gt
+            clamp_max clamp_min complex cos diff div eq erf exp expm1 floor floor_divide fmod ge gt
             isinf isnan le lerp log log1p log2 logical_and logical_not logical_or lt maximum minimum
-            mul ne neg or pow reciprocal remainder round rsqrt rsub sign sin sqrt square sub trunc
-            view_as_complex view_as_real""",
+            mul ne neg or outer pow reciprocal remainder round rsqrt rsub sign sin sqrt square sub
+            trunc view_as_complex view_as_real""",
     }.items()
 }
 _KIND_OF: Final = {name: kind for kind, names in _KINDS.items() for name in names}
@@ -86,6 +141,8 @@ _FACTORS: Final = {
     **dict.fromkeys(("mm", "bmm"), ("self", "mat2")),
     "matmul": ("self", "other"),
 }
+# Bytes of floating-point types, by their number in the schema of torch.export (ScalarType).
+_FLOAT_BYTES: Final = {6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 13: 2}
 _SYMBOL: Final = re.compile(r"\b[su]\d+\b")
 
 
@@ -113,7 +170,10 @@ def read_archive(path: Path) -> dict[str, Any]:
     return found
 
 
-def nodes_of_program(program: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Imported:
+def nodes_of_program(
+    program: Mapping[str, Any],
+    names: Mapping[str, str] | None = None,
+) -> Imported:
     """Return the operators of a program.
 
     Args:
@@ -124,8 +184,9 @@ def nodes_of_program(program: Mapping[str, Any], names: Mapping[str, str] | None
     Raises:
         InvalidSpecError: The program is incomplete.
 
-    Limits: Weights of norms and biases are not counted as bytes. A size that depends on data is
-        not known: its symbol is a size of the network.
+    Limits: Elements read and written are as wide as the parameters: wider tensors, as those of
+        norms in 32 bits, count as several. Weights of norms and biases are not counted as bytes.
+        A size that depends on data is not known: its symbol is a size of the network.
     """
     try:
         module = program["graph_module"]
@@ -175,6 +236,7 @@ class _Program:
         readers: How many calls read a tensor.
         kinds: Kind of the operator that wrote a tensor, through views.
         items: Items of the inputs, 0 where their number is a symbol.
+        element_bytes: Bytes of an element of the narrowest parameter.
         unknown: How often calls run that are not known, by name.
     """
 
@@ -189,6 +251,7 @@ class _Program:
     inputs: list[str] = field(default_factory=list)
     parameters: int = 0
     items: int = 0
+    element_bytes: int = 16
 
     def read_signature(self, signature: Mapping[str, Any]) -> None:
         """Take the weights and the inputs of the program."""
@@ -203,6 +266,7 @@ class _Program:
                 if kind == "parameter":
                     sizes = self.values[name]["sizes"]
                     self.parameters += math.prod(int(one["as_int"]) for one in sizes)
+                    self.element_bytes = min(self.element_bytes, self._bytes(name))
 
     def name_sizes(self, names: dict[str, str]) -> None:
         """Name the symbols of the inputs' sizes."""
@@ -225,6 +289,15 @@ class _Program:
         """Return the sizes of a tensor as numbers or expressions."""
         return Tensor(tuple(self._size(one) for one in self.values[name]["sizes"]))
 
+    def _bytes(self, name: str) -> int:
+        return _FLOAT_BYTES.get(self.values[name].get("dtype", 0), 0) or self.element_bytes
+
+    def _moved(self, name: str) -> Tensor:
+        """Return a tensor whose elements are as wide as those of the parameters."""
+        wider = self._bytes(name) // self.element_bytes
+        sizes = self.tensor(name).sizes
+        return Tensor((wider, *sizes) if wider > 1 else sizes)
+
     def _size(self, size: Mapping[str, Any]) -> int | str:
         if "as_int" in size:
             return int(size["as_int"])
@@ -243,6 +316,8 @@ class _Program:
             return
         if name.strip("_") in _KIND_OF or name.strip("_") in _VIEWS:
             name = name.strip("_")  # in place, or an operator of Python
+        if name == "einsum" and len(read) == 1:
+            name = "permute"
         view = name in _VIEWS or (name in _COPIES and self._is_view(read, written))
         if view or name in _FREE or all(one in self.weights for one in read):
             # what is computed of weights alone is folded into them
@@ -271,21 +346,22 @@ class _Program:
         if name in _CONVOLUTIONS:
             return self._convolution(name, given, written[0])
         if name in _FACTORS:
-            return self._product(*(given[one]["name"] for one in _FACTORS[name]), written[0], name)
+            left, right = (str(given[one]["name"]) for one in _FACTORS[name])
+            return self._product(left, right, written[0], name)
         if name in _ATTENTIONS:
             return self._attention(given)
         if name in _EMBEDDINGS:
             table, index = (self.tensor(given[one]["name"]) for one in ("weight", "indices"))
             return node("embedding", rows=index.elements(), width=table.sizes[-1])
-        moved = [self.tensor(one) for one in read if one not in self.weights]
+        moved = [self._moved(one) for one in read if one not in self.weights]
         kind = _KIND_OF.get(name, "elementwise")
         if kind == "add" and len(moved) < 2:
             kind = "elementwise"
         if name not in _KIND_OF:
             self.unknown[name] += 1
         producers = [self.kinds.get(one, "") for one in read if self.readers[one] == 1]
-        sizes = {"read": Tensor.total(moved), "write": self.tensor(written[0]).elements()}
-        return node(kind, after=fused_into(producers), **sizes)
+        write = self._moved(written[0]).elements()
+        return node(kind, after=fused_into(producers), read=Tensor.total(moved), write=write)
 
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
         image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))
@@ -297,8 +373,7 @@ class _Program:
         else:
             rows, n, k = out, first // groups, second * taps
         if groups > 1 and second == 1 and first in (groups, groups * second):
-            moved = {"read": image.elements(), "write": out.elements()}
-            return node("depthwise_conv", **moved, taps=taps)
+            return node("depthwise_conv", read=image.elements(), write=out.elements(), taps=taps)
         m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
         return node("conv", m=m, n=n, k=k, groups=groups, read=image.elements())
 
@@ -376,7 +451,7 @@ def _arithmetic(part: ast.expr, names: Mapping[str, str]) -> str:
         case ast.Call(func=ast.Name(id="Integer"), args=[ast.Constant(value=int(number))]):
             return str(number)
         case ast.Call(
-            func=ast.Name(id="Integer"), args=[ast.UnaryOp(operand=ast.Constant(value=number))]
+            func=ast.Name(id="Integer"), args=[ast.UnaryOp(operand=ast.Constant(value=int(number)))]
         ):
             return f"-{number}"
         case ast.Call(func=ast.Name(id=("Max" | "Min") as name), args=parts):

@@ -96,9 +96,7 @@ def _breakdown(found: Answered) -> list[dict[str, Any]]:
             row
             for pool in found.pools
             for phase in pool.phases
-            for row in breakdown_rows(
-                getattr(pool.evaluation, phase), PASS if graph else phase, 0
-            )
+            for row in breakdown_rows(getattr(pool.evaluation, phase), PASS if graph else phase, 0)
         ]
     steps = found.rates.steps
     rows = [row for step in steps for row in breakdown_rows(step, PHASES[-1], 0)]
