@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.quantities import Expression
+from perfatlas.quantities import Expression, InvalidSpecError
 
 COLUMNS = {
     "tp": np.array([1.0, 2.0, 8.0]),

@@ -140,7 +140,7 @@ def test_compilers_fuse_and_never_slow_down() -> None:
 
 
 def test_tables_mix_graphs_and_language_models() -> None:
-    table = {
+    table: dict[str, list[Any]] = {
         "model": ["resnet-50", "meta-llama/Llama-3.1-8B", "bert-large{sequence_length=128}"],
         "system": ["h100_sxm"] * 3,
         "batch": [32, 1, 16],

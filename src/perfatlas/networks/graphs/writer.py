@@ -110,11 +110,11 @@ def _count(number: int, text: str) -> str:
     return f", count = {_cell(text if number == 1 else f'{number} * {times}')}"
 
 
-def _cell(value: str | bool) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "true"
     try:
-        number = float(value)
+        number = float(str(value))
     except ValueError:
         return json.dumps(value)
     return f"{number:.15g}"

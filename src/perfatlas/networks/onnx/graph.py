@@ -135,15 +135,16 @@ def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
             "graphs of ONNX need the package onnx: pip install 'perfatlas[graph]'"
         ) from problem
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InvalidSpecError(
-                f"{path} has 2 GB or more; export it with external data, which is not opened"
-            )
-        model = onnx.load(str(path), load_external_data=False)
+        size = path.stat().st_size
+        model = None if size > LARGEST_FILE else onnx.load(str(path), load_external_data=False)
     except OSError as problem:
         raise InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
     except Exception as problem:  # protobuf raises its own errors
         raise InvalidSpecError(f"{path} is no ONNX file: {problem}") from problem
+    if model is None:
+        raise InvalidSpecError(
+            f"{path} has 2 GB or more; export it with external data, which is not opened"
+        )
     if not model.graph.node:
         raise InvalidSpecError(f"{path} has no operators; is it an ONNX file?")
     if model.functions:
@@ -402,28 +403,15 @@ class _Graph:
 
     def _attention(self, one: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
         """Return the attention of a softmax: its last product, and what is inside."""
-        if one.op_type != "Softmax" or self.readers[one.output[0]] != 1:
-            return None
-        inside, source = {one.output[0]}, one.input[0]
-        while (scores := self.writers.get(source)) is not None and scores.op_type in _SCALED:
-            if self.readers[source] != 1:
-                return None
-            inside.add(source)
-            read = [name for name in scores.input if name not in self.weights]
-            products = [name for name in read if self._leads_to_product(name)]
-            if len(products) != 1:
-                return None
-            source = products[0]
+        found = self._scores(one)
         last = next((o for o in self.graph.node if one.output[0] in o.input), None)
-        if scores is None or last is None or self.readers[source] != 1:
+        if found is None or last is None or last.op_type != found[0].op_type:
             return None
-        if scores.op_type not in ("MatMul", "FusedMatMul") or last.op_type != scores.op_type:
-            return None
+        scores, source, inside = found
         query, value = scores.input[0], last.input[1]
         known = [self.shapes.get(name) for name in (query, source, value)]
-        if any(each is None or len(each.sizes) < 3 for each in known):  # batched
-            return None
-        if {query, value, scores.input[1]} & self.weights:
+        batched = all(each is not None and len(each.sizes) > 2 for each in known)
+        if not batched or {query, value, scores.input[1]} & self.weights:
             return None
         (*batch, q_len, head_dim), (*_, kv_len), (*_, value_dim) = (
             tuple(map(int, each.sizes)) for each in known if each is not None
@@ -439,6 +427,21 @@ class _Graph:
         }
         inside |= {source, *self._scaling(query), *self._scaling(scores.input[1])}
         return last, node("attention", **sizes, head_dim=head_dim), inside
+
+    def _scores(self, softmax: Any) -> tuple[Any, str, set[str]] | None:  # noqa: ANN401
+        """Return the product before a softmax, its output, and the tensors after it."""
+        if softmax.op_type != "Softmax" or self.readers[softmax.output[0]] != 1:
+            return None
+        inside, source = {softmax.output[0]}, softmax.input[0]
+        while (scores := self.writers.get(source)) is not None and scores.op_type in _SCALED:
+            read = [name for name in scores.input if name not in self.weights]
+            products = [name for name in read if self._leads_to_product(name)]
+            if self.readers[source] != 1 or len(products) != 1:
+                return None
+            inside.add(source)
+            source = products[0]
+        product = scores is not None and scores.op_type in ("MatMul", "FusedMatMul")
+        return (scores, source, inside) if product and self.readers[source] == 1 else None
 
     def _scaling(self, name: str) -> set[str]:
         """Return the tensors between a projection and its attention: scaled by a number alone."""

@@ -44,7 +44,7 @@ ENGINE_TIMES: Final = (
     " tokenization and detokenization"
 )
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
-PASS: Final = "pass"  # phase of a graph of operators
+GRAPH_PHASE: Final = "pass"  # of a graph of operators
 WHOLE: Final = ("isl", "osl", "kv_format", "tp", "pp", "cp", "attention_dp")  # not of graphs
 ROUNDING: Final = 1e-9  # relative
 ENDS_DIFFER: Final = (
@@ -96,7 +96,9 @@ def _breakdown(found: Answered) -> list[dict[str, Any]]:
             row
             for pool in found.pools
             for phase in pool.phases
-            for row in breakdown_rows(getattr(pool.evaluation, phase), PASS if graph else phase, 0)
+            for row in breakdown_rows(
+                getattr(pool.evaluation, phase), GRAPH_PHASE if graph else phase, 0
+            )
         ]
     steps = found.rates.steps
     rows = [row for step in steps for row in breakdown_rows(step, PHASES[-1], 0)]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.operator_queries.inputs import (
         AttentionDesignInputs as AttentionDesignInputs,
         AttentionInputs as AttentionInputs,
-        ConvInputs as ConvInputs,
         DesignInputs as DesignInputs,
         ElementwiseInputs as ElementwiseInputs,
         GemmInputs as GemmInputs,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from perfatlas.declarations import commands, verb_fields
 from perfatlas.files import Text, known_keys
-from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
-from perfatlas.quantities import Expression
+from perfatlas.quantities import Expression, InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.studies.points import Axis, Points, Sample, SampledName, spread
 from perfatlas.studies.sweeps.names import (
     check_name,
