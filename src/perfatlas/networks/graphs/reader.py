@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_PARAMETERS: Final = 10**15
+MOST_OPERATORS: Final = 20_000  # different ones; a video pipeline has some 300
 LONGEST_TEXT: Final = 400  # characters of a source or a note
 
 
@@ -84,6 +85,11 @@ class _Nodes:
     def read(self, value: object, where: str) -> tuple[Node, ...]:
         if not isinstance(value, list) or not value:
             raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected [[operators]]")
+        if len(value) > MOST_OPERATORS:
+            raise InvalidSpecError(
+                f"{where} has {len(value):,} rows, more than {MOST_OPERATORS:,}: equal operators"
+                " are one row with a count"
+            )
         found = []
         for number, entry in enumerate(value, 1):
             place = f"{where}[{number}]"
