@@ -69,6 +69,11 @@ COMMANDS: Final = (
         run="machines.command:tpu",
     ),
     Command(
+        name="networks",
+        help="Vision, diffusion and encoder networks against published speeds and power.",
+        run="networks.command:networks",
+    ),
+    Command(
         name="accelerators",
         help="Services on Gaudi, Trainium and Inferentia against published ones.",
         run="machines.command:accelerators",

@@ -44,6 +44,7 @@ __all__ = [
     "goodput_frontier",
     "goodput_spares",
     "kernel_attention",
+    "kernel_conv",
     "kernel_design_attention",
     "kernel_design_gemm",
     "kernel_elementwise",
@@ -2006,6 +2007,71 @@ def kernel_attention(
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
         UnsupportedError: The device does not support the format, or there is no data for the tier.
+    """
+
+def kernel_conv(
+    *,
+    system: str,
+    batch: int | str,
+    channels: int | str,
+    height: int | str,
+    width: int | str,
+    filters: int | str,
+    kernel: int | str,
+    kernel_width: int | str | None = None,
+    stride: int | str = 1,
+    padding: int | str | None = None,
+    groups: int | str = 1,
+    format: str = "bf16",
+    kernel_family: str | None = None,
+    protocol: Literal["cold"] = "cold",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
+) -> Answer:
+    """Return the time of a convolution of images on one device, as an implicit matrix product.
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        batch: Images.
+        channels: Channels of an input image.
+        height: Height of an input image.
+        width: Width of an input image.
+        filters: Channels of an output image.
+        kernel: Height of the kernel.
+        kernel_width: Width of the kernel. Default: kernel.
+        stride: Distance of kernels, in both directions. Default: 1.
+        padding: Zeros on each side, in both directions. Default: half the kernel, rounded down.
+        groups: Groups of channels with filters of their own; as many as channels and filters is a
+            depthwise convolution, which is limited by memory bandwidth. Default: 1.
+        format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
+            tensor cores uses fp16. Default: bf16.
+        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
+            fastest engine.
+        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
+            Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
+        UnsupportedError: The device does not support the format, or there is no data for the tier.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_conv
+        >>> image = {"channels": 256, "height": 56, "width": 56}
+        >>> asked = {"system": "h200_sxm", "batch": 64, **image, "filters": 256, "kernel": 3}
+        >>> kernel_conv(**asked).results["flop"] / 2  # 64 x 56 x 56 outputs of 256 x 2304
+        118380036096.0
     """
 
 def kernel_design_attention(

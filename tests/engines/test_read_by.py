@@ -158,6 +158,7 @@ CHANGED: Final[dict[str, Any]] = {
     "separate_kernels[].operator": "no_such_operator",
     "separate_kernels[].kernels": 7,
     "separate_kernels[].model_types": ["deepseek_v3"],
+    "attention.speed": {"hopper": 0.5},
     "fusion[].operators": ["no_such_operator"],
     "fusion[].formats": ["nvfp4"],
     "fusion[].model_types": ["deepseek_v3"],
@@ -200,6 +201,7 @@ def profile() -> dict[str, Any]:
     table["separate_kernels"] = [
         {"operator": "activation", "kernels": 2, "model_types": ["llama"], "ref": "t"}
     ]
+    table["attention"] = {"speed": {"hopper": 0.9}, "ref": "t"}
     table["all_reduce_norm_fusion"]["model_types"] = ["llama"]
     table["overlap"][0] |= {"batch_overlap": "", "architectures": ["hopper"]}
     table["expert_exchange"]["value"] = "deepep"

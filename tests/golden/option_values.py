@@ -174,6 +174,15 @@ _KERNELS: Final[Values] = {
     "tile_k": (64, 32),
     "stages": (2, 3),
     "warpgroups": (1, 3),
+    "channels": (128, 256),
+    "height": (7, 112),
+    "width": (64, 112),
+    "filters": (128, 256),
+    "kernel": (1, 5),
+    "kernel_width": (1, 5),
+    "stride": (2, 4),
+    "padding": (0, 3),
+    "groups": (2, 64),
     "tokens": (700, 4000),
     "hidden": (1024, 4096),
     "intermediate": (512, 2048),
@@ -237,7 +246,7 @@ _GOODPUT: Final[Values] = {
 _OPERATORS: Final = {
     f"kernel {name}": _KERNELS
     for name in (
-        *("gemm", "attention", "moe", "elementwise"),
+        *("gemm", "attention", "moe", "conv", "elementwise"),
         *("design gemm", "design attention"),
     )
 }

@@ -25,6 +25,7 @@ FEW: Final = {
     "kernel gemm": 2,
     "kernel attention": 3,
     "kernel moe": 2,
+    "kernel conv": 2,
     "kernel elementwise": 1,
     "collective": 5,
     "goodput spares": 3,

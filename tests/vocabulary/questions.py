@@ -23,6 +23,7 @@ from perfatlas.verbs.goodput import (
 )
 from perfatlas.verbs.kernel import (
     kernel_attention,
+    kernel_conv,
     kernel_elementwise,
     kernel_gemm,
     kernel_moe,
@@ -72,6 +73,9 @@ OPERATORS: Final = {
     "moe": Question(kernel_moe, {
         "system": "h200_sxm", "tokens": 64, "hidden": 2048, "intermediate": 768, "experts": 128,
         "top_k": 8}),
+    "conv": Question(kernel_conv, {
+        "system": "h200_sxm", "batch": 8, "channels": 64, "height": 56, "width": 56,
+        "filters": 64, "kernel": 3}),
     "elementwise": Question(kernel_elementwise, {
         "system": "h200_sxm", "op": "norm", "tokens": 4096, "width": 4096}),
     "collective": Question(
@@ -208,6 +212,7 @@ SHORTEST: Final = {
     "kernel gemm": OPERATORS["gemm"],
     "kernel attention": OPERATORS["attention"],
     "kernel moe": OPERATORS["moe"],
+    "kernel conv": OPERATORS["conv"],
     "kernel elementwise": OPERATORS["elementwise"],
     "collective": OPERATORS["collective"],
     "estimate": ESTIMATES["static"],

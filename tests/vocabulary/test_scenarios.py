@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.declarations import verb_fields
+from perfatlas.networks import is_graph
 from perfatlas.scenario.fields import resolved_name
 from tests.vocabulary.questions import (
     ASKED,
@@ -69,6 +70,8 @@ def test_inference_scenarios_state_engine_mode_plan_and_seed(name: str) -> None:
         )
     elif "replica_kinds" in scenario:
         assert all({"tp", "attention_dp", "dp"} <= set(kind) for kind in scenario["replica_kinds"])
+    elif "model" in scenario and is_graph(scenario["model"]):
+        assert "dp" in scenario  # graphs are copied, not divided
     else:
         # dp is the initial number of an autoscaler, and is what a search for replicas finds
         sized = "max_replicas" in scenario or name == "fewest replicas"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.engines.field_readers import COUNT, NAME, NAMES, OPERATORS, REF, needed, perhaps
 from perfatlas.files import Record, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +47,27 @@ class SeparateKernels:
     source: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class AttentionSpeed:
+    """Speed of an engine's attention kernels over that of the measured ones.
+
+    Args:
+        speed: By architecture; 1 where it has none.
+        source: Documentation reference.
+    """
+
+    speed: Mapping[str, float]
+    source: str
+
+
 FUSION: Final = Record(
     fields={
         "operators": needed(NAMES, *OPERATORS),
         "formats": needed(NAMES, *OPERATORS),
         "model_types": perhaps(NAMES, *OPERATORS),
         "into": needed(
-            Text(choices=("norm", "activation", "attention", "elementwise", "product")), *OPERATORS
+            Text(choices=("norm", "activation", "attention", "elementwise", "product")),
+            *OPERATORS,
         ),
         "ref": REF,
     },

@@ -29,7 +29,7 @@ from perfatlas.engines.field_readers import (
     perhaps,
 )
 from perfatlas.engines.full_attention import FullAttention
-from perfatlas.engines.fusions import FUSION, SEPARATE
+from perfatlas.engines.fusions import FUSION, SEPARATE, AttentionSpeed
 from perfatlas.engines.host_times import FrontEnd, HostTime
 from perfatlas.engines.profile import (
     RANK_PADDINGS,
@@ -346,7 +346,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
                 "ref": REF,
             },
             build=RunsOn,
-        )
+        ),
     ),
     "runs": perhaps(Text(choices=("language_models", "graphs", "all"))),
     "formats": needed(Named(of=_FORMAT), into="format_aliases"),
@@ -355,6 +355,15 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     "all_reduce_norm_fusion": perhaps(_NormFusion()),
     "fusion": perhaps(Array(of=FUSION), into="fusions"),
     "separate_kernels": perhaps(Array(of=SEPARATE)),
+    "attention": perhaps(
+        Record(
+            fields={
+                "speed": needed(Named(of=Number(least=0.01, most=10.0)), *OPERATORS),
+                "ref": REF,
+            },
+            build=AttentionSpeed,
+        ),
+    ),
     "overlap": perhaps(Array(of=OVERLAP), into="overlaps"),
     "batch_overlap": perhaps(BATCH_OVERLAPS),
     "host": needed(_HOST),
@@ -369,14 +378,14 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
                 "ref": REF,
             },
             build=Disaggregation,
-        )
+        ),
     ),
     "recipe": perhaps(Array(of=_RECIPE), into="recipes"),
     "full_attention": perhaps(
         Record(
             fields={"model_types": needed(NAMES, *OPERATORS, *MEMORY), "ref": REF},
             build=FullAttention,
-        )
+        ),
     ),
 }
 

@@ -102,11 +102,13 @@ class LiveElements:
 
     Args:
         repeated: Elements on every tensor-parallel rank.
+        fixed: Elements that do not grow with the tokens.
         divided: Elements that tensor-parallel ranks divide.
         experts: Experts whose workspace comes on top; None for none.
     """
 
     repeated: float
+    fixed: float = 0.0
     divided: float = 0.0
     experts: RoutedExperts | None = None
 

@@ -59,7 +59,7 @@ class Gemm(Operator):
     k: FloatArray
     format: str
     weight_bytes_per_element: float
-    input_bytes_per_element: float
+    input_bytes_per_element: FloatArray | float
     output_bytes_per_element: float = 2.0
     quantizes_input: FloatArray | float = 0.0
     groups: FloatArray | float = 1.0
@@ -249,7 +249,7 @@ class GroupedGemm(Operator):
         return self.sent_rows() * ((self.hidden + self.width()) * each) + between
 
 
-def _saved_bytes_per_element(operator: Gemm | GroupedGemm, saving: Saving) -> float:
+def _saved_bytes_per_element(operator: Gemm | GroupedGemm, saving: Saving) -> FloatArray | float:
     """Return the bytes of an element of a product's input, as the backward pass reads it."""
     quantized = get_format(operator.format).quantize != "none"
     if quantized and not saving.quantized:

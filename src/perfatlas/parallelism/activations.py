@@ -57,7 +57,7 @@ def activation_bytes(
     peak = peak + sampler_copies * max_num_seqs * network.vocab_size * LOGIT_BYTES
     for live in network.live_elements():
         if live.experts is None:
-            elements = tokens * (live.repeated + live.divided / plan.tp)
+            elements = tokens * (live.repeated + live.divided / plan.tp) + live.fixed
         else:
             workspace = _expert_elements(live.experts, plan, tokens, hidden, moe_chunk_tokens)
             elements = tokens * live.repeated + workspace

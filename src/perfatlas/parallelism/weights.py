@@ -86,7 +86,8 @@ def weight_columns(
         >>> float(weight_columns(model, formats, plan).stage_bytes[0])  # 8,030,261,248 parameters
         16060522496.0
     """
-    layers_bytes = np.full(plan.tp.shape, _small_parameters(network, formats) * ACTIVATION_BYTES)
+    small, stored = _small_parameters(network, formats)
+    layers_bytes = np.zeros_like(plan.tp)
     head_bytes, ranks = np.zeros_like(plan.tp), dividing_ranks(plan)
     quantized_expansion = False
     for operator in _linear_layers(network, formats, Phase.PREFILL, plan.tp):
@@ -101,6 +102,7 @@ def weight_columns(
         for operator in _linear_layers(network, formats, Phase.DECODE, plan.tp):
             if operator.name in _ABSORBED:
                 layers_bytes = layers_bytes + operator.divided(ranks).weight_bytes()
+    layers_bytes = layers_bytes * stored + small * ACTIVATION_BYTES
     rows = np.ceil(network.embedding_rows / plan.tp)
     embedding_bytes = rows * network.hidden_size * ACTIVATION_BYTES
     single = plan.pp == 1
@@ -166,8 +168,12 @@ def _linear_layers(
 
 
 @cache
-def _small_parameters(network: Network, formats: ModelFormats) -> float:
-    """Return the parameters outside linear layers: norms, biases, sinks, convolutions."""
+def _small_parameters(network: Network, formats: ModelFormats) -> tuple[float, float]:
+    """Return the parameters outside linear layers: norms, biases, sinks, convolutions.
+
+    Also the share of the weights of linear layers that is stored: a graph may run layers, as
+    those of a denoiser, several times.
+    """
     network = network.with_redundant_experts(0)  # copies are no parameters of the model
     counts = network.parameters()
     linear = sum(
@@ -175,4 +181,5 @@ def _small_parameters(network: Network, formats: ModelFormats) -> float:
         for operator in _linear_layers(network, formats, Phase.PREFILL, None)
         if operator.name != _HEAD
     )
-    return counts.total - counts.embedding - counts.lm_head - linear
+    rest = counts.total - counts.embedding - counts.lm_head
+    return (0.0, rest / linear) if network.item and linear > rest else (rest - linear, 1.0)

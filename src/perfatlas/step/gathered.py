@@ -16,6 +16,7 @@ from perfatlas.energy import with_energy
 from perfatlas.machines import gather_operators
 from perfatlas.operators import Collective, take_candidates, with_fields
 from perfatlas.pricing import following_clock, join, select, take
+from perfatlas.step.attention_speed import with_attention_speed
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.expert_tiles import with_untuned_experts
 from perfatlas.step.links import price_links
@@ -183,6 +184,7 @@ class GatheredSteps:
         operators, zeros_C = self.operators[place], None if random else self.zeros_C
         if self.contends:  # tier bound has no intervals
             prices = with_untuned_experts(prices, operators, self.profile, self.devices)
+            prices = with_attention_speed(prices, operators, self.profile, self.devices)
         return PricedStep(
             operators=operators,
             count_CO=self.counts[place],

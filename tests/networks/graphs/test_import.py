@@ -72,7 +72,7 @@ def _values(batch: int | str) -> dict[str, Any]:
 
 WANTED = [
     {"kind": "conv", "m": "64 * batch", "n": 16, "k": 36, "read": "256 * batch"},
-    {"kind": "activation", "read": "1024 * batch", "write": "1024 * batch", "after": "conv"},
+    {"kind": "activation", "read": "1024 * batch", "after": "conv"},
     {"kind": "linear", "m": "64 * batch", "n": 10, "k": 16},
 ]
 

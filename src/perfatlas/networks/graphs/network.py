@@ -6,11 +6,9 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
-
-import numpy as np
 
 from perfatlas.networks.contract import (
     DividedSize,
@@ -29,7 +27,8 @@ if TYPE_CHECKING:
 
     from perfatlas.networks.emission import ModelFormats, StepTokens
     from perfatlas.networks.graphs.nodes import Node
-    from perfatlas.operators import Operator
+    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.quantities import Expression
 
 MOST: int = 10_000_000
 
@@ -52,6 +51,7 @@ class GraphNetwork(Network):
     Args:
         nodes: The operators.
         sizes: Sizes that nodes refer to, such as image_size, by name.
+        lengths: Expressions over sizes and earlier lengths, by name: nodes refer to them too.
         weight_count: Parameters.
         live: Most elements of an item that are live at once.
     """
@@ -61,14 +61,26 @@ class GraphNetwork(Network):
     layers: tuple[WholeGraph, ...] = (WholeGraph(count=1),)
     nodes: tuple[Node, ...]
     sizes: Mapping[str, int]
+    lengths: Mapping[str, Expression] = field(default_factory=dict)
     weight_count: int
     live: float = 0.0
+
+    # a graph equals itself only: other sizes or operators are another one, whatever its name
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def step_operators(
         self, formats: ModelFormats, phase: Phase, tokens: StepTokens
     ) -> tuple[Operator, ...]:
         """Return the operators of one pass over `tokens.all` items, in execution order."""
-        return self._operators(formats, phase, {**self.sizes, BATCH: tokens.all})
+        return self._operators(formats, phase, self._columns(tokens.all))
+
+    def _columns(self, batch: FloatArray | float) -> dict[str, Any]:
+        """Return what expressions of nodes read."""
+        columns: dict[str, Any] = {**self.sizes, BATCH: batch}
+        for name, length in self.lengths.items():
+            columns[name] = length.of(columns)
+        return columns
 
     def segment_operators(
         self, segment: int, formats: ModelFormats, phase: Phase, tokens: StepTokens
@@ -94,23 +106,31 @@ class GraphNetwork(Network):
         return ParameterCounts(total=total, active=total, dense_linear=total, **none)
 
     @cached_property
-    def _live_elements(self) -> float:
-        """Most elements of an item that are live at once: of the graph, or of one operator."""
-        columns = {**self.sizes, BATCH: np.ones(1)}
-        largest = 0.0
+    def _live_elements(self) -> LiveElements:
+        """Most elements that are live at once: of the graph, or of one operator."""
+        fixed, repeated = 0.0, self.live
+        one, two = (self._moved(self._columns(batch)) for batch in (1.0, 2.0))
+        for first, second in zip(one, two, strict=True):
+            repeated = max(repeated, second - first)
+            fixed = max(fixed, first if second == first else 0.0)
+        return LiveElements(repeated=repeated, fixed=fixed)
+
+    def _moved(self, columns: Mapping[str, Any]) -> list[float]:
+        """Return the elements that each operator reads and writes."""
+        found = []
         for node in self.nodes:
             size = node.values(columns)
-            moved = sum(float(np.max(size.get(name, 0.0))) for name in ("read", "write"))
+            moved = float(size.get("read", 0.0)) + float(size.get("write", 0.0))
             if "m" in size:
                 rows = size["m"] * size.get("groups", 1.0)
-                read = size.get("read", rows * size["k"])
-                moved = float(np.max(read + rows * size["n"]))
-            largest = max(largest, moved)
-        return max(largest, self.live)
+                moved = float(size.get("read", rows * size["k"]) + rows * size["n"])
+            found.append(moved)
+        return found
 
     def live_elements(self) -> tuple[LiveElements, ...]:
-        """Return the most elements per item that are live at once."""
-        return (LiveElements(repeated=self._live_elements),)
+        """Return the elements live at once: of each item, and of items one after another."""
+        live = self._live_elements
+        return LiveElements(repeated=live.repeated), LiveElements(repeated=0.0, fixed=live.fixed)
 
     def changed(self, settings: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
         """Return the network with other sizes, and these.
@@ -132,7 +152,7 @@ class GraphNetwork(Network):
 
     def describe_layers(self) -> tuple[dict[str, object], ...]:
         """Return the sizes, the FLOP of an item, and the operators by kind."""
-        columns = {**self.sizes, BATCH: 1.0}
+        columns = self._columns(1.0)
         kinds: Counter[str] = Counter()
         for node in self.nodes:
             kinds[node.kind] += int(node.count.of(columns))

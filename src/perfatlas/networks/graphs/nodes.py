@@ -43,10 +43,13 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
         "head_dim": "",
     },
     "embedding": {"rows": "", "width": ""},
-    **{kind: {"read": "", "write": ""} for kind in STREAMS},
-    "depthwise_conv": {"read": "", "write": "", "taps": ""},
+    **{kind: {"read": "", "write": "read"} for kind in STREAMS},
+    "depthwise_conv": {"read": "", "write": "read", "taps": ""},
 }
 KINDS: Final = tuple(SIZES)
+# Elements that a thread block of a kernel limited by memory bandwidth processes.
+# Source: pytorch aten/src/ATen/native/cuda/thread_constants.h, block_work_size: 128 threads of 4.
+BLOCK_ELEMENTS: Final = 512.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,13 +134,10 @@ class Node:
         if self.kind in PRODUCTS:
             return _product(self.kind, size, formats, shared)
         if self.kind == "attention":
+            shared |= {key: size[key] for key in ("q_len", "kv_len", "num_heads", "num_kv_heads")}
             return Attention(
                 **shared,
                 batch=size["sequences"],
-                q_len=size["q_len"],
-                kv_len=size["kv_len"],
-                num_heads=size["num_heads"],
-                num_kv_heads=size["num_kv_heads"],
                 head_dim=size["head_dim"],
                 value_head_dim=size["head_dim"],
                 window=0.0 * ones_C,
@@ -145,6 +145,7 @@ class Node:
                 causal=self.causal,
                 cache_append=False,
             )
+        # kernels of any shape are divided over all SMs
         moved = {"read": size.get("read", 0.0 * ones_C), "write": size.get("write", ones_C)}
         cold_C = 0.0 * ones_C
         if self.kind == EMBEDDING:
@@ -152,7 +153,7 @@ class Node:
         return Streaming(
             **shared,
             stream=self.kind,
-            tokens=columns[BATCH] * ones_C,
+            tokens=np.maximum(moved["read"], moved["write"]) / BLOCK_ELEMENTS,
             read_bytes=moved["read"] * ACTIVATION_BYTES,
             write_bytes=moved["write"] * ACTIVATION_BYTES,
             cold_read_bytes=cold_C * ACTIVATION_BYTES,
@@ -168,10 +169,10 @@ def _product(
     """Return a linear layer, a convolution, or a product of activations."""
     number_format = get_format(formats.attention if kind == "matmul" else formats.gemm)
     groups_C = size.get("groups", np.ones_like(size["m"]))
-    input_bytes, output_bytes = number_format.activation_bytes, ACTIVATION_BYTES
+    input_bytes: FloatArray | float = number_format.activation_bytes
+    output_bytes = ACTIVATION_BYTES
     if kind == "conv":  # neighbouring windows share most of their inputs
-        read_C = size["read"] / (size["m"] * size["k"] * groups_C)
-        input_bytes *= float(read_C[0])
+        input_bytes = input_bytes * size["read"] / (size["m"] * size["k"] * groups_C)
         output_bytes = number_format.activation_bytes  # of quantized networks, images stay so
     return Gemm(
         **shared,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_PARAMETERS: Final = 10**15
+MOST_OPERATORS: Final = 20_000  # different ones; a video pipeline has some 300
 LONGEST_TEXT: Final = 400  # characters of a source or a note
 
 
@@ -84,6 +85,11 @@ class _Nodes:
     def read(self, value: object, where: str) -> tuple[Node, ...]:
         if not isinstance(value, list) or not value:
             raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected [[operators]]")
+        if len(value) > MOST_OPERATORS:
+            raise InvalidSpecError(
+                f"{where} has {len(value):,} rows, more than {MOST_OPERATORS:,}: equal operators"
+                " are one row with a count"
+            )
         found = []
         for number, entry in enumerate(value, 1):
             place = f"{where}[{number}]"
@@ -104,6 +110,7 @@ FIELDS: Final[Mapping[str, Field[Any]]] = {
     "parameters": Field(Whole(least=0, most=MOST_PARAMETERS), required=True, into="weight_count"),
     "live_elements": Field(Number(least=0.0), into="live"),
     "sizes": Field(Named(of=Whole(least=1))),
+    "lengths": Field(Named(of=_Size())),
     "notes": Field(Array(of=Text(longest=LONGEST_TEXT))),
     "operators": Field(_Nodes(), required=True, into="nodes"),
 }
@@ -113,9 +120,9 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
     """Return the network that a table of operators describes.
 
     Args:
-        table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `sizes` by name, and
-            `operators`, each with a `kind` and its sizes: numbers, or expressions over `batch` and
-            the names of `sizes`.
+        table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `sizes` by name,
+            `lengths` that follow from sizes, and `operators`, each with a `kind` and its sizes:
+            numbers, or expressions over `batch`, `sizes` and `lengths`.
         origin: The file, for messages.
 
     Raises:
@@ -132,19 +139,27 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
     given.pop("source", None)
     network = GraphNetwork(hidden_size=1, vocab_size=0, **given)
     names = {BATCH, *network.sizes}
+    for name, length in network.lengths.items():
+        if name in names:
+            raise InvalidSpecError(f"{origin}: lengths.{name}: {name} is a size already")
+        _check_names(length, names, f"{origin}: lengths.{name}")
+        names.add(name)
     for number, node in enumerate(network.nodes, 1):
         for expression in (node.count, *node.sizes.values()):
-            if unknown := [name for name in expression.names if name not in names]:
-                raise InvalidSpecError(
-                    f"{origin}: operators[{number}]: {expression.text!r} reads {unknown[0]!r},"
-                    f" which is no size{did_you_mean(unknown[0], names)}; sizes are"
-                    f" {', '.join(sorted(names))}"
-                )
+            _check_names(expression, names, f"{origin}: operators[{number}]")
     try:
         _ = network.live_elements()
     except InvalidSpecError as problem:
         raise InvalidSpecError(f"{origin}: {problem}") from None
     return network
+
+
+def _check_names(expression: Expression, names: set[str], where: str) -> None:
+    if unknown := [name for name in expression.names if name not in names]:
+        raise InvalidSpecError(
+            f"{where}: {expression.text!r} reads {unknown[0]!r}, which is no"
+            f" size{did_you_mean(unknown[0], names)}; sizes are {', '.join(sorted(names))}",
+        )
 
 
 def _read_path(path: Path) -> GraphNetwork:

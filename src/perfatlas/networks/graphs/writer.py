@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import format_toml
 from perfatlas.networks.graphs.nodes import SIZES
+from perfatlas.quantities import Expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from perfatlas.networks.graphs.nodes import Node
+
+_DIVIDES: Final = re.compile(r"[/%]")
+_TWICE: Final = re.compile(r"\(\(([^()]*)\)\)")  # brackets inside brackets
 
 
 def graph_text(head: Mapping[str, Any], nodes: Iterable[Node]) -> str:
@@ -29,15 +36,17 @@ def graph_text(head: Mapping[str, Any], nodes: Iterable[Node]) -> str:
         >>> print(graph_text({"name": "a"}, [node, node]).splitlines()[-2])
           { kind = "linear", count = 2, m = "batch", n = 4, k = 8 },
     """
+    lengths, nodes = _with_lengths(tuple(nodes))
     lines: dict[tuple[str, str, str], int] = {}
     for node in nodes:
         cells = {name: node.sizes[name].text for name in SIZES[node.kind] if name in node.sizes}
         for name, default in SIZES[node.kind].items():
             if name in cells and cells[name] in (default, cells.get(default)):
                 del cells[name]  # it follows
-        cells |= {"after": node.after} if node.after else {}
-        parts = [f"{name} = {_cell(value)}" for name, value in cells.items()]
-        parts += ["causal = true"] if node.causal else []
+        flags = ({"after": node.after} if node.after else {}) | (
+            {"causal": True} if node.causal else {}
+        )
+        parts = [f"{name} = {_cell(value)}" for name, value in {**cells, **flags}.items()]
         line = (f'kind = "{node.kind}"', node.count.text, ", ".join(parts))
         lines[line] = lines.get(line, 0) + 1
     rows = [
@@ -46,21 +55,66 @@ def graph_text(head: Mapping[str, Any], nodes: Iterable[Node]) -> str:
     ]
     first = {name: value for name, value in head.items() if not isinstance(value, dict)}
     tables = {name: value for name, value in head.items() if isinstance(value, dict) and value}
+    tables |= {"lengths": lengths} if lengths else {}
     # tables follow: a key after a table would belong to it
     text = f"{format_toml(first)}\noperators = [\n{''.join(rows)}]\n"
     return text if not tables else f"{text}\n{format_toml(tables)}"
+
+
+def _with_lengths(nodes: tuple[Node, ...]) -> tuple[dict[str, str], tuple[Node, ...]]:
+    """Return the lengths that sizes share as parts in brackets, and nodes that name them."""
+    plain = [
+        {name: _TWICE.sub(r"(\1)", s.text) for name, s in node.sizes.items()} for node in nodes
+    ]
+    texts = [text for sizes in plain for text in sizes.values()]
+    found = Counter(part for text in texts for part in _brackets(text))
+    shared = [part for part, times in found.items() if times > 1]
+    prefix = "size" if not any("size_" in text for text in texts) else "length_of"
+    names = {part: f"{prefix}_{number}" for number, part in enumerate(shared, 1)}
+    changed = tuple(
+        replace(node, sizes={name: Expression(_named(text, names)) for name, text in given.items()})
+        for node, given in zip(nodes, plain, strict=True)
+    )
+    return {name: part for part, name in names.items()}, changed
+
+
+def _named(text: str, names: Mapping[str, str]) -> str:
+    """Return an expression with names for its parts in brackets."""
+    for part in _brackets(text):
+        if name := names.get(part):
+            text = text.replace(f"({part})", name)
+            if not _DIVIDES.search(text):
+                text = re.sub(rf"\b{name} \* {name}\b", f"{name} ** 2", text)
+    return text
+
+
+def _brackets(text: str) -> list[str]:
+    """Return the insides of the outermost brackets of an expression, calls left out."""
+    found, depth, start = [], 0, 0
+    for place, sign in enumerate(text):
+        if sign == "(":
+            depth += 1
+            start = place if depth == 1 else start
+        elif sign == ")":
+            depth -= 1
+            if not depth and not text[:start][-1:].isalnum():
+                found.append(text[start + 1 : place])
+    return found
 
 
 def _count(number: int, text: str) -> str:
     """Return how often equal operators run, each `text` times; once needs no key."""
     if text == "1":
         return f", count = {number}" if number > 1 else ""
-    return f", count = {_cell(text if number == 1 else f'{number} * ({text})')}"
+    times = text if text.isidentifier() else f"({text})"
+    return f", count = {_cell(text if number == 1 else f'{number} * {times}')}"
 
 
-def _cell(value: str) -> str:
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "true"
     try:
-        number = float(value)
+        number = float(str(value))
     except ValueError:
         return json.dumps(value)
     return f"{number:.15g}"

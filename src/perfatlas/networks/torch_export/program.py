@@ -52,6 +52,8 @@ _FACTORS: Final = {
     **dict.fromkeys(("mm", "bmm"), ("self", "mat2")),
     "matmul": ("self", "other"),
 }
+# Bytes of floating-point types, by their number in the schema of torch.export (ScalarType).
+_FLOAT_BYTES: Final = {6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 13: 2}
 _SYMBOL: Final = re.compile(r"\b[su]\d+\b")
 
 
@@ -92,8 +94,9 @@ def nodes_of_program(
     Raises:
         InvalidSpecError: The program is incomplete.
 
-    Limits: Weights of norms and biases are not counted as bytes. A size that depends on data is
-        not known: its symbol is a size of the network.
+    Limits: Elements read and written are as wide as the parameters: wider tensors, as those of
+        norms in 32 bits, count as several. Weights of norms and biases are not counted as bytes.
+        A size that depends on data is not known: its symbol is a size of the network.
     """
     try:
         module = program["graph_module"]
@@ -143,6 +146,7 @@ class _Program:
         readers: How many calls read a tensor.
         kinds: Kind of the operator that wrote a tensor, through views.
         items: Items of the inputs, 0 where their number is a symbol.
+        element_bytes: Bytes of an element of the narrowest parameter.
         unknown: How often calls run that are not known, by name.
     """
 
@@ -157,6 +161,7 @@ class _Program:
     inputs: list[str] = field(default_factory=list)
     parameters: int = 0
     items: int = 0
+    element_bytes: int = 16
 
     def read_signature(self, signature: Mapping[str, Any]) -> None:
         """Take the weights and the inputs of the program."""
@@ -171,6 +176,7 @@ class _Program:
                 if kind == "parameter":
                     sizes = self.values[name]["sizes"]
                     self.parameters += math.prod(int(one["as_int"]) for one in sizes)
+                    self.element_bytes = min(self.element_bytes, self._bytes(name))
 
     def name_sizes(self, names: dict[str, str]) -> None:
         """Name the symbols of the inputs' sizes."""
@@ -193,6 +199,15 @@ class _Program:
         """Return the sizes of a tensor as numbers or expressions."""
         return Tensor(tuple(self._size(one) for one in self.values[name]["sizes"]))
 
+    def _bytes(self, name: str) -> int:
+        return _FLOAT_BYTES.get(self.values[name].get("dtype", 0), 0) or self.element_bytes
+
+    def _moved(self, name: str) -> Tensor:
+        """Return a tensor whose elements are as wide as those of the parameters."""
+        wider = self._bytes(name) // self.element_bytes
+        sizes = self.tensor(name).sizes
+        return Tensor((wider, *sizes) if wider > 1 else sizes)
+
     def _size(self, size: Mapping[str, Any]) -> int | str:
         if "as_int" in size:
             return int(size["as_int"])
@@ -212,6 +227,8 @@ class _Program:
         kinds = kinds_of_operators("torch_export")
         if name not in kinds and name.strip("_") in kinds:
             name = name.strip("_")  # in place, or an operator of Python
+        if name == "einsum" and len(read) == 1:
+            name = "permute"
         view = kinds.get(name) == VIEW or (name in _COPIES and self._is_view(read, written))
         if view or kinds.get(name) == FREE or all(one in self.weights for one in read):
             # what is computed of weights alone is folded into them
@@ -247,7 +264,7 @@ class _Program:
         if name in _EMBEDDINGS:
             table, index = (self.tensor(given[one]["name"]) for one in ("weight", "indices"))
             return node("embedding", {"rows": index.elements(), "width": table.sizes[-1]})
-        moved = [self.tensor(one) for one in read if one not in self.weights]
+        moved = [self._moved(one) for one in read if one not in self.weights]
         kinds = kinds_of_operators("torch_export")
         kind = kinds.get(name, "elementwise")
         if kind == "add" and len(moved) < 2:
@@ -255,7 +272,7 @@ class _Program:
         if name not in kinds:
             self.unknown[name] += 1
         producers = [self.kinds.get(one, "") for one in read if self.readers[one] == 1]
-        sizes = {"read": Tensor.total(moved), "write": self.tensor(written[0]).elements()}
+        sizes = {"read": Tensor.total(moved), "write": self._moved(written[0]).elements()}
         return node(kind, sizes, after=fused_into(producers))
 
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:

@@ -13,6 +13,7 @@ from perfatlas.vocabulary.fields import (
     AttentionShape,
     AttentionSizes,
     ClockChoice,
+    ConvShape,
     DesignedAttention,
     ElementwiseShape,
     GemmShape,
@@ -58,6 +59,10 @@ class MoeInputs(InputFields, PricedOperator, MoeShape, SystemChoice):
     """The routed experts of one layer on one device."""
 
 
+class ConvInputs(InputFields, PricedOperator, ConvShape, SystemChoice):
+    """A convolution on one device."""
+
+
 class ElementwiseInputs(InputFields, PricedOperator, ElementwiseShape, SystemChoice):
     """An operator limited by memory bandwidth on one device."""
 
@@ -73,7 +78,7 @@ class GemmDesignInputs(InputFields, TileChoice, GemmShape, SystemChoice):
 
 
 DesignInputs = AttentionDesignInputs | GemmDesignInputs
-OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ElementwiseInputs
+OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ConvInputs | ElementwiseInputs
 
 
 def read_operator(
@@ -128,6 +133,29 @@ def check_moe(inputs: MoeInputs) -> None:
             f"ep = {inputs.ep} must divide experts = {inputs.experts} and moe_tp = {inputs.moe_tp}"
             f" intermediate = {inputs.intermediate}"
         )
+
+
+def check_conv(inputs: ConvInputs) -> None:
+    """Refuse groups that do not divide channels, and kernels larger than the padded image.
+
+    Raises:
+        InvalidSpecError: Two fields contradict each other.
+    """
+    if inputs.channels % inputs.groups or inputs.filters % inputs.groups:
+        raise InvalidSpecError(
+            f"groups = {inputs.groups} must divide channels = {inputs.channels} and filters ="
+            f" {inputs.filters}",
+        )
+    kernel_width = inputs.kernel_width or inputs.kernel
+    for name, size, kernel in (
+        ("height", inputs.height, inputs.kernel),
+        ("width", inputs.width, kernel_width),
+    ):
+        padding = kernel // 2 if inputs.padding is None else inputs.padding
+        if kernel > size + 2 * padding:
+            raise InvalidSpecError(
+                f"a kernel of {kernel} exceeds {name} = {size} with padding = {padding}",
+            )
 
 
 def _check_sizes(inputs: AttentionInputs | AttentionDesignInputs) -> None:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.networks import stream_bytes
+from perfatlas.networks import ModelFormats, stream_bytes
+from perfatlas.networks.graphs import Node
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase, Streaming
+from perfatlas.quantities import Expression
 from perfatlas.scenario.fields import columns_of
 from perfatlas.scenario.operator_queries.grouped_tiles import fixed_tile
 from perfatlas.scenario.resolution import format_of
@@ -15,8 +17,10 @@ from perfatlas.scenario.resolution import format_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfatlas.operators import Operator
     from perfatlas.scenario.operator_queries.inputs import (
         AttentionInputs,
+        ConvInputs,
         ElementwiseInputs,
         GemmInputs,
         MoeInputs,
@@ -29,6 +33,26 @@ ATTENTION_SIZES: Final = (
     *("kv_lora_rank", "rope_dim", "window"),
 )
 MOE_SIZES: Final = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
+CONV_SIZES: Final = (
+    *("batch", "channels", "height", "width", "filters", "kernel", "kernel_width", "stride"),
+    *("padding", "groups"),
+)
+_INPUT: Final = Expression("batch * channels * height * width")
+_TAPS: Final = Expression("kernel * kernel_width")
+CONVOLUTIONS: Final = {
+    "conv": {
+        "m": Expression("batch * out_height * out_width"),
+        "n": Expression("filters // groups"),
+        "k": Expression("channels // groups * kernel * kernel_width"),
+        "groups": Expression("groups"),
+        "read": _INPUT,
+    },
+    "depthwise_conv": {
+        "read": _INPUT,
+        "write": Expression("batch * filters * out_height * out_width"),
+        "taps": _TAPS,
+    },
+}
 ELEMENTWISE_SIZES: Final = ("tokens", "width", "kv_width")
 
 
@@ -128,6 +152,32 @@ def moe_columns(inputs: Sequence[MoeInputs]) -> GroupedGemm:
         input_bytes_per_element=number_format.activation_bytes,
         distribution=inputs[0].distribution,
     )
+
+
+def is_depthwise(inputs: ConvInputs) -> bool:
+    """Return whether each channel has one filter of its own."""
+    return 1 < inputs.groups == inputs.channels == inputs.filters
+
+
+def conv_columns(inputs: Sequence[ConvInputs]) -> Operator:
+    """Return convolutions of one format as an operator over candidates.
+
+    Args:
+        inputs: Queries that differ in sizes alone, all of them depthwise or none.
+    """
+    size = columns_of(inputs, CONV_SIZES)
+    for name, default in (("kernel_width", size["kernel"]), ("padding", np.nan)):
+        size[name] = np.where(np.isnan(size[name]), default, size[name])
+    for name, kernel in (("height", "kernel"), ("width", "kernel_width")):
+        half = np.floor(size[kernel] / 2.0)
+        padding = np.where(np.isnan(size["padding"]), half, size["padding"])
+        space = size[name] + 2.0 * padding - size[kernel]
+        size[f"out_{name}"] = np.floor(space / size["stride"]) + 1.0
+    name = format_of(inputs[0].format).name
+    formats = ModelFormats(gemm=name, moe=name, kv=name, attention=name)
+    kind = "depthwise_conv" if is_depthwise(inputs[0]) else "conv"
+    node = Node(kind=kind, sizes=CONVOLUTIONS[kind], count=Expression("1"))
+    return node.operator("conv", formats, Phase.PREFILL, size)
 
 
 def elementwise_columns(inputs: Sequence[ElementwiseInputs]) -> Streaming:

@@ -42,21 +42,26 @@ from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.operator_queries.clocks import CLOCKS, at_clocks, limits_w
 from perfatlas.scenario.operator_queries.inputs import (
     AttentionInputs,
+    ConvInputs,
     ElementwiseInputs,
     GemmInputs,
     MoeInputs,
     check_attention,
+    check_conv,
     check_moe,
     read_operator,
 )
 from perfatlas.scenario.operator_queries.operator_columns import (
     ATTENTION_SIZES,
+    CONV_SIZES,
     ELEMENTWISE_SIZES,
     GEMM_SIZES,
     MOE_SIZES,
     attention_columns,
+    conv_columns,
     elementwise_columns,
     gemm_columns,
+    is_depthwise,
     moe_columns,
 )
 from perfatlas.scenario.resolution import half_format, kernel_engine
@@ -423,6 +428,14 @@ QUERIES: Final[Mapping[str, OperatorQuery]] = {
         sizes=MOE_SIZES,
         half_formats=("format",),
         check=check_moe,
+    ),
+    "conv": OperatorQuery(
+        schema=ConvInputs,
+        operator=conv_columns,
+        sizes=CONV_SIZES,
+        half_formats=("format",),
+        check=check_conv,
+        alike=is_depthwise,
     ),
     "elementwise": OperatorQuery(
         schema=ElementwiseInputs, operator=elementwise_columns, sizes=ELEMENTWISE_SIZES

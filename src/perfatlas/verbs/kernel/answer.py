@@ -1,4 +1,4 @@
-"""`kernel gemm`, `attention`, `moe`, `elementwise`: the time of one operator on one device."""
+"""`kernel gemm`, `attention`, `moe`, `conv`, `elementwise`: one operator on one device."""
 
 from __future__ import annotations
 
@@ -95,6 +95,27 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
     return _answer("moe", fields)
 
 
+@signature_of("kernel conv")
+def kernel_conv(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+    """Return the time of a convolution of images on one device, as an implicit matrix product.
+
+    Args:
+        **fields: Fields of `perfatlas kernel conv`.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
+        UnsupportedError: The device does not support the format, or there is no data for the tier.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_conv
+        >>> image = {"channels": 256, "height": 56, "width": 56}
+        >>> asked = {"system": "h200_sxm", "batch": 64, **image, "filters": 256, "kernel": 3}
+        >>> kernel_conv(**asked).results["flop"] / 2  # 64 x 56 x 56 outputs of 256 x 2304
+        118380036096.0
+    """
+    return _answer("conv", fields)
+
+
 @signature_of("kernel elementwise")
 def kernel_elementwise(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of an operator that is limited by memory bandwidth on one device.
@@ -119,7 +140,7 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
     """Return the answers of a table of queries for one operator.
 
     Args:
-        operator: gemm, attention, moe or elementwise.
+        operator: gemm, attention, moe, conv or elementwise.
         table: Columns of fields by name; None and empty text mean "not given".
 
     Returns:
@@ -141,8 +162,9 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
     return answer_columns(table, query.read, answered, varying=query.varying, alike=query.alike)
 
 
-gemm_table, attention_table, moe_table, elementwise_table = (
-    partial(kernel_columns, operator) for operator in ("gemm", "attention", "moe", "elementwise")
+gemm_table, attention_table, moe_table, conv_table, elementwise_table = (
+    partial(kernel_columns, operator)
+    for operator in ("gemm", "attention", "moe", "conv", "elementwise")
 )
 
 

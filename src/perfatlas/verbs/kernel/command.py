@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfatlas.commands.output import Answering, command_of, command_with_page
 
-gemm, attention, moe, elementwise = (
+gemm, attention, moe, conv, elementwise = (
     command_of(
         Answering(
             command=f"kernel {operator}",
@@ -12,7 +12,7 @@ gemm, attention, moe, elementwise = (
             first="time_s",
         )
     )
-    for operator in ("gemm", "attention", "moe", "elementwise")
+    for operator in ("gemm", "attention", "moe", "conv", "elementwise")
 )
 
 design_attention, design_gemm = (

@@ -40,6 +40,16 @@ DECLARATION: Final = Declaration(
             table="answer:moe_table",
         ),
         Command(
+            name="kernel conv",
+            help="Time of a convolution of images, as an implicit GEMM.",
+            run="command:conv",
+            example=(
+                "kernel conv --system h200_sxm --batch 64 --channels 256 --height 56 --width 56 "
+                "--filters 256 --kernel 3"
+            ),
+            table="answer:conv_table",
+        ),
+        Command(
             name="kernel elementwise",
             help="Time of a norm, activation, rotary embedding, quantization, lookup or sampling.",
             run="command:elementwise",
@@ -81,6 +91,7 @@ DECLARATION: Final = Declaration(
     ),
     functions=(
         "kernel_attention",
+        "kernel_conv",
         "kernel_design_attention",
         "kernel_design_gemm",
         "kernel_elementwise",

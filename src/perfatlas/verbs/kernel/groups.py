@@ -10,6 +10,7 @@ from perfatlas.vocabulary.fields import (
     AttentionShape,
     AttentionSizes,
     ClockChoice,
+    ConvShape,
     DesignedAttention,
     ElementwiseShape,
     GemmShape,
@@ -33,6 +34,7 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         AttentionShape,
         *PRICED,
     ),
+    "kernel conv": (SystemChoice, ConvShape, *PRICED),
     "kernel elementwise": (SystemChoice, ElementwiseShape, *PRICED),
     "kernel moe": (SystemChoice, MoeShape, *PRICED),
     "kernel design attention": (

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         AttentionSizes as AttentionSizes,
         CollectiveKernels as CollectiveKernels,
         CollectiveShape as CollectiveShape,
+        ConvShape as ConvShape,
         DesignedAttention as DesignedAttention,
         ElementwiseShape as ElementwiseShape,
         GemmShape as GemmShape,

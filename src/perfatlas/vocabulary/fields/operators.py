@@ -306,6 +306,32 @@ class TileChoice:
     ] = None
 
 
+@group("Convolution", 2)
+class ConvShape:
+    """A convolution of images, channels by height and width, with square or flat kernels."""
+
+    batch: Annotated[Size, Row("Images.")]
+    channels: Annotated[Size, Row("Channels of an input image.", elsewhere=("in_channels",))]
+    height: Annotated[Size, Row("Height of an input image.")]
+    width: Annotated[Size, Row("Width of an input image.")]
+    filters: Annotated[Size, Row("Channels of an output image.", elsewhere=("out_channels",))]
+    kernel: Annotated[Size, Row("Height of the kernel.", elsewhere=("kernel_size",))]
+    kernel_width: Annotated[Size | None, Row("Width of the kernel.", default="kernel")] = None
+    stride: Annotated[Size, Row("Distance of kernels, in both directions.")] = 1
+    padding: Annotated[
+        SizeOrZero | None,
+        Row("Zeros on each side, in both directions.", default="half the kernel, rounded down"),
+    ] = None
+    groups: Annotated[
+        Size,
+        Row(
+            "Groups of channels with filters of their own; as many as channels and filters is a"
+            " depthwise convolution, which is limited by memory bandwidth.",
+        ),
+    ] = 1
+    format: Format = "bf16"
+
+
 @group("Elementwise operator", 2)
 class ElementwiseShape:
     """An operator that is limited by memory bandwidth."""

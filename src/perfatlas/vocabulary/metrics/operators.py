@@ -6,7 +6,9 @@ from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 
-KERNELS: Final = ("kernel gemm", "kernel attention", "kernel moe", "kernel elementwise")
+KERNELS: Final = (
+    *("kernel gemm", "kernel attention", "kernel moe", "kernel conv", "kernel elementwise"),
+)
 OPERATORS: Final = (*KERNELS, "collective")
 DESIGNS: Final = ("kernel design attention", "kernel design gemm")
 

@@ -148,7 +148,7 @@ PASSES: Final = reported_by(
         label="MBU of a pass",
         shown="share",
         better="higher",
-        description="Bytes of weights of a pass over its time at the memory bandwidth.",
+        description="Bytes that kernels of a pass move over its time at the memory bandwidth.",
     ),
     verbs=("estimate",),
 )

@@ -1,0 +1,84 @@
+"""Published speeds of networks: which rows are compared, the simpler predictions, budgets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from validation.networks.published import FOLDER, Run, published_convolutions, published_runs
+from validation.networks.scores import (
+    exceeded,
+    mean_mfu_speeds,
+    predictions,
+    validate_networks,
+)
+from validation.runs.shared_data import missing_data, shared_folder
+
+NEEDS_DATA = pytest.mark.skipif(
+    not (shared_folder() / FOLDER).is_dir(), reason=missing_data(shared_folder() / FOLDER)
+)
+
+
+def _run(network: str, speed: float, **fields: object) -> Run:
+    given = {"model": network, "system": "h100_sxm", "engine": "tensorrt", **fields}
+    return Run("MLPerf offline", network, "h100_sxm", speed, 0.0, given)
+
+
+def test_a_run_without_a_batch_takes_one_that_saturates() -> None:
+    free, small, large = predictions(
+        [
+            _run("resnet-50", 1.0),
+            _run("resnet-50", 1.0, batch=1),
+            _run("resnet-50", 1.0, batch=2048),
+        ]
+    )
+    assert free is not None
+    assert small is not None
+    assert large is not None
+    assert small.items_per_s < free.items_per_s
+    assert free.items_per_s >= 0.98 * large.items_per_s
+    assert free.low < free.items_per_s < free.high
+    assert free.roofline > free.items_per_s
+    (none,) = predictions([_run("resnet-50", 1.0, batch=10_000_000)])
+    assert none is None
+
+
+def test_the_mean_mfu_is_that_of_other_networks() -> None:
+    """VGG-16 has 30.9 GFLOP per image and ResNet-50 8.18: at the FLOP/s of each other."""
+    runs = [_run("resnet-50", 100.0), _run("vgg-16", 10.0), _run("vgg-16", 30.0)]
+    speeds = mean_mfu_speeds(runs)
+    flop = 8_178_368_512 / 2 / 1e9, 30.940528640 / 2
+    assert speeds[0] == pytest.approx(20.0 * flop[1] / flop[0], rel=1e-2)
+    assert speeds[1] == speeds[2]
+    assert np.isnan(mean_mfu_speeds(runs[:1])[0])
+
+
+def test_budgets_name_what_exceeds_them() -> None:
+    row = {"source": "timm, eager", "median": 0.2}
+    assert exceeded([row], {"timm, eager": 0.3}) == []
+    assert exceeded([row], {"timm, eager": 0.1}) == [
+        "timm, eager: median 20.0%, above its budget of 10.0%"
+    ]
+
+
+@NEEDS_DATA
+def test_published_rows_name_networks_of_the_catalog() -> None:
+    runs = published_runs()
+    assert len(runs) > 600
+    assert {run.source for run in runs} == {
+        *("timm, eager", "timm, compiled", "MLPerf offline", "ML.ENERGY, eager"),
+    }
+    assert all(run.items_per_s > 0 for run in runs)
+    assert len(published_convolutions()) > 140
+
+
+@NEEDS_DATA
+def test_scores_are_inside_their_budgets() -> None:
+    found = validate_networks()
+    assert found["failures"] == []
+    errors = {row["source"]: row for row in found["sources"]}
+    for row in errors.values():
+        assert row["median"] < row["roofline"]
+    for name in ("timm, eager", "timm, compiled"):
+        assert errors[name]["median"] < min(0.2, errors[name]["mean_mfu"])
+        assert errors[name]["inside"] > 0.85

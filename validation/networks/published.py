@@ -1,0 +1,163 @@
+"""Published speeds of networks that are graphs of operators, as questions to `estimate`."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from validation.runs.shared_data import read_settings, read_table, shared_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SETTINGS: Final = Path(__file__).parents[1] / "data/networks.toml"
+FOLDER: Final = "networks"
+FORMATS: Final = {"fp16": "fp16", "int8": "int8"}
+EAGER: Final = "timm, eager"
+COMPILED: Final = "timm, compiled"
+MLPERF: Final = "MLPerf offline"
+ML_ENERGY: Final = "ML.ENERGY, eager"
+
+
+class Convolution(NamedTuple):
+    """A published time of one convolution.
+
+    Args:
+        fields: Its fields of `kernel conv`.
+    """
+
+    gpu: str
+    number_format: str
+    measured_s: float
+    fields: dict[str, Any]
+
+
+class Run(NamedTuple):
+    """A published speed.
+
+    Args:
+        source: Who measured with which software.
+        network: Name of the network without its sizes.
+        device: Device.
+        items_per_s: Measured speed of one GPU [items/s].
+        power_w: Measured power of one GPU [W], 0 if it was not measured.
+        fields: Its fields of `estimate`; without `batch` if the row states none.
+    """
+
+    source: str
+    network: str
+    device: str
+    items_per_s: float
+    power_w: float
+    fields: dict[str, Any]
+
+
+@cache
+def settings() -> Mapping[str, Any]:
+    """Return the names and settings of what is compared."""
+    return read_settings(SETTINGS)
+
+
+@cache
+def published_runs() -> tuple[Run, ...]:
+    """Return the published speeds whose network, GPU and software are known."""
+    folder = shared_folder() / FOLDER
+    rows = read_table(folder / "networks_measured.csv")
+    diffusion = read_table(folder / "diffusion_measured.csv")
+    return (*_timm(rows), *_mlperf(rows), *_ml_energy(diffusion))
+
+
+def _run(source: str, model: str, device: str, speed: float, **given: object) -> Run:
+    power = float(str(given.pop("power_w", 0.0)))
+    fields = {"model": model, "system": device, **given}
+    return Run(source, model.partition("{")[0], device, speed, power, fields)
+
+
+def _timm(rows: list[dict[str, str]]) -> Iterator[Run]:
+    known = settings()
+    for row in rows:
+        name = known["timm"].get(row["network"].removeprefix("timm/"))
+        device = known["gpus"].get(row["gpu"])
+        half = row["precision"] in ("AMP fp16", "AMP bf16", "bf16", "fp16")
+        if not (name and device and half) or row["scenario"] != "offline inference":
+            continue
+        side = int(row["image_or_seq"].split("x")[0])
+        compiled = "torch.compile" in row["software"]
+        if side != 224:
+            if name.startswith(("vit", "swin")):
+                continue
+            name = f"{name}{{image_size={side}}}"
+        yield _run(
+            COMPILED if compiled else EAGER,
+            name,
+            device,
+            float(row["value"]),
+            engine="inductor" if compiled else "pytorch",
+            batch=int(row["batch"]),
+        )
+
+
+def _mlperf(rows: list[dict[str, str]]) -> Iterator[Run]:
+    known = settings()
+    for row in rows:
+        name, device = known["mlperf"].get(row["network"]), known["gpus"].get(row["gpu"])
+        if not (name and device) or row["scenario"] != "Offline" or "MaxQ" in row["notes"]:
+            continue
+        words = row["precision"]
+        number_format = "fp8_static" if "fp8" in words else FORMATS.get(words)
+        if number_format is None:
+            continue
+        speed = float(row["value"]) / int(row["gpus"])
+        yield _run(MLPERF, name, device, speed, engine="tensorrt", format=number_format)
+
+
+def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
+    known = settings()
+    for row in rows:
+        name, device = known["ml_energy"].get(row["model"]), known["gpus"].get(row["gpu"])
+        if not (name and device) or row["n_gpus"] != "1":
+            continue
+        batch = int(row["batch"])
+        yield _run(
+            ML_ENERGY,
+            name,
+            device,
+            batch / float(row["batch_latency_s"]),
+            engine="pytorch@2.8",  # and flash_attn 2.8.1: docs/running-benchmarks.md of the source
+            batch=batch,
+            power_w=float(row["avg_power_w"]),
+        )
+
+
+@cache
+def published_convolutions() -> tuple[Convolution, ...]:
+    """Return the forward convolutions of DeepBench in fp16 and int8 on GPUs with tensor cores."""
+    rows = read_table(shared_folder() / FOLDER / "conv_measured.csv")
+    return tuple(found for row in rows if (found := _convolution(row)) is not None)
+
+
+def _convolution(row: Mapping[str, str]) -> Convolution | None:
+    device = settings()["deepbench"].get(row["gpu"])
+    words = row["precision"]
+    number_format = "int8" if "Int8" in words else "fp16" if words.startswith("FP16") else ""
+    forward = row["pass"].startswith("forward")
+    if not (device and number_format and forward):
+        return None
+    size = {
+        name: int(row[name]) for name in ("n", "c", "h", "w", "k", "r", "s", "pad_h", "stride_h")
+    }
+    fields = {
+        "system": device,
+        "batch": size["n"],
+        "channels": size["c"],
+        "height": size["h"],
+        "width": size["w"],
+        "filters": size["k"],
+        "kernel": size["r"],
+        "kernel_width": size["s"],
+        "stride": size["stride_h"],
+        "padding": size["pad_h"],
+        "format": number_format,
+    }
+    return Convolution(device, number_format, float(row["time_ms"]) / 1e3, fields)

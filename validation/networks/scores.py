@@ -1,0 +1,258 @@
+"""Published speeds of networks beside predicted ones, and beside two simpler predictions.
+
+Nothing is fitted to them. Errors are those of network and GPU: of rows of the same network, GPU and
+source the median is one score.
+
+Shape legend: R runs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+import perfatlas
+from perfatlas.networks import resolve_model
+from perfatlas.verbs.kernel import kernel_columns
+from validation.networks.published import (
+    published_convolutions,
+    published_runs,
+    settings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from perfatlas.operators import FloatArray
+    from validation.networks.published import Run
+
+SATURATED: Final = 0.99
+BATCHES: Final = tuple(2**power for power in range(12))
+
+
+class Predicted(NamedTuple):
+    """Predictions of a run [items/s], W with its power [W]."""
+
+    items_per_s: float
+    low: float
+    high: float
+    roofline: float
+    power_w: float
+
+
+def validate_networks(runs: Sequence[Run] | None = None) -> dict[str, Any]:
+    """Return tables of errors by source, GPU and network, and exceeded budgets.
+
+    Args:
+        runs: Those to compare; None takes all of the shared data.
+    """
+    runs = published_runs() if runs is None else runs
+    predicted = predictions(runs)
+    kept = [place for place, one in enumerate(predicted) if one is not None]
+    runs = [runs[place] for place in kept]
+    found = [one for one in predicted if one is not None]
+    constant_R = mean_mfu_speeds(runs)
+    rows = [
+        {
+            "source": run.source,
+            "gpu": run.device,
+            "network": run.network,
+            "measured": run.items_per_s,
+            "predicted": one.items_per_s,
+            "error": one.items_per_s / run.items_per_s - 1.0,
+            "inside": one.low <= run.items_per_s <= one.high,
+            "roofline": one.roofline / run.items_per_s - 1.0,
+            "mean_mfu": constant / run.items_per_s - 1.0,
+            "power": one.power_w / run.power_w - 1.0 if run.power_w else np.nan,
+        }
+        for run, one, constant in zip(runs, found, constant_R, strict=True)
+    ]
+    sources = _table(rows, ("source",))
+    return {
+        "sources": sources,
+        "gpus": _table(rows, ("source", "gpu")),
+        "networks": _table(rows, ("source", "network")),
+        "convolutions": convolution_errors(),
+        "declined": [{"rows": name, "reason": why} for name, why in settings()["declined"].items()],
+        "left_out": len(predicted) - len(kept),
+        "failures": exceeded(sources, settings()["budget"]),
+        "rows": rows,
+    }
+
+
+def convolution_errors() -> list[dict[str, Any]]:
+    """Return the errors of single convolutions by GPU and number format."""
+    runs = published_convolutions()
+    table = {name: [run.fields[name] for run in runs] for name in runs[0].fields}
+    own = kernel_columns("conv", table)
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for place, run in enumerate(runs):
+        if not own["error"][place]:
+            time, measured = own["time_s"][place], run.measured_s
+            low, high = own["time_s_low"][place], own["time_s_high"][place]
+            groups[run.gpu, run.number_format].append(
+                {
+                    "error": time / measured - 1.0,
+                    "inside": low is not None and low <= measured <= high,
+                    "roofline": own["bound_time_s"][place] / measured - 1.0,
+                    "flop_per_s": own["flop"][place] / measured,
+                },
+            )
+    return [
+        {
+            "gpu": gpu,
+            "format": number_format,
+            "rows": len(rows),
+            "median": _quantile(rows, "error", 0.5),
+            "p90": _quantile(rows, "error", 0.9),
+            "bias": float(np.median([row["error"] for row in rows])),
+            "inside": float(np.mean([row["inside"] for row in rows])),
+            "roofline": _quantile(rows, "roofline", 0.5),
+            "mean_mfu": _mean_rate_error([row["flop_per_s"] for row in rows]),
+        }
+        for (gpu, number_format), rows in sorted(groups.items())
+    ]
+
+
+def _quantile(rows: Sequence[dict[str, Any]], name: str, share: float) -> float:
+    return float(np.quantile([abs(row[name]) for row in rows], share))
+
+
+def _mean_rate_error(rates: Sequence[float]) -> float:
+    """Return the median error of times at the mean FLOP/s of the other convolutions."""
+    rate_R = np.array(rates)
+    others_R = (rate_R.sum() - rate_R) / (rate_R.size - 1)
+    return float(np.median(np.abs(rate_R / others_R - 1.0)))
+
+
+def exceeded(sources: Iterable[dict[str, Any]], budgets: dict[str, Any]) -> list[str]:
+    """Return a sentence per source whose median error is above its budget."""
+    return [
+        f"{row['source']}: median {row['median']:.1%}, above its budget of {limit:.1%}"
+        for row in sources
+        if (limit := budgets.get(row["source"])) is not None and row["median"] > limit
+    ]
+
+
+def predictions(runs: Sequence[Run]) -> list[Predicted | None]:
+    """Return the prediction of each run, None where the load does not fit the device.
+
+    A run without a batch takes the smallest power of two that reaches 99% of the speed of the
+    best one.
+    """
+    asked: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        batches = (run.fields["batch"],) if "batch" in run.fields else BATCHES
+        for batch in batches:
+            asked[_key(run.fields, batch)] = {**run.fields, "batch": batch}
+    own = _answers(asked, {})
+    bound = _answers(asked, {"tier": "bound"})
+    return [_chosen(run, own, bound) for run in runs]
+
+
+def _chosen(
+    run: Run,
+    own: dict[str, dict[str, Any]],
+    bound: dict[str, dict[str, Any]],
+) -> Predicted | None:
+    batches = (run.fields["batch"],) if "batch" in run.fields else BATCHES
+    keys = [key for batch in batches if (key := _key(run.fields, batch)) in own and key in bound]
+    if not keys:
+        return None
+    best = max(own[key]["throughput_per_s"] for key in keys)
+    key = next(one for one in keys if own[one]["throughput_per_s"] >= SATURATED * best)
+    one = own[key]
+    return Predicted(
+        one["throughput_per_s"],
+        one["throughput_per_s_low"],
+        one["throughput_per_s_high"],
+        bound[key]["throughput_per_s"],
+        one["power_w"] or np.nan,
+    )
+
+
+def _key(fields: dict[str, Any], batch: int) -> str:
+    return repr(sorted({**fields, "batch": batch}.items()))
+
+
+def _answers(asked: dict[str, dict[str, Any]], more: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the results of the questions that have an answer."""
+    names = dict.fromkeys(name for one in asked.values() for name in (*one, *more))
+    table = {name: [{**one, **more}.get(name) for one in asked.values()] for name in names}
+    columns = perfatlas.estimate_table(table).columns
+    results = ("throughput_per_s", "throughput_per_s_low", "throughput_per_s_high", "power_w")
+    return {
+        key: {name: columns[name][place] for name in results if name in columns}
+        for place, key in enumerate(asked)
+        if not columns["error"][place]
+    }
+
+
+def mean_mfu_speeds(runs: Sequence[Run]) -> FloatArray:
+    """Return the speeds at the mean FLOP/s of the other networks (R,) [items/s].
+
+    Others are those of the same source, GPU and number format.
+    """
+    flop_R = np.array([_flop(run.fields["model"]) for run in runs])
+    rate_R = flop_R * np.array([run.items_per_s for run in runs])
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, run in enumerate(runs):
+        groups[run.source, run.device, run.fields.get("format", "")].append(place)
+    speeds_R = np.full(len(runs), np.nan)
+    for places in groups.values():
+        for place in places:
+            others = defaultdict(list)
+            for other in places:
+                if runs[other].network != runs[place].network:
+                    others[runs[other].network].append(rate_R[other])
+            if others:
+                mean = np.mean([np.mean(rates) for rates in others.values()])
+                speeds_R[place] = mean / flop_R[place]
+    return speeds_R
+
+
+def _flop(model: str) -> float:
+    (facts,) = resolve_model(model).network.describe_layers()
+    return float(str(facts["flop_per_item"]))
+
+
+def _table(rows: Sequence[dict[str, Any]], by: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the errors of rows by some of their names, best known first."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[name] for name in by)].append(row)
+    return [
+        {**dict(zip(by, key, strict=True)), **_errors(group)}
+        for key, group in sorted(groups.items())
+    ]
+
+
+def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the errors of rows, one score for each network and GPU."""
+    pairs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        pairs[row["network"], row["gpu"]].append(row)
+
+    def of(name: str, reduce: Callable[[FloatArray], Any], *, sign: bool = False) -> float | None:
+        each = [
+            np.median([row[name] if sign else abs(row[name]) for row in one])
+            for one in pairs.values()
+        ]
+        known = np.array([value for value in each if np.isfinite(value)])
+        return float(reduce(known)) if known.size else None
+
+    return {
+        "rows": len(rows),
+        "pairs": len(pairs),
+        "median": of("error", np.median),
+        "p90": of("error", lambda each: np.quantile(each, 0.9)),
+        "bias": of("error", np.median, sign=True),
+        "inside": float(
+            np.mean([np.mean([row["inside"] for row in one]) for one in pairs.values()]),
+        ),
+        "roofline": of("roofline", np.median),
+        "mean_mfu": of("mean_mfu", np.median),
+        "power": of("power", np.median),
+    }
