@@ -56,7 +56,7 @@ def importing(
 
     asked = choices or Choices()
     text = import_graph(
-        Path(file),
+        file,
         batch=asked.batch,
         sizes=_sizes(asked.sizes or ""),
         item=asked.item,
