@@ -97,8 +97,10 @@ def test_advice_states_when_nothing_helps() -> None:
     asked = question(LLAMA_70B, plan=plan_of(), sequences=1e5, tokens=131072, memory=24e9)
     _, *changes = shortfall_advice(asked, devices=DEVICES)
     assert changes == [
-        "no single change makes it fit: use a smaller batch or shorter sequences, or combine"
-        " changes."
+        (
+            "no single change makes it fit: use a smaller batch or shorter sequences, or combine"
+            " changes."
+        )
     ]
 
 

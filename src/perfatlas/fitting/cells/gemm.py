@@ -20,7 +20,7 @@ from perfatlas.fitting.cells.cell import (
     silicon_columns,
 )
 from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
-from perfatlas.machines.gpu.gemm import ACTIVATION_BYTES, GEMM_SHAPE, TILE_POLICIES, gemm_time_s
+from perfatlas.machines.gpu.gemm import GEMM_SHAPE, TILE_POLICIES, gemm_time_s
 from perfatlas.measurements.tables import (
     GEMM_FORMATS,
     QUANTIZED_INSIDE,
@@ -28,6 +28,7 @@ from perfatlas.measurements.tables import (
     read_table,
     table_rows,
 )
+from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray

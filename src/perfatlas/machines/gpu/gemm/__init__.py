@@ -8,7 +8,6 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.machines.gpu.gemm.physics import (
-        ACTIVATION_BYTES as ACTIVATION_BYTES,
         GEMM_SHAPE as GEMM_SHAPE,
         TILE_POLICIES as TILE_POLICIES,
         gemm_time_s as gemm_time_s,
