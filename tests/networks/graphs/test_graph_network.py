@@ -159,6 +159,7 @@ def test_tables_mix_graphs_and_language_models() -> None:
         ({"tp": 2}, "graph of operators = 1 must be divisible by tp"),
         ({"model": "resnet-50{image=1}"}, "unknown size 'image'; did you mean 'image_size'"),
         ({"model": "resnet-50{image_size=0}"}, "image_size = '0': expected an integer from 1"),
+        ({"model": "sdxl{image_size=1}"}, "image_size = 1 leaves an operator empty: conv: m = "),
         ({"model": "vit-large-16{image_size=384}"}, "all its sizes are fixed"),
     ],
 )

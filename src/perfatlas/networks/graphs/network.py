@@ -147,7 +147,11 @@ class GraphNetwork(Network):
                 )
         changes = {name: _size(name, text) for name, text in settings.items()}
         changed = replace(self, sizes={**self.sizes, **changes})
-        _ = changed.live_elements()  # refuses sizes that leave an operator without rows
+        try:
+            _ = changed.live_elements()
+        except InvalidSpecError as problem:
+            given = ", ".join(f"{name} = {value}" for name, value in changes.items())
+            raise InvalidSpecError(f"{given} leaves an operator empty: {problem}") from None
         return changed, changes
 
     def describe_layers(self) -> tuple[dict[str, object], ...]:
