@@ -9,7 +9,7 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from validation.scoring.budgets import drifted as drifted, read_budgets as read_budgets
     from validation.scoring.independent import independent_check as independent_check
-    from validation.scoring.interval_score import (
+    from validation.scoring.intervals import (
         SCORES as SCORES,
         constant_limits as constant_limits,
         interval_score as interval_score,

@@ -23,7 +23,7 @@ from perfatlas.measurements.calibrations import (
     load_transfers,
 )
 from perfatlas.sampling import seeded_subset
-from validation.scoring.interval_score import interval_score
+from validation.scoring.intervals import interval_score
 from validation.scoring.protocols import SAMPLE_ROWS, Kin
 
 if TYPE_CHECKING:

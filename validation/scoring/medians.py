@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas import hardware
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.measurements.calibrations import load_calibrations
-from validation.scoring.interval_score import SCORES
+from validation.scoring.intervals import SCORES
 from validation.scoring.score import DIGITS, published_figures
 
 if TYPE_CHECKING:

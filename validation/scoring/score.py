@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.fitting import error_statistics
 from perfatlas.measurements.calibrations import calibration_folder
-from validation.scoring.interval_score import SCORES, interval_score
+from validation.scoring.intervals import SCORES, interval_score
 from validation.scoring.protocols import FEW_ROWS, Kin, score_rows
 
 if TYPE_CHECKING:
