@@ -108,6 +108,6 @@ def test_medians_over_measurements() -> None:
     assert summary["median_error"] == pytest.approx(0.75)
     assert summary["bias"] == pytest.approx(0.0)  # a factor of two each way
     assert (summary["inside_90"], summary["width"]) == (0.5, 3.0)
-    # ln 2 and ln 4 wide; 1 lies ln 1.5 below 1.5. The constant of a source is the error of the other
+    # ln 2 and ln 4 wide; 1 lies ln 1.5 below 1.5. A constant is the error of the other source
     assert summary["interval_score"] == pytest.approx((3 * np.log(2) + 20 * np.log(1.5)) / 2)
     assert summary["constant_width_score"] == pytest.approx(20 * np.log(4))
