@@ -140,7 +140,7 @@ def test_an_older_release_may_be_slower_the_more_the_older_it_is() -> None:
     assert older.id == "megatron@25.03"
     assert older.speed_dense == known.speed_dense
     low, high = known.errors("hopper", moe=False)
-    assert older.errors("hopper", moe=False) == (low, pytest.approx(high + np.log(1.1) / 2.0))
+    assert older.errors("hopper", moe=False) == pytest.approx((low, high + np.log(1.1) / 2.0))
     ends = [
         resolve_training_engine(f"megatron@{one}").errors("hopper", moe=True)[1]
         for one in ("23.01", "24.07", "25.02", "25.09")

@@ -146,7 +146,9 @@ def _scores(
     """Return the interval score, and that of a constant width fitted to all other models."""
     predicted_w = watts.predicted()
     low, high = (np.log(end_w / predicted_w) for end_w in limits_w)
-    return scores_beside_constant(np.log(watts.measured / predicted_w), (low, high), models)
+    return scores_beside_constant(
+        np.log(watts.measured / predicted_w), (low, high), models.tolist()
+    )
 
 
 def served_models(served: ServedPower) -> list[Row]:
