@@ -3513,7 +3513,8 @@ def search_training(
         dispatcher: How tokens travel to experts: alltoall (a copy per expert) or deepep (one per
             node, which forwards it; also HybridEP). Default: the engine's. Needs an MoE model.
         cuda_graphs: What runs as CUDA graphs: none, attention with the router (attention), or the
-            whole step (full). Steps of small layers wait for the host without them. Default: none.
+            whole step (full). Steps of small MoE layers wait for the host without them. Default:
+            none. Needs an MoE model.
         fused_experts: Products of experts also activate and quantize what they write, without
             kernels of their own. Default: false. Needs an MoE model.
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
@@ -4101,7 +4102,8 @@ def train(
         dispatcher: How tokens travel to experts: alltoall (a copy per expert) or deepep (one per
             node, which forwards it; also HybridEP). Default: the engine's. Needs an MoE model.
         cuda_graphs: What runs as CUDA graphs: none, attention with the router (attention), or the
-            whole step (full). Steps of small layers wait for the host without them. Default: none.
+            whole step (full). Steps of small MoE layers wait for the host without them. Default:
+            none. Needs an MoE model.
         fused_experts: Products of experts also activate and quantize what they write, without
             kernels of their own. Default: false. Needs an MoE model.
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.

@@ -154,7 +154,8 @@ class TrainingLayout:
         Literal["none", "attention", "full"],
         Row(
             "What runs as CUDA graphs: none, attention with the router (attention), or the whole"
-            " step (full). Steps of small layers wait for the host without them.",
+            " step (full). Steps of small MoE layers wait for the host without them.",
+            needs=Fact("experts"),
             elsewhere=("cuda_graph_impl", "cuda_graph_scope"),
         ),
     ] = "none"
