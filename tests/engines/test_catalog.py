@@ -86,3 +86,15 @@ def test_a_file_with_a_base_states_only_what_differs(tmp_path: Path) -> None:
     assert (own.name, own.host.step_s, own.host.source) == ("own", 63e-6, "measured")
     assert own.host.per_sequence_s == base.host.per_sequence_s
     assert (own.scheduler, own.memory, own.fusions) == (base.scheduler, base.memory, base.fusions)
+
+
+@pytest.mark.parametrize("name", ["vllm@0.11", "vllm", "sglang"])
+def test_custom_all_reduces_between_pcie_cards_have_two_ranks(name: str) -> None:
+    engine = resolve_engine(name)
+    assert all_reduce_groups(engine, pcie=True) == {engine.kernel_family: (2,)}
+    assert len(all_reduce_groups(engine)[engine.kernel_family]) == 4
+
+
+@pytest.mark.parametrize("name", ["trtllm@0.17", "trtllm@1.0", "trtllm"])
+def test_tensorrt_llm_reduces_over_pcie_with_the_library(name: str) -> None:
+    assert all_reduce_groups(resolve_engine(name), pcie=True) == {"trtllm": ()}

@@ -16,6 +16,7 @@ from validation.training import fit_to_trace, trace_comparison
 from validation.training.trace import production_run, published_trace
 
 MODEL = "Qwen/Qwen3-30B-A3B"
+HYBRID = "nvidia/Nemotron-H-8B-Base-8K"
 
 
 def test_the_production_run_follows_from_its_trace() -> None:
@@ -77,6 +78,17 @@ def test_short_kernels_wait_for_the_host() -> None:
     assert full.step_s_C == pytest.approx(rest_s)
 
 
+def test_layers_of_dense_models_wait_for_their_launches_too() -> None:
+    # by hand: 32 layers of 1 s of launches, 3 micro-batches: 96 s
+    engine = replace(resolve_training_engine("ideal"), host_s_per_dense_layer=1.0)
+    asked = question(layouts(global_batch=3), engine=engine, cuda_graphs="none")
+    steps = training_steps(asked)
+    assert steps.step_s_C[0] - steps.waterfall["optimizer"][0] == pytest.approx(96.0)
+    # a law: launches that are shorter than the kernels of a pass cost nothing
+    short = replace(asked, engine=replace(engine, host_s_per_dense_layer=1e-5))
+    assert training_steps(short).waterfall["host"][0] == 0.0
+
+
 def test_one_copy_per_node_or_one_per_expert() -> None:
     sizes = layouts(dp=16, ep=16, global_batch=16)
     asked = question(sizes, model=MODEL, engine="ideal")
@@ -119,7 +131,31 @@ def test_a_release_without_runs_may_be_faster() -> None:
     assert (later_low, later_high) == (low - np.log(1.8), high)
     assert later.errors("hopper", moe=False)[1] == known.errors("hopper", moe=False)[1]
     with pytest.raises(InvalidSpecError, match="training engines: "):
-        resolve_training_engine("megatron@26.03")
+        resolve_training_engine("megatron@25.13")
+
+
+def test_an_older_release_may_be_slower_the_more_the_older_it_is() -> None:
+    """25.03 is half a year before 25.09, whose numbers it has: ln 1.1 / 2 of dense models."""
+    known, older = (resolve_training_engine(f"megatron@{one}") for one in ("25.09", "25.03"))
+    assert older.id == "megatron@25.03"
+    assert older.speed_dense == known.speed_dense
+    low, high = known.errors("hopper", moe=False)
+    assert older.errors("hopper", moe=False) == pytest.approx((low, high + np.log(1.1) / 2.0))
+    ends = [
+        resolve_training_engine(f"megatron@{one}").errors("hopper", moe=True)[1]
+        for one in ("23.01", "24.07", "25.02", "25.09")
+    ]
+    assert ends == sorted(ends, reverse=True)
+    with pytest.raises(InvalidSpecError, match="training engines: "):
+        resolve_training_engine("megatron@21.01")  # older than every known release
+
+
+def test_a_dense_model_with_recurrent_layers_has_the_interval_of_moe_models() -> None:
+    asked = question(layouts(dp=8, global_batch=8), model=HYBRID, engine="megatron")
+    steps = training_steps(asked)
+    low, high = asked.engine.errors("hopper", moe=True)
+    assert steps.low_s_C[0] / steps.step_s_C[0] == pytest.approx(np.exp(low))
+    assert steps.high_s_C[0] / steps.step_s_C[0] == pytest.approx(np.exp(high))
 
 
 def test_no_interval_reaches_past_the_peak() -> None:

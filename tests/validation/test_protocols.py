@@ -15,9 +15,8 @@ from perfatlas.machines.gpu.streaming.physics import STREAMING_PARAMETERS
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.operators import FloatArray
 from perfatlas.quantities import UsageError
-from validation.scoring import Kin, best_covered, few_rows, goal_of
+from validation.scoring import Kin, best_covered, few_rows, goal_of, interval_score
 from validation.scoring.protocols import fit_simple, refit, score_rows, simple_s
-from validation.scoring.score import winkler_score
 
 
 def linear(
@@ -59,7 +58,7 @@ def cell_of(device: str, rows: Rows) -> Cell:
 def test_the_interval_score_by_hand() -> None:
     # width 2; misses of 0.5 and 1.0 among four values: 2 + 20 x 1.5 / 4
     values = np.array([0.0, 1.5, -2.0, 0.9])
-    assert winkler_score(values, -1.0, 1.0) == pytest.approx(9.5)
+    assert interval_score(values, -1.0, 1.0) == pytest.approx(9.5)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(0, 99))

@@ -10,14 +10,15 @@ from perfatlas.files import shipped_table, shipped_text
 from perfatlas.quantization import PERPLEXITY, TABLE, published_pairs, shipped_model
 from validation.accuracy.command import summarize
 from validation.accuracy.fit import error_table, fitted
-from validation.accuracy.folds import Scored, folds, interval_score, score_fold
+from validation.accuracy.folds import Scored, folds, score_fold
 from validation.runs.shared_data import shared_folder
+from validation.scoring import interval_score
 
 
 def test_interval_score_by_hand() -> None:
     """Width 2, and 20 times the 0.5 by which the value lies outside."""
-    assert interval_score(-1.0, 1.0, 1.5) == pytest.approx(2.0 + 20.0 * 0.5)
-    assert interval_score(-1.0, 1.0, 0.0) == 2.0
+    assert interval_score(1.5, -1.0, 1.0) == pytest.approx(2.0 + 20.0 * 0.5)
+    assert interval_score(0.0, -1.0, 1.0) == 2.0
 
 
 def test_nothing_of_a_fold_is_in_its_fit() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from validation.laboratories import EXPLORED, HELD_OUT, half_of, outside_sources
@@ -49,11 +50,11 @@ def test_every_measurement_says_where_it_is_published() -> None:
 def test_halves_follow_from_the_names() -> None:
     halves = [half_of(f"bloom-{batch}") for batch in (1, 8, 32, 128)]
     assert set(halves) == {EXPLORED, HELD_OUT}
-    explored = [0, 0, 0, 0]
+    explored = [0, 0, 0, 0, 0]
     for one in outside_sources():
         own = [(one.get("half") or half_of(row["id"])) == EXPLORED for row in one["rows"]]
         explored[one["batch"] - 1] += sum(own)
-    assert explored == [104, 63, 150, 69]
+    assert explored == [104, 63, 150, 69, 10]
 
 
 def test_rates_have_the_limits_of_their_time(found: Any) -> None:  # noqa: ANN401
@@ -90,6 +91,7 @@ def test_medians_over_measurements() -> None:
             "low": 1.5,
             "high": 3.0,
             "id": "a",
+            "source": "one",
         },
         {
             "predicted": 1.0,
@@ -99,9 +101,13 @@ def test_medians_over_measurements() -> None:
             "low": 0.5,
             "high": 2.0,
             "id": "b",
+            "source": "another",
         },
     ]
     summary = outside._summary({"rows": "two"}, rows)
     assert summary["median_error"] == pytest.approx(0.75)
     assert summary["bias"] == pytest.approx(0.0)  # a factor of two each way
     assert (summary["inside_90"], summary["width"]) == (0.5, 3.0)
+    # ln 2 and ln 4 wide; 1 lies ln 1.5 below 1.5. A constant is the error of the other source
+    assert summary["interval_score"] == pytest.approx((3 * np.log(2) + 20 * np.log(1.5)) / 2)
+    assert summary["constant_width_score"] == pytest.approx(20 * np.log(4))

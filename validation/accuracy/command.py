@@ -18,9 +18,9 @@ from validation.accuracy.folds import (
     Scored,
     covered_by_family,
     folds,
-    interval_score,
     score_fold,
 )
+from validation.scoring import interval_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -125,8 +125,8 @@ def summarize(scored: Sequence[Scored], left_out: Mapping[str, int]) -> dict[str
 def _score(what: str, rows: Sequence[Scored]) -> dict[str, Any]:
     both = [(one, one.simple) for one in rows if one.simple is not None]
     changes = [one.pair.change for one, _ in both]
-    ours = [interval_score(one.ends[0], one.ends[2], one.pair.change) for one, _ in both]
-    simple = [interval_score(*ends, x) for (_, ends), x in zip(both, changes, strict=True)]
+    ours = [interval_score(one.pair.change, one.ends[0], one.ends[2]) for one, _ in both]
+    simple = [interval_score(x, *ends) for (_, ends), x in zip(both, changes, strict=True)]
     inside = [ends[0] <= x <= ends[1] for (_, ends), x in zip(both, changes, strict=True)]
     return {
         "what": what,

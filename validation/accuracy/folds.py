@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.quantization import Pair
 
-MISS: Final = 0.1  # share outside a 90% interval
 NORMAL_95: Final = 1.6449
 RESAMPLES: Final = 2000
 LEAST: Final = 2  # families, models or pairs that a split or a spread needs
@@ -97,16 +96,6 @@ def simple_interval(pair: Pair, seen: Sequence[Pair]) -> tuple[float, float] | N
             half = NORMAL_95 * float(np.std(some, ddof=1))
             return float(np.mean(some)) - half, float(np.mean(some)) + half
     return None
-
-
-def interval_score(low: float, high: float, value: float) -> float:
-    """Return the interval score of a 90% interval: its width and 20 times what lies outside.
-
-    Source:
-        Gneiting and Raftery 2007, equation 43.
-    """
-    outside = max(low - value, value - high, 0.0)
-    return high - low + 2.0 / MISS * outside
 
 
 def covered_by_family(rows: Sequence[Scored]) -> tuple[float, float, float]:

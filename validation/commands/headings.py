@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from validation.scoring import SCORES
+
 # fields that identify a row, joined in one cell
 ABOUT: Final = (
     "operator",
@@ -36,7 +38,7 @@ BESIDE_HEADINGS: Final = {
     "two_parameter_mape": "2-param",
     "roofline_mape": "roofline",
     "inside_90": "in 90%",
-    "interval_score": "Winkler",
+    **SCORES,
 }
 STEP_HEADINGS: Final = {
     "about": "",
@@ -59,6 +61,7 @@ STEP_HEADINGS: Final = {
     "tpot_bias": "bias",
     "tpot_inside_90": "in 90%",
     "tpot_inside_90_unseen": "unseen",
+    **SCORES,
     "ttft_median_error": "TTFT",
     "request_latency_mape": "latency",
     "tpot_measured_s": "measured",
@@ -138,6 +141,7 @@ PUBLISHED_HEADINGS: Final = {
     "median_error": "median",
     "mean_error": "bias",
     "inside_90": "in 90%",
+    **SCORES,
 }
 FACT_LINES: Final = 4  # printed above the tables of operators
 DETAILS: Final = (

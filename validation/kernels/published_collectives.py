@@ -16,6 +16,7 @@ from perfatlas.collectives import (
     ring_wire_bytes,
 )
 from perfatlas.hardware import resolve_system
+from validation.scoring import scores_beside_constant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,4 +84,16 @@ def _total(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "median_error": round(median(abs(error) for error in errors), 4),
         "bias": round(fmean(errors), 4),
         "inside_90": round(fmean(row["inside_90"] for row in rows), 4),
+        **_scores(rows),
     }
+
+
+def _scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Return the interval score, and that of a constant width fitted to all other sources."""
+    published, low, high = (
+        np.log([row[name] / row["time_s"] for row in rows])
+        for name in ("published_s", "low_s", "high_s")
+    )
+    return scores_beside_constant(
+        published, (low, high), [row["source"].split()[0] for row in rows]
+    )

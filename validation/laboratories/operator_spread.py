@@ -13,8 +13,9 @@ import numpy as np
 
 from validation.laboratories.kernel_rules import kernel_rules
 from validation.laboratories.published_kernels import published_draws
-from validation.laboratories.spread import NORMAL, interval_score
+from validation.laboratories.spread import NORMAL
 from validation.laboratories.table_draws import collector_draws, release_draws
+from validation.scoring import interval_score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,6 @@ def scored_sources() -> list[Row]:
 def _scored(draw: Draw, width: float, constant: tuple[float, float]) -> Row:
     log_U, half_U2 = draw.logs, draw.half_widths
     machine = (-np.hypot(half_U2[:, 0], width), np.hypot(half_U2[:, 1], width))
-    fixed = (np.full(log_U.size, constant[0]), np.full(log_U.size, constant[1]))
     inside = (-half_U2[:, 0] <= log_U) & (log_U <= half_U2[:, 1])
     return {
         "source": draw.source,
@@ -96,8 +96,8 @@ def _scored(draw: Draw, width: float, constant: tuple[float, float]) -> Row:
         "tabulated_inside_90": float(inside.mean()) if draw.kind == "published" else None,
         "inside_90": float(((machine[0] <= log_U) & (log_U <= machine[1])).mean()),
         "median_width": float(np.exp(np.median(machine[1] - machine[0]))),
-        "interval_score": interval_score(log_U, machine),
-        "constant_width_score": interval_score(log_U, fixed),
+        "interval_score": interval_score(log_U, *machine),
+        "constant_width_score": interval_score(log_U, *constant),
     }
 
 

@@ -17,6 +17,7 @@ BATCHES: Final = (
     "data/outside_runs_2.toml",
     "data/outside_runs_3.toml",
     "data/outside_runs_4.toml",
+    "data/outside_runs_5.toml",
 )
 EXPLORED: Final = "explored"
 HELD_OUT: Final = "held out"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.inference import StepTails
+from validation.scoring import interval_score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 KINDS: Final = ("dense", "experts")
-LEVEL: Final = 0.9
 TAILS: Final = (0.05, 0.95)
 NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
 DEVIATIONS: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)  # of whole runs
@@ -164,7 +164,6 @@ def _row(
     log_N = source.residuals()[kept_N]
     kernels = _limits(source, kept_N, StepTails())
     fitted = _limits(source, kept_N, tails)
-    constant = (np.full(log_N.size, plain.q05), np.full(log_N.size, plain.q95))
     return {
         "runs": int(kept_N.sum()),
         "median_error": float(np.median(np.abs(np.expm1(-log_N)))),
@@ -172,8 +171,8 @@ def _row(
         "kernels_inside_90": _coverage(log_N, kernels),
         "inside_90": _coverage(log_N, fitted),
         "median_width": float(np.exp(np.median(fitted[1] - fitted[0]))),
-        "interval_score": interval_score(log_N, fitted),
-        "constant_width_score": interval_score(log_N, constant),
+        "interval_score": interval_score(log_N, *fitted),
+        "constant_width_score": interval_score(log_N, *plain),
     }
 
 
@@ -191,25 +190,6 @@ def _limits(
 
 def _coverage(log_N: FloatArray, limits: tuple[FloatArray, FloatArray]) -> float:
     return float(((limits[0] <= log_N) & (log_N <= limits[1])).mean())
-
-
-def interval_score(log_N: FloatArray, limits: tuple[FloatArray, FloatArray]) -> float:
-    """Return the mean Winkler score of 90% intervals; smaller is better.
-
-    Args:
-        log_N: What was measured (N,).
-        limits: Lower and upper limits, each (N,).
-
-    Example:
-        >>> import numpy as np
-        >>> from validation.laboratories.spread import interval_score
-        >>> one = np.ones(1)
-        >>> round(interval_score(1.5 * one, (0.0 * one, 1.0 * one)), 6)
-        11.0
-    """
-    low_N, high_N = limits
-    outside_N = np.maximum(low_N - log_N, 0.0) + np.maximum(log_N - high_N, 0.0)
-    return float((high_N - low_N + 2.0 / (1.0 - LEVEL) * outside_N).mean())
 
 
 def pooled(rows: Sequence[Row]) -> Row:

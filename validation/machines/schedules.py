@@ -24,7 +24,7 @@ from perfatlas.measurements.calibrations import (
     without_devices,
 )
 from perfatlas.networks import resolve_model
-from validation.laboratories.spread import interval_score
+from validation.scoring import interval_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -229,7 +229,7 @@ def left_out(steps: Sequence[Step], form: Form) -> list[dict[str, Any]]:
                 "high_s": high_s,
                 "inside_90": low_s <= step.measured_s <= high_s,
                 "score": interval_score(
-                    np.log([step.measured_s]), (np.log([low_s]), np.log([high_s]))
+                    math.log(step.measured_s), math.log(low_s), math.log(high_s)
                 ),
             }
         )

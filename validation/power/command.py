@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH
 from perfatlas.commands.output import envelope, print_json
+from validation.scoring import SCORES
 
 FOLDER: Final = Path("measurements")
 ERRORS: Final = {
@@ -15,6 +16,7 @@ ERRORS: Final = {
     "median_error": "median",
     "bias": "bias",
     "inside_90": "in 90%",
+    **SCORES,
     "goal_mape": "goal",
     "goal_met": "met",
 }

@@ -19,10 +19,13 @@ from validation.power import (
 )
 from validation.power.figures import clock_figures
 from validation.power.served import EXPERTS
+from validation.scoring import scores_beside_constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
     from validation.power import ServedPower
@@ -123,6 +126,7 @@ def _served(served: ServedPower) -> list[Row]:
                     "energies": "as shipped",
                     **_row(watts.predicted(), watts.measured, shipped_goal),
                     "inside_90": float(covered[own].mean()),
+                    **_scores(watts, (low_w[own], high_w[own]), models[own]),
                 }
             )
             rows.append(
@@ -134,6 +138,17 @@ def _served(served: ServedPower) -> list[Row]:
                 }
             )
     return rows
+
+
+def _scores(
+    watts: Watts, limits_w: tuple[FloatArray, FloatArray], models: NDArray[Any]
+) -> dict[str, float | None]:
+    """Return the interval score, and that of a constant width fitted to all other models."""
+    predicted_w = watts.predicted()
+    low, high = (np.log(end_w / predicted_w) for end_w in limits_w)
+    return scores_beside_constant(
+        np.log(watts.measured / predicted_w), (low, high), models.tolist()
+    )
 
 
 def served_models(served: ServedPower) -> list[Row]:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from validation.runs.step_errors import (
         share_held as share_held,
+        tpot_scores as tpot_scores,
         unseen_networks as unseen_networks,
     )
     from validation.runs.traffic_statistics import (

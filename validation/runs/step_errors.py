@@ -14,6 +14,7 @@ import numpy as np
 from perfatlas.files import format_toml, write_atomic
 from validation.runs.predictions import answered, below_bound
 from validation.runs.shipped_errors import STEP_ERRORS, step_errors
+from validation.scoring import SCORES, scores_beside_constant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,6 +99,25 @@ def unseen_networks(rows: Sequence[Row]) -> list[Row]:
                 }
             )
     return found
+
+
+def tpot_scores(rows: Sequence[Row]) -> Row:
+    """Return the interval score of predicted runs beside that of a constant width.
+
+    The constant that scores a network is fitted to the runs of all other networks.
+
+    Args:
+        rows: From `predict_runs`.
+    """
+    own = [row for row in answered(rows) if row["tpot_s_high"] is not None]
+    if not own:
+        return dict.fromkeys(SCORES)
+    ends = (
+        np.log([row[f"tpot_s_{end}"] / row["tpot_s"] for row in own]) for end in ("low", "high")
+    )
+    low_N, high_N = ends
+    networks = [row["network"] for row in own]
+    return scores_beside_constant(residuals(own), (low_N, high_N), networks)
 
 
 def share_held(networks: Sequence[Row]) -> float | None:

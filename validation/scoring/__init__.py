@@ -9,6 +9,12 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from validation.scoring.budgets import drifted as drifted, read_budgets as read_budgets
     from validation.scoring.independent import independent_check as independent_check
+    from validation.scoring.intervals import (
+        SCORES as SCORES,
+        constant_limits as constant_limits,
+        interval_score as interval_score,
+        scores_beside_constant as scores_beside_constant,
+    )
     from validation.scoring.left_out import (
         left_out_errors as left_out_errors,
         left_out_table as left_out_table,

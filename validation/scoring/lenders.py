@@ -23,8 +23,8 @@ from perfatlas.measurements.calibrations import (
     load_transfers,
 )
 from perfatlas.sampling import seeded_subset
+from validation.scoring.intervals import interval_score
 from validation.scoring.protocols import SAMPLE_ROWS, Kin
-from validation.scoring.score import winkler_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,7 +138,7 @@ def _cell_row(
         inside_U = (residual_U >= low) & (residual_U <= high)
         row |= {
             "inside_90": round(float(np.mean(inside_U)), DIGITS),
-            "interval_score": round(winkler_score(residual_U, low, high), DIGITS),
+            "interval_score": round(interval_score(residual_U, low, high), DIGITS),
             "width": round(exp(high - low), DIGITS),
         }
     return row

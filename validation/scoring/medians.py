@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas import hardware
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.measurements.calibrations import load_calibrations
+from validation.scoring.intervals import SCORES
 from validation.scoring.score import DIGITS, published_figures
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ MEANS: Final = (
     "p90_error",
     "bias",
     "inside_90",
-    "interval_score",
+    *SCORES,
     "half_width",
     "roofline_mape",
     "two_parameter_mape",

@@ -62,6 +62,8 @@ class Scored(NamedTuple):
         interval: 5% and 95% quantiles of ln(measured/predicted), predicted; None where unknown.
         known_rows: Rows of this device used in the fit.
         sources: Source devices of the parameters.
+        constant: 5% and 95% quantiles of ln(measured/predicted) of the rows of the fit; None where
+            the interval is that.
     """
 
     rows: Rows
@@ -70,6 +72,7 @@ class Scored(NamedTuple):
     interval: tuple[float, float] | None
     known_rows: int
     sources: tuple[str, ...]
+    constant: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,6 +306,7 @@ def _unseen_device(kin: Kin, device: str, *, family: bool) -> Scored | str:
         interval=(told["q05"], told["q95"]) if told else None,
         known_rows=0,
         sources=(donor.device,),
+        constant=(donor.residual_quantiles["q05"], donor.residual_quantiles["q95"]),
     )
 
 

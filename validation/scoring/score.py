@@ -12,16 +12,15 @@ import numpy as np
 
 from perfatlas.fitting import error_statistics
 from perfatlas.measurements.calibrations import calibration_folder
+from validation.scoring.intervals import SCORES, interval_score
 from validation.scoring.protocols import FEW_ROWS, Kin, score_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.fitting.cells import Cell
-    from perfatlas.operators import FloatArray
     from validation.scoring.protocols import Scored
 
-MISS_RATE: Final = 0.1  # of a 90% interval
 DIGITS: Final = 4
 
 
@@ -46,6 +45,7 @@ class CellScore:
         inside_90: Share of rows inside the predicted 90% interval; None without one.
         interval_score: Mean Winkler score of that interval in ln(time): its width plus 20 times
             the distance of each miss.
+        constant_width_score: Mean score of the interval that holds 90% of the rows of the fit.
         half_width: Half of the interval's width as a fraction of the prediction.
         data_hash: Hash of the measured table.
     """
@@ -70,6 +70,7 @@ class CellScore:
     noise: float | None
     inside_90: float | None
     interval_score: float | None
+    constant_width_score: float | None
     half_width: float | None
     data_hash: str
 
@@ -115,37 +116,17 @@ def score_cell(
 def _interval_figures(scored: Scored) -> dict[str, Any]:
     """Return coverage, score and half-width of the interval; None for none."""
     if scored.interval is None:
-        return dict.fromkeys(("inside_90", "interval_score", "half_width"))
+        return dict.fromkeys(("inside_90", *SCORES, "half_width"))
     low, high = scored.interval
     residual = np.log(scored.rows.measured_s / scored.predicted_s)
     return {
         "inside_90": round(float(np.mean((residual >= low) & (residual <= high))), DIGITS),
-        "interval_score": round(winkler_score(residual, low, high), DIGITS),
+        "interval_score": round(interval_score(residual, low, high), DIGITS),
+        "constant_width_score": round(
+            interval_score(residual, *(scored.constant or scored.interval)), DIGITS
+        ),
         "half_width": round((exp(high) - exp(low)) / 2.0, DIGITS),
     }
-
-
-def winkler_score(values: FloatArray, low: float, high: float) -> float:
-    """Return the mean Winkler score of a 90% interval; smaller is better.
-
-    The width of the interval, plus 2/0.1 times the distance of a value outside it.
-
-    Args:
-        values: Observed values (U,).
-        low: Lower end.
-        high: Upper end.
-
-    Source:
-        Winkler, A decision-theoretic approach to interval estimation, 1972.
-
-    Example:
-        >>> import numpy as np
-        >>> from validation.scoring.score import winkler_score
-        >>> winkler_score(np.array([0.0, 1.5]), -1.0, 1.0)  # (2 + (2 + 20 x 0.5)) / 2
-        7.0
-    """
-    missed = np.maximum(low - values, 0.0) + np.maximum(values - high, 0.0)
-    return float(high - low + 2.0 / MISS_RATE * np.mean(missed))
 
 
 @cache

@@ -6,12 +6,15 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
 from perfatlas.verbs.train import train
 from validation.laboratories import BATCHES, EXPLORED, HELD_OUT, half_of, outside_sources
+from validation.scoring import SCORES, scores_beside_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -160,9 +163,22 @@ def _summary(names: Mapping[str, Any], rows: Sequence[Row]) -> Row:
         "bias": sum(logs) / len(logs) if logs else None,  # ln(predicted / published)
         "inside_90": sum(row["inside_90"] for row in judged) / len(judged) if judged else None,
         "width": median(widths) if widths else None,
+        **_scores(judged),
         "worst": worst["id"],
         "worst_error": worst["error"],
     }
+
+
+def _scores(rows: Sequence[Row]) -> Row:
+    """Return the interval score, and that of a constant width fitted to all other sources."""
+    own = [row for row in rows if row["low"] > 0.0]
+    if not own:
+        return dict.fromkeys(SCORES)
+    published, low, high = (
+        np.log([row[name] / row["predicted"] for row in own])
+        for name in ("published", "low", "high")
+    )
+    return scores_beside_constant(published, (low, high), [row["source"] for row in own])
 
 
 def _distance(row: Row) -> float:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH, WrittenFile
 from perfatlas.commands.output import envelope, print_json
+from validation.scoring import SCORES
 
 SUMMARY: Final = {
     "measurements": "rows",
@@ -15,6 +16,7 @@ SUMMARY: Final = {
     "bias": "bias",
     "inside_90": "in 90%",
     "width": "high/low",
+    **SCORES,
 }
 WORST: Final = {"worst": "worst", "worst_error": "its error"}
 CELLS: Final = {

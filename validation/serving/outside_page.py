@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.report.text import format_value
-from validation.scoring import table
+from validation.scoring import SCORES, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +22,7 @@ SUMMARY: Final = {
     "bias": "bias",
     "inside_90": "in 90%",
     "width": "high/low",
+    **SCORES,
 }
 CELLS: Final = (
     "measurement",

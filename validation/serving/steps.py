@@ -22,6 +22,7 @@ from validation.runs import (
     serving_rules,
     share_held,
     summarize_runs,
+    tpot_scores,
     unseen_networks,
 )
 
@@ -137,7 +138,12 @@ def _totals(rows: Sequence[Row], unseen: Sequence[Row]) -> list[Row]:
         experts: tuple([row for row in part if not row["dense"]] for part in (rows, unseen)),
     }
     return [
-        {"models": name, **summarize_runs(members), "tpot_inside_90_unseen": share_held(networks)}
+        {
+            "models": name,
+            **summarize_runs(members),
+            "tpot_inside_90_unseen": share_held(networks),
+            **tpot_scores(members),
+        }
         for name, (members, networks) in parts.items()
     ]
 

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH, WrittenFile
 from perfatlas.commands.output import envelope, print_json
+from validation.scoring import SCORES
 
 ERRORS: Final = {
     "rows": "rows",
@@ -15,6 +16,7 @@ ERRORS: Final = {
     "bias": "bias",
     "inside_90": "in 90%",
     "width": "high/low",
+    **SCORES,
 }
 HEADINGS: Final = {
     "totals": {"what": "", **ERRORS},

@@ -89,6 +89,16 @@ def dense_runs(name: str) -> list[PublishedRun]:
     return [run for run in runs if _is_early(run)]
 
 
+def is_fitted(published: PublishedRun) -> bool:
+    """Return whether the numbers of its engine are fitted to a run."""
+    question = published.question
+    return (
+        question is not None
+        and _of_engine(published, question.engine.name)
+        and _is_early(published)
+    )
+
+
 def _interval(runs: Sequence[PublishedRun], residual_R: FloatArray) -> tuple[float, float]:
     """Return the ends of ln(measured/predicted) of runs of models that were not fitted."""
     models = [run.run["model"] for run in runs]

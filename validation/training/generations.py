@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
+from validation.scoring import interval_score
 from validation.training.fits import fit_training_engine, predicted_steps
 from validation.training.runs import rules
 
@@ -75,6 +77,7 @@ def _scored(runs: Sequence[PublishedRun], fit: Mapping[str, Any]) -> list[Row]:
                 "error": step_s / measured_s - 1.0,
                 "inside": low_s <= measured_s <= high_s,
                 "width": high_s / low_s,
+                "interval_score": interval_score(*map(math.log, (measured_s, low_s, high_s))),
             }
         )
     return rows

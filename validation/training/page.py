@@ -7,7 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
-from validation.scoring import table
+from validation.scoring import NONE, SCORES, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ FITTED: Final = (
     ("jitter", "jitter", 1.0),
 )
 ERRORS: Final = ("mape", "median_error", "bias", "inside_90")
-HEADINGS: Final = ("rows", "MAPE", "median", "bias", "in 90%", "high/low")
+HEADINGS: Final = ("rows", "MAPE", "median", "bias", "in 90%", "high/low", *SCORES.values())
 
 
 def write_training_page(path: Path, found: Mapping[str, Any]) -> None:
@@ -135,13 +135,14 @@ def _trace(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _errors(rows: Sequence[Mapping[str, Any]]) -> str:
-    names = [name for name in rows[0] if name not in ("rows", "width", *ERRORS)]
+    names = [name for name in rows[0] if name not in ("rows", "width", *ERRORS, *SCORES)]
     cells = [
         [
             *(str(row[name]) or "-" for name in names),
             f"{row['rows']}",
             *(f"{_shown(name, row[name]):.1%}" for name in ERRORS),
             f"{row['width']:.2f}",
+            *(NONE if row[name] is None else f"{row[name]:.2f}" for name in SCORES),
         ]
         for row in rows
     ]

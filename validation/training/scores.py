@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.training.profiles import resolve_training_engine, unseen_release
+from validation.scoring import SCORES, constant_limits, interval_score
 from validation.training.engines import unseen_engine
-from validation.training.fits import answer_together
+from validation.training.fits import answer_together, is_fitted
 from validation.training.generations import fit_generations, generation_rows
 from validation.training.peers import calculon_rows
 from validation.training.runs import published_runs, rules
@@ -32,6 +33,7 @@ PARTS: Final = {
     "by_stack": ("source", "stack"),
 }
 GENERATION: Final = ("generation", "source", "gpu", "kind")
+FORWARD: Final = ("error", "inside", "width", "interval_score")  # of later containers
 DENSE: Final = ("llama3-8b", "llama3-70b", "llama3.1-405b")
 
 
@@ -91,18 +93,32 @@ def _scored(runs: Sequence[PublishedRun]) -> list[Row]:
             rows[at] = {
                 **_stated(runs[at]),
                 **_compared(runs[at], steps, c),
+                "kind": "MoE" if _asked(runs[at]).network.has_experts else "dense",
+                "engine": _asked(runs[at]).engine.name,
+                "fitted": is_fitted(runs[at]),
                 "fits": bool(steps.memory.fits[c]),
                 "predicted_peak_bytes": float(own_bytes_C[c]),
             }
+    _add_constant_scores(rows)
     later = [at for at, run in enumerate(runs) if run.run["stack"] > _last_fitted()]
     unseen = [runs[at] for at in later]
     for places, steps in answer_together(unseen, [_unseen(run) for run in unseen]):
         for c, place in enumerate(places):
             found = _compared(unseen[place], steps, c)
-            rows[later[place]] |= {
-                f"forward_{name}": found[name] for name in ("error", "inside", "width")
-            }
+            rows[later[place]] |= {f"forward_{name}": found[name] for name in FORWARD}
     return rows
+
+
+def _add_constant_scores(rows: Sequence[Row]) -> None:
+    """Add the score of an interval of one width, fitted to the fitted runs of engine and kind."""
+    for key in dict.fromkeys((row["engine"], row["kind"]) for row in rows):
+        own = [row for row in rows if (row["engine"], row["kind"]) == key]
+        known = np.array([-math.log1p(row["error"]) for row in own if row["fitted"]])
+        if not known.size:
+            continue
+        ends = constant_limits(known)
+        for row in own:
+            row["constant_width_score"] = interval_score(-math.log1p(row["error"]), *ends)
 
 
 def _asked(published: PublishedRun) -> TrainingQuestion:
@@ -140,6 +156,7 @@ def _compared(published: PublishedRun, steps: TrainingSteps, candidate: int) -> 
         "error": predicted_s / measured_s - 1.0,
         "inside": low_s <= measured_s <= high_s,
         "width": high_s / low_s,
+        "interval_score": interval_score(*map(math.log, (measured_s, low_s, high_s))),
     }
 
 
@@ -178,7 +195,15 @@ def error_of(rows: Sequence[Row]) -> Row:
         "bias": float(np.mean([math.log1p(error) for error in errors])),
         "inside_90": float(np.mean([row["inside"] for row in rows])),
         "width": float(np.median([row["width"] for row in rows])),
+        **{name: _mean(row.get(name) for row in rows) for name in SCORES},
     }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of values, None where one of them is missing."""
+    known = list(values)
+    found = [value for value in known if value is not None]
+    return float(np.mean(found)) if len(found) == len(known) else None
 
 
 def _by(rows: Iterable[Row], keys: tuple[str, ...]) -> list[Row]:
@@ -198,7 +223,7 @@ def _totals(rows: Sequence[Row]) -> list[Row]:
     mean = {
         name: float(np.mean([part[name] for part in sources]))
         for name in ("mape", "median_error", "bias", "inside_90", "width")
-    }
+    } | {name: _mean(part[name] for part in sources) for name in SCORES}
     parts = {"Megatron-Bridge, dense": dense, "Megatron-Bridge, MoE": sparse}
     return [
         {"what": "all rows", **error_of(rows)},
@@ -212,7 +237,7 @@ def _splits(rows: Sequence[Row]) -> list[Row]:
     split = rules()["split"]
     last = split["time"]["last_fitted"]
     later = [
-        {**row, **{name: row[f"forward_{name}"] for name in ("error", "inside", "width")}}
+        {**row, **{name: row[f"forward_{name}"] for name in FORWARD}}
         for row in rows
         if "forward_error" in row
     ]

@@ -25,6 +25,10 @@ WIDER: Final = (
     "no published run of {kind} models on {architecture} is among the fitted ones of {engine}: both"
     " ends of the interval are wider by a factor of {factor:g}, the drift of releases"
 )
+HYBRID: Final = (
+    "dense models with recurrent layers are in no fit of {engine}: the interval is that of MoE"
+    " models, among which fitted models with recurrent layers are"
+)
 PAIRS: Final = (
     "pairs of a forward and a backward pass hide transfers of experts in the order of"
     " arXiv 2412.19437; the kernels that move tokens take {sms} SMs and memory bandwidth from the"
@@ -48,7 +52,7 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     if question.tier == "bound":
         assumed.append(LOWER_LIMIT)
     else:
-        assumed += [INTERVAL, *_wider(question), f"{engine.id}: {engine.fit}"]
+        assumed += [*_hybrid(question), INTERVAL, *_wider(question), f"{engine.id}: {engine.fit}"]
     if question.formats.gemm in PRICED_AS:
         other = PRICED_AS[question.formats.gemm]
         assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
@@ -69,9 +73,16 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     )
 
 
+def _hybrid(question: TrainingQuestion) -> tuple[str, ...]:
+    """Return whose interval a dense model with recurrent layers has, empty for other models."""
+    if question.network.has_experts or not question.has_interval_of_moe:
+        return ()
+    return (HYBRID.format(engine=question.engine.id),)
+
+
 def _wider(question: TrainingQuestion) -> tuple[str, ...]:
     """Return what widens the interval on a generation without runs, empty where it has some."""
-    moe = question.network.has_experts
+    moe = question.has_interval_of_moe
     architecture = question.systems[0].device.architecture
     factor = question.engine.widening(architecture, moe=moe)
     if factor == 1.0:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import shipped_names, shipped_table
 from perfatlas.quantities import resolve_name
-from perfatlas.training.profiles.profile import training_engines_of, unseen_release
+from perfatlas.training.profiles.profile import older_release, training_engines_of, unseen_release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.training.profiles.profile import TrainingEngine
 
 
+MONTHS: Final = 12
 _FOLDER: Final = "data/training_engines"
 _VERSION: Final = re.compile(r"\d+(\.\d+)*")
 
@@ -43,10 +44,27 @@ def _version_key(engine_id: str) -> tuple[int, ...]:
     return tuple(int(part) for part in engine_id.split("@")[1].split(".") if part.isdigit())
 
 
+def _years_before(older: str, later: str) -> float:
+    """Return the years between two releases that are numbered by year and month, else 0.
+
+    Args:
+        older: Id of the older release, such as "megatron@25.02".
+        later: Id of the later one.
+    """
+    months = []
+    for one in (older, later):
+        parts = _version_key(one)
+        if len(parts) < 2 or not 1 <= parts[1] <= MONTHS:
+            return 0.0
+        months.append(MONTHS * parts[0] + parts[1])
+    return (months[1] - months[0]) / MONTHS
+
+
 def resolve_training_engine(text: str) -> TrainingEngine:
     """Return the profile for "megatron" (newest version) or "megatron@26.04".
 
-    A release later than all known ones has the numbers of the newest and a wider interval.
+    A release later than all known ones has the numbers of the newest and a wider interval, one
+    between two known ones those of the next one, wider by its age.
 
     Args:
         text: Name or profile id, in any letter case.
@@ -66,6 +84,11 @@ def resolve_training_engine(text: str) -> TrainingEngine:
     dotted = name in newest and _VERSION.fullmatch(version)
     if dotted and _version_key(asked) > _version_key(newest[name]):
         return unseen_release(training_engines()[newest[name]], version)
+    own = [one for one in dated if one.split("@")[0] == name]
+    if dotted and asked not in own and _version_key(own[0]) < _version_key(asked):
+        later = next(one for one in own if _version_key(one) > _version_key(asked))
+        if (years := _years_before(asked, later)) > 0.0:
+            return older_release(training_engines()[later], version, years)
     known = newest | {one: one for one in dated}
     lists = f"training engines: {', '.join(training_engine_ids())}; generic is any other engine"
     return training_engines()[

@@ -70,6 +70,8 @@ class TrainingEngine:
         context_bytes: Memory outside the framework's allocator: device context, communicators
             [bytes].
         host_s_per_step: Host time that no kernel hides, per step [s].
+        host_s_per_dense_layer: Host time of the forward and the backward pass of a layer without
+            routed experts and CUDA graphs [s].
         host_s_per_moe_layer: Host time of the forward and the backward pass of a MoE layer without
             CUDA graphs [s].
         efficiency_compute: Speed of compute kernels relative to their calibrations.
@@ -168,6 +170,7 @@ class TrainingEngine:
     fitted_moe: tuple[str, ...]
     source: str
     fit: str
+    host_s_per_dense_layer: float = 0.0
     jitter_unit: str = "rank"
     planned_memory: bool = False
     kinds: tuple[str, ...] = ()
@@ -241,6 +244,7 @@ def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
         communication_sms=0,
         dispatcher_sms=0,
         host_s_per_step=0.0,
+        host_s_per_dense_layer=0.0,
         host_s_per_moe_layer=0.0,
         speed_dense=1.0,
         speed_moe=1.0,
@@ -274,6 +278,28 @@ def unseen_release(engine: TrainingEngine, version: str) -> TrainingEngine:
         error_low=engine.error_low - math.log(engine.drift_dense),
         error_low_moe=engine.error_low_moe - math.log(engine.drift_moe),
         fit=f"{fit} drift of releases; {engine.fit}",
+    )
+
+
+def older_release(engine: TrainingEngine, version: str, years: float) -> TrainingEngine:
+    """Return a release before a known one, whose interval reaches slower steps by its age.
+
+    Args:
+        engine: The next release whose runs are known.
+        version: The release.
+        years: Age of the release relative to it.
+
+    Source: the drift of releases at equal layouts, once per year of age: the explored half of the
+        dense runs in `validation/data/outside_runs_5.toml`. Of MoE models: assumption.
+    """
+    wider = years * math.log(engine.drift_dense), years * math.log(engine.drift_moe)
+    fit = f"no runs of {engine.name}@{version} are known: numbers of {engine.id}, wider by the"
+    return replace(
+        engine,
+        id=f"{engine.name}@{version}",
+        error_high=engine.error_high + wider[0],
+        error_high_moe=engine.error_high_moe + wider[1],
+        fit=f"{fit} drift of releases in {years:.1f} years; {engine.fit}",
     )
 
 
@@ -339,6 +365,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
     )
 }
 _FIELDS["recipe"] = Field(RECIPES, into="recipes")
+_FIELDS["host_per_dense_layer"] = Field(Duration(), into="host_s_per_dense_layer")
 _FIELDS["jitter_unit"] = Field(Text(choices=("rank", "domain")))
 _FIELDS["planned_memory"] = Field(Flag())
 _FIELDS["kinds"] = Field(Array(of=Text(empty=False)))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.training.step.question import TrainingQuestion
 
-# Share of the launches of a MoE layer that CUDA graphs leave to the host.
+# Share of the launches of a layer that CUDA graphs leave to the host.
 LAUNCHED: Final = {"none": 1.0, "attention": 0.5, "full": 0.0}
 
 
@@ -30,8 +30,9 @@ def launch_s(question: TrainingQuestion, layers_CS: FloatArray) -> FloatArray:
     Limits: The three parts launch equally many kernels (assumption). Graphs of attention and router
         leave half of the launches (assumption).
     """
-    each_s = question.engine.host_s_per_moe_layer * LAUNCHED[question.cuda_graphs]
-    layers_CS = moe_share(question.network) * layers_CS
+    engine, share = question.engine, moe_share(question.network)
+    mean_s = share * engine.host_s_per_moe_layer + (1.0 - share) * engine.host_s_per_dense_layer
+    each_s = mean_s * LAUNCHED[question.cuda_graphs]
     return np.stack([each_s / len(Part) * layers_CS] * len(Part))
 
 

@@ -82,6 +82,12 @@ class TrainingQuestion:
     power_cap_w: float = math.inf
     clock_C: FloatArray | None = None
 
+    @property
+    def has_interval_of_moe(self) -> bool:
+        """Whether the interval is that of MoE models: the fitted models with recurrent layers."""
+        network = self.network
+        return network.has_experts or any(group.is_recurrent for group in network.layers)
+
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""
         locked_C = np.full(self.layouts.size, self.clock_ratio)

@@ -347,7 +347,7 @@ def _spread(
     low_C, high_C = each_VC[1] / each_VC[0], each_VC[2] / each_VC[0]
     if question.tier == "bound":
         return np.ones_like(low_C), np.full_like(high_C, np.inf)
-    moe = question.network.has_experts
+    moe = question.has_interval_of_moe
     named = [one.device.architecture for one in question.systems]
     ends_S2 = np.array([question.engine.errors(name, moe=moe) for name in named])
     if np.any(ends_S2 != 0.0):
