@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.report.charts.colours import BLUE, GREEN, ORANGE, TEAL
+from perfatlas.report.charts.colours import BLUE, CLEAR, GREEN, ORANGE, TEAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -317,3 +317,31 @@ class PipelineChart(NamedTuple):
 
 
 Drawing = LineChart | BarChart | Waterfall | StackedBars | Histogram | DaysChart | PipelineChart
+
+
+def alt_text(title: str, drawing: Drawing) -> str:
+    """Return a chart in a sentence, for those who do not see it.
+
+    Example:
+        >>> from perfatlas.report.charts import Axis, Bar, BarChart, alt_text
+        >>> alt_text("Time", BarChart([Bar("gemm", 2.0, "2 s")], Axis("time", "s")))
+        'Time: time; gemm 2 s'
+    """
+    match drawing:
+        case LineChart():
+            names = ", ".join(dict.fromkeys(line.name for line in drawing.drawn))
+            return f"{title}: {drawing.y.title} over {drawing.x.title}; {names}"
+        case BarChart():
+            bars = ", ".join(f"{bar.name} {bar.text}".strip() for bar in drawing.bars)
+            return f"{title}: {drawing.values.title}; {bars}"
+        case Waterfall():
+            return f"{title}: {', '.join(f'{label} {text}' for label, _, text in drawing.steps)}"
+        case StackedBars():
+            parts = dict.fromkeys(part.name for part in drawing.parts if part.colour != CLEAR)
+            return f"{title}: {drawing.values.title} by {', '.join(parts)}"
+        case Histogram():
+            return f"{title}: {drawing.y.title} over {drawing.x.title}"
+        case DaysChart():
+            return f"{title}: {drawing.y.title} by day"
+        case PipelineChart():
+            return f"{title}: passes of {drawing.ranks} pipeline ranks over time"

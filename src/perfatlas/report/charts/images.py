@@ -92,6 +92,28 @@ def figure_bytes(charts: Sequence[tuple[str, Drawing]], file_format: str) -> byt
     """
     require_matplotlib()
     from matplotlib import style
+
+    with style.context(["default", STYLE]):
+        figure = drawn_figure(charts)
+        written = io.BytesIO()
+        undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
+        figure.savefig(
+            written, format=file_format, dpi=PRINTED_PER_INCH, metadata=undated, facecolor="white"
+        )
+    return written.getvalue()
+
+
+def drawn_figure(charts: Sequence[tuple[str, Drawing]]) -> Any:  # noqa: ANN401 - of matplotlib
+    """Return charts with titles as a figure of matplotlib, one below the other.
+
+    Args:
+        charts: Title and chart, one or more.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    require_matplotlib()
+    from matplotlib import style
     from matplotlib.figure import Figure
 
     heights = [chart.height / PIXELS_PER_INCH + 0.25 for _, chart in charts]
@@ -103,12 +125,7 @@ def figure_bytes(charts: Sequence[tuple[str, Drawing]], file_format: str) -> byt
             legend = -(-len(panel.get_legend_handles_labels()[1]) // MOST_LEGEND)
             above = LEGEND_POINTS * legend if panel.get_legend() else 0.0
             panel.set_title(_text(title), loc="left", fontweight="bold", pad=6.0 + above)
-        written = io.BytesIO()
-        undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
-        figure.savefig(
-            written, format=file_format, dpi=PRINTED_PER_INCH, metadata=undated, facecolor="white"
-        )
-    return written.getvalue()
+    return figure
 
 
 def _draw(panel: Any, drawing: Drawing) -> None:  # noqa: ANN401 - axes of matplotlib

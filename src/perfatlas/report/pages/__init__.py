@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.report.pages.closing import answer_page as answer_page
+    from perfatlas.report.pages.closing import (
+        answer_page as answer_page,
+        results_page as results_page,
+    )
     from perfatlas.report.pages.page import (
         Block as Block,
         Chart as Chart,

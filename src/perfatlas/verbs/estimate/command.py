@@ -150,10 +150,10 @@ def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFl
         answer = estimate_answer(**set_fields).to_dict()
     code = show_answer(answer, output=output, set_fields=set_fields)
     if extra.page.files():
-        from perfatlas.verbs.estimate.page import stages_page
+        from perfatlas.verbs.estimate.page import estimate_page
 
         sys.stdout.flush()  # print the answer even if the page cannot be written
-        page = stages_page(answer, reproduce=reproduced("estimate", set_fields))
+        page = estimate_page(answer, reproduce=reproduced("estimate", set_fields))
         write_page_files(extra.page, page)
     if extra.trace is not None:
         from perfatlas.report.traces import chrome_trace_text
@@ -223,12 +223,9 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
     if over != "batch":
         line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)
     if extra.page.files():
-        from perfatlas.verbs.estimate.page import batch_frontier_page, clock_frontier_page
+        from perfatlas.verbs.estimate.page import estimate_page
 
-        pages = batch_frontier_page(answer, reproduce=line)
-        if over != "batch":
-            pages = clock_frontier_page(answer, over, reproduce=line)
-        write_page_files(extra.page, pages)
+        write_page_files(extra.page, estimate_page(answer, reproduce=line))
     if output.json:
         print_json(answer)
         return 0

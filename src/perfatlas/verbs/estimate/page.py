@@ -23,10 +23,12 @@ from perfatlas.report.pages import (
     Table,
     Value,
     answer_page,
+    results_page,
 )
 from perfatlas.report.text import (
     format_value,
     headline,
+    interval_text,
     label_of,
     limited_text,
     limits_of,
@@ -46,15 +48,34 @@ ENERGY: Final = "energy_per_output_token_j"
 SPEED: Final = "output_tokens_per_s_per_user"
 RATE: Final = "output_tokens_per_s_per_gpu"
 LATENCY: Final = "tpot_s"
+CLOCK: Final = "clock_ratio"
+CAP: Final = "power_cap_w"
 COLUMNS: Final = (LATENCY, "ttft_s", RATE, "power_w", ENERGY)
 TEXTS: Final = {"decode_bound": "decode bound", "prefill_bound": "prefill bound", "tier": "tier"}
 AXES: Final = {
     LATENCY: Axis("time per output token", unit="s"),
-    "clock_ratio": Axis("clock over the sustained clock"),
-    "power_cap_w": Axis("power limit of a GPU [W]"),
+    CLOCK: Axis("clock over the sustained clock"),
+    CAP: Axis("power limit of a GPU [W]"),
 }
 JOULES: Final = Axis("energy per output token [J]")
 WATTS: Final = Axis("power of a GPU [W]")
+
+
+def estimate_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
+    """Return the page of an estimate, of a frontier or of sensitivities.
+
+    Args:
+        answer: The answer, whose results have what was asked.
+    """
+    results = answer["results"]
+    if rows := results.get("frontier"):
+        over = next((name for name in (CLOCK, CAP) if rows[0].get(name) is not None), "")
+        if over:
+            return clock_frontier_page(answer, over, reproduce=reproduce)
+        return batch_frontier_page(answer, reproduce=reproduce)
+    if answer["breakdown"]:
+        return stages_page(answer, reproduce=reproduce)
+    return results_page(answer, reproduce=reproduce)
 
 
 def batch_frontier_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
@@ -182,6 +203,7 @@ def stages_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
             Value(
                 label=label_of(name),
                 value=limited_text(format_value(name, results.get(name)), limits.get(name, "")),
+                interval="" if name in limits else interval_text(results, name),
             )
             for name in (LATENCY, "ttft_s", SPEED, RATE)
         ],

@@ -15,6 +15,7 @@ DECLARATION: Final = Declaration(
             example="goodput --gpus 16384 --mtti-s 11134 --checkpoint-write-s 60 --restart-s 300",
             row="answer:goodput_row",
             is_numbered=True,
+            page="page:goodput_page",
         ),
         Command(
             name="goodput spares",

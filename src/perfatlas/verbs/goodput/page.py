@@ -21,6 +21,7 @@ from perfatlas.report.pages import (
     Table,
     Value,
     answer_page,
+    results_page,
 )
 from perfatlas.report.text import share_text, typeset
 from perfatlas.verbs.goodput.text import (
@@ -43,15 +44,17 @@ MOST_VALUES: Final = 4  # that the page begins with
 
 def goodput_page(
     answer: Answered,
-    columns: Mapping[str, Sequence[float]],
+    columns: Mapping[str, Sequence[float]] | None = None,
     *,
     reproduce: str,
 ) -> Page:
     """Return goodput as an HTML page.
 
     Args:
-        columns: Replicas: goodput, ended_s; empty for a closed form.
+        columns: Replicas: goodput, ended_s; None for a closed form.
     """
+    if "frontier" in answer["results"]:
+        return results_page(answer, reproduce=reproduce)
     lines = result_lines(answer["results"])
     rows = [(typeset(label), value, interval) for label, value, interval in lines]
     results = Table(head=("", "value", "90% interval"), rows=rows)
@@ -62,7 +65,7 @@ def goodput_page(
             Value(label=label, value=value, interval=interval)
             for label, value, interval in lines[:MOST_VALUES]
         ],
-        sections=[Section(title="Results", blocks=[results]), *_charts(answer, columns)],
+        sections=[Section(title="Results", blocks=[results]), *_charts(answer, columns or {})],
         reproduce=reproduce,
     )
 

@@ -57,6 +57,7 @@ DECLARATION: Final = Declaration(
             help="Time of an attention kernel with a given tile.",
             run="command:design_attention",
             row="design:kernel_design_attention",
+            page="page:design_page",
             example=(
                 "kernel design attention --system h100_sxm --batch 4 --kv-len 4096 --num-heads 16 "
                 "--head-dim 128 --tile-m 128 --tile-n 128"
@@ -67,6 +68,7 @@ DECLARATION: Final = Declaration(
             help="Time of a GEMM kernel with a given tile.",
             run="command:design_gemm",
             row="design:kernel_design_gemm",
+            page="page:design_page",
             example=(
                 "kernel design gemm --system h100_sxm --m 4096 --n 7168 --k 2048 "
                 "--format fp8_block --tile-m 128 --tile-n 128"

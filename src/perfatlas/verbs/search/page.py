@@ -12,6 +12,7 @@ from perfatlas.report.pages import (
     Table,
     Value,
     answer_page,
+    results_page,
 )
 from perfatlas.report.text import (
     format_share,
@@ -51,6 +52,8 @@ LOADS: Final = ("concurrency", "batch", "decode_batch")
 def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
     """Return a search as an HTML page."""
     results = answer["results"]
+    if not results.get("plans"):
+        return results_page(answer, reproduce=reproduce)
     plans: Rows = results["plans"]
     # pages of one search are the same bytes
     counts = {name: value for name, value in results.items() if name != "candidates_per_cpu_s"}

@@ -110,11 +110,13 @@ class SimulatedRun(NamedTuple):
     seed: int | None = None
 
 
-def traffic_page(answer: Mapping[str, Any], run: SimulatedRun, *, reproduce: str) -> Page:
+def traffic_page(
+    answer: Mapping[str, Any], run: SimulatedRun | None = None, *, reproduce: str
+) -> Page:
     """Return a simulation as an HTML page.
 
     Args:
-        run: The run shown in charts.
+        run: The run shown in charts; None for the answer alone.
     """
     results = answer.get("results") or {}
     limits = limits_of(results, tier=str(answer["evidence"]["tier"]))
@@ -125,7 +127,7 @@ def traffic_page(answer: Mapping[str, Any], run: SimulatedRun, *, reproduce: str
         values=_values(results, limits),
         sections=[
             *_results(results, limits),
-            *_charts(run, latency_limit=limits.get("ttft_s", "")),
+            *(_charts(run, latency_limit=limits.get("ttft_s", "")) if run else ()),
             *_tails(results),
             *_kinds(results),
         ],

@@ -17,6 +17,7 @@ DECLARATION: Final = Declaration(
                 "--vpp 5 --cp 2 --sequence-length 8192 --global-batch 128"
             ),
             table="answer:train_columns",
+            page="page:training_page",
         ),
         Command(
             name="search training",

@@ -38,6 +38,7 @@ from perfatlas.report.text import (
     label_of,
     share_text,
 )
+from perfatlas.verbs.train.answer import training_timeline
 from perfatlas.verbs.train.metrics import ENERGY, PARTS
 from perfatlas.verbs.train.text import batch_line, layout_line
 
@@ -66,16 +67,17 @@ MOST_ROWS: Final = 40
 
 def training_page(
     answer: Mapping[str, Any],
-    timeline: StepTimeline,
+    timeline: StepTimeline | None = None,
     *,
     reproduce: str,
 ) -> Page:
     """Return a training step as an HTML page.
 
     Args:
-        timeline: The course of the same step.
+        timeline: The course of the same step; found from the scenario by default.
     """
     scenario, results = answer["scenario"], answer["results"]
+    timeline = timeline or training_timeline(**scenario)
     return answer_page(
         answer,
         title=headline(answer),
