@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Answer, AnsweredRun
 
-MODEL: Final = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
-JOB: Final = {**MODEL, "gpus": 8, "pp": 2, "global_batch": 16, "sequence_length": 2048}
+MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
+JOB: Final[dict[str, Any]] = {
+    **MODEL,
+    "gpus": 8,
+    "pp": 2,
+    "global_batch": 16,
+    "sequence_length": 2048,
+}
 ANSWERS: Final[dict[str, Callable[[], Answer | AnsweredRun]]] = {
     "estimate": lambda: perfatlas.estimate(**MODEL),
     "frontier": lambda: perfatlas.frontier(**MODEL, isl=64, osl=8),
@@ -90,7 +96,7 @@ def test_frames_are_those_of_the_installed_library(monkeypatch: pytest.MonkeyPat
     operators = perfatlas.estimate(**MODEL)
     names = [row["name"] for row in operators.breakdown]
     assert operators.to_frame("breakdown")["name"] == names
-    with pytest.raises(InvalidSpecError, match="'frontie'.*did you mean 'frontier'"):
+    with pytest.raises(InvalidSpecError, match=r"'frontie'.*did you mean 'frontier'"):
         answer.to_frame("frontie")
 
 

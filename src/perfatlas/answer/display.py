@@ -1,4 +1,4 @@
-"""How an answer shows itself in Python and in notebooks: text, a part of its page, plots, frames."""
+"""An answer in Python and notebooks: text, a part of its page, plots, data frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfatlas.declarations import page_of
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 FRAMES: Final = ("polars", "pandas")  # in order of preference
 
@@ -34,14 +34,15 @@ class Displayed:
     if TYPE_CHECKING:
 
         @property
-        def command(self) -> str: ...
+        def command(self) -> str:
+            """The verb."""
+
         @property
-        def results(self) -> Mapping[str, Any]: ...
-        @property
-        def breakdown(self) -> Sequence[Mapping[str, Any]]: ...
-        @property
-        def columns(self) -> dict[str, list[Any]]: ...
-        def to_dict(self) -> dict[str, Any]: ...
+        def columns(self) -> dict[str, list[Any]]:
+            """The results as columns of a table."""
+
+        def to_dict(self) -> dict[str, Any]:
+            """Return the envelope as plain data."""
 
     def _page(self) -> ShownPage:
         """Return the page of the answer, with what it has beside its envelope."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         BarPart as BarPart,
         DaysChart as DaysChart,
         Drawing as Drawing,
+        HeatMap as HeatMap,
         Histogram as Histogram,
         Line as Line,
         LineChart as LineChart,

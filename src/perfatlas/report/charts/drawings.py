@@ -55,7 +55,10 @@ class Line(NamedTuple):
         x: x values (points,).
         y: y values (points,).
         colour: CSS color.
-        kind: line, step (a value holds until the next) or dots.
+        kind: line, step (a value holds until the next), dots, or mark (a large dot).
+        low: Lower ends of their intervals (points,), empty without intervals.
+        high: Upper ends (points,).
+        texts: Names of the points (points,), the most important first; empty for none.
     """
 
     name: str
@@ -63,6 +66,29 @@ class Line(NamedTuple):
     y: Sequence[float]
     colour: str
     kind: str = "line"
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    texts: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Any]], x: str, y: str, name: str, colour: str) -> Line:
+        """Return a metric of rows over another, with its interval where all rows have one.
+
+        Args:
+            rows: Rows of an answer.
+            x: Key of the x values.
+            y: Key of the y values, whose interval is `y_low` and `y_high`.
+        """
+        ends = [[row.get(f"{y}_{end}") for row in rows] for end in ("low", "high")]
+        low, high = ends if all(value is not None for end in ends for value in end) else ((), ())
+        return cls(
+            name, [row[x] for row in rows], [row[y] for row in rows], colour, "line", low, high
+        )
+
+    @property
+    def is_dotted(self) -> bool:
+        """Whether its points are not joined."""
+        return self.kind in ("dots", "mark")
 
 
 class Span(NamedTuple):
@@ -90,14 +116,14 @@ class Bar(NamedTuple):
         value: Its length.
         text: Label at its end.
         colour: CSS color.
-        error: Half-width of its interval, or None.
+        interval: Ends of its interval, or None.
     """
 
     name: str
     value: float
     text: str = ""
     colour: str = BLUE
-    error: float | None = None
+    interval: tuple[float, float] | None = None
 
 
 class BarPart(NamedTuple):
@@ -138,7 +164,7 @@ class LineChart(NamedTuple):
     @property
     def highest(self) -> float:
         """Upper end of a y axis that starts at zero."""
-        top = max((max(line.y) for line in self.drawn), default=1.0) or 1.0
+        top = max((max([*line.y, *line.high]) for line in self.drawn), default=1.0) or 1.0
         return self.y.top or ROOM * top
 
     @property
@@ -316,7 +342,32 @@ class PipelineChart(NamedTuple):
         return MARGIN_PIXELS + ROW_PIXELS * self.ranks
 
 
-Drawing = LineChart | BarChart | Waterfall | StackedBars | Histogram | DaysChart | PipelineChart
+class HeatMap(NamedTuple):
+    """Cells of a grid of two axes, by color and number.
+
+    Args:
+        x: Title of the columns, and their names.
+        y: Title of the rows, and their names, the first at the bottom.
+        cells: Values (rows, columns), None where there is none.
+        texts: Values as texts (rows, columns).
+        values: What the values are.
+    """
+
+    x: tuple[str, Sequence[str]]
+    y: tuple[str, Sequence[str]]
+    cells: Sequence[Sequence[float | None]]
+    texts: Sequence[Sequence[str]]
+    values: Axis
+
+    @property
+    def height(self) -> int:
+        """Height [pixels]."""
+        return FRAME_HEIGHT + BAR_HEIGHT * max(len(self.y[1]), 4)
+
+
+Drawing = (
+    LineChart | BarChart | Waterfall | StackedBars | Histogram | DaysChart | PipelineChart | HeatMap
+)
 
 
 def alt_text(title: str, drawing: Drawing) -> str:
@@ -330,18 +381,21 @@ def alt_text(title: str, drawing: Drawing) -> str:
     match drawing:
         case LineChart():
             names = ", ".join(dict.fromkeys(line.name for line in drawing.drawn))
-            return f"{title}: {drawing.y.title} over {drawing.x.title}; {names}"
+            said = f"{drawing.y.title} over {drawing.x.title}; {names}"
         case BarChart():
             bars = ", ".join(f"{bar.name} {bar.text}".strip() for bar in drawing.bars)
-            return f"{title}: {drawing.values.title}; {bars}"
+            said = f"{drawing.values.title}; {bars}"
         case Waterfall():
-            return f"{title}: {', '.join(f'{label} {text}' for label, _, text in drawing.steps)}"
+            said = ", ".join(f"{label} {text}" for label, _, text in drawing.steps)
         case StackedBars():
             parts = dict.fromkeys(part.name for part in drawing.parts if part.colour != CLEAR)
-            return f"{title}: {drawing.values.title} by {', '.join(parts)}"
+            said = f"{drawing.values.title} by {', '.join(parts)}"
         case Histogram():
-            return f"{title}: {drawing.y.title} over {drawing.x.title}"
+            said = f"{drawing.y.title} over {drawing.x.title}"
         case DaysChart():
-            return f"{title}: {drawing.y.title} by day"
+            said = f"{drawing.y.title} by day"
         case PipelineChart():
-            return f"{title}: passes of {drawing.ranks} pipeline ranks over time"
+            said = f"passes of {drawing.ranks} pipeline ranks over time"
+        case HeatMap():
+            said = f"{drawing.values.title} by {drawing.x[0]} and {drawing.y[0]}"
+    return f"{title}: {said}"

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
         Table as Table,
         Value as Value,
     )
+    from perfatlas.report.pages.pictures import (
+        memory_section as memory_section,
+        roofline as roofline,
+        steps_section as steps_section,
+        tornado as tornado,
+    )
     from perfatlas.report.pages.render import page_html as page_html
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -120,12 +120,16 @@ def _changes(changes: Sequence[Answered]) -> Section:
             name=str(row["name"]),
             value=row["gained_gpu_hours"],
             colour=GREEN,
-            error=row["gained_gpu_hours_half_width"],
+            interval=_ends(row["gained_gpu_hours"], row["gained_gpu_hours_half_width"]),
         )
         for row in changes
     ]
     figure = BarChart(bars, Axis("useful GPU-hours gained, with 90% intervals"))
     return Section.charted(title, figure, *_assumed(changes))
+
+
+def _ends(value: float, half_width: float | None) -> tuple[float, float] | None:
+    return None if half_width is None else (value - half_width, value + half_width)
 
 
 def _money(row: Answered) -> str:

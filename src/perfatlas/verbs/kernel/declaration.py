@@ -18,6 +18,7 @@ DECLARATION: Final = Declaration(
             run="command:gemm",
             example="kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format bf16",
             table="answer:gemm_table",
+            page="page:operator_page",
         ),
         Command(
             name="kernel attention",
@@ -28,6 +29,7 @@ DECLARATION: Final = Declaration(
                 "--num-heads 8 --num-kv-heads 1 --head-dim 128"
             ),
             table="answer:attention_table",
+            page="page:operator_page",
         ),
         Command(
             name="kernel moe",
@@ -38,12 +40,14 @@ DECLARATION: Final = Declaration(
                 "--experts 128 --top-k 8 --format fp8_block"
             ),
             table="answer:moe_table",
+            page="page:operator_page",
         ),
         Command(
             name="kernel elementwise",
             help="Time of a norm, activation, rotary embedding, quantization, lookup or sampling.",
             run="command:elementwise",
             example="kernel elementwise --system h200_sxm --op norm --tokens 4096 --width 8192",
+            page="page:operator_page",
         ),
         Command(
             name="kernel design",
