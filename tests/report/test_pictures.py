@@ -116,7 +116,7 @@ def test_a_curve_of_sizes_passes_through_the_operator(operator: str) -> None:
 
 
 def test_a_collective_is_drawn_by_algorithm_and_never_mixes_them() -> None:
-    asked = {"system": "h200_sxm", "op": "all_reduce", "gpus": 8}
+    asked: dict[str, Any] = {"system": "h200_sxm", "op": "all_reduce", "gpus": 8}
     answer = perfatlas.collective(**asked, bytes=2**20)
     chart = _charts(answer)["Bus bandwidth by message size"]
     assert isinstance(chart, LineChart)
@@ -191,6 +191,25 @@ def test_a_sweep_of_one_number_is_a_curve_and_of_two_a_heat_map(
     times = {(n, k): time_s for n, k, time_s in rows}
     assert cells.cells == [[times[n, k] for n in sizes] for k in sizes]
     assert str(runs_folder()).startswith(str(tmp_path))
+
+
+def test_each_chart_of_a_page_offers_its_data_and_its_command_line(tmp_path: Path) -> None:
+    path, words = (
+        tmp_path / "a.html",
+        ["--system", "h200_sxm", "--m", "64", "--n", "512", "--k", "512"],
+    )
+    assert main(["kernel", "gemm", *words, "--html", str(path), "--html-script", "none"]) == 0
+    text = path.read_text("utf-8")
+    assert len(text) < 40_000
+    assert text.count('data-save="csv"') == text.count('data-save="png"') == 2
+    line = f"perfatlas kernel gemm {' '.join(words)} --figure chart.svg --figure-chart"
+    assert f"{line} Roofline" in text
+    assert f"{line} &#39;Time by m&#39;" in text
+    assert "@media print" in text
+    image = tmp_path / "chart.svg"
+    assert (
+        main(["kernel", "gemm", *words, "--figure", str(image), "--figure-chart", "Roofline"]) == 0
+    )
 
 
 def test_every_chart_says_what_it_shows() -> None:

@@ -80,10 +80,11 @@ class Line(NamedTuple):
             y: Key of the y values, whose interval is `y_low` and `y_high`.
         """
         ends = [[row.get(f"{y}_{end}") for row in rows] for end in ("low", "high")]
-        low, high = ends if all(value is not None for end in ends for value in end) else ((), ())
-        return cls(
-            name, [row[x] for row in rows], [row[y] for row in rows], colour, "line", low, high
-        )
+        low, high = ([float(value) for value in one if value is not None] for one in ends)
+        if min(len(low), len(high)) < len(rows):
+            low, high = [], []
+        along, up = ([row[name] for row in rows] for name in (x, y))
+        return cls(name, along, up, colour, low=low, high=high)
 
     @property
     def is_dotted(self) -> bool:

@@ -36,6 +36,7 @@ LEGEND: Final = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "tr
 DAYS_NAMED: Final = 14  # number of days up to which each has a label
 INTEGER_TICK_COUNTS: Final = 8  # counts up to which tick labels are forced to integers
 LABELED_DECADES: Final = 2.0  # decades of a logarithmic axis up to which 1, 2 and 5 are labeled
+HOVER: Final = "%{y} (%{customdata[0]:.4~s} - %{customdata[1]:.4~s})"
 DASHES: Final = ("solid", "dash", "dashdot", "dot")
 MARKERS: Final[dict[str, dict[str, Any]]] = {
     "dots": {"size": 6, "opacity": 0.7},
@@ -138,6 +139,8 @@ def _draw_lines(figure: _Figure, chart: LineChart) -> None:
             showlegend=None if is_first else False,
             marker={"color": line.colour, **MARKERS.get(line.kind, {})},
             text=[_text(text) for text in line.texts] or None,
+            customdata=_ends(line),
+            hovertemplate=HOVER if line.low and not line.is_dotted else None,
             error_y=_error(line.y, line.low, line.high) if line.is_dotted and line.low else None,
         )
         if line.low and not line.is_dotted:
@@ -257,8 +260,8 @@ def _add_passes(figure: _Figure, bars: PassBars, *, labelled: bool) -> None:
         name=title,
         legendgroup=title,
         showlegend=not any(one["legendgroup"] == title for one in figure.data),
-        base=[float(row["start_s"]) for row in rows],
-        x=[float(row["end_s"]) - float(row["start_s"]) for row in rows],
+        base=_rounded([float(row["start_s"]) for row in rows]),
+        x=_rounded([float(row["end_s"]) - float(row["start_s"]) for row in rows]),
         y=[int(row["rank"]) for row in rows],
         offset=bars.offset,
         width=bars.height,
@@ -292,6 +295,13 @@ def _draw_cells(figure: _Figure, chart: HeatMap) -> None:
     )
     for name, title in (("xaxis", x), ("yaxis", y)):
         figure.update_axis(name, title={"text": _text(title)}, type="category", automargin=True)
+
+
+def _ends(line: Line) -> list[list[float | None]] | None:
+    """Return the ends of the intervals of a joined line by point, for its hover text and CSV."""
+    if not line.low or line.is_dotted:
+        return None
+    return [_rounded(ends) for ends in zip(line.low, line.high, strict=True)]
 
 
 def _band(figure: _Figure, line: Line, *, named: bool) -> None:

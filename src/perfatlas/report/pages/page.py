@@ -6,6 +6,7 @@ A notebook shows its head, key numbers and main chart; an image file has its cha
 from __future__ import annotations
 
 import base64
+import shlex
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -88,6 +89,11 @@ class Chart:
     figure: Drawing
     title: str
 
+    @property
+    def alt(self) -> str:
+        """The chart in a sentence."""
+        return alt_text(self.title, self.figure)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
@@ -131,6 +137,7 @@ class Page:
         evidence: Evidence for the numbers.
         warnings: Warnings to read before relying on them.
         versions: Versions of programs and data, by name.
+        has_figures: Whether the command writes charts with --figure.
     """
 
     command: str
@@ -143,11 +150,17 @@ class Page:
     warnings: Sequence[str] = ()
     reproduce: str
     versions: Mapping[str, str] = field(default_factory=dict)
+    has_figures: bool = True
 
     def charts(self) -> list[tuple[str, Drawing]]:
         """Return the charts with their titles, in order."""
         blocks = [block for section in self.sections for block in section.blocks]
         return [(block.title, block.figure) for block in blocks if isinstance(block, Chart)]
+
+    def figure_line(self, title: str) -> str:
+        """Return the command line that writes a chart as a file, "" if there is none."""
+        flags = shlex.join(["--figure", "chart.svg", "--figure-chart", title])
+        return f"{self.reproduce} {flags}" if self.has_figures else ""
 
     def chosen(self, asked: str, wanted: str | None) -> list[tuple[str, Drawing]]:
         """Return the charts with their titles, or the one of a title.

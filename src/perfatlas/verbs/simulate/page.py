@@ -87,7 +87,8 @@ PART_COLOURS: Final = {
 }
 OUT_COLOURS: Final = {"crash": RED, "drain": YELLOW}
 UP, DOWN = GREEN, ORANGE
-MAX_DOTS: Final = 4_000  # maximum dots per chart
+MAX_DOTS: Final = 2_000  # maximum dots per chart
+MAX_POINTS: Final = 400  # maximum points of a distribution
 MAX_MARKS: Final = 200  # maximum starts and stops of replicas per chart
 TIME: Final = Axis("time [s]")
 ARRIVAL: Final = Axis("time of arrival [s]")
@@ -316,7 +317,7 @@ def _marks(series: Columns) -> list[Span]:
 
 
 def _thinned(values: list[float]) -> tuple[list[float], list[float]]:
-    """Return at most a thousand points of a distribution, including its ends."""
+    """Return at most `MAX_POINTS` points of a distribution, including its ends."""
     count = len(values)
-    kept = sorted({round(i * (count - 1) / 999) for i in range(1000)})
+    kept = sorted({round(i * (count - 1) / (MAX_POINTS - 1)) for i in range(MAX_POINTS)})
     return [values[i] for i in kept], [(i + 1) / count for i in kept]
