@@ -44,10 +44,12 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
         "Distribution of the goodput",
         "Goodput decomposition",
         "Gain from single changes",
+        "Recovery strategies",
     ),
     **{f"kernel {one}": OPERATOR for one in ("attention", "elementwise", "gemm", "moe")},
     "kernel design attention": DESIGN,
     "kernel design gemm": DESIGN,
+    "search training": ("Best layouts",),
     "search": ("Frontier of throughput and speed", "Frontier of the objectives"),
     "simulate": (
         "Latency distributions",

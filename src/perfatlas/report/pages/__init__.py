@@ -11,6 +11,10 @@ if TYPE_CHECKING:
         answer_page as answer_page,
         results_page as results_page,
     )
+    from perfatlas.report.pages.documents import (
+        joined_page as joined_page,
+        page_markdown as page_markdown,
+    )
     from perfatlas.report.pages.page import (
         Block as Block,
         Chart as Chart,

@@ -9,10 +9,13 @@ from perfatlas.report.charts import (
     BLUE,
     GREEN,
     PURPLE,
+    RED,
     Axis,
     Bar,
     BarChart,
     Histogram,
+    Line,
+    LineChart,
     Waterfall,
     shares_of_bins,
 )
@@ -24,6 +27,7 @@ from perfatlas.report.pages import (
     results_page,
 )
 from perfatlas.report.text import share_text, typeset
+from perfatlas.verbs.goodput.strategy_frontier import strategy_text
 from perfatlas.verbs.goodput.text import (
     BUCKETS,
     FACTORS,
@@ -54,7 +58,7 @@ def goodput_page(
         columns: Replicas: goodput, ended_s; None for a closed form.
     """
     if "frontier" in answer["results"]:
-        return results_page(answer, reproduce=reproduce)
+        return results_page(answer, sections=[_strategies(answer)], reproduce=reproduce)
     lines = result_lines(answer["results"])
     rows = [(typeset(label), value, interval) for label, value, interval in lines]
     results = Table(head=("", "value", "90% interval"), rows=rows)
@@ -68,6 +72,20 @@ def goodput_page(
         sections=[Section(title="Results", blocks=[results]), *_charts(answer, columns or {})],
         reproduce=reproduce,
     )
+
+
+def _strategies(answer: Answered) -> Section:
+    """Return the strategies that no other exceeds: goodput over the GPUs that they hold."""
+    rows = answer["results"]["frontier"]
+    held, goodput = ([row[name] for row in rows] for name in ("gpus_held", "goodput"))
+    names = [strategy_text(row) for row in rows]
+    best = answer["results"]["best_strategy"]
+    lines = [
+        Line("not exceeded by another", held, goodput, BLUE, "dots", texts=names),
+        Line("best per GPU-hour held", [best["gpus_held"]], [best["goodput"]], RED, "mark"),
+    ]
+    chart = LineChart(lines, Axis("GPUs held", "count"), Axis("goodput", "%"))
+    return Section.charted("Recovery strategies", chart)
 
 
 def _charts(answer: Answered, columns: Mapping[str, Sequence[float]]) -> list[Section]:

@@ -262,7 +262,6 @@ Executor = Literal["processes", "dask"]
 LARGEST_BLOCK: Final = 16_384  # points in memory of one process
 MANY_SYSTEMS: Final = 1024  # points of a block whose systems all differ; each is kept
 ROW_BLOCK: Final = 64  # points of a verb that answers row by row
-MOST_PICTURED: Final = 200_000  # rows of a picture
 FEWEST_BLOCKS: Final = 16  # of a long study, so that processes share it and results come early
 SMALL_BLOCK: Final = 256
 MOST_POINTS: Final = 100_000_000  # hours of a verb that answers tables, and 10 GB of results
@@ -276,31 +275,13 @@ class Sweep(AnsweredRun):
 
     run: RunFolder
 
-    @property
-    def pictured(self) -> dict[str, list[Any]] | None:
-        """All rows as columns, None where they are too many for a picture."""
-        return self.columns if self.results["rows"] <= MOST_PICTURED else None
-
     def _beside(self) -> dict[str, Any]:
-        return {"columns": self.pictured}
+        return {"columns": self.run.pictured()}
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
         """All rows as columns of plain values, in order of points."""
-        blocks = [self.run.read_block(number) for number in range(self.run.describe()["blocks"])]
-        names = dict.fromkeys(name for block in blocks for name in block.column_names)
-        return {
-            name: [
-                cell
-                for block in blocks
-                for cell in (
-                    block.column(name).to_pylist()
-                    if name in block.column_names
-                    else [None] * block.num_rows
-                )
-            ]
-            for name in names
-        }
+        return self.run.columns()
 
 
 def sweep(

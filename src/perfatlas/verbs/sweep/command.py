@@ -88,7 +88,9 @@ def sweep(study: File, /, *, flags: SweepFlags | None = None) -> int:
 
         sys.stdout.flush()  # print the answer even if the files cannot be written
         line = shlex.join(["perfatlas", "sweep", str(study)])
-        write_page_files(flags.page, sweep_page(found.to_dict(), found.pictured, reproduce=line))
+        write_page_files(
+            flags.page, sweep_page(found.to_dict(), found.run.pictured(), reproduce=line)
+        )
     return 0
 
 
