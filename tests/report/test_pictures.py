@@ -159,6 +159,45 @@ def test_plans_of_a_search_have_colours_of_their_own() -> None:
     assert best.texts[0] in {plan.name for plan in plans} | {others.name}
 
 
+def test_waiting_time_passes_through_the_spares() -> None:
+    asked: dict[str, Any] = {"nodes": 2048, "node_mtbf_s": 1.3e7, "repair_s": 86400.0}
+    answer = perfatlas.goodput_spares(**asked, target=0.999)
+    (chart,) = _charts(answer).values()
+    assert isinstance(chart, LineChart)
+    line, mark, target = chart.lines
+    spares = answer.results["spares"]
+    assert line.y[spares] == mark.y[0] == answer.results["blocked_probability"]
+    fewer = perfatlas.goodput_spares(**asked, spares=spares - 1)
+    assert line.y[spares - 1] == fewer.results["blocked_probability"] > target.y[0]
+
+
+def test_layouts_are_bars_with_their_intervals() -> None:
+    answer = perfatlas.search_training(**MODEL, gpus=8, global_batch=64)
+    (chart,) = _charts(answer).values()
+    assert isinstance(chart, BarChart)
+    rows = answer.results["layouts"]
+    name = "tokens_per_s_per_gpu"
+    assert [(bar.value, bar.interval) for bar in chart.bars] == [
+        (row[name], (row[f"{name}_low"], row[f"{name}_high"])) for row in rows
+    ]
+
+
+def test_strategies_are_points_of_goodput_over_gpus() -> None:
+    asked: dict[str, Any] = {
+        "fleet": "rsc1",
+        "gpus": 256,
+        "checkpoint_write_s": 60,
+        "restart_s": 300,
+    }
+    answer = perfatlas.goodput_frontier(**asked, half_width=0.05)
+    (chart,) = _charts(answer).values()
+    assert isinstance(chart, LineChart)
+    points, best = chart.lines
+    rows = answer.results["strategy_frontier"]
+    assert list(points.y) == [row["goodput"] for row in rows]
+    assert best.x == [answer.results["best_strategy"]["gpus_held"]]
+
+
 def _study(**vary: list[Any]) -> dict[str, Any]:
     return {
         "verb": "kernel gemm",

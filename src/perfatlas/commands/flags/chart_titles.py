@@ -49,6 +49,7 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
     **{f"kernel {one}": OPERATOR for one in ("attention", "elementwise", "gemm", "moe")},
     "kernel design attention": DESIGN,
     "kernel design gemm": DESIGN,
+    "goodput spares": ("Waiting time by spares",),
     "search training": ("Best layouts",),
     "search": ("Frontier of throughput and speed", "Frontier of the objectives"),
     "simulate": (

@@ -374,7 +374,8 @@ def _set_axis(panel: Any, name: str, axis: Axis) -> None:  # noqa: ANN401 - axes
     elif axis.unit == "count":
         own.set_major_locator(MaxNLocator(integer=True))
     if axis.unit == "%":
-        own.set_major_formatter(PercentFormatter(1.0))
+        shares = PercentFormatter(1.0)
+        own.set_major_formatter((lambda one, _: f"{100.0 * one:.3g}%") if axis.log else shares)
     elif axis.unit == "s":
         own.set_major_formatter(EngFormatter(unit="s"))
     elif axis.log:

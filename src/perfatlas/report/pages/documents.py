@@ -37,7 +37,9 @@ def joined_page(pages: Sequence[Page], *, reproduce: str) -> Page:
         Section(title="Questions", blocks=[head]),
         Section(title="Answers", blocks=[answers]),
     ]
-    evidence, warnings, versions = [], [], {}
+    evidence: list[Section] = []
+    warnings: list[str] = []
+    versions: dict[str, str] = {}
     for number, page in zip(numbers, pages, strict=True):
         before = f"{number}: " if len(pages) > 1 else ""
         sections += [_retitled(one, before) for one in page.sections]

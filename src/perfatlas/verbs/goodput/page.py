@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import DAY_S
+from perfatlas.quantities import DAY_S, counted
 from perfatlas.report.charts import (
     BLUE,
     GREEN,
@@ -27,7 +27,9 @@ from perfatlas.report.pages import (
     results_page,
 )
 from perfatlas.report.text import share_text, typeset
-from perfatlas.verbs.goodput.strategy_frontier import strategy_text
+from perfatlas.scenario.interrupted_jobs import SpareNodes
+from perfatlas.verbs.goodput.metrics import FRONTIER
+from perfatlas.verbs.goodput.spares import pool_of
 from perfatlas.verbs.goodput.text import (
     BUCKETS,
     FACTORS,
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     Answered = Mapping[str, Any]
 
 MOST_BINS: Final = 40
+LEAST_WAIT: Final = 1e-6  # share of the time that is drawn
+WAITS: Final = "share of the time that the job waits"
 MOST_VALUES: Final = 4  # that the page begins with
 
 
@@ -57,7 +61,7 @@ def goodput_page(
     Args:
         columns: Replicas: goodput, ended_s; None for a closed form.
     """
-    if "frontier" in answer["results"]:
+    if FRONTIER in answer["results"]:
         return results_page(answer, sections=[_strategies(answer)], reproduce=reproduce)
     lines = result_lines(answer["results"])
     rows = [(typeset(label), value, interval) for label, value, interval in lines]
@@ -74,11 +78,40 @@ def goodput_page(
     )
 
 
+def spares_page(answer: Answered, *, reproduce: str) -> Page:
+    """Return spares as an HTML page: the share of time that a job waits, by their number."""
+    results = answer["results"]
+    known = SpareNodes.model_fields
+    asked = {
+        name: one for name, one in answer["scenario"].items() if name in known and one is not None
+    }
+    pool = pool_of(SpareNodes.read(asked))
+    waits = {
+        number: share
+        for number in range(2 * int(results["spares"]) + MOST_VALUES)
+        if (share := pool.blocked(number)) > LEAST_WAIT
+    }
+    numbers = list(waits)
+    lines = [
+        Line("by number of spares", numbers, list(waits.values()), BLUE),
+        Line("these spares", [results["spares"]], [results["blocked_probability"]], RED, "mark"),
+    ]
+    if target := answer["scenario"].get("target"):
+        lines.append(Line("target", [numbers[0], numbers[-1]], [1.0 - target] * 2, GREEN))
+    chart = LineChart(lines, Axis("spare nodes", "count"), Axis(WAITS, "%", log=True))
+    title = "Waiting time by spares"
+    return results_page(
+        answer,
+        sections=[Section.charted(title, chart)] if waits else (),
+        reproduce=reproduce,
+    )
+
+
 def _strategies(answer: Answered) -> Section:
     """Return the strategies that no other exceeds: goodput over the GPUs that they hold."""
-    rows = answer["results"]["frontier"]
+    rows = answer["results"][FRONTIER]
     held, goodput = ([row[name] for row in rows] for name in ("gpus_held", "goodput"))
-    names = [strategy_text(row) for row in rows]
+    names = [f"{row['response']}, {counted(row['spares'], 'spare')}" for row in rows]
     best = answer["results"]["best_strategy"]
     lines = [
         Line("not exceeded by another", held, goodput, BLUE, "dots", texts=names),
