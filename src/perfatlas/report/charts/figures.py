@@ -133,7 +133,7 @@ def _draw_lines(figure: _Figure, chart: LineChart) -> None:
                 "color": line.colour,
                 "width": 2,
                 "shape": "hv" if line.kind == "step" else None,
-                "dash": dash,
+                "dash": dash if line.kind == "line" else None,
             },
             legendgroup=_text(line.name),
             showlegend=None if is_first else False,

@@ -173,7 +173,7 @@ def _draw_lines(panel: Any, chart: LineChart) -> None:  # noqa: ANN401 - axes of
     for line in chart.drawn:
         name = None if line.name in known else _text(line.name)
         look = LOOKS[line.kind]
-        if not line.is_dotted:
+        if line.kind == "line":
             style = STYLES[len(known) % len(STYLES)]
             look = {**look, "linestyle": known.setdefault(line.name, style)}
         panel.plot(line.x, line.y, color=line.colour, label=name, **look)
