@@ -142,14 +142,11 @@ def test_limits_are_marked_in_the_text_and_on_the_page() -> None:
     assert "≥" not in page
 
 
-def test_a_page_of_sensitivities_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_of_sensitivities_is_written(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     words = ["estimate", "--model", ASKED["model"], "--system", "h100_sxm", "--html", str(path)]
-    assert main([*words, "--explain"]) == 2
-    assert "--html applies to an estimate and to --frontier" in capsys.readouterr().err
-    assert not path.exists()
+    assert main([*words, "--isl", "64", "--explain"]) == 0
+    assert "What time to first token (TTFT) depends on" in path.read_text("utf-8")
 
 
 def test_a_frontier_of_simulations_tells_how_far_it_is() -> None:

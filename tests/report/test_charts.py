@@ -89,12 +89,12 @@ def test_a_waterfall_goes_from_all_to_what_is_left() -> None:
 
 
 def test_bars_keep_their_order_and_names_that_look_like_numbers() -> None:
-    bars = [Bar("79", 2.0, "2 us", error=0.5), Bar(HOSTILE, 1.0)]
+    bars = [Bar("79", 2.0, "2 us", interval=(1.5, 2.5)), Bar(HOSTILE, 1.0)]
     figure = plotly_figure(BarChart(bars, Axis("hours")))
     (trace,) = figure.data
     assert list(trace.y) == ["79", ESCAPED]
     assert (figure.layout.yaxis.type, figure.layout.yaxis.autorange) == ("category", "reversed")
-    assert trace.error_x.array == [0.5, None]
+    assert list(trace.error_x.array) == list(trace.error_x.arrayminus) == [0.5, 0.0]
     assert list(trace.text) == ["2 µs", ""]
 
 

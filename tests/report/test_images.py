@@ -16,6 +16,7 @@ from perfatlas.report.charts import (
     BarChart,
     BarPart,
     DaysChart,
+    HeatMap,
     Histogram,
     Line,
     LineChart,
@@ -41,7 +42,9 @@ CHARTS: Final[dict[str, Drawing]] = {
         Axis("requests", "count"),
         [Span("out", 1.0, 3.0, "red", ""), Span("up", 2.0, 2.0, "green", "")],
     ),
-    "bars": BarChart([Bar(HOSTILE, 2.0, "2 us", error=0.5), Bar("b", 1.0)], Axis("hours")),
+    "bars": BarChart(
+        [Bar(HOSTILE, 2.0, "2 us", interval=(1.5, 2.5)), Bar("b", 1.0)], Axis("hours")
+    ),
     "waterfall": Waterfall(
         [{"name": "useful", "share": 0.75}, {"name": "lost", "share": 0.25}],
         {"useful": "useful work", "lost": HOSTILE},
@@ -49,6 +52,18 @@ CHARTS: Final[dict[str, Drawing]] = {
     ),
     "parts": StackedBars([""], [BarPart("queue", [0.75], ["3 s"], "red")], Axis("share", "%")),
     "bins": Histogram([0.5, 1.5], [0.25, 0.75], Axis("days"), Axis("runs", "%")),
+    "intervals": LineChart(
+        [
+            RISING._replace(low=[0.5, 1.0, 2.0], high=[2.0, 3.0, 5.0]),
+            RISING._replace(kind="mark", low=[0.5, 1.0, 2.0], high=[2.0, 3.0, 5.0]),
+            RISING._replace(kind="dots", texts=[HOSTILE, "b", "c"]),
+        ],
+        Axis("x", log=True),
+        Axis("y", log=True),
+    ),
+    "cells": HeatMap(
+        (HOSTILE, ["a", "b"]), ("y", [HOSTILE]), [[1.0, None]], [[HOSTILE, ""]], Axis("time", "s")
+    ),
     "days": DaysChart(["2026-03-01", "2026-03-02"], [3, 1], Axis("failures", "count")),
     "pipeline": PipelineChart({**PASS, "rank": [0], "pass": ["forward"], "overlapped": [False]}),
 }
@@ -95,7 +110,7 @@ def test_a_frontier_is_written_whole_or_one_chart(
     page, image = tmp_path / "page.html", tmp_path / "frontier.pdf"
     assert main([*ESTIMATE, "--html", str(page), "--figure", str(image)]) == 0
     assert image.read_bytes().startswith(b"%PDF")
-    assert "by batch" in page.read_text("utf-8")
+    assert "tp 1" in page.read_text("utf-8")
     told = capsys.readouterr().err
     assert "--html written to" in told
     assert "--figure written to" in told

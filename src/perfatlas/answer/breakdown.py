@@ -35,9 +35,9 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
 
     Returns:
         Rows of name, phase, count, time_s, share, hidden_time_s, bound, bound_time_s, energy_j,
-        tier, calibration, stream; times and energies are over all executions of the step [s, J],
-        shares of the step sum to 1, hidden times come in addition. Energies are dynamic ones of one
-        GPU, None without known energies.
+        flop, memory_bytes, tier, calibration, stream; times, energies and work are over all
+        executions of the step [s, J, FLOP, bytes], shares of the step sum to 1, hidden times come
+        in addition. Energies are dynamic ones of one GPU, None without known energies.
     """
     count_O = cost.count_CO[candidate]
     energy_O = cost.operator_energy_j()[candidate]
@@ -54,6 +54,8 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
         row["time_s"] += float(total_O[o])
         row["hidden_time_s"] += float(hidden_O[o])
         row["energy_j"] += float(energy_O[o])
+        row["flop"] += float(count_O[o] * cost.prices.flop_CO[candidate, o])
+        row["memory_bytes"] += float(count_O[o] * cost.prices.memory_bytes_CO[candidate, o])
         row["bound_time_s"] += float(count_O[o] * cost.prices.bound_s_CO[candidate, o])
         if total_O[o] >= longest.get(operator.name, -1.0):
             longest[operator.name] = float(total_O[o])
@@ -86,6 +88,8 @@ def _empty_row(name: str, phase: str, stream: int) -> dict[str, Any]:
         "bound": "latency",
         "bound_time_s": 0.0,
         "energy_j": 0.0,
+        "flop": 0.0,
+        "memory_bytes": 0.0,
         "tier": "bound",
         "calibration": None,
         "stream": STREAM_NAMES[stream],

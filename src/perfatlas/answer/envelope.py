@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from perfatlas.answer.display import Displayed
 from perfatlas.version import __version__
 
 SCHEMA: Final = "perfatlas/2"
@@ -33,7 +34,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Displayed):
     """The answer to one scenario.
 
     Args:
@@ -97,7 +98,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnsweredRun:
+class AnsweredRun(Displayed):
     """An answer together with the run that produced it; it has the attributes of the answer."""
 
     answer: Answer

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         example_of as example_of,
         function_homes as function_homes,
         has_fields as has_fields,
+        page_of as page_of,
         questions as questions,
         text_fields as text_fields,
         verb_fields as verb_fields,

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from perfatlas.declarations.rows import Command, Declaration
     from perfatlas.vocabulary.fields import Field
     from perfatlas.vocabulary.metrics import Metric
 
 FOLDER: Final = "perfatlas.verbs"
+PLAIN_PAGE: Final = "perfatlas.report.pages:results_page"
 
 
 @cache
@@ -69,6 +70,24 @@ def example_of(command: str) -> str:
         'perfatlas goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999'
     """
     return f"perfatlas {commands()[command][1].example}"
+
+
+def page_of(command: str) -> Callable[..., Any]:
+    """Return the function from the envelope of an answer, and its command line, to its page.
+
+    Args:
+        command: That of the answer, with the flags that name its form.
+
+    Example:
+        >>> from perfatlas.declarations import page_of
+        >>> page_of("estimate --frontier").__name__
+        'estimate_page'
+    """
+    package, row = commands().get(command.partition(" --")[0], ("", None))
+    place = f"{package}.{row.page}" if row and row.page else PLAIN_PAGE
+    module, _, function = place.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
 
 
 def function_homes() -> dict[str, str]:

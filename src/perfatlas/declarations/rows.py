@@ -19,6 +19,7 @@ class Command(NamedTuple):
         row: Where the fields of a row become an answer, as "module:function", for commands
             without `table`. A command with either can be swept.
         is_numbered: Whether `row` takes the number of the row, from 0, before its fields.
+        page: Where its answer becomes a page, as "module:function"; "" for that of all verbs.
         note: What a message about an unknown command below it adds.
     """
 
@@ -30,6 +31,7 @@ class Command(NamedTuple):
     table: str = ""
     row: str = ""
     is_numbered: bool = False
+    page: str = ""
     note: str = ""
 
     @property

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+MOST_PICTURED: Final = 200_000  # points of a picture
 SCHEMA: Final = 1  # of run.json
 DESCRIPTION: Final = "run.json"
 SUMMARY: Final = "summary.json"
@@ -181,6 +182,27 @@ class RunFolder:
         with contextlib.suppress(InvalidSpecError):
             return self.stats(number) is not None and self.read_block(number) is not None
         return False
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return all rows as columns of plain values, in order of points."""
+        blocks = [self.read_block(number) for number in range(self.describe()["blocks"])]
+        names = dict.fromkeys(name for block in blocks for name in block.column_names)
+        return {
+            name: [
+                cell
+                for block in blocks
+                for cell in (
+                    block.column(name).to_pylist()
+                    if name in block.column_names
+                    else [None] * block.num_rows
+                )
+            ]
+            for name in names
+        }
+
+    def pictured(self) -> dict[str, list[Any]] | None:
+        """Return all rows as columns, None where they are too many for a picture."""
+        return self.columns() if self.describe()["points"] <= MOST_PICTURED else None
 
     def read_block(self, number: int) -> Any:  # noqa: ANN401 - an Arrow table
         """Return the columns of a block.

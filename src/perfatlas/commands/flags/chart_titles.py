@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 REST: Final = "…"
 DESIGN: Final = ("One iteration of the main loop", "What if: speedup")
+OPERATOR: Final = ("Roofline", f"Time by {REST}")
 CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "accuracy": (f"Change of {REST}", "Quantization noise"),
+    "collective": ("Time by message size", "Bus bandwidth by message size"),
     "compare": (
         "Prefill by what bounds its operators",
         "Decode step by what bounds its operators",
@@ -27,6 +30,12 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
         "Energy over power cap",
         "Power over power cap",
         "Decode step by stage",
+        f"What {REST}",
+        "Prefill by operator",
+        "Decode step by operator",
+        "Pass by operator",
+        "Roofline",
+        f"Memory of a {REST}",
     ),
     "fleet schedule": ("Where the GPU time goes",),
     "goodput": (
@@ -35,9 +44,13 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
         "Distribution of the goodput",
         "Goodput decomposition",
         "Gain from single changes",
+        "Recovery strategies",
     ),
+    **{f"kernel {one}": OPERATOR for one in ("attention", "elementwise", "gemm", "moe")},
     "kernel design attention": DESIGN,
     "kernel design gemm": DESIGN,
+    "goodput spares": ("Waiting time by spares",),
+    "search training": ("Best layouts",),
     "search": ("Frontier of throughput and speed", "Frontier of the objectives"),
     "simulate": (
         "Latency distributions",

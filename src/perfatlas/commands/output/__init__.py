@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         Answering as Answering,
         answer_command as answer_command,
         command_of as command_of,
-        command_with_page as command_with_page,
         table_function as table_function,
     )
     from perfatlas.commands.output.answers import (

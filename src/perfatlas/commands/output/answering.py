@@ -25,7 +25,7 @@ from perfatlas.commands.output.table_run import (
     wants_table,
 )
 from perfatlas.commands.output.table_summary import show_summary
-from perfatlas.declarations import commands, example_of, verb_fields
+from perfatlas.declarations import commands, example_of, page_of, verb_fields
 from perfatlas.files import check_writable
 from perfatlas.quantities import UsageError
 
@@ -44,7 +44,6 @@ class Answering:
         function: Its name in the interface of the folder: from named fields to an answer.
         first: The column with which its answers begin in a table; no field of it.
         text: What writes an answer for people, as "module:function"; by default that of all verbs.
-        page: What returns its page, as "module:function", for `command_with_page`.
         needed: Fields that must be given; by default those that the table of fields requires.
         unless: The field that stands in for all of them.
     """
@@ -53,7 +52,6 @@ class Answering:
     function: str
     first: str
     text: str = ""
-    page: str = ""
     needed: tuple[str, ...] | None = None
     unless: str = ""
 
@@ -105,22 +103,7 @@ def _row_function(command: str) -> RowFunction:
 
 
 def command_of(form: Answering) -> Callable[..., int]:
-    """Return a command with a flag for each field, --json, --table and --output."""
-
-    @takes_fields(form.command)
-    def command(*, flags: object = None, output: Output = None) -> int:
-        """Return the exit code of an answer.
-
-        Args:
-            output: Where the answer goes.
-        """
-        return answer_command(form, set_flags(flags), output or OutputFlags())
-
-    return command
-
-
-def command_with_page(form: Answering) -> Callable[..., int]:
-    """Return a command as `command_of` does, with the flags of its page."""
+    """Return a command with flags for each field, its page, --json, --table and --output."""
 
     @takes_fields(form.command)
     def command(
@@ -133,7 +116,7 @@ def command_with_page(form: Answering) -> Callable[..., int]:
             output: Where the answer goes.
         """
         page, output = page or PageFlags(), output or OutputFlags()
-        page.check(CHART_TITLES[form.command])
+        page.check(CHART_TITLES.get(form.command, ()))
         for flag, path in page.files().items():
             if wants_table(output):
                 raise UsageError(f"{flag} cannot be combined with --table")
@@ -183,5 +166,5 @@ def answer_command(
     if page is not None and page.files():
         sys.stdout.flush()  # print the answer even if the files cannot be written
         line = reproduced(form.command, set_fields)
-        write_page_files(page, form.find(form.page)(answer, reproduce=line))
+        write_page_files(page, page_of(form.command)(answer, reproduce=line))
     return code

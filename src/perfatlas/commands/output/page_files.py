@@ -6,11 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from perfatlas.files import write_atomic
-from perfatlas.quantities import UsageError, printable
+from perfatlas.quantities import printable
 
 if TYPE_CHECKING:
     from perfatlas.commands.flags import PageFlags
-    from perfatlas.report.charts import Drawing
     from perfatlas.report.pages import Page
 
 
@@ -26,24 +25,7 @@ def write_page_files(flags: PageFlags, page: Page, *, note: str = "") -> None:
     if flags.html is not None:
         write_atomic(flags.html, page_html(page, script=flags.script))
     if flags.figure is not None:
-        charts = _chosen(page, flags.figure_chart)
+        charts = page.chosen("--figure-chart", flags.figure_chart)
         write_atomic(flags.figure, figure_bytes(charts, figure_format(flags.figure)))
     for flag, path in flags.files().items():
         sys.stderr.write(printable(f"perfatlas: {flag} written to {path}{note}\n"))
-
-
-def _chosen(page: Page, wanted: str | None) -> list[tuple[str, Drawing]]:
-    """Return the charts of a page with their titles, or the one of a title."""
-    charts = page.charts()
-    if not charts:
-        raise UsageError("--figure: this answer has no chart; leave --figure out")
-    if wanted is None:
-        return charts
-    word = wanted.casefold()
-    found = [one for one in charts if one[0].casefold() == word]
-    found = found or [one for one in charts if word in one[0].casefold()]
-    if len(found) != 1:
-        titles = "; ".join(title for title, _ in charts)
-        problem = "no chart has this title" if not found else "several charts have it in the title"
-        raise UsageError(f"--figure-chart '{wanted}': {problem}; the charts are: {titles}")
-    return found

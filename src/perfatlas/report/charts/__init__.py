@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         BarPart as BarPart,
         DaysChart as DaysChart,
         Drawing as Drawing,
+        HeatMap as HeatMap,
         Histogram as Histogram,
         Line as Line,
         LineChart as LineChart,
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
         Span as Span,
         StackedBars as StackedBars,
         Waterfall as Waterfall,
+        alt_text as alt_text,
     )
     from perfatlas.report.charts.figures import (
         figure_json as figure_json,
         plotly_figure as plotly_figure,
     )
     from perfatlas.report.charts.images import (
+        drawn_figure as drawn_figure,
         figure_bytes as figure_bytes,
         figure_format as figure_format,
         require_matplotlib as require_matplotlib,

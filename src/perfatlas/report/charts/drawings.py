@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.report.charts.colours import BLUE, GREEN, ORANGE, TEAL
+from perfatlas.report.charts.colours import BLUE, CLEAR, GREEN, ORANGE, TEAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +55,10 @@ class Line(NamedTuple):
         x: x values (points,).
         y: y values (points,).
         colour: CSS color.
-        kind: line, step (a value holds until the next) or dots.
+        kind: line, step (a value holds until the next), dots, or mark (a large dot).
+        low: Lower ends of their intervals (points,), empty without intervals.
+        high: Upper ends (points,).
+        texts: Names of the points (points,), the most important first; empty for none.
     """
 
     name: str
@@ -63,6 +66,30 @@ class Line(NamedTuple):
     y: Sequence[float]
     colour: str
     kind: str = "line"
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    texts: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Any]], x: str, y: str, name: str, colour: str) -> Line:
+        """Return a metric of rows over another, with its interval where all rows have one.
+
+        Args:
+            rows: Rows of an answer.
+            x: Key of the x values.
+            y: Key of the y values, whose interval is `y_low` and `y_high`.
+        """
+        ends = [[row.get(f"{y}_{end}") for row in rows] for end in ("low", "high")]
+        low, high = ([float(value) for value in one if value is not None] for one in ends)
+        if min(len(low), len(high)) < len(rows):
+            low, high = [], []
+        along, up = ([row[name] for row in rows] for name in (x, y))
+        return cls(name, along, up, colour, low=low, high=high)
+
+    @property
+    def is_dotted(self) -> bool:
+        """Whether its points are not joined."""
+        return self.kind in ("dots", "mark")
 
 
 class Span(NamedTuple):
@@ -90,14 +117,14 @@ class Bar(NamedTuple):
         value: Its length.
         text: Label at its end.
         colour: CSS color.
-        error: Half-width of its interval, or None.
+        interval: Ends of its interval, or None.
     """
 
     name: str
     value: float
     text: str = ""
     colour: str = BLUE
-    error: float | None = None
+    interval: tuple[float, float] | None = None
 
 
 class BarPart(NamedTuple):
@@ -138,7 +165,7 @@ class LineChart(NamedTuple):
     @property
     def highest(self) -> float:
         """Upper end of a y axis that starts at zero."""
-        top = max((max(line.y) for line in self.drawn), default=1.0) or 1.0
+        top = max((max([*line.y, *line.high]) for line in self.drawn), default=1.0) or 1.0
         return self.y.top or ROOM * top
 
     @property
@@ -316,4 +343,60 @@ class PipelineChart(NamedTuple):
         return MARGIN_PIXELS + ROW_PIXELS * self.ranks
 
 
-Drawing = LineChart | BarChart | Waterfall | StackedBars | Histogram | DaysChart | PipelineChart
+class HeatMap(NamedTuple):
+    """Cells of a grid of two axes, by color and number.
+
+    Args:
+        x: Title of the columns, and their names.
+        y: Title of the rows, and their names, the first at the bottom.
+        cells: Values (rows, columns), None where there is none.
+        texts: Values as texts (rows, columns).
+        values: What the values are.
+    """
+
+    x: tuple[str, Sequence[str]]
+    y: tuple[str, Sequence[str]]
+    cells: Sequence[Sequence[float | None]]
+    texts: Sequence[Sequence[str]]
+    values: Axis
+
+    @property
+    def height(self) -> int:
+        """Height [pixels]."""
+        return FRAME_HEIGHT + BAR_HEIGHT * max(len(self.y[1]), 4)
+
+
+Drawing = (
+    LineChart | BarChart | Waterfall | StackedBars | Histogram | DaysChart | PipelineChart | HeatMap
+)
+
+
+def alt_text(title: str, drawing: Drawing) -> str:
+    """Return a chart in a sentence, for those who do not see it.
+
+    Example:
+        >>> from perfatlas.report.charts import Axis, Bar, BarChart, alt_text
+        >>> alt_text("Time", BarChart([Bar("gemm", 2.0, "2 s")], Axis("time", "s")))
+        'Time: time; gemm 2 s'
+    """
+    match drawing:
+        case LineChart():
+            names = ", ".join(dict.fromkeys(line.name for line in drawing.drawn))
+            said = f"{drawing.y.title} over {drawing.x.title}; {names}"
+        case BarChart():
+            bars = ", ".join(f"{bar.name} {bar.text}".strip() for bar in drawing.bars)
+            said = f"{drawing.values.title}; {bars}"
+        case Waterfall():
+            said = ", ".join(f"{label} {text}" for label, _, text in drawing.steps)
+        case StackedBars():
+            parts = dict.fromkeys(part.name for part in drawing.parts if part.colour != CLEAR)
+            said = f"{drawing.values.title} by {', '.join(parts)}"
+        case Histogram():
+            said = f"{drawing.y.title} over {drawing.x.title}"
+        case DaysChart():
+            said = f"{drawing.y.title} by day"
+        case PipelineChart():
+            said = f"passes of {drawing.ranks} pipeline ranks over time"
+        case HeatMap():
+            said = f"{drawing.values.title} by {drawing.x[0]} and {drawing.y[0]}"
+    return f"{title}: {said}"

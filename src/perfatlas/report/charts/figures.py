@@ -11,12 +11,13 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from perfatlas.report.charts.colours import BLUE, COLOURS, ORANGE
+from perfatlas.report.charts.colours import BLUE, CLEAR, COLOURS, ORANGE
 from perfatlas.report.charts.drawings import (
     MOST_LABELS,
     Axis,
     BarChart,
     DaysChart,
+    HeatMap,
     Histogram,
     LineChart,
     PipelineChart,
@@ -28,13 +29,19 @@ from perfatlas.report.text import typeset
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.charts.drawings import Drawing, PassBars, Span
+    from perfatlas.report.charts.drawings import Drawing, Line, PassBars, Span
 
 DIGITS: Final = 6  # significant digits of a point, to keep pages small
 LEGEND: Final = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
 DAYS_NAMED: Final = 14  # number of days up to which each has a label
 INTEGER_TICK_COUNTS: Final = 8  # counts up to which tick labels are forced to integers
 LABELED_DECADES: Final = 2.0  # decades of a logarithmic axis up to which 1, 2 and 5 are labeled
+HOVER: Final = "%{y} (%{customdata[0]:.4~s} - %{customdata[1]:.4~s})"
+DASHES: Final = ("solid", "dash", "dashdot", "dot")
+MARKERS: Final[dict[str, dict[str, Any]]] = {
+    "dots": {"size": 6, "opacity": 0.7},
+    "mark": {"size": 12, "line": {"width": 1, "color": "black"}},
+}
 LABELED_RANKS: Final = 16  # ranks up to which each has a label
 
 
@@ -93,6 +100,8 @@ def plotly_figure(drawing: Drawing) -> dict[str, Any]:
             _draw_days(figure, drawing)
         case PipelineChart():
             _draw_pipeline(figure, drawing)
+        case HeatMap():
+            _draw_cells(figure, drawing)
         case _:
             assert_never(drawing)
     return {"data": figure.data, "layout": figure.layout}
@@ -109,16 +118,34 @@ def figure_json(drawing: Drawing) -> str:
 
 def _draw_lines(figure: _Figure, chart: LineChart) -> None:
     x, y, lines = chart.x, chart.y, chart.drawn
+    known: dict[str, str] = {}
+    banded = False
     for line in lines:
+        is_first = line.name not in known
+        dash = known.setdefault(line.name, DASHES[len(known) % len(DASHES)])
         figure.add(
             "scatter",
             x=_rounded(line.x),
             y=_rounded(line.y),
             name=_text(line.name),
-            mode="markers" if line.kind == "dots" else "lines",
-            line={"color": line.colour, "width": 2, "shape": "hv" if line.kind == "step" else None},
-            marker={"color": line.colour, "size": 4, "opacity": 0.55},
+            mode="markers" if line.is_dotted else "lines",
+            line={
+                "color": line.colour,
+                "width": 2,
+                "shape": "hv" if line.kind == "step" else None,
+                "dash": dash if line.kind == "line" else None,
+            },
+            legendgroup=_text(line.name),
+            showlegend=None if is_first else False,
+            marker={"color": line.colour, **MARKERS.get(line.kind, {})},
+            text=[_text(text) for text in line.texts] or None,
+            customdata=_ends(line),
+            hovertemplate=HOVER if line.low and not line.is_dotted else None,
+            error_y=_error(line.y, line.low, line.high) if line.is_dotted and line.low else None,
         )
+        if line.low and not line.is_dotted:
+            _band(figure, line, named=not banded)
+            banded = True
     figure.update_axis("xaxis", **_axis_layout(x))
     figure.update_axis("yaxis", **_axis_layout(y))
     _tick_decades(figure, "xaxis", x, [line.x for line in lines])
@@ -128,21 +155,23 @@ def _draw_lines(figure: _Figure, chart: LineChart) -> None:
         _tick_counts(figure, y, max((max(line.y) for line in lines), default=1.0) or 1.0)
     if chart.spans and lines:
         _shade(figure, chart.spans, max(max(line.x) for line in lines))
-    several = len(lines) > 1 or bool(chart.spans)
-    hover = "closest" if chart.spans else "x unified"
+    several = len(lines) > 1 or bool(chart.spans) or banded
+    named = any(line.texts for line in lines)
+    hover = "closest" if chart.spans or named else "x unified"
     figure.update(showlegend=several, hovermode=hover)
 
 
 def _draw_bars(figure: _Figure, chart: BarChart) -> None:
     bars = chart.bars
-    widths = [bar.error for bar in bars]
+    ends = [bar.interval or (bar.value, bar.value) for bar in bars]
+    error = _error([bar.value for bar in bars], *zip(*ends, strict=True)) if bars else None
     figure.add(
         "bar",
         y=[_text(bar.name) for bar in bars],
         x=_rounded([bar.value for bar in bars]),
         text=[_number(bar.text) for bar in bars],
         marker={"color": [bar.colour for bar in bars]},
-        error_x={"array": widths} if any(width is not None for width in widths) else None,
+        error_x=error if any(bar.interval for bar in bars) else None,
         orientation="h",
     )
     _name_rows(figure)
@@ -168,6 +197,7 @@ def _draw_waterfall(figure: _Figure, chart: Waterfall) -> None:
 
 
 def _draw_stacks(figure: _Figure, chart: StackedBars) -> None:
+    named = {part.name: part for part in reversed(chart.parts)}
     for part in chart.parts:
         figure.add(
             "bar",
@@ -177,11 +207,13 @@ def _draw_stacks(figure: _Figure, chart: StackedBars) -> None:
             hovertext=[_number(text) for text in part.texts],
             hovertemplate="%{fullData.name}: %{hovertext}<extra></extra>",
             marker={"color": part.colour},
+            showlegend=part.colour != CLEAR and named.get(part.name) is part,
+            legendgroup=_text(part.name),
             orientation="h",
         )
     _name_rows(figure)
     figure.update_axis("xaxis", **_axis_layout(chart.values))
-    figure.update(barmode="stack")
+    figure.update(barmode="stack", showlegend=True)
 
 
 def _draw_bins(figure: _Figure, chart: Histogram) -> None:
@@ -228,8 +260,8 @@ def _add_passes(figure: _Figure, bars: PassBars, *, labelled: bool) -> None:
         name=title,
         legendgroup=title,
         showlegend=not any(one["legendgroup"] == title for one in figure.data),
-        base=[float(row["start_s"]) for row in rows],
-        x=[float(row["end_s"]) - float(row["start_s"]) for row in rows],
+        base=_rounded([float(row["start_s"]) for row in rows]),
+        x=_rounded([float(row["end_s"]) - float(row["start_s"]) for row in rows]),
         y=[int(row["rank"]) for row in rows],
         offset=bars.offset,
         width=bars.height,
@@ -241,6 +273,61 @@ def _add_passes(figure: _Figure, bars: PassBars, *, labelled: bool) -> None:
         hovertemplate=f"{title}<br>micro-batch %{{customdata[0]}}, stage %{{customdata[1]}}"
         "<br>starts at %{base:.4~s}s, lasts %{x:.4~s}s<extra></extra>",
     )
+
+
+def _draw_cells(figure: _Figure, chart: HeatMap) -> None:
+    (x, columns), (y, rows) = chart.x, chart.y
+    figure.add(
+        "heatmap",
+        x=[_text(name) for name in columns],
+        y=[_text(name) for name in rows],
+        z=[[None if one is None else _rounded([one])[0] for one in row] for row in chart.cells],
+        text=[[_number(text) for text in row] for row in chart.texts],
+        texttemplate="%{text}",
+        colorscale="Cividis",
+        colorbar={
+            "title": {"text": _text(chart.values.title), "side": "right"},
+            "tickformat": "~s" if chart.values.unit == "s" else None,
+            "ticksuffix": chart.values.unit if chart.values.unit == "s" else None,
+        },
+        xgap=1,
+        ygap=1,
+    )
+    for name, title in (("xaxis", x), ("yaxis", y)):
+        figure.update_axis(name, title={"text": _text(title)}, type="category", automargin=True)
+
+
+def _ends(line: Line) -> list[list[float | None]] | None:
+    """Return the ends of the intervals of a joined line by point, for its hover text and CSV."""
+    if not line.low or line.is_dotted:
+        return None
+    return [_rounded(ends) for ends in zip(line.low, line.high, strict=True)]
+
+
+def _band(figure: _Figure, line: Line, *, named: bool) -> None:
+    """Add the interval of a line as a band of its color, the first one to the legend too."""
+    figure.add(
+        "scatter",
+        x=_rounded([*line.x, *reversed(line.x)]),
+        y=_rounded([*line.high, *reversed(line.low)]),
+        name="90% interval",
+        legendgroup=_text(line.name),
+        showlegend=named,
+        fill="toself",
+        fillcolor=f"{line.colour}2e",
+        mode="lines",
+        line={"width": 0},
+        hoverinfo="skip",
+    )
+
+
+def _error(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> dict[str, Any]:
+    """Return the ends of intervals as plotly takes them, as distances."""
+    return {
+        "symmetric": False,
+        "array": _rounded([end - value for end, value in zip(high, values, strict=True)]),
+        "arrayminus": _rounded([value - end for end, value in zip(low, values, strict=True)]),
+    }
 
 
 def _axis_layout(axis: Axis) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from perfatlas.quantities import MissingDependencyError, UsageError
-from perfatlas.report.charts.colours import BLUE, COLOURS, ORANGE
+from perfatlas.report.charts.colours import BLUE, CLEAR, COLOURS, ORANGE
 from perfatlas.report.charts.drawings import (
     MOST_LABELS,
     Axis,
     BarChart,
     DaysChart,
+    HeatMap,
     Histogram,
     LineChart,
     PipelineChart,
@@ -48,6 +49,19 @@ STYLE: Final[dict[str, Any]] = {
     "legend.frameon": False,
     "legend.fontsize": 8.0,
 }
+LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "line": {"linewidth": 1.6},
+    "step": {"linewidth": 1.6, "drawstyle": "steps-post"},
+    "dots": {"linestyle": "", "marker": "o", "markersize": 3.5, "alpha": 0.7},
+    "mark": {"linestyle": "", "marker": "o", "markersize": 8.0, "markeredgecolor": "black"},
+}
+PLACES: Final = ((5.0, -10.0), (5.0, 3.0))  # of names beside their points [points]
+RIGHT: Final = 0.7  # share of the width from which names are left of their points
+LOW: Final = 0.1  # share of the height below which names are above their points
+INTERVAL: Final = "90% interval"
+STYLES: Final = ("-", "--", "-.", ":")
+FEW_DECADES: Final = 5e3  # ratio of the ends of an axis up to which 2 and 5 are labelled
+LETTER: Final = 4.2  # width of a letter beside a point [points]
 MOST_LEGEND: Final = 3  # entries in a row of a legend
 LEGEND_POINTS: Final = 13.0  # height of a row of a legend
 
@@ -92,6 +106,28 @@ def figure_bytes(charts: Sequence[tuple[str, Drawing]], file_format: str) -> byt
     """
     require_matplotlib()
     from matplotlib import style
+
+    with style.context(["default", STYLE]):
+        figure = drawn_figure(charts)
+        written = io.BytesIO()
+        undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
+        figure.savefig(
+            written, format=file_format, dpi=PRINTED_PER_INCH, metadata=undated, facecolor="white"
+        )
+    return written.getvalue()
+
+
+def drawn_figure(charts: Sequence[tuple[str, Drawing]]) -> Any:  # noqa: ANN401 - of matplotlib
+    """Return charts with titles as a figure of matplotlib, one below the other.
+
+    Args:
+        charts: Title and chart, one or more.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    require_matplotlib()
+    from matplotlib import style
     from matplotlib.figure import Figure
 
     heights = [chart.height / PIXELS_PER_INCH + 0.25 for _, chart in charts]
@@ -103,12 +139,7 @@ def figure_bytes(charts: Sequence[tuple[str, Drawing]], file_format: str) -> byt
             legend = -(-len(panel.get_legend_handles_labels()[1]) // MOST_LEGEND)
             above = LEGEND_POINTS * legend if panel.get_legend() else 0.0
             panel.set_title(_text(title), loc="left", fontweight="bold", pad=6.0 + above)
-        written = io.BytesIO()
-        undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
-        figure.savefig(
-            written, format=file_format, dpi=PRINTED_PER_INCH, metadata=undated, facecolor="white"
-        )
-    return written.getvalue()
+    return figure
 
 
 def _draw(panel: Any, drawing: Drawing) -> None:  # noqa: ANN401 - axes of matplotlib
@@ -130,26 +161,38 @@ def _draw(panel: Any, drawing: Drawing) -> None:  # noqa: ANN401 - axes of matpl
             _draw_days(panel, drawing)
         case PipelineChart():
             _draw_pipeline(panel, drawing)
+        case HeatMap():
+            _draw_cells(panel, drawing)
         case _:
             assert_never(drawing)
 
 
 def _draw_lines(panel: Any, chart: LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
+    known: dict[str, str] = {}
+    named: set[str] = set()
     for line in chart.drawn:
-        name = _text(line.name)
-        if line.kind == "dots":
-            look: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 3.5, "alpha": 0.7}
-        else:
-            look = {"linewidth": 1.6}
-        if line.kind == "step":
-            look["drawstyle"] = "steps-post"
+        name = None if line.name in known else _text(line.name)
+        look = LOOKS[line.kind]
+        if line.kind == "line":
+            style = STYLES[len(known) % len(STYLES)]
+            look = {**look, "linestyle": known.setdefault(line.name, style)}
         panel.plot(line.x, line.y, color=line.colour, label=name, **look)
+        if line.low and line.is_dotted:
+            ends = [
+                [abs(y - end) for y, end in zip(line.y, one, strict=True)]
+                for one in (line.low, line.high)
+            ]
+            panel.errorbar(line.x, line.y, yerr=ends, fmt="none", ecolor=line.colour, capsize=2.5)
+        elif line.low:
+            band = {"color": line.colour, "alpha": 0.18, "linewidth": 0}
+            label = None if INTERVAL in named else INTERVAL
+            named.add(INTERVAL)
+            panel.fill_between(line.x, line.low, line.high, label=label, **band)
     _set_axis(panel, "x", chart.x)
     _set_axis(panel, "y", chart.y)
     if not chart.y.log:
         panel.set_ylim(0.0, chart.highest)
     last = max((max(line.x) for line in chart.drawn), default=0.0)
-    named: set[str] = set()
     for span in chart.spans:
         if span.start > last:
             continue
@@ -162,16 +205,51 @@ def _draw_lines(panel: Any, chart: LineChart) -> None:  # noqa: ANN401 - axes of
             panel.axvspan(span.start, end, color=span.colour, alpha=0.3, linewidth=0, label=label)
     if len(chart.drawn) > 1 or named:
         _place_legend(panel)
+    _label_points(panel, chart)
+
+
+def _label_points(panel: Any, chart: LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
+    """Write the names of points beside them, without those that would cover another name."""
+    taken: list[tuple[float, float, float, float]] = []
+    for line in chart.drawn:
+        for x, y, text in zip(line.x, line.y, line.texts, strict=False):
+            right, above = panel.transData.transform((x, y))
+            across, up = panel.transAxes.inverted().transform((right, above))
+            for right_of, height in PLACES if up > LOW else PLACES[::-1]:
+                side = right_of if across < RIGHT else -right_of
+                wide = LETTER * len(text) * PIXELS_PER_INCH / 72.0
+                start = right + side - (wide if side < 0 else 0.0)
+                box = (start, above + height, start + wide, above + height + 2.0 * LETTER)
+                if not any(_covers(box, other) for other in taken):
+                    taken.append(box)
+                    where = {"xytext": (side, height), "textcoords": "offset points"}
+                    side_of = "right" if side < 0 else "left"
+                    panel.annotate(_text(text), (x, y), ha=side_of, fontsize=7.0, **where)
+                    break
+
+
+def _covers(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _draw_bars(panel: Any, chart: BarChart) -> None:  # noqa: ANN401 - axes of matplotlib
     values = [bar.value for bar in chart.bars]
     places = list(range(len(values)))
-    errors = [math.nan if bar.error is None else bar.error for bar in chart.bars]
+    ends = [bar.interval or (math.nan, math.nan) for bar in chart.bars]
+    errors = [
+        [value - low for value, (low, _) in zip(values, ends, strict=True)],
+        [high - value for value, (_, high) in zip(values, ends, strict=True)],
+    ]
     drawn = panel.barh(places, values, color=[bar.colour for bar in chart.bars], height=0.7)
-    if not all(map(math.isnan, errors)):
+    if any(bar.interval for bar in chart.bars):
         panel.errorbar(values, places, xerr=errors, fmt="none", ecolor="black", capsize=2.0)
-    panel.bar_label(drawn, labels=[_text(typeset(bar.text)) for bar in chart.bars], padding=3)
+    shown = ["" if bar.interval else _text(typeset(bar.text)) for bar in chart.bars]
+    panel.bar_label(drawn, labels=shown, padding=3)
+    for place, bar in zip(places, chart.bars, strict=True):
+        if bar.interval:
+            end = (max(bar.interval[1], bar.value), place)
+            where = {"xytext": (4.0, 0.0), "textcoords": "offset points", "va": "center"}
+            panel.annotate(_text(typeset(bar.text)), end, **where)
     _name_rows(panel, [bar.name for bar in chart.bars])
     panel.margins(x=0.2)  # labels at both ends
     _set_axis(panel, "x", chart.values)
@@ -192,14 +270,33 @@ def _draw_waterfall(panel: Any, chart: Waterfall) -> None:  # noqa: ANN401 - axe
 def _draw_stacks(panel: Any, chart: StackedBars) -> None:  # noqa: ANN401 - axes of matplotlib
     places = list(range(len(chart.names)))
     left = [0.0] * len(places)
+    named: set[str] = set()
     for part in chart.parts:
-        panel.barh(
-            places, part.values, left=left, color=part.colour, height=0.7, label=_text(part.name)
-        )
+        label = None if part.colour == CLEAR or part.name in named else _text(part.name)
+        named.add(part.name)
+        panel.barh(places, part.values, left=left, color=part.colour, height=0.7, label=label)
         left = [start + value for start, value in zip(left, part.values, strict=True)]
     _name_rows(panel, chart.names)
     _set_axis(panel, "x", chart.values)
     _place_legend(panel)
+
+
+def _draw_cells(panel: Any, chart: HeatMap) -> None:  # noqa: ANN401 - axes of matplotlib
+    values = [[math.nan if one is None else one for one in row] for row in chart.cells]
+    (x, columns), (y, rows) = chart.x, chart.y
+    drawn = panel.imshow(values, cmap="cividis", aspect="auto", origin="lower")
+    panel.grid(visible=False)
+    panel.set_xticks(range(len(columns)), [_text(name) for name in columns])
+    panel.set_yticks(range(len(rows)), [_text(name) for name in rows])
+    panel.set_xlabel(_text(x))
+    panel.set_ylabel(_text(y))
+    bar = panel.figure.colorbar(drawn, ax=panel)
+    _set_axis(bar.ax, "y", chart.values)
+    for row, texts in enumerate(chart.texts):
+        for column, text in enumerate(texts):
+            light = math.isfinite(values[row][column]) and drawn.norm(values[row][column]) > 0.5
+            colour = "black" if light else "white"
+            panel.text(column, row, _text(text), ha="center", va="center", color=colour, fontsize=7)
 
 
 def _draw_days(panel: Any, chart: DaysChart) -> None:  # noqa: ANN401 - axes of matplotlib
@@ -258,21 +355,32 @@ def _label_passes(panel: Any, bars: PassBars) -> None:  # noqa: ANN401 - axes of
 
 def _set_axis(panel: Any, name: str, axis: Axis) -> None:  # noqa: ANN401 - axes of matplotlib
     """Set title, ticks and scale of the axis x or y."""
-    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, PercentFormatter
+    from matplotlib.ticker import (
+        EngFormatter,
+        LogLocator,
+        MaxNLocator,
+        NullFormatter,
+        PercentFormatter,
+    )
 
     own = getattr(panel, f"{name}axis")
     own.set_label_text(_text(axis.title))
     if axis.log:
         panel.set(**{f"{name}scale": "log"})
-        own.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        low, high = getattr(panel, f"get_{name}lim")()
+        few = high / low < FEW_DECADES
+        own.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+        own.set_minor_formatter(NullFormatter())
     elif axis.unit == "count":
         own.set_major_locator(MaxNLocator(integer=True))
     if axis.unit == "%":
-        own.set_major_formatter(PercentFormatter(1.0))
+        shares = PercentFormatter(1.0)
+        own.set_major_formatter((lambda one, _: f"{100.0 * one:.3g}%") if axis.log else shares)
     elif axis.unit == "s":
         own.set_major_formatter(EngFormatter(unit="s"))
     elif axis.log:
-        own.set_major_formatter(EngFormatter(sep=""))
+        shown = EngFormatter(sep="")
+        own.set_major_formatter(lambda one, _: f"{one:g}" if one < 1.0 else shown(one))
 
 
 def _name_rows(panel: Any, names: Sequence[str]) -> None:  # noqa: ANN401 - axes of matplotlib

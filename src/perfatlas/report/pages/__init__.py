@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.report.pages.closing import answer_page as answer_page
+    from perfatlas.report.pages.closing import (
+        answer_page as answer_page,
+        results_page as results_page,
+    )
+    from perfatlas.report.pages.documents import (
+        joined_page as joined_page,
+        page_markdown as page_markdown,
+    )
     from perfatlas.report.pages.page import (
         Block as Block,
         Chart as Chart,
@@ -16,6 +23,12 @@ if TYPE_CHECKING:
         Section as Section,
         Table as Table,
         Value as Value,
+    )
+    from perfatlas.report.pages.pictures import (
+        memory_section as memory_section,
+        roofline as roofline,
+        steps_section as steps_section,
+        tornado as tornado,
     )
     from perfatlas.report.pages.render import page_html as page_html
 else:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.pages.page import Page, Section, Table
-from perfatlas.report.text import METHODS, evidence_headline, format_share
+from perfatlas.report.pages.page import Page, Section, Table, Value
+from perfatlas.report.text import (
+    METHODS,
+    evidence_headline,
+    format_share,
+    headline,
+    limits_of,
+    printed_results,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.pages.page import Block, Value
+    from perfatlas.report.pages.page import Block
+
+MOST_VALUES: Final = 4  # that a page begins with
 
 
 def answer_page(
@@ -38,6 +47,32 @@ def answer_page(
         warnings=answer["warnings"],
         reproduce=reproduce,
         versions=_versions(answer),
+    )
+
+
+def results_page(
+    answer: Mapping[str, Any], *, reproduce: str, sections: Sequence[Section] = ()
+) -> Page:
+    """Return the page of any answer: its numbers with their intervals, after its charts.
+
+    Args:
+        sections: Charts and tables.
+    """
+    results = answer["results"]
+    limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
+    shown = printed_results(results, limits=limits)
+    brief = printed_results(results, limits=limits, brief=True)
+    rows = [(one.label, one.value, one.interval) for one in shown]
+    table = Table(head=("", "value", "90% interval"), rows=rows)
+    return answer_page(
+        answer,
+        title=headline(answer),
+        values=[
+            Value(label=one.label, value=one.value, interval=one.interval)
+            for one in brief[:MOST_VALUES]
+        ],
+        sections=[*sections, *([Section(title="Results", blocks=[table])] if rows else [])],
+        reproduce=reproduce,
     )
 
 

@@ -1,14 +1,26 @@
-"""Content of a page as plain data; the template lays it out and escapes it."""
+"""Content of a page as plain data; the template lays it out and escapes it.
+
+A notebook shows its head, key numbers and main chart; an image file has its charts.
+"""
 
 from __future__ import annotations
 
+import base64
+import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from perfatlas.quantities import MissingDependencyError, UsageError
+from perfatlas.report.charts import alt_text, drawn_figure, figure_bytes
+from perfatlas.report.text import typeset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from perfatlas.report.charts import Drawing
+
+MOST_SHOWN: Final = 6  # key numbers of a notebook
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +89,11 @@ class Chart:
     figure: Drawing
     title: str
 
+    @property
+    def alt(self) -> str:
+        """The chart in a sentence."""
+        return alt_text(self.title, self.figure)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
@@ -120,6 +137,7 @@ class Page:
         evidence: Evidence for the numbers.
         warnings: Warnings to read before relying on them.
         versions: Versions of programs and data, by name.
+        has_figures: Whether the command writes charts with --figure.
     """
 
     command: str
@@ -132,8 +150,99 @@ class Page:
     warnings: Sequence[str] = ()
     reproduce: str
     versions: Mapping[str, str] = field(default_factory=dict)
+    has_figures: bool = True
 
     def charts(self) -> list[tuple[str, Drawing]]:
         """Return the charts with their titles, in order."""
         blocks = [block for section in self.sections for block in section.blocks]
         return [(block.title, block.figure) for block in blocks if isinstance(block, Chart)]
+
+    def figure_line(self, title: str) -> str:
+        """Return the command line that writes a chart as a file, "" if there is none."""
+        flags = shlex.join(["--figure", "chart.svg", "--figure-chart", title])
+        return f"{self.reproduce} {flags}" if self.has_figures else ""
+
+    def chosen(self, asked: str, wanted: str | None) -> list[tuple[str, Drawing]]:
+        """Return the charts with their titles, or the one of a title.
+
+        Args:
+            asked: What names the chart, for messages: a flag or an argument.
+            wanted: A title, or a part of one, in any case; None for all charts.
+
+        Raises:
+            UsageError: The page has no chart, or not exactly one of this title.
+        """
+        charts = self.charts()
+        if not charts:
+            flag = "--figure: " if asked.startswith("--") else ""
+            advice = "; leave --figure out" if flag else ""
+            raise UsageError(f"{flag}this answer has no chart{advice}")
+        if wanted is None:
+            return charts
+        word = wanted.casefold()
+        found = [one for one in charts if one[0].casefold() == word]
+        found = found or [one for one in charts if word in one[0].casefold()]
+        if len(found) != 1:
+            titles = "; ".join(title for title, _ in charts)
+            many = "several charts have it in the title"
+            problem = many if found else "no chart has this title"
+            raise UsageError(f"{asked} '{wanted}': {problem}; the charts are: {titles}")
+        return found
+
+    def plot(self, kind: str | None) -> Any:  # noqa: ANN401 - a figure of matplotlib
+        """Return the charts, or the one of a title, as a figure of matplotlib.
+
+        Raises:
+            MissingDependencyError: matplotlib is not installed.
+            UsageError: There is no such chart.
+        """
+        return drawn_figure(self.chosen("kind", kind))
+
+    def text(self) -> str:
+        """Return the question and the key numbers with their intervals as a few lines."""
+        lines = [self._head()]
+        for one in self.values[:MOST_SHOWN]:
+            interval = f" ({one.interval})" if one.interval else ""
+            lines.append(f"  {one.label}: {one.value}{interval}")
+        if self.warnings:
+            lines.append(f"  {self._warned()}")
+        return "\n".join(lines)
+
+    def _head(self) -> str:
+        named = self.title if self.title.startswith(self.command) else ""
+        return f"perfatlas {named or f'{self.command}: {self.title}'}"
+
+    def _warned(self) -> str:
+        count = len(self.warnings)
+        return f"{count} warning{'' if count == 1 else 's'}: {self.warnings[0]}"
+
+    def part(self) -> str:
+        """Return the question, the key numbers and the main chart as HTML for a notebook."""
+        rows = [
+            f"<tr><th style='text-align:left'>{_escaped(one.label)}</th>"
+            f"<td>{_escaped(one.value)}</td><td>{_escaped(one.interval)}</td></tr>"
+            for one in self.values[:MOST_SHOWN]
+        ]
+        head = f"<b>{_escaped(self._head())}</b>"
+        warned = f"<p>{_escaped(self._warned())}</p>" if self.warnings else ""
+        table = "<tr><th></th><th></th><th>90% interval</th></tr>"
+        return f"<div>{head}<table>{table}{''.join(rows)}</table>{warned}{self._picture()}</div>"
+
+    def _picture(self) -> str:
+        """Return the main chart as an element, or what it needs; empty without a chart."""
+        charts = self.charts()[:1]
+        if not charts:
+            return ""
+        try:
+            drawn = base64.b64encode(figure_bytes(charts, "svg")).decode()
+        except MissingDependencyError as problem:
+            return f"<p>{_escaped(str(problem))}</p>"
+        alt = escape(alt_text(*charts[0]))
+        return (
+            f"<img style='max-width:100%;background:white' alt=\"{alt}\""
+            f" src='data:image/svg+xml;base64,{drawn}'>"
+        )
+
+
+def _escaped(text: str) -> str:
+    return escape(typeset(text))

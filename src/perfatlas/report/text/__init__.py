@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         print_labelled as print_labelled,
         print_more as print_more,
         print_rows as print_rows,
+        spelled_out as spelled_out,
     )
     from perfatlas.report.text.sourced import (
         print_grouped as print_grouped,

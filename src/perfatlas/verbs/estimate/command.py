@@ -53,7 +53,7 @@ class EstimateFlags:
         frontier: Throughput against interactivity for batches from 1 to the largest that fits.
         frontier_over: What --frontier sweeps: batch, or, for energy against latency, clock_ratio
             or power_cap_w.
-        page: HTML page of a frontier, or of the decode step of an estimate by pipeline stage.
+        page: HTML page of the estimate, of the frontier or of the sensitivities.
         explain: Sensitivities to the hardware, the next bottleneck and break-even values.
         slo_ttft_s: With --explain: TTFT for which break-even values are sought.
         slo_tpot_s: With --explain: TPOT for which break-even values are sought.
@@ -121,11 +121,8 @@ def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
         )
     extra.page.check(CHART_TITLES["estimate"])
     for flag in extra.page.files():
-        if extra.explain or output.table is not None:
-            raise UsageError(
-                f"{flag} applies to an estimate and to --frontier; leave {flag} out, or --explain"
-                " and --table"
-            )
+        if output.table is not None:
+            raise UsageError(f"{flag} cannot be combined with --table")
     forms = {
         "--frontier": extra.frontier,
         "--explain": extra.explain,
@@ -150,10 +147,10 @@ def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFl
         answer = estimate_answer(**set_fields).to_dict()
     code = show_answer(answer, output=output, set_fields=set_fields)
     if extra.page.files():
-        from perfatlas.verbs.estimate.page import stages_page
+        from perfatlas.verbs.estimate.page import estimate_page
 
         sys.stdout.flush()  # print the answer even if the page cannot be written
-        page = stages_page(answer, reproduce=reproduced("estimate", set_fields))
+        page = estimate_page(answer, reproduce=reproduced("estimate", set_fields))
         write_page_files(extra.page, page)
     if extra.trace is not None:
         from perfatlas.report.traces import chrome_trace_text
@@ -223,12 +220,9 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
     if over != "batch":
         line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)
     if extra.page.files():
-        from perfatlas.verbs.estimate.page import batch_frontier_page, clock_frontier_page
+        from perfatlas.verbs.estimate.page import estimate_page
 
-        pages = batch_frontier_page(answer, reproduce=line)
-        if over != "batch":
-            pages = clock_frontier_page(answer, over, reproduce=line)
-        write_page_files(extra.page, pages)
+        write_page_files(extra.page, estimate_page(answer, reproduce=line))
     if output.json:
         print_json(answer)
         return 0
@@ -245,9 +239,16 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
 
 def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
     from perfatlas.verbs.estimate.answer import explain
+    from perfatlas.verbs.estimate.page import estimate_page
     from perfatlas.verbs.estimate.text import print_explanation
 
+    for path in extra.page.files().values():
+        check_writable(path)
     with _with_memory_answer(set_fields):
         answer = explain(**extra.of_explain, **set_fields).to_dict()
     asked = {**set_fields, **extra.of_explain}
-    return show_answer(answer, output=output, set_fields=asked, text=print_explanation)
+    code = show_answer(answer, output=output, set_fields=asked, text=print_explanation)
+    if extra.page.files():
+        line = reproduced("estimate --explain", asked)
+        write_page_files(extra.page, estimate_page(answer, reproduce=line))
+    return code

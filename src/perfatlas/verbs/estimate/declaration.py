@@ -17,6 +17,7 @@ DECLARATION: Final = Declaration(
                 "--batch 64 --isl 2048 --osl 512"
             ),
             table="table:estimate_cells",
+            page="page:estimate_page",
         ),
     ),
     functions=(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.hardware import resolve_system
+from perfatlas.machines import device_peak
 from perfatlas.report.charts import (
     BLUE,
     BOUND_COLOURS,
@@ -23,17 +25,25 @@ from perfatlas.report.pages import (
     Table,
     Value,
     answer_page,
+    memory_section,
+    results_page,
+    roofline,
+    steps_section,
+    tornado,
 )
 from perfatlas.report.text import (
     format_value,
     headline,
+    interval_text,
     label_of,
     limited_text,
     limits_of,
     share_text,
     subheadline,
 )
+from perfatlas.scenario.resolution import format_of
 from perfatlas.verbs.estimate.text import marked_value
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,15 +56,44 @@ ENERGY: Final = "energy_per_output_token_j"
 SPEED: Final = "output_tokens_per_s_per_user"
 RATE: Final = "output_tokens_per_s_per_gpu"
 LATENCY: Final = "tpot_s"
+CLOCK: Final = "clock_ratio"
+CAP: Final = "power_cap_w"
 COLUMNS: Final = (LATENCY, "ttft_s", RATE, "power_w", ENERGY)
 TEXTS: Final = {"decode_bound": "decode bound", "prefill_bound": "prefill bound", "tier": "tier"}
+VALUES: Final = (
+    *(LATENCY, "ttft_s", SPEED, RATE),
+    *("latency_s", "throughput_per_s_per_gpu", "energy_per_item_j", "usd_per_million_items"),
+)
+MOST_VALUES: Final = 4
+SIZES: Final = ("tp", "pp", "cp", "attention_dp", "dp")
+FORMATS: Final = ("gemm_format", "moe_format", "attention_format")
+STEPS: Final = "{} by operator"
+PHASES: Final = {"prefill": "Prefill", "decode": "Decode step", "pass": "Pass"}
+NOT_POINTS: Final = "Operators without arithmetic, such as transfers, are not points."
 AXES: Final = {
     LATENCY: Axis("time per output token", unit="s"),
-    "clock_ratio": Axis("clock over the sustained clock"),
-    "power_cap_w": Axis("power limit of a GPU [W]"),
+    CLOCK: Axis("clock over the sustained clock"),
+    CAP: Axis("power limit of a GPU [W]"),
 }
 JOULES: Final = Axis("energy per output token [J]")
 WATTS: Final = Axis("power of a GPU [W]")
+
+
+def estimate_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
+    """Return the page of an estimate, of a frontier or of sensitivities.
+
+    Args:
+        answer: The answer, whose results say which of them it is.
+    """
+    results = answer["results"]
+    if rows := results.get("frontier"):
+        over = next((name for name in (CLOCK, CAP) if rows[0].get(name) is not None), "")
+        if over:
+            return clock_frontier_page(answer, over, reproduce=reproduce)
+        return batch_frontier_page(answer, reproduce=reproduce)
+    if answer["breakdown"]:
+        return operators_page(answer, reproduce=reproduce)
+    return results_page(answer, reproduce=reproduce)
 
 
 def batch_frontier_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
@@ -67,7 +106,7 @@ def batch_frontier_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
         for name in (SPEED, RATE)
     )
     ends = {"smallest": known[:1], "largest": known[-1:]}
-    curve = Line("by batch", [row[SPEED] for row in known], [row[RATE] for row in known], BLUE)
+    curve = Line.of(known, SPEED, RATE, _plan(answer["scenario"]), BLUE)
     title = f"{label_of(RATE)} over {label_of(SPEED)}"
     names = ("batch", SPEED, *COLUMNS[:3])
     return answer_page(
@@ -86,6 +125,13 @@ def batch_frontier_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
         ],
         reproduce=reproduce,
     )
+
+
+def _plan(scenario: Mapping[str, Any]) -> str:
+    """Return the one plan of a curve: the sizes that are not 1."""
+    sizes = {name: scenario.get(name) or 1 for name in SIZES}
+    named = [f"{name.replace('_', ' ')} {size}" for name, size in sizes.items() if size != 1]
+    return ", ".join(named) or "tp 1"
 
 
 def clock_frontier_page(answer: Mapping[str, Any], over: str, *, reproduce: str) -> Page:
@@ -157,23 +203,17 @@ def _points(rows: Rows, names: Sequence[str]) -> Section:
     return Section(title="Points", blocks=[Table(head=head, rows=cells, text_columns=texts)])
 
 
-def stages_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
-    """Return an estimate as an HTML page, with the stages that a token passes one after another.
+def operators_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
+    """Return an estimate as an HTML page: operators, what binds them, and memory.
 
     Args:
         answer: The answer of an estimate.
     """
-    results = answer["results"]
-    rows = [row for row in answer["breakdown"] if row["phase"] == "decode"]
+    results, scenario = answer["results"], answer["scenario"]
     limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
-    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        "operator": itemgetter("name"),
-        "bound": itemgetter("bound"),
-        "time": lambda row: format_value("time_s", row["time_s"]),
-        "share": lambda row: share_text(row["share"]),
-    }
-    longest = sorted(rows, key=lambda row: -row["time_s"])
-    operators = Table.of(longest, columns, ("operator", "bound"))
+    phases = dict.fromkeys(row["phase"] for row in answer["breakdown"])
+    own = {one: [row for row in answer["breakdown"] if row["phase"] == one] for one in phases}
+    shown = [name for name in VALUES if results.get(name) is not None]
     return answer_page(
         answer,
         title=headline(answer),
@@ -181,24 +221,82 @@ def stages_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
         values=[
             Value(
                 label=label_of(name),
-                value=limited_text(format_value(name, results.get(name)), limits.get(name, "")),
+                value=limited_text(format_value(name, results[name]), limits.get(name, "")),
+                interval="" if name in limits else interval_text(results, name),
             )
-            for name in (LATENCY, "ttft_s", SPEED, RATE)
+            for name in shown[:MOST_VALUES]
         ],
         sections=[
-            _stages(rows, answer["scenario"]),
-            Section(title="Operators of the decode step", blocks=[operators]),
+            *_sensitivities(results),
+            *(steps_section(STEPS.format(PHASES.get(one, one)), rows) for one, rows in own.items()),
+            *_roofline(own, scenario),
+            *_memories(results),
+            *_stages(own.get("decode", []), scenario),
+            _operators(answer["breakdown"]),
         ],
         reproduce=reproduce,
     )
 
 
-def _stages(rows: Rows, scenario: Mapping[str, Any]) -> Section:
+def _operators(breakdown: Rows) -> Section:
+    """Return the operators of all phases as a table, the longest first."""
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "operator": itemgetter("name"),
+        "step": itemgetter("phase"),
+        "bound": itemgetter("bound"),
+        "time": lambda row: format_value("time_s", row["time_s"]),
+        "share": lambda row: share_text(row["share"]),
+    }
+    longest = sorted(breakdown, key=lambda row: -row["time_s"])
+    return Section(
+        title="Operators", blocks=[Table.of(longest, columns, ("operator", "step", "bound"))]
+    )
+
+
+def _roofline(phases: Mapping[str, Rows], scenario: Mapping[str, Any]) -> list[Section]:
+    """Return the operators of a scenario of one system as points below its ceilings."""
+    if not scenario.get("system") or scenario.get("feed_forward_system"):
+        return []
+    device = resolve_system(scenario["system"]).device
+    formats = dict.fromkeys(scenario[name] for name in FORMATS if scenario.get(name))
+    peaks = {name: peak for name in formats if (peak := device_peak(device, format_of(name).name))}
+    known = any(row["flop"] for rows in phases.values() for row in rows)
+    if not peaks or not known:
+        return []
+    chart = roofline(phases, peaks, device.memory_bandwidth)
+    return [Section.charted("Roofline", chart, NOT_POINTS)]
+
+
+def _memories(results: Mapping[str, Any]) -> list[Section]:
+    """Return the memory of a GPU of each pool by kind."""
+    pools = {"": "memory", "prefill ": "prefill_memory", "decode ": "decode_memory"}
+    return [
+        memory_section(f"Memory of a {pool}GPU", results[name])
+        for pool, name in pools.items()
+        if (results.get(name) or {}).get("capacity_bytes")
+    ]
+
+
+def _sensitivities(results: Mapping[str, Any]) -> list[Section]:
+    """Return what each latency depends on, from the largest elasticity."""
+    found = []
+    for name in VALUES:
+        values = (results.get("sensitivity") or {}).get(name) or {}
+        better = METRICS[name].better == "higher"
+        axis = Axis(f"elasticity of {label_of(name)}: change in percent per percent")
+        if (chart := tornado(values, axis, higher_is_better=better)).bars:
+            found.append(Section.charted(f"What {label_of(name)} depends on", chart))
+    return found
+
+
+def _stages(rows: Rows, scenario: Mapping[str, Any]) -> list[Section]:
     """Return when each stage runs in a decode step, and what bounds its operators.
 
     The bar of a stage starts where the one before ends. Stages have equal shares of the layers.
     """
     stages = int(scenario.get("decode_pp") or scenario.get("pp") or 1)
+    if stages == 1 or not rows:
+        return []
     time_s = {name: 0.0 for name in BOUND_COLOURS if any(row["bound"] == name for row in rows)}
     for row in rows:
         time_s[row["bound"]] = time_s.get(row["bound"], 0.0) + row["time_s"]
@@ -218,4 +316,4 @@ def _stages(rows: Rows, scenario: Mapping[str, Any]) -> Section:
     )
     names = [f"stage {stage}" for stage in range(stages)]
     chart = StackedBars(names, parts, Axis("time since the step began", unit="s"))
-    return Section.charted("Decode step by stage", chart, table)
+    return [Section.charted("Decode step by stage", chart, table)]

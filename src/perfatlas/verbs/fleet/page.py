@@ -82,6 +82,7 @@ def fleet_page(
     causes, jobs = facts["causes"], facts["jobs"]
     return Page(
         command="fleet report",
+        has_figures=False,
         title=f"Failures of {name}",
         summary=[
             _size(facts),

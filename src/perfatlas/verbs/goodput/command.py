@@ -128,13 +128,15 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
     """Answer the frontier of recovery strategies; return the exit code."""
     from perfatlas.verbs.goodput.strategy_frontier import goodput_frontier
 
-    files = {"--table": output.table, "--resume": output.resume} | extra.page.files()
+    files = {"--table": output.table, "--resume": output.resume}
     for flag, is_set in files.items():
         if is_set:
             raise UsageError(f"{flag} cannot be combined with --frontier")
     if output.output is not None:
         table_format(str(output.output))
         check_writable(output.output)
+    for path in extra.page.files().values():
+        check_writable(path)
     require(set_fields, ("fleet",), example=FRONTIER_EXAMPLE)
     with notice_if_slow(SLOW_FRONTIER):
         found = goodput_frontier(**set_fields)
@@ -143,13 +145,17 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
         told = f"{found.results['strategies']:,} strategies written to {output.output}"
         sys.stderr.write(printable(f"perfatlas: {told}\n"))
     answer = found.answer.to_dict()
+    line = reproduced("goodput --frontier", set_fields)
+    if extra.page.files():
+        from perfatlas.verbs.goodput.page import goodput_page
+
+        write_page_files(extra.page, goodput_page(answer, reproduce=line))
     if output.json:
         print_json(answer)
         return 0
     from perfatlas.report.text import open_terminal
     from perfatlas.verbs.goodput.text import print_strategies
 
-    line = reproduced("goodput --frontier", set_fields)
     console = open_terminal(sys.stdout)
     print_strategies(console, answer, reproduce=line, verbose=output.verbose)
     return 0

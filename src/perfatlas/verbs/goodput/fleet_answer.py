@@ -60,6 +60,9 @@ class FleetRun(AnsweredRun):
 
     outcome: Outcome
 
+    def _beside(self) -> dict[str, Any]:
+        return {"columns": self.per_replica()}
+
     def per_replica(self) -> dict[str, list[float]]:
         """Return goodput and time until the end of every replica, as columns."""
         return {

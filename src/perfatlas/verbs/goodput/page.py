@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import DAY_S
+from perfatlas.quantities import DAY_S, counted
 from perfatlas.report.charts import (
     BLUE,
     GREEN,
     PURPLE,
+    RED,
     Axis,
     Bar,
     BarChart,
     Histogram,
+    Line,
+    LineChart,
     Waterfall,
     shares_of_bins,
 )
@@ -21,8 +24,12 @@ from perfatlas.report.pages import (
     Table,
     Value,
     answer_page,
+    results_page,
 )
 from perfatlas.report.text import share_text, typeset
+from perfatlas.scenario.interrupted_jobs import SpareNodes
+from perfatlas.verbs.goodput.metrics import FRONTIER
+from perfatlas.verbs.goodput.spares import pool_of
 from perfatlas.verbs.goodput.text import (
     BUCKETS,
     FACTORS,
@@ -38,20 +45,24 @@ if TYPE_CHECKING:
     Answered = Mapping[str, Any]
 
 MOST_BINS: Final = 40
+LEAST_WAIT: Final = 1e-6  # share of the time that is drawn
+WAITS: Final = "share of the time that the job waits"
 MOST_VALUES: Final = 4  # that the page begins with
 
 
 def goodput_page(
     answer: Answered,
-    columns: Mapping[str, Sequence[float]],
+    columns: Mapping[str, Sequence[float]] | None = None,
     *,
     reproduce: str,
 ) -> Page:
     """Return goodput as an HTML page.
 
     Args:
-        columns: Replicas: goodput, ended_s; empty for a closed form.
+        columns: Replicas: goodput, ended_s; None for a closed form.
     """
+    if FRONTIER in answer["results"]:
+        return results_page(answer, sections=[_strategies(answer)], reproduce=reproduce)
     lines = result_lines(answer["results"])
     rows = [(typeset(label), value, interval) for label, value, interval in lines]
     results = Table(head=("", "value", "90% interval"), rows=rows)
@@ -62,9 +73,52 @@ def goodput_page(
             Value(label=label, value=value, interval=interval)
             for label, value, interval in lines[:MOST_VALUES]
         ],
-        sections=[Section(title="Results", blocks=[results]), *_charts(answer, columns)],
+        sections=[Section(title="Results", blocks=[results]), *_charts(answer, columns or {})],
         reproduce=reproduce,
     )
+
+
+def spares_page(answer: Answered, *, reproduce: str) -> Page:
+    """Return spares as an HTML page: the share of time that a job waits, by their number."""
+    results = answer["results"]
+    known = SpareNodes.model_fields
+    asked = {
+        name: one for name, one in answer["scenario"].items() if name in known and one is not None
+    }
+    pool = pool_of(SpareNodes.read(asked))
+    waits = {
+        number: share
+        for number in range(2 * int(results["spares"]) + MOST_VALUES)
+        if (share := pool.blocked(number)) > LEAST_WAIT
+    }
+    numbers = list(waits)
+    lines = [
+        Line("by number of spares", numbers, list(waits.values()), BLUE),
+        Line("these spares", [results["spares"]], [results["blocked_probability"]], RED, "mark"),
+    ]
+    if target := answer["scenario"].get("target"):
+        lines.append(Line("target", [numbers[0], numbers[-1]], [1.0 - target] * 2, GREEN))
+    chart = LineChart(lines, Axis("spare nodes", "count"), Axis(WAITS, "%", log=True))
+    title = "Waiting time by spares"
+    return results_page(
+        answer,
+        sections=[Section.charted(title, chart)] if waits else (),
+        reproduce=reproduce,
+    )
+
+
+def _strategies(answer: Answered) -> Section:
+    """Return the strategies that no other exceeds: goodput over the GPUs that they hold."""
+    rows = answer["results"][FRONTIER]
+    held, goodput = ([row[name] for row in rows] for name in ("gpus_held", "goodput"))
+    names = [f"{row['response']}, {counted(row['spares'], 'spare')}" for row in rows]
+    best = answer["results"]["best_strategy"]
+    lines = [
+        Line("not exceeded by another", held, goodput, BLUE, "dots", texts=names),
+        Line("best per GPU-hour held", [best["gpus_held"]], [best["goodput"]], RED, "mark"),
+    ]
+    chart = LineChart(lines, Axis("GPUs held", "count"), Axis("goodput", "%"))
+    return Section.charted("Recovery strategies", chart)
 
 
 def _charts(answer: Answered, columns: Mapping[str, Sequence[float]]) -> list[Section]:
@@ -117,12 +171,16 @@ def _changes(changes: Sequence[Answered]) -> Section:
             name=str(row["name"]),
             value=row["gained_gpu_hours"],
             colour=GREEN,
-            error=row["gained_gpu_hours_half_width"],
+            interval=_ends(row["gained_gpu_hours"], row["gained_gpu_hours_half_width"]),
         )
         for row in changes
     ]
     figure = BarChart(bars, Axis("useful GPU-hours gained, with 90% intervals"))
     return Section.charted(title, figure, *_assumed(changes))
+
+
+def _ends(value: float, half_width: float | None) -> tuple[float, float] | None:
+    return None if half_width is None else (value - half_width, value + half_width)
 
 
 def _money(row: Answered) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfatlas.commands.output import Answering, command_of, command_with_page
+from perfatlas.commands.output import Answering, command_of
 
 gemm, attention, moe, conv, elementwise = (
     command_of(
@@ -16,13 +16,12 @@ gemm, attention, moe, conv, elementwise = (
 )
 
 design_attention, design_gemm = (
-    command_with_page(
+    command_of(
         Answering(
             command=f"kernel design {operator}",
             function=f"kernel_design_{operator}",
             first="time_s",
             text="text:print_design",
-            page="page:design_page",
         )
     )
     for operator in ("attention", "gemm")

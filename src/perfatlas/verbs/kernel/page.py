@@ -1,12 +1,29 @@
-"""HTML page of `kernel design`: the time, a timeline of the main loop, and what would change it."""
+"""HTML pages of `kernel`: one operator below the roofline, and a kernel under design."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.charts import CLEAR, COLOURS, Axis, Bar, BarChart, BarPart, StackedBars
-from perfatlas.report.pages import Section, Table, Value, answer_page
+from perfatlas.hardware import resolve_system
+from perfatlas.machines import device_peak
+from perfatlas.report.charts import (
+    BLUE,
+    CLEAR,
+    COLOURS,
+    GREY,
+    RED,
+    Axis,
+    Bar,
+    BarChart,
+    BarPart,
+    Line,
+    LineChart,
+    StackedBars,
+)
+from perfatlas.report.pages import Section, Table, Value, answer_page, results_page, roofline
 from perfatlas.report.text import format_value, interval_text, label_of, share_text
+from perfatlas.scenario.resolution import format_of
+from perfatlas.verbs.kernel.answer import kernel_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,7 +31,68 @@ if TYPE_CHECKING:
     from perfatlas.report.pages import Page
 
 VALUES: Final = ("time_s", "limiting_unit", "flop_per_s", "power_w", "energy_j", "kernel_time_s")
+SIZES: Final = {  # what a curve varies, by operator and phase
+    ("gemm", None): "m",
+    ("attention", "prefill"): "kv_len",
+    ("attention", "decode"): "batch",
+    ("moe", None): "tokens",
+    ("elementwise", None): "tokens",
+}
 WORKS: Final = ("scores", "values", "softmax", "product", "sum")  # by color
+
+
+def operator_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
+    """Return an operator as an HTML page: below the ceilings of its device, and by its size."""
+    scenario, results = answer["scenario"], answer["results"]
+    operator = answer["command"].removeprefix("kernel ")
+    size = SIZES[operator, scenario.get("phase") if operator == "attention" else None]
+    asked = int(scenario[size])
+    sizes = sorted({max(asked * 2**power // 2**8, 1) for power in range(17)})
+    named = {name: value for name, value in scenario.items() if value is not None}
+    table = {name: [value] * len(sizes) for name, value in named.items()} | {size: sizes}
+    if operator == "attention" and scenario.get("q_len") == scenario["kv_len"] == asked:
+        table["q_len"] = sizes
+    found = kernel_columns(operator, table)
+    rows = [
+        {**row, size: one}
+        for one, row in zip(sizes, _rows(found, len(sizes)), strict=True)
+        if row["error_code"] is None
+    ]
+    device = resolve_system(scenario["system"]).device
+    name = format_of(scenario.get("format") or "bf16").name
+    peaks = {name: device_peak(device, name)}
+    groups = {
+        f"other {label_of(size)}": [
+            _point(row, f"{row[size]:,}") for row in rows if row[size] != asked
+        ]
+    }
+    groups["this operator"] = [_point(results, f"{operator}, {size} {asked:,}", ends=True)]
+    chart = roofline(groups, peaks, device.memory_bandwidth, "byte")
+    axis = Axis(label_of(size), log=True)
+    times = [
+        Line.of(rows, size, "time_s", "time", BLUE),
+        Line.of(rows, size, "bound_time_s", "roofline time", GREY),
+        Line("this operator", [asked], [results["time_s"]], RED, "mark"),
+    ]
+    return results_page(
+        answer,
+        sections=[
+            *([Section.charted("Roofline", chart)] if results["flop"] else []),
+            Section.charted(f"Time by {size}", LineChart(times, axis, Axis("time", "s", log=True))),
+        ],
+        reproduce=reproduce,
+    )
+
+
+def _rows(columns: Mapping[str, Sequence[Any]], count: int) -> list[dict[str, Any]]:
+    return [{name: cells[row] for name, cells in columns.items()} for row in range(count)]
+
+
+def _point(row: Mapping[str, Any], name: str, *, ends: bool = False) -> dict[str, Any]:
+    """Return an operator as a point of a roofline."""
+    kept = ("time_s", "flop", *(("time_s_low", "time_s_high") if ends else ()))
+    moved = row["cold_bytes"] + row["activation_bytes"]
+    return {"name": name, "memory_bytes": moved} | {name: row[name] for name in kept}
 
 
 def design_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:

@@ -6,12 +6,13 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.charts import BLUE, GREY, ORANGE, Axis, Line, LineChart
+from perfatlas.report.charts import COLOURS, GREY, RED, SLATE, Axis, Line, LineChart
 from perfatlas.report.pages import (
     Section,
     Table,
     Value,
     answer_page,
+    results_page,
 )
 from perfatlas.report.text import (
     format_share,
@@ -51,6 +52,8 @@ LOADS: Final = ("concurrency", "batch", "decode_batch")
 def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
     """Return a search as an HTML page."""
     results = answer["results"]
+    if not results.get("plans"):
+        return results_page(answer, reproduce=reproduce)
     plans: Rows = results["plans"]
     # pages of one search are the same bytes
     counts = {name: value for name, value in results.items() if name != "candidates_per_cpu_s"}
@@ -142,10 +145,29 @@ def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> LineChart:
     joined = "line" if len(objectives_of(answer["scenario"])) <= LINE else "dots"
     points = sorted(known, key=lambda row: float(row[x]))
     best = "best plan by all objectives" if several else "best plan under the SLOs"
+    names = [plan_name(row, answer["scenario"]) for row in points]
+    plans_of = dict(zip(dict.fromkeys(names), COLOURS, strict=False))
     lines = [
-        Line(FRONTIERS[several], *_columns(points, x, y), BLUE, joined),
-        Line("other plans of the answer", *_columns(plans[1:], x, y), GREY, "dots"),
-        Line(best, *_columns(plans[:1], x, y), ORANGE, "dots"),
+        Line(FRONTIERS[several], *_columns(points, x, y), GREY, joined),
+        *(
+            Line(
+                plan,
+                *_columns(
+                    [row for row, name in zip(points, names, strict=True) if name == plan], x, y
+                ),
+                colour,
+                "dots",
+            )
+            for plan, colour in plans_of.items()
+        ),
+        Line("other plans of the answer", *_columns(plans[1:], x, y), SLATE, "dots"),
+        Line(
+            best,
+            *_columns(plans[:1], x, y),
+            RED,
+            "mark",
+            texts=[plan_name(plans[0], answer["scenario"])],
+        ),
     ]
     limit = at_most_text(known)
     along, up = (Axis(f"{METRICS[name].label}{limit}") for name in (x, y))

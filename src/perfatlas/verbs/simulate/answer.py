@@ -161,6 +161,12 @@ class Simulation(AnsweredRun):
     has_energy: bool = False
     outages: tuple[Outage, ...] = ()
 
+    def _beside(self) -> dict[str, Any]:
+        from perfatlas.verbs.simulate.page import SimulatedRun
+
+        seen = SimulatedRun(self.per_request(), self.series(), self.out_of_service(), self.seed)
+        return {"run": seen}
+
     def series(self) -> dict[str, list[float]]:
         """Return the state over time: requests, KV cache usage, power from each row on."""
         columns = series_columns(self.outcome.series, self.kv_blocks)

@@ -87,7 +87,8 @@ PART_COLOURS: Final = {
 }
 OUT_COLOURS: Final = {"crash": RED, "drain": YELLOW}
 UP, DOWN = GREEN, ORANGE
-MAX_DOTS: Final = 4_000  # maximum dots per chart
+MAX_DOTS: Final = 2_000  # maximum dots per chart
+MAX_POINTS: Final = 400  # maximum points of a distribution
 MAX_MARKS: Final = 200  # maximum starts and stops of replicas per chart
 TIME: Final = Axis("time [s]")
 ARRIVAL: Final = Axis("time of arrival [s]")
@@ -110,11 +111,13 @@ class SimulatedRun(NamedTuple):
     seed: int | None = None
 
 
-def traffic_page(answer: Mapping[str, Any], run: SimulatedRun, *, reproduce: str) -> Page:
+def traffic_page(
+    answer: Mapping[str, Any], run: SimulatedRun | None = None, *, reproduce: str
+) -> Page:
     """Return a simulation as an HTML page.
 
     Args:
-        run: The run shown in charts.
+        run: The run shown in charts; None for the answer alone.
     """
     results = answer.get("results") or {}
     limits = limits_of(results, tier=str(answer["evidence"]["tier"]))
@@ -125,7 +128,7 @@ def traffic_page(answer: Mapping[str, Any], run: SimulatedRun, *, reproduce: str
         values=_values(results, limits),
         sections=[
             *_results(results, limits),
-            *_charts(run, latency_limit=limits.get("ttft_s", "")),
+            *(_charts(run, latency_limit=limits.get("ttft_s", "")) if run else ()),
             *_tails(results),
             *_kinds(results),
         ],
@@ -314,7 +317,7 @@ def _marks(series: Columns) -> list[Span]:
 
 
 def _thinned(values: list[float]) -> tuple[list[float], list[float]]:
-    """Return at most a thousand points of a distribution, including its ends."""
+    """Return at most `MAX_POINTS` points of a distribution, including its ends."""
     count = len(values)
-    kept = sorted({round(i * (count - 1) / 999) for i in range(1000)})
+    kept = sorted({round(i * (count - 1) / (MAX_POINTS - 1)) for i in range(MAX_POINTS)})
     return [values[i] for i in kept], [(i + 1) / count for i in kept]

@@ -275,23 +275,13 @@ class Sweep(AnsweredRun):
 
     run: RunFolder
 
+    def _beside(self) -> dict[str, Any]:
+        return {"columns": self.run.pictured()}
+
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
         """All rows as columns of plain values, in order of points."""
-        blocks = [self.run.read_block(number) for number in range(self.run.describe()["blocks"])]
-        names = dict.fromkeys(name for block in blocks for name in block.column_names)
-        return {
-            name: [
-                cell
-                for block in blocks
-                for cell in (
-                    block.column(name).to_pylist()
-                    if name in block.column_names
-                    else [None] * block.num_rows
-                )
-            ]
-            for name in names
-        }
+        return self.run.columns()
 
 
 def sweep(

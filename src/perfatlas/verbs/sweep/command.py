@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import OUTPUT, SWITCH, Count, File, default
-from perfatlas.commands.output import print_json
+from perfatlas.commands.flags import OUTPUT, SWITCH, Count, File, PageFlags, default
+from perfatlas.commands.output import print_json, write_page_files
 from perfatlas.files import check_writable, table_format
 from perfatlas.quantities import UsageError, counted, printable
 
@@ -34,6 +35,7 @@ class SweepFlags:
         jobs: Number of processes, or of workers of a Dask cluster on this machine.
         executor: Where blocks of points are computed: processes of this machine, or Dask workers.
         scheduler: Address of a running Dask scheduler, such as tcp://10.0.0.1:8786.
+        page: HTML page with the objective by what varies.
         json: Print one JSON object in SI units instead of text.
         verbose: List all best rows, and all reasons of refused rows.
     """
@@ -43,6 +45,7 @@ class SweepFlags:
     jobs: Annotated[Count, default("one per processor")] = None
     executor: Literal["processes", "dask"] = "processes"
     scheduler: Annotated[str | None, default("a cluster on this machine")] = None
+    page: PageFlags = field(default_factory=PageFlags)
     json: Annotated[bool, SWITCH] = False
     verbose: Annotated[bool, SWITCH] = False
 
@@ -62,6 +65,9 @@ def sweep(study: File, /, *, flags: SweepFlags | None = None) -> int:
     if flags.output is not None:
         table_format(flags.output)
         check_writable(flags.output)
+    flags.page.check()
+    for path in flags.page.files().values():
+        check_writable(path)
     with _Progress() as progress:
         found = answer_study(
             study,
@@ -77,6 +83,14 @@ def sweep(study: File, /, *, flags: SweepFlags | None = None) -> int:
         export_run(found.run, flags.output)
     sys.stderr.write(printable(f"perfatlas: {_closing(found)}\n"))
     _show(found, study, flags)
+    if flags.page.files():
+        from perfatlas.verbs.sweep.page import sweep_page
+
+        sys.stdout.flush()  # print the answer even if the files cannot be written
+        line = shlex.join(["perfatlas", "sweep", str(study)])
+        write_page_files(
+            flags.page, sweep_page(found.to_dict(), found.run.pictured(), reproduce=line)
+        )
     return 0
 
 

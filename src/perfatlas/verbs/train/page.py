@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.charts import (
     BLUE,
     GREEN,
-    GREY,
     ORANGE,
-    PURPLE,
     RED,
-    YELLOW,
     Axis,
-    BarPart,
     Line,
     LineChart,
     PipelineChart,
-    StackedBars,
     Waterfall,
     first_and_last,
     highest_points,
@@ -29,15 +24,16 @@ from perfatlas.report.pages import (
     Table,
     Value,
     answer_page,
+    memory_section,
 )
 from perfatlas.report.text import (
     format_interval,
-    format_share,
     format_value,
     headline,
     label_of,
     share_text,
 )
+from perfatlas.verbs.train.answer import training_timeline
 from perfatlas.verbs.train.metrics import ENERGY, PARTS
 from perfatlas.verbs.train.text import batch_line, layout_line
 
@@ -51,14 +47,6 @@ VALUES: Final = (
     *("step_time_s", "tokens_per_s_per_gpu", "mfu", "hfu"),
     *("power_w", "energy_per_token_j"),
 )
-MEMORY: Final = {
-    "weights_bytes": BLUE,
-    "gradients_bytes": GREEN,
-    "optimizer_bytes": PURPLE,
-    "activation_bytes": YELLOW,
-    "other_bytes": ORANGE,
-}
-FREE: Final = "free"
 GB: Final = 1e9
 MOST_PASSES: Final = 4000  # of a picture; a longer step shows its beginning and its end
 MOST_ROWS: Final = 40
@@ -66,16 +54,17 @@ MOST_ROWS: Final = 40
 
 def training_page(
     answer: Mapping[str, Any],
-    timeline: StepTimeline,
+    timeline: StepTimeline | None = None,
     *,
     reproduce: str,
 ) -> Page:
     """Return a training step as an HTML page.
 
     Args:
-        timeline: The course of the same step.
+        timeline: The course of the same step; found from the scenario by default.
     """
     scenario, results = answer["scenario"], answer["results"]
+    timeline = timeline or training_timeline(**scenario)
     return answer_page(
         answer,
         title=headline(answer),
@@ -84,7 +73,7 @@ def training_page(
         sections=[
             _waterfall(results),
             *_energy(results),
-            _memory(results["memory"]),
+            memory_section("Memory of the fullest GPU", results["memory"]),
             _memory_over_step(results["memory"], timeline),
             _pipeline(timeline),
             _operators(answer),
@@ -141,29 +130,6 @@ def _parts(
     last = "step" if of == "time" else "step, all GPUs"
     table = Table(
         head=("part", of, "share"), rows=[*cells, [last, format_value(metric, total), "100%"]]
-    )
-    return Section.charted(title, figure, table)
-
-
-def _memory(memory: Mapping[str, Any]) -> Section:
-    """Return the memory of the fullest GPU as a bar with the length of its capacity."""
-    amounts = {name: float(memory[name]) for name in MEMORY}
-    amounts[FREE] = max(memory["capacity_bytes"] - memory["total_bytes"], 0.0)
-    labels = {name: label_of(f"memory.{name}") for name in MEMORY} | {FREE: FREE}
-    colours = {**MEMORY, FREE: GREY}
-    texts = {name: format_value("memory.total_bytes", value) for name, value in amounts.items()}
-    parts = [
-        BarPart(labels[name], [value / GB], [texts[name]], colours[name])
-        for name, value in amounts.items()
-    ]
-    title = "Memory of the fullest GPU"
-    figure = StackedBars([""], parts, Axis("memory [GB]"))
-    share = {
-        name: format_share(value / memory["capacity_bytes"]) for name, value in amounts.items()
-    }
-    rows = [[labels[name], texts[name], share[name]] for name in amounts]
-    table = Table(
-        head=("part", "memory", "share"), rows=rows, colours=[colours[name] for name in amounts]
     )
     return Section.charted(title, figure, table)
 

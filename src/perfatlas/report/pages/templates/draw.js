@@ -2,6 +2,7 @@
 "use strict";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const touch = matchMedia("(hover: none)");
+const print = matchMedia("print");
 const buttons = ["zoomIn2d", "zoomOut2d", "autoScale2d", "select2d", "lasso2d"];
 
 async function unpack() {
@@ -40,8 +41,45 @@ function draw() {
   }
 }
 
+function cells(trace) {
+  if (trace.type === "heatmap") return trace.y.flatMap((y, row) => trace.x.map((x, column) => [trace.name, x, y, trace.z[row][column]]));
+  const ends = trace.error_y ?? trace.error_x;
+  const across = trace.error_x !== undefined;
+  return trace.x.map((x, at) => {
+    const value = across ? x : trace.y[at];
+    const interval = ends ? [value - ends.arrayminus[at], value + ends.array[at]] : trace.customdata?.[at] ?? [];
+    return [trace.name, x, trace.y[at], trace.base?.[at], ...[0, 1].map(end => interval[end]), trace.text?.[at]];
+  });
+}
+
+function table(figure) {
+  const heat = figure.data[0]?.type === "heatmap";
+  const head = heat ? ["series", "x", "y", "value"] : ["series", "x", "y", "base", "low", "high", "text"];
+  const rows = figure.data.filter(trace => trace.hoverinfo !== "skip").flatMap(cells);
+  const cell = value => typeof value === "number" ? `${value}` : `"${`${value ?? ""}`.replace(/^[=+\-@](?![\d.])/, "'$&").replaceAll('"', '""')}"`;
+  return [head, ...rows].map(row => row.map(cell).join(",")).join("\n") + "\n";
+}
+
+function save(event) {
+  const kind = event.target.dataset?.save;
+  if (kind === undefined) return;
+  const box = event.target.closest("figure");
+  const name = box.getAttribute("aria-label").replace(/[^A-Za-z0-9]+/g, "_");
+  if (kind === "png") {
+    if ("Plotly" in window) Plotly.downloadImage(box.querySelector(".chart"), {format: "png", scale: 2, filename: name});
+    return;
+  }
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([table(JSON.parse(box.querySelector("script").textContent))], {type: "text/csv"}));
+  link.download = `${name}.csv`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+document.addEventListener("click", save);
 unpack().then(() => {
   if (!("Plotly" in window)) return;
   draw();
   dark.addEventListener("change", draw);
+  print.addEventListener("change", draw);
 });

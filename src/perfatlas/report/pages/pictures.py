@@ -1,0 +1,176 @@
+"""Charts that pages of several verbs have: rooflines, steps by operator, memory, intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.charts import (
+    BLUE,
+    BOUND_COLOURS,
+    CLEAR,
+    COLOURS,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    TEAL,
+    YELLOW,
+    Axis,
+    Bar,
+    BarChart,
+    BarPart,
+    Line,
+    LineChart,
+    StackedBars,
+)
+from perfatlas.report.pages.page import Section, Table
+from perfatlas.report.text import format_share, format_value, label_of, share_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    Rows = Sequence[Mapping[str, Any]]
+
+GB: Final = 1e9
+FREE: Final = "free"
+MOST_OPERATORS: Final = 24  # of a step; the shortest of more are one bar
+MOST_BARS: Final = 10  # of a tornado
+LEAST_SHOWN: Final = 0.005
+NOT_PARTS: Final = ("total_bytes", "capacity_bytes")
+MEMORY_COLOURS: Final = {
+    "weights_bytes": BLUE,
+    "kv_bytes": TEAL,
+    "gradients_bytes": GREEN,
+    "optimizer_bytes": PURPLE,
+    "activation_bytes": YELLOW,
+    "other_bytes": ORANGE,
+}
+RATE: Final = Axis("arithmetic [FLOP/s]", log=True)
+
+
+def roofline(
+    groups: Mapping[str, Rows],
+    peaks: Mapping[str, float],
+    bytes_per_s: float,
+    per: str = "byte of device memory",
+) -> LineChart:
+    """Return operators as points below the ceilings of a machine.
+
+    Args:
+        groups: Operators by the name of their group: rows of name, flop, memory_bytes and time_s,
+            with time_s_low and time_s_high where a group has intervals.
+        peaks: Peak arithmetic by number format [FLOP/s].
+        bytes_per_s: Memory bandwidth [B/s].
+        per: The bytes that intensities count.
+    """
+    points = [line for line in _points(groups) if len(line.x)]
+    found = [x for line in points for x in line.x]
+    ridges = [peak / bytes_per_s for peak in peaks.values()]
+    left, right = min([*found, *ridges]) / 2.0, max([*found, *ridges]) * 2.0
+    name = f"memory, {format_value('bytes_per_s', bytes_per_s)}"
+    slope = [left, max(ridges)]
+    ceilings = [Line(name, slope, [bytes_per_s * x for x in slope], GREY)]
+    for format_name, peak in peaks.items():
+        name = f"{format_name}, {format_value('flop_per_s', peak)}"
+        ceilings.append(Line(name, [peak / bytes_per_s, right], [peak, peak], GREY))
+    return LineChart([*ceilings, *points], Axis(f"FLOP per {per}", log=True), RATE)
+
+
+def _points(groups: Mapping[str, Rows]) -> Iterator[Line]:
+    """Yield the operators of each group that have arithmetic, the longest first."""
+    for (name, rows), colour in zip(groups.items(), (BLUE, ORANGE, GREEN, PURPLE), strict=False):
+        own = [row for row in rows if row["flop"] and row["memory_bytes"] and row["time_s"]]
+        own.sort(key=lambda row: -float(row["time_s"]))
+        rates = [row["flop"] / row["time_s"] for row in own]
+        known = all(row.get(f"time_s_{end}") for row in own for end in ("low", "high"))
+        yield Line(
+            name,
+            [row["flop"] / row["memory_bytes"] for row in own],
+            rates,
+            colour,
+            "dots",
+            [row["flop"] / row["time_s_high"] for row in own] if known else (),
+            [row["flop"] / row["time_s_low"] for row in own] if known else (),
+            [str(row["name"]) for row in own],
+        )
+
+
+def steps_section(title: str, rows: Rows) -> Section:
+    """Return the operators of a step one after another, and what bounds each.
+
+    Args:
+        rows: Rows of a breakdown of one phase, in execution order.
+    """
+    longest = sorted(rows, key=lambda row: -float(row["time_s"]))
+    kept = [row for row in rows if row in longest[:MOST_OPERATORS]]
+    total_s = sum(row["time_s"] for row in rows)
+    rest_s = total_s - sum(row["time_s"] for row in kept)
+    if len(kept) < len(rows):
+        name = f"{len(rows) - len(kept)} others"
+        kept.append({"name": name, "bound": "others", "time_s": rest_s})
+    texts = [format_value("time_s", row["time_s"]) for row in kept]
+    names = [f"{row['name']}, {text}" for row, text in zip(kept, texts, strict=True)]
+    starts_s = [sum(row["time_s"] for row in kept[:place]) for place in range(len(kept))]
+    parts = [BarPart("begins", starts_s, [format_value("time_s", one) for one in starts_s], CLEAR)]
+    time_s: dict[str, float] = {}
+    for row in kept:
+        time_s[row["bound"]] = time_s.get(row["bound"], 0.0) + row["time_s"]
+    for bound in (
+        *(one for one in BOUND_COLOURS if one in time_s),
+        *(time_s.keys() - BOUND_COLOURS),
+    ):
+        values = [row["time_s"] if row["bound"] == bound else 0.0 for row in kept]
+        parts.append(BarPart(bound, values, texts, BOUND_COLOURS.get(bound, GREY)))
+    cells = [
+        [
+            part.name,
+            format_value("time_s", time_s[part.name]),
+            share_text(time_s[part.name] / total_s),
+        ]
+        for part in parts[1:]
+    ]
+    table = Table(
+        head=("bound", "time", "share"), rows=cells, colours=[part.colour for part in parts[1:]]
+    )
+    chart = StackedBars(names, parts, Axis("time since the step began", unit="s"))
+    return Section.charted(title, chart, table)
+
+
+def memory_section(title: str, memory: Mapping[str, Any]) -> Section:
+    """Return the memory of a GPU by kind as a bar with the length of its capacity."""
+    amounts = {
+        name: float(value)
+        for name, value in memory.items()
+        if name.endswith("_bytes") and name not in NOT_PARTS and value
+    }
+    spare = iter(COLOURS[::-1])
+    colours = {name: MEMORY_COLOURS.get(name) or next(spare, GREY) for name in amounts} | {
+        FREE: GREY
+    }
+    amounts[FREE] = max(memory["capacity_bytes"] - memory["total_bytes"], 0.0)
+    labels = {name: FREE if name == FREE else label_of(f"memory.{name}") for name in amounts}
+    texts = {name: format_value("memory.total_bytes", value) for name, value in amounts.items()}
+    parts = [
+        BarPart(labels[name], [value / GB], [texts[name]], colours[name])
+        for name, value in amounts.items()
+    ]
+    rows = [
+        [labels[name], texts[name], format_share(value / memory["capacity_bytes"])]
+        for name, value in amounts.items()
+    ]
+    table = Table(head=("part", "memory", "share"), rows=rows, colours=list(colours.values()))
+    return Section.charted(title, StackedBars([""], parts, Axis("memory [GB]")), table)
+
+
+def tornado(values: Mapping[str, float], axis: Axis, *, higher_is_better: bool) -> BarChart:
+    """Return signed elasticities as bars, the largest on top; what improves the result is green.
+
+    Values that are shown as 0 have none.
+    """
+    largest = sorted(values.items(), key=lambda pair: -abs(pair[1]))[:MOST_BARS]
+    bars = [
+        Bar(name, value, f"{value:+.2f}", GREEN if (value > 0.0) is higher_is_better else ORANGE)
+        for name, value in largest
+        if abs(value) >= LEAST_SHOWN
+    ]
+    return BarChart(bars, axis)

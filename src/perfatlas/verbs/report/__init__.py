@@ -1,0 +1,1 @@
+"""Reports of saved answers and runs."""

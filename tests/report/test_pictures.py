@@ -1,0 +1,263 @@
+"""Charts of estimates, kernels, collectives, accuracy and sweeps have the values of the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+import perfatlas
+from perfatlas.cli import main
+from perfatlas.declarations import page_of
+from perfatlas.report.charts import BarChart, HeatMap, LineChart, StackedBars, alt_text
+from perfatlas.studies import runs_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfatlas.answer import Answer, AnsweredRun
+    from perfatlas.report.charts import Drawing
+
+MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
+GEMM: Final[dict[str, Any]] = {"system": "h200_sxm", "m": 64, "n": 8192, "k": 8192}
+KERNELS: Final = {
+    "gemm": lambda: perfatlas.kernel_gemm(**GEMM),
+    "attention": lambda: perfatlas.kernel_attention(
+        system="h200_sxm", phase="prefill", kv_len=1024, num_heads=8, head_dim=128
+    ),
+    "moe": lambda: perfatlas.kernel_moe(
+        system="h200_sxm", tokens=64, hidden=4096, intermediate=1536, experts=128, top_k=8
+    ),
+    "elementwise": lambda: perfatlas.kernel_elementwise(
+        system="h200_sxm", op="norm", tokens=4096, width=8192
+    ),
+}
+
+
+def _charts(answer: Answer | AnsweredRun, **beside: Any) -> dict[str, Drawing]:  # noqa: ANN401
+    return dict(page_of(answer.command)(answer.to_dict(), reproduce="", **beside).charts())
+
+
+def test_a_step_by_operator_adds_up_to_its_time() -> None:
+    answer = perfatlas.estimate(**MODEL)
+    chart = _charts(answer)["Decode step by operator"]
+    assert isinstance(chart, StackedBars)
+    rows = [row for row in answer.breakdown if row["phase"] == "decode"]
+    begins, *bounds = chart.parts
+    assert [name.split(",")[0] for name in chart.names] == [row["name"] for row in rows]
+    for place, row in enumerate(rows):
+        assert sum(part.values[place] for part in bounds) == row["time_s"]
+        (own,) = (part.name for part in bounds if part.values[place])
+        assert own == row["bound"]
+    last = begins.values[-1] + rows[-1]["time_s"]
+    assert last == pytest.approx(answer.results["tpot_s"], rel=1e-9)
+
+
+def test_points_of_a_roofline_are_operators_below_the_ceilings() -> None:
+    answer = perfatlas.estimate(**MODEL, batch=64)
+    chart = _charts(answer)["Roofline"]
+    assert isinstance(chart, LineChart)
+    memory, compute, *groups = chart.lines
+    bandwidth, peak = memory.y[0] / memory.x[0], compute.y[0]
+    assert (bandwidth, peak) == pytest.approx((4.8e12, 989.5e12), rel=1e-3)
+    drawn = {
+        (group.name, name): (x, y)
+        for group in groups
+        for name, x, y in zip(group.texts, group.x, group.y, strict=True)
+    }
+    rows = [row for row in answer.breakdown if row["flop"] and row["memory_bytes"]]
+    assert drawn == {
+        (row["phase"], row["name"]): (
+            row["flop"] / row["memory_bytes"],
+            row["flop"] / row["time_s"],
+        )
+        for row in rows
+    }
+    for x, y in drawn.values():
+        assert y <= min(peak, bandwidth * x) * (1 + 1e-9)
+
+
+def test_memory_of_a_gpu_adds_up_to_its_capacity() -> None:
+    answer = perfatlas.estimate(**MODEL)
+    chart = _charts(answer)["Memory of a GPU"]
+    assert isinstance(chart, StackedBars)
+    amounts = {part.name: part.values[0] * 1e9 for part in chart.parts}
+    assert amounts["weights"] == pytest.approx(answer.results["memory"]["weights_bytes"])
+    assert sum(amounts.values()) == pytest.approx(answer.results["memory"]["capacity_bytes"])
+
+
+def test_sensitivities_are_bars_from_the_largest() -> None:
+    answer = perfatlas.explain(**MODEL, isl=64, osl=8)
+    chart = _charts(answer)["What time per output token (TPOT) depends on"]
+    assert isinstance(chart, BarChart)
+    found = answer.results["sensitivity"]["tpot_s"]
+    assert {bar.name: bar.value for bar in chart.bars}.items() <= found.items()
+    assert abs(chart.bars[0].value) == max(map(abs, found.values()))
+
+
+@pytest.mark.parametrize("operator", KERNELS)
+def test_a_curve_of_sizes_passes_through_the_operator(operator: str) -> None:
+    answer = KERNELS[operator]()
+    charts = _charts(answer)
+    chart = next(one for title, one in charts.items() if title.startswith("Time by "))
+    assert isinstance(chart, LineChart)
+    time, bound, asked = chart.lines
+    place = list(time.x).index(asked.x[0])
+    results = answer.results
+    assert time.y[place] == pytest.approx(results["time_s"], rel=1e-12)
+    assert (time.low[place], time.high[place]) == pytest.approx(
+        (results["time_s_low"], results["time_s_high"]), rel=1e-12
+    )
+    assert bound.y[place] == pytest.approx(results["bound_time_s"], rel=1e-12)
+    assert ("Roofline" in charts) is bool(results["flop"])
+    if roofline := charts.get("Roofline"):
+        assert isinstance(roofline, LineChart)
+        assert roofline.lines[-1].y == [results["flop"] / results["time_s"]]
+
+
+def test_a_collective_is_drawn_by_algorithm_and_never_mixes_them() -> None:
+    asked: dict[str, Any] = {"system": "h200_sxm", "op": "all_reduce", "gpus": 8}
+    answer = perfatlas.collective(**asked, bytes=2**20)
+    chart = _charts(answer)["Bus bandwidth by message size"]
+    assert isinstance(chart, LineChart)
+    *lines, mark = chart.lines
+    assert mark.y == [answer.results["bus_bandwidth_bytes_per_s"] / 1e9]
+    assert len({line.name for line in lines}) > 1
+    for line in lines:
+        one = perfatlas.collective(**asked, bytes=int(line.x[-1])).results
+        assert line.name == one["algorithm"]
+        assert line.y[-1] == pytest.approx(one["bus_bandwidth_bytes_per_s"] / 1e9, rel=1e-12)
+        assert line.low[-1] < line.y[-1] < line.high[-1]
+
+
+def test_accuracy_is_a_bar_with_its_interval() -> None:
+    answer = perfatlas.accuracy(model=MODEL["model"], gemm_format="nvfp4")
+    chart = _charts(answer)["Change of mmlu"]
+    assert isinstance(chart, BarChart)
+    results = answer.results
+    assert chart.bars[0].value == results["accuracy_delta"]
+    assert chart.bars[0].interval == (results["accuracy_delta_low"], results["accuracy_delta_high"])
+
+
+def test_a_frontier_names_its_one_plan_and_has_its_intervals() -> None:
+    answer = perfatlas.frontier(**MODEL, gpus=8, tp=2, isl=64, osl=8)
+    (chart,) = _charts(answer).values()
+    assert isinstance(chart, LineChart)
+    (line,) = chart.lines
+    assert line.name == "tp 2, dp 4"
+    lows = [row["output_tokens_per_s_per_gpu_low"] for row in answer.results["frontier"]]
+    assert line.low == lows
+
+
+def test_plans_of_a_search_have_colours_of_their_own() -> None:
+    answer = perfatlas.search(**MODEL, gpus=4, num_simulated=0)
+    (chart,) = _charts(answer).values()
+    assert isinstance(chart, LineChart)
+    whole, *plans, others, best = chart.lines
+    assert sorted(x for plan in plans for x in plan.x) == sorted(whole.x)
+    assert len({plan.colour for plan in plans}) == len(plans) > 1
+    assert best.texts[0] in {plan.name for plan in plans} | {others.name}
+
+
+def test_waiting_time_passes_through_the_spares() -> None:
+    asked: dict[str, Any] = {"nodes": 2048, "node_mtbf_s": 1.3e7, "repair_s": 86400.0}
+    answer = perfatlas.goodput_spares(**asked, target=0.999)
+    (chart,) = _charts(answer).values()
+    assert isinstance(chart, LineChart)
+    line, mark, target = chart.lines
+    spares = answer.results["spares"]
+    assert line.y[spares] == mark.y[0] == answer.results["blocked_probability"]
+    fewer = perfatlas.goodput_spares(**asked, spares=spares - 1)
+    assert line.y[spares - 1] == fewer.results["blocked_probability"] > target.y[0]
+
+
+def test_layouts_are_bars_with_their_intervals() -> None:
+    answer = perfatlas.search_training(**MODEL, gpus=8, global_batch=64)
+    (chart,) = _charts(answer).values()
+    assert isinstance(chart, BarChart)
+    rows = answer.results["layouts"]
+    name = "tokens_per_s_per_gpu"
+    assert [(bar.value, bar.interval) for bar in chart.bars] == [
+        (row[name], (row[f"{name}_low"], row[f"{name}_high"])) for row in rows
+    ]
+
+
+def test_strategies_are_points_of_goodput_over_gpus() -> None:
+    asked: dict[str, Any] = {
+        "fleet": "rsc1",
+        "gpus": 256,
+        "checkpoint_write_s": 60,
+        "restart_s": 300,
+    }
+    answer = perfatlas.goodput_frontier(**asked, half_width=0.05)
+    (chart,) = _charts(answer).values()
+    assert isinstance(chart, LineChart)
+    points, best = chart.lines
+    rows = answer.results["strategy_frontier"]
+    assert list(points.y) == [row["goodput"] for row in rows]
+    assert best.x == [answer.results["best_strategy"]["gpus_held"]]
+
+
+def _study(**vary: list[Any]) -> dict[str, Any]:
+    return {
+        "verb": "kernel gemm",
+        "objective": "time_s",
+        "scenario": {
+            name: value
+            for name, value in {"system": "h200_sxm", "m": 64, "n": 512, "k": 512}.items()
+            if name not in vary
+        },
+        "vary": vary,
+    }
+
+
+def test_a_sweep_of_one_number_is_a_curve_and_of_two_a_heat_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    found = perfatlas.sweep(_study(m=[1, 64, 512], format=["bf16", "fp8"]), jobs=1)
+    (curves,) = _charts(found, columns=found.columns).values()
+    assert isinstance(curves, LineChart)
+    assert [line.name for line in curves.lines] == ["format bf16", "format fp8"]
+    kept = [row for row, name in enumerate(found.columns["format"]) if name == "fp8"]
+    assert list(curves.lines[1].y) == [found.columns["time_s"][row] for row in kept]
+    assert curves.lines[1].low
+    sizes = [128, 256, 384, 512, 640, 768]
+    found = perfatlas.sweep(_study(n=sizes, k=sizes), jobs=1)
+    (cells,) = _charts(found, columns=found.columns).values()
+    assert isinstance(cells, HeatMap)
+    rows = zip(*(found.columns[name] for name in ("n", "k", "time_s")), strict=True)
+    times = {(n, k): time_s for n, k, time_s in rows}
+    assert cells.cells == [[times[n, k] for n in sizes] for k in sizes]
+    assert str(runs_folder()).startswith(str(tmp_path))
+
+
+def test_each_chart_of_a_page_offers_its_data_and_its_command_line(tmp_path: Path) -> None:
+    path, words = (
+        tmp_path / "a.html",
+        ["--system", "h200_sxm", "--m", "64", "--n", "512", "--k", "512"],
+    )
+    assert main(["kernel", "gemm", *words, "--html", str(path), "--html-script", "none"]) == 0
+    text = path.read_text("utf-8")
+    assert len(text) < 40_000
+    assert text.count('data-save="csv"') == text.count('data-save="png"') == 2
+    line = f"perfatlas kernel gemm {' '.join(words)} --figure chart.svg --figure-chart"
+    assert f"{line} Roofline" in text
+    assert f"{line} &#39;Time by m&#39;" in text
+    assert "@media print" in text
+    image = tmp_path / "chart.svg"
+    assert (
+        main(["kernel", "gemm", *words, "--figure", str(image), "--figure-chart", "Roofline"]) == 0
+    )
+
+
+def test_every_chart_says_what_it_shows() -> None:
+    answer = perfatlas.kernel_gemm(**GEMM)
+    for title, chart in _charts(answer).items():
+        assert alt_text(title, chart).startswith(f"{title}: ")
+
+
+def test_a_page_beside_a_table_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["kernel", "gemm", "--table", "a.csv", "--output", "b.csv", "--html", "c.html"]
+    assert main(asked) == 2
+    assert "--html cannot be combined with --table" in capsys.readouterr().err
