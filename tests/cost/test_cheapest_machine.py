@@ -100,7 +100,7 @@ def test_limits_that_no_machine_meets_and_chips_without_a_cost() -> None:
 def test_the_machine_holds_all_requests_and_its_answer_keeps_the_limits() -> None:
     load = {"isl": 1024, "osl": 256, "gpus": 1, "concurrency": 16}
     limits = {"slo_ttft_s": 0.5, "slo_tpot_s": 0.02}
-    asked = {"model": "llama-3.1-8b", "system": "h100_sxm", **load, **limits}
+    asked: dict[str, Any] = {"model": "llama-3.1-8b", "system": "h100_sxm", **load, **limits}
     found = search(**asked, solve="device.*")
     machine = found.results["machine"]
     shown = {row["limit"]: row for row in found.results["limit_costs"]}
@@ -116,7 +116,7 @@ def test_the_machine_holds_all_requests_and_its_answer_keeps_the_limits() -> Non
 def test_an_answer_above_a_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def slower(fields: dict[str, Any]) -> Answer:
         answer = estimate_of(fields)
-        return replace(answer, results=answer.results | {"tpot_s": 0.006})
+        return replace(answer, results={**answer.results, "tpot_s": 0.006})
 
     monkeypatch.setattr("perfatlas.verbs.search.machine.estimate_of", slower)
     with pytest.raises(InfeasibleError, match=r"tpot_s is 0\.006, above its limit 0\.005"):
