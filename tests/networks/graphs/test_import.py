@@ -130,6 +130,43 @@ def test_a_graph_of_onnx_equals_the_program(tmp_path: Path, batch: int | str) ->
     assert found["operators"] == WANTED
 
 
+@pytest.mark.parametrize("name", ["net.pt2", "net.onnx"])
+def test_a_batch_divides_a_fixed_first_size(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    if file.suffix == ".pt2":
+        _archive(file, CALLS[:1], _values(2))
+    else:
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1])]
+        inputs = [helper.make_tensor_value_info("x", FLOAT, [2, 4, 8, 8])]
+        _onnx(file, nodes, inputs, {"w": (16, 4, 3, 3)})
+    found = tomllib.loads(import_graph(file, batch=2))
+    assert found["operators"] == WANTED[:1]
+    halves = tomllib.loads(import_graph(file, batch=1))
+    assert halves["operators"][0]["m"] == "128 * batch"
+    with pytest.raises(InvalidSpecError, match=r"batch = 4: .* fixed at 2; take 2 or a divisor"):
+        import_graph(file, batch=4)
+
+
+@pytest.mark.parametrize("value", ["²", "9" * 5000, "0", "-1", "1e3", 10**7 + 1, ""])
+def test_sizes_are_integers_in_range(tmp_path: Path, value: int | str) -> None:
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [1, "H"])]
+    file = _onnx(tmp_path / "net.onnx", [helper.make_node("Relu", ["x"], ["y"])], inputs, {})
+    with pytest.raises(InvalidSpecError, match=r"x_1 = .*: expected an integer of 1 to 10,000,000"):
+        import_graph(file, sizes={"x_1": value})
+    with pytest.raises(InvalidSpecError, match=r"batch = .*: expected an integer of 1"):
+        import_graph(file, batch=10**5000, sizes={"x_1": "3"})
+    for wrong in ("foo", "x_0"):
+        with pytest.raises(InvalidSpecError, match=f"no free size '{wrong}'; .* are x_1, H$"):
+            import_graph(file, sizes={wrong: 3})
+
+
+def test_a_free_size_without_a_name_is_asked_for(tmp_path: Path) -> None:
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [None, None])]
+    file = _onnx(tmp_path / "net.onnx", [helper.make_node("Relu", ["x"], ["y"])], inputs, {})
+    with pytest.raises(InvalidSpecError, match="free sizes: x_1;"):
+        import_graph(file)
+
+
 def test_products_around_a_softmax_are_an_attention(tmp_path: Path) -> None:
     shapes = {name: [1, 12, 64, 32] for name in ("q", "v")} | {"k": [1, 12, 32, 64]}
     inputs = [helper.make_tensor_value_info(n, FLOAT, sizes) for n, sizes in shapes.items()]

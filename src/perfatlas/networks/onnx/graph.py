@@ -19,7 +19,12 @@ from perfatlas.networks.graphs.imports import (
     kinds_of_operators,
     node,
 )
-from perfatlas.quantities import InvalidSpecError, MissingDependencyError, UnsupportedError
+from perfatlas.quantities import (
+    InvalidSpecError,
+    MissingDependencyError,
+    UnsupportedError,
+    repr_for_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +69,7 @@ def nodes_of_file(
     """Return the operators of an ONNX file.
 
     Args:
-        batch: Items of the inputs; None takes the first size of the first input, or 1.
+        batch: Items of the inputs where their first size is free; None takes 1.
         sizes: Values of free sizes by name, or by input and dimension such as image_2.
 
     Raises:
@@ -122,6 +127,10 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
     held = {one.name for one in graph.initializer}
     inputs = [one for one in graph.input if one.name not in held]
     items, free = 0, []
+    names = _free_sizes(inputs)
+    for wrong in sorted(given.keys() - names):
+        known = f"its free sizes are {', '.join(names)}" if names else "it has no free sizes"
+        raise InvalidSpecError(f"{path} has no free size {repr_for_error(wrong)}; {known}")
     for one in inputs:
         for place, size in enumerate(one.type.tensor_type.shape.dim):
             name = f"{one.name}_{place}"
@@ -131,7 +140,8 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
                 if not value:
                     free.append(name)
                     continue
-                given.setdefault(size.dim_param, value)
+                if size.dim_param:
+                    given.setdefault(size.dim_param, value)
                 size.Clear()
                 size.dim_value = value
             if place == 0 and not items:
@@ -140,7 +150,17 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
         raise InvalidSpecError(
             f"{path} has free sizes: {', '.join(free)}; set them as in --sizes {free[0]}=224"
         )
-    return batch or items or 1
+    return items or batch or 1
+
+
+def _free_sizes(inputs: Sequence[Any]) -> dict[str, None]:
+    """Return the names of free sizes of inputs, in order: by input and dimension, and their own."""
+    found = {}
+    for one in inputs:
+        for place, size in enumerate(one.type.tensor_type.shape.dim):
+            if size.dim_value <= 0:
+                found |= dict.fromkeys(filter(None, (f"{one.name}_{place}", size.dim_param)))
+    return found
 
 
 def _drop_weights(model: Any) -> tuple[int, set[str]]:  # noqa: ANN401
