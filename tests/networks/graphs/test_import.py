@@ -167,6 +167,26 @@ def test_a_free_size_without_a_name_is_asked_for(tmp_path: Path) -> None:
         import_graph(file)
 
 
+def test_a_tensor_without_a_shape_is_no_scalar(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Reshape", ["x", "places"], ["r"]),  # its rank depends on data
+        helper.make_node("MatMul", ["r", "l"], ["y"], name="last"),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", FLOAT, [1, 16]),
+        helper.make_tensor_value_info("places", TensorProto.INT64, None),
+    ]
+    with pytest.raises(UnsupportedError, match="shape of 'r', of MatMul 'last'"):
+        import_graph(_onnx(tmp_path / "net.onnx", nodes, inputs, {"l": (16, 10)}))
+
+
+def test_an_operator_with_shapes_of_another_is_named(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="first", group=0)]
+    inputs = [helper.make_tensor_value_info(n, FLOAT, [1, 4, 8, 8]) for n in ("x", "w")]
+    with pytest.raises(PerfatlasError, match="Conv 'first'"):
+        import_graph(_onnx(tmp_path / "net.onnx", nodes, inputs, {}))
+
+
 def test_products_around_a_softmax_are_an_attention(tmp_path: Path) -> None:
     shapes = {name: [1, 12, 64, 32] for name in ("q", "v")} | {"k": [1, 12, 32, 64]}
     inputs = [helper.make_tensor_value_info(n, FLOAT, sizes) for n, sizes in shapes.items()]

@@ -233,7 +233,8 @@ class _Graph:
         for one in (*graph.input, *graph.value_info, *graph.output):
             tensor = one.type.tensor_type
             self.types[one.name] = tensor.elem_type
-            if all(size.HasField("dim_value") for size in tensor.shape.dim):
+            known = tensor.HasField("shape")
+            if known and all(size.HasField("dim_value") for size in tensor.shape.dim):
                 sizes = tuple(int(size.dim_value) for size in tensor.shape.dim)
                 self.shapes[one.name] = Tensor(sizes)
         for one in graph.initializer:
@@ -250,7 +251,13 @@ class _Graph:
             if id(one) in attentions:
                 self._put(attentions[id(one)][1], one)
             elif not self.skipped.intersection(one.output):
-                self._add(one)
+                try:
+                    self._add(one)
+                except (ValueError, LookupError, ZeroDivisionError) as problem:
+                    raise InvalidSpecError(
+                        f"{one.op_type} {one.name!r} has inputs, shapes or attributes that are not"
+                        f" those of the operator: {problem}"
+                    ) from problem
 
     def _put(self, found: Node, one: Any) -> None:  # noqa: ANN401 - `onnx.NodeProto`
         self.nodes.append(found)
@@ -300,9 +307,8 @@ class _Graph:
             return False
         other = others[0]
         biased = one.op_type == "Add" and len(fixed) == 1 and self.readers[other] == 1
-        return (
-            biased and self.kinds.get(other) == "linear" and len(self.shapes[fixed[0]].sizes) == 1
-        )
+        bias = self.shapes.get(fixed[0]) if biased else None
+        return self.kinds.get(other) == "linear" and bias is not None and len(bias.sizes) == 1
 
     def shape(self, name: str, one: Any) -> Tensor:  # noqa: ANN401
         """Return the sizes of a tensor.
