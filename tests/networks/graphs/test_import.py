@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, save
 
 from perfatlas.networks import import_graph
 from perfatlas.networks.torch_export.program import expression_of
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError, UsageError
+from perfatlas.verbs.model.importing import importing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -210,6 +211,14 @@ def test_unknown_operators_are_named_or_priced_as_elementwise(tmp_path: Path) ->
     found = tomllib.loads(import_graph(file, allow_unknown=True))
     assert found["operators"][0]["kind"] == "elementwise"
     assert "warp_drive" in found["notes"][0]
+
+
+def test_an_output_that_is_no_toml_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    file = _archive(tmp_path / "net.pt2", CALLS, _values(1))
+    with pytest.raises(UsageError, match=r"q\.json: expected a name that ends in \.toml"):
+        importing(file, output=tmp_path / "q.json")
+    assert not (tmp_path / "q.json").exists()
+    assert importing(file, output=tmp_path / "q.toml") == 0
 
 
 def test_control_flow_and_free_sizes_are_refused_by_name(tmp_path: Path) -> None:

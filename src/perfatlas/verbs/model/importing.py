@@ -47,14 +47,17 @@ def importing(
 
     Args:
         file: The exported network, .pt2 or .onnx; no code in it runs.
-        output: The TOML file, which --model takes.
+        output: The TOML file, which --model takes; its name ends in .toml.
         json: Print one JSON object.
         choices: What the file does not state.
     """
     from perfatlas.files import write_atomic
     from perfatlas.networks import import_graph, resolve_model
+    from perfatlas.quantities import UsageError
     from perfatlas.report.text import open_terminal, print_facts, print_plain
 
+    if output.suffix != ".toml":
+        raise UsageError(f"--output {output}: expected a name that ends in .toml")
     asked = choices or Choices()
     text = import_graph(
         file,
