@@ -86,6 +86,14 @@ def test_a_program_of_pytorch(tmp_path: Path, batch: int | str) -> None:
     assert found["operators"] == WANTED
 
 
+def test_a_batch_of_weights_is_a_product_of_each(tmp_path: Path) -> None:
+    values = {"p_e": _tensor(6, 16, 10), "x": _tensor(6, 32, 16), "y": _tensor(6, 32, 10)}
+    calls = [_call("bmm", "y", self="x", mat2="p_e")]
+    found = tomllib.loads(import_graph(_archive(tmp_path / "net.pt2", calls, values), batch=1))
+    wanted = {"kind": "matmul", "m": 32, "n": 10, "k": 16, "groups": "6 * batch"}
+    assert found["operators"] == [wanted]
+
+
 def test_constructors_of_sizes_become_expressions() -> None:
     half = "FloorDiv(Add(Symbol('s1'), Integer(-1)), Integer(2))"
     text = f"Mul(Integer(64), Pow(Add({half}, Integer(1)), Integer(2)))"

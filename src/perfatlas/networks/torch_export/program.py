@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.graphs.nodes import Node
 
 LARGEST_JSON: Final = 1 << 29  # bytes of the description of a program
+MATRIX: Final = 2  # dimensions of a weight that all items share
 _COPIES: Final = ("clone", "contiguous", "to", "_to_copy")
 _EMBEDDINGS: Final = ("embedding", "embedding_bag", "_embedding_bag_forward_only")
 _ATTENTIONS: Final = (
@@ -295,7 +296,7 @@ class _Program:
         left, right = self.tensor(first), self.tensor(second)
         k = right.sizes[-1] if name == "linear" or len(right.sizes) == 1 else right.sizes[-2]
         n: int | str = 1 if len(right.sizes) == 1 else right.sizes[0 if name == "linear" else -1]
-        if second in self.weights:
+        if second in self.weights and len(right.sizes) <= MATRIX:
             return node("linear", {"m": Tensor(left.sizes[:-1]).elements(), "n": n, "k": k})
         rows = left.sizes[-2] if len(left.sizes) > 1 else 1
         groups = Tensor(self.tensor(written).sizes[:-2]).elements()
