@@ -15,6 +15,7 @@ from perfatlas.networks.graphs.imports import (
     WITHOUT_KERNEL,
     Imported,
     Tensor,
+    convolution,
     fused_into,
     kinds_of_operators,
     node,
@@ -356,18 +357,8 @@ class _Graph:
     def _convolution(self, one: Any) -> Node:  # noqa: ANN401
         image, weight = (self.shape(one.input[place], one) for place in _CONVOLUTIONS[one.op_type])
         out, groups = self.shape(one.output[0], one), int(_attribute(one, "group", 1))
-        first, second, *window = (int(size) for size in weight.sizes)
-        taps = math.prod(window)
-        if one.op_type == "ConvTranspose":
-            rows, n, k = image, second * taps, first // groups
-        else:
-            rows, n, k = out, first // groups, second * taps
-        if groups > 1 and second == 1 and first == groups:
-            moved = {"read": image.elements(), "write": out.elements(), "taps": taps}
-            return node("depthwise_conv", moved)
-        m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
-        sizes = {"m": m, "n": n, "k": k, "groups": groups, "read": image.elements()}
-        return node("conv", sizes)
+        transposed = one.op_type == "ConvTranspose"
+        return convolution(image, weight, out, groups, transposed=transposed)
 
     def _product(self, one: Any) -> Node:  # noqa: ANN401
         first, second = (one.input[place] for place in _PRODUCTS[one.op_type])

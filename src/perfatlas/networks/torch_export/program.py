@@ -20,6 +20,7 @@ from perfatlas.networks.graphs.imports import (
     VIEW,
     Imported,
     Tensor,
+    convolution,
     fused_into,
     kinds_of_operators,
     node,
@@ -279,18 +280,8 @@ class _Program:
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
         image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))
         out, groups = self.tensor(written), int(given.get("groups", 1))
-        taps = math.prod(int(size) for size in weight.sizes[2:])
-        first, second = int(weight.sizes[0]), int(weight.sizes[1])
-        if "transpose" in name or given.get("transposed"):
-            rows, n, k = image, second * taps, first // groups
-        else:
-            rows, n, k = out, first // groups, second * taps
-        if groups > 1 and second == 1 and first in (groups, groups * second):
-            moved = {"read": image.elements(), "write": out.elements(), "taps": taps}
-            return node("depthwise_conv", moved)
-        m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
-        sizes = {"m": m, "n": n, "k": k, "groups": groups, "read": image.elements()}
-        return node("conv", sizes)
+        transposed = "transpose" in name or bool(given.get("transposed"))
+        return convolution(image, weight, out, groups, transposed=transposed)
 
     def _product(self, first: str, second: str, written: str, name: str) -> Node:
         left, right = self.tensor(first), self.tensor(second)
