@@ -20,6 +20,7 @@ from perfatlas.networks.graphs.imports import (
     VIEW,
     Imported,
     Tensor,
+    convolution,
     fused_into,
     kinds_of_operators,
     node,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.graphs.nodes import Node
 
 LARGEST_JSON: Final = 1 << 29  # bytes of the description of a program
+MATRIX: Final = 2  # dimensions of a weight that all items share
 _COPIES: Final = ("clone", "contiguous", "to", "_to_copy")
 _EMBEDDINGS: Final = ("embedding", "embedding_bag", "_embedding_bag_forward_only")
 _ATTENTIONS: Final = (
@@ -278,24 +280,14 @@ class _Program:
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
         image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))
         out, groups = self.tensor(written), int(given.get("groups", 1))
-        taps = math.prod(int(size) for size in weight.sizes[2:])
-        first, second = int(weight.sizes[0]), int(weight.sizes[1])
-        if "transpose" in name or given.get("transposed"):
-            rows, n, k = image, second * taps, first // groups
-        else:
-            rows, n, k = out, first // groups, second * taps
-        if groups > 1 and second == 1 and first in (groups, groups * second):
-            moved = {"read": image.elements(), "write": out.elements(), "taps": taps}
-            return node("depthwise_conv", moved)
-        m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
-        sizes = {"m": m, "n": n, "k": k, "groups": groups, "read": image.elements()}
-        return node("conv", sizes)
+        transposed = "transpose" in name or bool(given.get("transposed"))
+        return convolution(image, weight, out, groups, transposed=transposed)
 
     def _product(self, first: str, second: str, written: str, name: str) -> Node:
         left, right = self.tensor(first), self.tensor(second)
         k = right.sizes[-1] if name == "linear" or len(right.sizes) == 1 else right.sizes[-2]
         n: int | str = 1 if len(right.sizes) == 1 else right.sizes[0 if name == "linear" else -1]
-        if second in self.weights:
+        if second in self.weights and len(right.sizes) <= MATRIX:
             return node("linear", {"m": Tensor(left.sizes[:-1]).elements(), "n": n, "k": k})
         rows = left.sizes[-2] if len(left.sizes) > 1 else 1
         groups = Tensor(self.tensor(written).sizes[:-2]).elements()
