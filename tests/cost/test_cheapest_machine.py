@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfatlas import estimate
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario.deployments import estimate_of
 from perfatlas.studies import read_unknowns
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.machine import machine_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from perfatlas.answer import Answer
 
 BOUND: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -90,6 +95,32 @@ def test_limits_that_no_machine_meets_and_chips_without_a_cost() -> None:
         search(**BOUND, slo_tpot_s=1e-6, solve="device.memory.bandwidth")
     with pytest.raises(UnsupportedError, match="mi300x"):
         search(**BOUND | {"system": "mi300x"}, slo_tpot_s=0.01, solve="device.l2")
+
+
+def test_the_machine_holds_all_requests_and_its_answer_keeps_the_limits() -> None:
+    load = {"isl": 1024, "osl": 256, "gpus": 1, "concurrency": 16}
+    limits = {"slo_ttft_s": 0.5, "slo_tpot_s": 0.02}
+    asked = {"model": "llama-3.1-8b", "system": "h100_sxm", **load, **limits}
+    found = search(**asked, solve="device.*")
+    machine = found.results["machine"]
+    shown = {row["limit"]: row for row in found.results["limit_costs"]}
+    for name in ("ttft_s", "tpot_s"):
+        assert machine[name] == shown[name]["value"] <= shown[name]["most"] * (1 + 1e-9)
+    assert not any("run concurrently" in warning for warning in found.answer.warnings)
+    estimated = estimate(**found.best)
+    assert estimated.results["tpot_s"] == machine["tpot_s"]
+    held = {row["field"]: row["held_by"] for row in found.results["unknowns"]}
+    assert held["device.memory.capacity"] == ["memory"]
+
+
+def test_an_answer_above_a_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slower(fields: dict[str, Any]) -> Answer:
+        answer = estimate_of(fields)
+        return replace(answer, results=answer.results | {"tpot_s": 0.006})
+
+    monkeypatch.setattr("perfatlas.verbs.search.machine.estimate_of", slower)
+    with pytest.raises(InfeasibleError, match=r"tpot_s is 0\.006, above its limit 0\.005"):
+        search(**BOUND, slo_tpot_s=0.005, solve="device.memory.bandwidth")
 
 
 def test_every_field_with_a_cost() -> None:

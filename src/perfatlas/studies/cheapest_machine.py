@@ -60,7 +60,7 @@ class Machines(NamedTuple):
     Args:
         usd: Cost of a chip (N,) [USD].
         values: Metrics by name (N,), `AREA` included.
-        fits: Whether the model fits in memory (N,).
+        fits: Whether the model and all requests in flight fit in memory (N,).
     """
 
     usd: FloatArray
@@ -295,7 +295,9 @@ def _none(found: Machines, limits: Mapping[str, float]) -> InfeasibleError:
         for name, most in limits.items()
         if not np.any(found.values[name] <= most)
     ]
-    told += [] if np.any(found.fits) else ["the model fits in no memory of the range"]
+    told += (
+        [] if np.any(found.fits) else ["no memory of the range holds the model and all requests"]
+    )
     why = "; ".join(told) or "each limit is met by some of them, all by none"
     return InfeasibleError(
         f"no machine of the ranges meets all limits: {why}; widen the ranges, or the limits"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Change = Mapping[str, float]
 
 
+OF_DEVICE: Final = ("max_num_seqs", "max_num_batched_tokens")
 SMALLEST: Final = 1e-12  # of a field whose range starts at 0
 INSIDE: Final = 1.0 - 1e-9  # a ratio that ends at a limit stays inside it in spite of rounding
 
@@ -98,14 +99,25 @@ class ScaledScenario:
                 whole[places] = values
         return columns
 
+    @property
+    def engine_limits(self) -> dict[str, int]:
+        """Limits of the first engine whose defaults depend on the device, where it has them."""
+        limits = self.pools[0].limits
+        values = {name: float(getattr(limits, name)[0]) for name in OF_DEVICE}
+        return {name: int(value) for name, value in values.items() if np.isfinite(value)}
+
     def fits(self, changes: Sequence[Change]) -> NDArray[np.bool_]:
-        """Return whether the model fits in the memory of all pools under each change (N,).
+        """Return whether the memory of all pools holds the model and all requests in flight (N,).
 
         Args:
             changes: As for `results`.
         """
-        found = [candidate_memory(_on_systems(pool, changes)).fits for pool in self.pools]
-        kept: NDArray[np.bool_] = np.logical_and.reduce(found)
+        kept = np.ones(len(changes), np.bool_)
+        for pool in self.pools:
+            question = _on_systems(pool, changes)
+            memory = candidate_memory(question)
+            on_rank = np.ceil(question.load.sequences / question.plan.attention_dp)
+            kept &= memory.fits & (on_rank <= memory.max_sequences)
         return kept
 
     def _evaluated(

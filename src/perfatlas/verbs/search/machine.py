@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.cost import chip_data
 from perfatlas.files import format_toml
 from perfatlas.hardware import resolve_system, unit_of
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, format_quantity
+from perfatlas.quantities import (
+    InfeasibleError,
+    InvalidSpecError,
+    UnsupportedError,
+    format_quantity,
+)
 from perfatlas.report.text import (
     format_value,
     print_closing,
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
 CAPS: Final = {"max_power_w": "power_w", "max_die_area_mm2": AREA}
 SOLVE_FIELDS: Final = frozenset((*FIELD_NAMES, *LATENCIES, *CAPS, "solve", "mode", "gpus"))
+ROUNDING: Final = 1e-9  # relative: of a limit
 MOVED: Final = 0.1  # share by which limits move, to tell what they cost
 SHOWN: Final = (
     *("ttft_s", "tpot_s", "request_latency_s", "output_tokens_per_s_per_gpu", "power_w"),
@@ -79,8 +85,9 @@ def solved_machine(inputs: SearchInputs) -> tuple[Answer, dict[str, Any]]:
     found = search.solve()
     plan = {n: getattr(scenario, n) for n in ("tp", "pp", "cp", "attention_dp", "ep", "dp")}
     asked = {**fields, **{n: size for n, size in plan.items() if size is not None}}
-    asked |= {"system": found.system.name}
+    asked |= {**scaled.engine_limits, "system": found.system.name}
     answer = estimate_of(asked)
+    found = _as_answered(found, answer, limits)
     results = {
         "machine": _machine(found, answer),
         "unknowns": [
@@ -115,6 +122,28 @@ def _limits(inputs: SearchInputs) -> dict[str, float]:
     if not set(limits) - set(CAPS.values()):
         raise InvalidSpecError(f"solve needs an SLO to meet: set {', '.join(LATENCIES)}")
     return {AREA: float(chip_data()["costs"]["reticle_mm2"]["value"])} | limits
+
+
+def _as_answered(
+    found: CheapestMachine, answer: Answer, limits: Mapping[str, float]
+) -> CheapestMachine:
+    """Return the machine with the limited values of its answer.
+
+    Raises:
+        InfeasibleError: The answer misses a limit.
+    """
+    values = {name: float(answer.results.get(name, found.values[name])) for name in limits}
+    missed = [
+        f"{name} is {values[name]:.6g}, above its limit {most:g}"
+        for name, most in limits.items()
+        if not values[name] <= most * (1.0 + ROUNDING)
+    ]
+    if missed:
+        raise InfeasibleError(
+            f"the estimate of the solved machine misses limits: {'; '.join(missed)}; solve other"
+            " fields, or widen the limits"
+        )
+    return replace(found, values={**found.values, **values})
 
 
 def _machine(found: CheapestMachine, answer: Answer) -> dict[str, Any]:
