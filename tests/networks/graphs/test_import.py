@@ -281,6 +281,7 @@ TYPES = "has values of other types"
         (_json_of([{}], {}, []), r"graph.nodes\[0\] lacks 'inputs'"),
         (_json_of([{"inputs": 3}], {}, []), rf"graph.nodes\[0\] {TYPES}"),
         (_json_of([{"inputs": [{"arg": {}}]}], {}, []), rf"graph.nodes\[0\] {TYPES}"),
+        (_json_of([], {}, []), "no operators that run a kernel"),
         (_json_of([], {}, 3), f"graph_module.signature {TYPES}"),
         (_json_of([], {}, [{"parameter": {"arg": {"name": "w"}}}]), "signature lacks 'w'"),
     ],
