@@ -48,6 +48,8 @@ def import_graph(
     items = None if batch is None else _size("batch", batch)
     given = {name: _size(name, value) for name, value in (sizes or {}).items()}
     found = _imported(path, items, given)
+    if not found.nodes:
+        raise InvalidSpecError(f"{path} has no operators that run a kernel")
     times = sum(found.unknown.values())
     if found.unknown and not allow_unknown:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(found.unknown.items()))

@@ -261,30 +261,35 @@ def test_hostile_files_are_refused(tmp_path: Path, name: str, content: bytes) ->
         import_graph(tmp_path / name)
 
 
+def _json_of(nodes: object, values: object, specs: object) -> dict[str, Any]:
+    graph = {"nodes": nodes, "tensor_values": values}
+    return {"graph_module": {"graph": graph, "signature": {"input_specs": specs}}}
+
+
+TYPES = "has values of other types"
+
+
 @pytest.mark.parametrize(
-    "program",
+    ("program", "wrong"),
     [
-        [],
-        {},
-        {"graph_module": None},
-        {
-            "graph_module": {
-                "graph": {"nodes": 3, "tensor_values": {}},
-                "signature": {"input_specs": []},
-            }
-        },
-        {
-            "graph_module": {
-                "graph": {"nodes": [{}], "tensor_values": {}},
-                "signature": {"input_specs": []},
-            }
-        },
+        ([], "is not an object"),
+        ({}, "it has no key 'graph_module' of graph_module.graph"),
+        ({"graph_module": None}, "it has no key 'graph' of graph_module.graph"),
+        ({"graph_module": {"graph": 3}}, "graph_module.graph is no object"),
+        (_json_of(3, {}, []), "nodes is no array"),
+        (_json_of([], 3, []), "tensor_values is no object"),
+        (_json_of([{}], {}, []), r"graph.nodes\[0\] lacks 'inputs'"),
+        (_json_of([{"inputs": 3}], {}, []), rf"graph.nodes\[0\] {TYPES}"),
+        (_json_of([{"inputs": [{"arg": {}}]}], {}, []), rf"graph.nodes\[0\] {TYPES}"),
+        (_json_of([], {}, []), "no operators that run a kernel"),
+        (_json_of([], {}, 3), f"graph_module.signature {TYPES}"),
+        (_json_of([], {}, [{"parameter": {"arg": {"name": "w"}}}]), "signature lacks 'w'"),
     ],
 )
-def test_programs_that_are_none_are_refused(tmp_path: Path, program: object) -> None:
+def test_programs_that_are_none_are_refused(tmp_path: Path, program: object, wrong: str) -> None:
     with zipfile.ZipFile(tmp_path / "net.pt2", "w") as archive:
         archive.writestr("net/models/model.json", json.dumps(program))
-    with pytest.raises(InvalidSpecError):
+    with pytest.raises(InvalidSpecError, match=wrong):
         import_graph(tmp_path / "net.pt2")
 
 

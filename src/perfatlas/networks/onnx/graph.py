@@ -156,7 +156,7 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
 
 def _free_sizes(inputs: Sequence[Any]) -> dict[str, None]:
     """Return the names of free sizes of inputs, in order: by input and dimension, and their own."""
-    found = {}
+    found: dict[str, None] = {}
     for one in inputs:
         for place, size in enumerate(one.type.tensor_type.shape.dim):
             if size.dim_value <= 0:

@@ -13,7 +13,7 @@ import re
 import zipfile
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.networks.graphs.imports import (
     FREE,
@@ -56,6 +56,9 @@ _FACTORS: Final = {
 }
 # Bytes of floating-point types, by their number in the schema of torch.export (ScalarType).
 _FLOAT_BYTES: Final = {6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 13: 2}
+_NO_PROGRAM: Final = "models/model.json is no program of torch.export"
+_Json = TypeVar("_Json", dict[str, Any], list[Any])
+_JSON: Final = {dict: "object", list: "array"}
 _SYMBOL: Final = re.compile(r"\b[su]\d+\b")
 
 
@@ -100,21 +103,23 @@ def nodes_of_program(
         norms in 32 bits, count as several. Weights of norms and biases are not counted as bytes.
         A size that depends on data is not known: its symbol is a size of the network.
     """
+    graph = _part(program, "graph_module.graph", dict)
+    reader = _Program(values=_part(graph, "tensor_values", dict))
+    calls = _part(graph, "nodes", list)
+    where = "graph_module.signature"
     try:
-        module = program["graph_module"]
-        graph, signature = module["graph"], module["signature"]
-        reader = _Program(values=graph["tensor_values"])
-        reader.read_signature(signature)
+        reader.read_signature(_part(program, where, dict))
         reader.name_sizes(dict(names or {}))
-        for call in graph["nodes"]:
+        for place, call in enumerate(calls):
+            where = f"graph.nodes[{place}]"
             for one in _tensors(call["inputs"]):
                 reader.readers[one] += 1
-        for call in graph["nodes"]:
+        for place, call in enumerate(calls):
+            where = f"graph.nodes[{place}]"
             reader.add(call)
-    except (KeyError, TypeError, IndexError, AttributeError) as problem:
-        raise InvalidSpecError(
-            f"the program is not one of torch.export: {type(problem).__name__} {problem}"
-        ) from problem
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as problem:
+        wrong = f"lacks {problem}" if isinstance(problem, KeyError) else "has values of other types"
+        raise InvalidSpecError(f"{_NO_PROGRAM}: {where} {wrong}") from problem
     return Imported(
         nodes=tuple(reader.nodes),
         parameters=reader.parameters,
@@ -122,6 +127,21 @@ def nodes_of_program(
         items=reader.items,
         unknown=dict(reader.unknown),
     )
+
+
+def _part(holder: object, path: str, kind: type[_Json]) -> _Json:
+    """Return the part of a program at keys that dots join.
+
+    Raises:
+        InvalidSpecError: There is none, or it is of another type.
+    """
+    for key in path.split("."):
+        if not isinstance(holder, dict) or key not in holder:
+            raise InvalidSpecError(f"{_NO_PROGRAM}: it has no key {key!r} of {path}")
+        holder = holder[key]
+    if not isinstance(holder, kind):
+        raise InvalidSpecError(f"{_NO_PROGRAM}: {path} is no {_JSON[kind]}")
+    return holder
 
 
 def _tensors(inputs: list[dict[str, Any]]) -> list[str]:
