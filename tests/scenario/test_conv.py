@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import perfatlas
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.verbs.kernel import kernel_columns
 
 IMAGE: dict[str, Any] = {"batch": 2, "channels": 8, "height": 16, "width": 12}
@@ -36,6 +36,23 @@ def test_a_depthwise_convolution_is_limited_by_memory_bandwidth() -> None:
     found = perfatlas.kernel_conv(**{**ASKED, "channels": 32}, groups=32).results
     assert found["flop"] == 0.0
     assert found["activation_bytes"] == 2 * 2 * (2 * 32 * 16 * 12)
+
+
+def test_the_error_of_convolutions_is_not_that_of_matrix_products() -> None:
+    (warning,) = perfatlas.kernel_conv(**ASKED).warnings
+    assert warning == (
+        "convolutions are priced as implicit GEMM with the parameters of matrix products; published"
+        " convolutions: median 18 to 36% (python -m validation networks)"
+    )
+    depthwise = perfatlas.kernel_conv(**{**ASKED, "channels": 32}, groups=32)
+    assert depthwise.warnings == perfatlas.kernel_conv(**ASKED, tier="bound").warnings == ()
+
+
+@pytest.mark.parametrize("groups", [1, 32])
+def test_no_table_of_products_stands_for_convolutions(groups: int) -> None:
+    asked = {**ASKED, "channels": 32, "groups": groups, "tier": "measured"}
+    with pytest.raises(UnsupportedError, match="no measured tables of convolutions"):
+        perfatlas.kernel_conv(**asked)
 
 
 def test_a_table_equals_single_answers() -> None:

@@ -291,6 +291,16 @@ def test_decode_packs_heads_and_splits_keys_by_hand() -> None:
     assert many["limiting_unit"] == "device memory"
 
 
+def test_the_device_memory_is_one_of_the_units_that_limit() -> None:
+    latent = {"kind": "mla", "phase": "decode", "kv_lora_rank": 512, "rope_dim": 64}
+    sizes = {"num_heads": 128, "batch": 64, "kv_len": 4096, "head_dim": 128}
+    results = kernel_design_attention(system="h100_sxm", **latent, **sizes).results
+    shares = {row["unit"]: row["share"] for row in results["units"]}
+    gains = {row["change"]: row["speedup"] for row in results["what_if"]}
+    assert gains["twice the memory bandwidth"] > gains["twice the tensor rate"]
+    assert results["limiting_unit"] == max(shares, key=shares.__getitem__) == "device memory"
+
+
 @pytest.mark.parametrize("system", ["h100_sxm", "b200_sxm"])
 def test_the_backward_pass_takes_longer_than_the_forward_pass(system: str) -> None:
     asked: dict[str, Any] = {"system": system, "batch": 4, "num_heads": 16, "kv_len": 8192}

@@ -136,11 +136,16 @@ def check_moe(inputs: MoeInputs) -> None:
 
 
 def check_conv(inputs: ConvInputs) -> None:
-    """Refuse groups that do not divide channels, and kernels larger than the padded image.
+    """Refuse groups that do not divide channels, kernels larger than the padded image, and tables.
 
     Raises:
         InvalidSpecError: Two fields contradict each other.
+        UnsupportedError: There are no measured tables of convolutions.
     """
+    if inputs.tier == "measured":
+        raise UnsupportedError(
+            "tier = measured: there are no measured tables of convolutions; set tier = physics"
+        )
     if inputs.channels % inputs.groups or inputs.filters % inputs.groups:
         raise InvalidSpecError(
             f"groups = {inputs.groups} must divide channels = {inputs.channels} and filters ="

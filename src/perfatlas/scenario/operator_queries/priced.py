@@ -137,6 +137,10 @@ def price_of(prices: PricedOperators, passes: Passes) -> PricedOperators:
     return scaled(prices, work=passes.work, time=time_CO, ends=(low_CO, high_CO), energy=time_CO)
 
 
+IMPLICIT_GEMM: Final = (
+    "convolutions are priced as implicit GEMM with the parameters of matrix products; published"
+    " convolutions: median 18 to 36% (python -m validation networks)"
+)
 READERS: Final = {
     "gemm": "matrix products",
     "grouped_gemm": "experts",
@@ -278,6 +282,8 @@ class PricedQueries:
         if (match := self.match(c)) is not None:
             texts += filter(None, [other_vendors_note([match.foreign_device])])
             texts += self._raised_clock(c)
+            if isinstance(inputs, ConvInputs) and not is_depthwise(inputs):
+                texts.append(IMPLICIT_GEMM)
         elif inputs.tier != "bound":
             above = self.prices.time_s_CO[c, 0] > self.prices.bound_s_CO[c, 0]
             texts.append(

@@ -149,7 +149,9 @@ def _priced(
         tile_cycles=mean,
         units=used,
         shares={unit: cycles / (time_s * cycles_per_s) for unit, cycles in used.items()},
-        limiting_unit=_limiting(units, mean, compute_s, memory_s, family.launch_s),
+        limiting_unit=LAUNCH
+        if family.launch_s > longer
+        else _limiting(used, mean, kernel_s * cycles_per_s),
         iteration=steady_iteration(loop, max(counts)),
     )
 
@@ -169,16 +171,18 @@ def _streamed(
     return {share: shares}, {share: ends * family.tile_cycles + 8.0 * tile.m * tile.n / copied}
 
 
-def _limiting(
-    units: Mapping[str, float], cycles: float, compute_s: float, memory_s: float, launch_s: float
-) -> str:
-    """Return what limits a kernel: the busiest unit, or latency if all of them mostly wait."""
-    if launch_s > max(compute_s, memory_s):
-        return LAUNCH
-    if memory_s > compute_s:
-        return MEMORY
-    busiest = max(units, key=units.__getitem__)
-    return busiest if units[busiest] >= BUSY * cycles else LATENCY
+def _limiting(units: Mapping[str, float], tile_cycles: float, kernel_cycles: float) -> str:
+    """Return what limits a kernel: the busiest unit, or latency if all of them mostly wait.
+
+    Units of an SM work while it computes a tile, the device memory during the whole kernel.
+
+    Args:
+        units: Mean cycles of a tile in which each unit works.
+        kernel_cycles: Cycles of the kernel over tiles of an SM.
+    """
+    whole = dict.fromkeys(units, tile_cycles) | {MEMORY: kernel_cycles}
+    busy = [unit for unit, cycles in units.items() if cycles >= BUSY * whole[unit]]
+    return max(busy, key=units.__getitem__, default=LATENCY)
 
 
 def sm_cycles(tiles: Mapping[float, int], sm_count: int) -> float:
