@@ -23,7 +23,8 @@ WHISPER: Final = {
     "vocab_size": 51866,
 }
 TEACHER_FORCED: Final = (
-    "decoder tokens run at once, as in training: no cache, no step by step generation"
+    "decoder tokens run at once, as in training: generation, one token after another, takes several"
+    " times as long"
 )
 # Rows of the tables of DLRM-DCNv2 and the ids that each sample has (MLPerf, Criteo multi-hot).
 TABLES: Final = (

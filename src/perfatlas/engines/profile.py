@@ -336,6 +336,7 @@ class EngineProfile:
         earlier_kernels: Kernels of earlier releases, None where none are known.
         runs_on: Vendors of the devices, None for any.
         runs: Networks that it runs: "language_models", "graphs" of operators, or "all".
+        graph_formats: Formats in which it runs products of graphs; empty for all.
     """
 
     id: str
@@ -367,6 +368,7 @@ class EngineProfile:
     earlier_kernels: EarlierKernels | None = None
     runs_on: RunsOn | None = None
     runs: str = "language_models"
+    graph_formats: tuple[str, ...] = ()
 
     @property
     def kernels(self) -> str:

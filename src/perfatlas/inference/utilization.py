@@ -34,7 +34,7 @@ def utilization_of(
 
     Source: model FLOP utilization as in Chowdhery et al., PaLM, 2022, appendix B, with causal
         attention counted; model bandwidth utilization: weights and KV cache over the bandwidth,
-        of graphs of operators all that kernels read and write.
+        of graphs of operators all bytes of device memory that kernels need.
 
     Limits: What several tensor-parallel ranks compute alike is counted for each of them.
     """
@@ -63,8 +63,9 @@ def step_utilization(
         # sequences run their attention alone; all else runs on the padded batch of a graph
         own_C = 1.0 if operator.per_sequence else occupied_C
         flop_C = flop_C + count_C * work.flop * own_C
-        moved_C = work.cold_bytes + (work.activation_bytes if question.model.network.item else 0.0)
-        bytes_C = bytes_C + count_C * moved_C
+        bytes_C = bytes_C + count_C * work.cold_bytes
+    if question.model.network.item:
+        bytes_C = np.sum(cost.count_CO * cost.prices.memory_bytes_CO, axis=1)
     time_s_C = cost.total_s()
     peak_C = devices.peak_flop_per_s(question.formats.gemm)
     bandwidth_C = devices.gather("memory_bandwidth")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import check_regular
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, printable
+from perfatlas.networks.dimensions import MAX_SIZE
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, printable, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,22 +16,24 @@ if TYPE_CHECKING:
 
 IMPORTED: Final = (".pt2", ".onnx")
 LONGEST_NAME: Final = 60
+MOST_DIGITS: Final = len(str(MAX_SIZE))
 
 
 def import_graph(
     path: Path,
     *,
     batch: int | None = None,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int | str] | None = None,
     item: str = "item",
     allow_unknown: bool = False,
 ) -> str:
     """Return the operators of an exported network as TOML.
 
     Args:
-        batch: Items of the inputs of a file whose number of items is fixed; None takes the first
-            size of the first input.
-        sizes: Values of free sizes of a graph of ONNX, by input and dimension such as image_2.
+        batch: Items of the inputs of a file whose number of items is fixed, a divisor of the first
+            size of the first input; None takes that size.
+        sizes: Values of free sizes of a graph of ONNX, by input and dimension such as image_2, as
+            numbers or their decimal digits.
         item: What an item is.
         allow_unknown: Price operators that are not known as elementwise ones.
 
@@ -42,9 +45,11 @@ def import_graph(
     from perfatlas.networks.graphs.writer import graph_text
 
     check_regular(path)
-    if batch is not None and batch < 1:
-        raise InvalidSpecError(f"batch = {batch}: expected at least 1")
-    found = _imported(path, batch, sizes or {})
+    items = None if batch is None else _size("batch", batch)
+    given = {name: _size(name, value) for name, value in (sizes or {}).items()}
+    found = _imported(path, items, given)
+    if not found.nodes:
+        raise InvalidSpecError(f"{path} has no operators that run a kernel")
     times = sum(found.unknown.values())
     if found.unknown and not allow_unknown:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(found.unknown.items()))
@@ -67,6 +72,22 @@ def import_graph(
     return graph_text(head, found.per_batch())
 
 
+def _size(name: str, value: int | str) -> int:
+    """Return a number of items or elements.
+
+    Raises:
+        InvalidSpecError: It is no integer in range.
+    """
+    text = repr_for_error(value)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS:
+        value = int(value)
+    if not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
+        raise InvalidSpecError(
+            f"{printable(name)[:LONGEST_NAME]} = {text}: expected an integer of 1 to {MAX_SIZE:,}"
+        )
+    return value
+
+
 def _imported(path: Path, batch: int | None, sizes: Mapping[str, int]) -> Imported:
     """Return the operators of a file by the end of its name."""
     from dataclasses import replace
@@ -77,12 +98,20 @@ def _imported(path: Path, batch: int | None, sizes: Mapping[str, int]) -> Import
         if sizes:
             raise InvalidSpecError(f"sizes apply to graphs of ONNX; {path} has its own")
         found = nodes_of_program(read_archive(path))
-        return replace(found, items=batch) if batch and found.items else found
-    if path.suffix == ".onnx":
+    elif path.suffix == ".onnx":
         from perfatlas.networks.onnx import nodes_of_file
 
-        return nodes_of_file(path, batch, sizes)
-    raise UnsupportedError(
-        f"{path}: expected a name that ends in {' or '.join(IMPORTED)}: a program of"
-        " torch.export.save, or a graph of ONNX"
-    )
+        found = nodes_of_file(path, batch, sizes)
+    else:
+        raise UnsupportedError(
+            f"{path}: expected a name that ends in {' or '.join(IMPORTED)}: a program of"
+            " torch.export.save, or a graph of ONNX"
+        )
+    if batch is None or not found.items:
+        return found
+    if found.items % batch:
+        raise InvalidSpecError(
+            f"batch = {batch}: the first size of the first input of {path} is fixed at"
+            f" {found.items}; take {found.items} or a divisor of it"
+        )
+    return replace(found, items=batch)

@@ -84,6 +84,8 @@ def prefill_work(
     layers = float(context.network.num_layers)
     launched = layers if batches is None else layers * batches
     launch_s = host.prefill_launch_s(launched, launched_operators(operators))
+    if context.network.item and context.tier == "bound":  # an assumed time is no lower limit
+        launch_s = np.zeros_like(launch_s)
     host_s = host.step_s + tokens.batch * host.per_sequence_s + launch_s
     return Step(operators=operators, tokens_C=tokens.all, host_s_C=host_s, batches_C=batches)
 

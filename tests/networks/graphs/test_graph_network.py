@@ -270,3 +270,37 @@ def test_lengths_follow_from_sizes(tmp_path: Path) -> None:
         file.write_text(f"{text}[sizes]\nside = 4\n[lengths]\n{lengths}\n")
         with pytest.raises(InvalidSpecError, match=message):
             resolve_model(str(file))
+
+
+def test_fields_and_formats_of_language_models_are_refused() -> None:
+    fields: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm"}
+    for name, value in (("kv_format", "fp8"), ("kv_blocks", 3), ("benchmark", "mmlu")):
+        with pytest.raises(InvalidSpecError, match=f"{name} applies to language models"):
+            perfatlas.estimate(**fields, **{name: value})
+    with pytest.raises(UnsupportedError, match="inductor runs graphs in bf16, fp16, not in fp8"):
+        perfatlas.estimate(**fields, format="fp8")
+    with pytest.raises(InvalidSpecError, match="no results in common"):
+        perfatlas.compare(**fields, models=["meta-llama/Llama-3.1-8B"])
+
+
+def test_what_is_not_modelled_is_a_warning() -> None:
+    spoken = perfatlas.estimate(model="whisper-large-v3", system="h100_sxm")
+    assert any("one token after another" in text for text in spoken.warnings)
+    fields: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "engine": "tensorrt"}
+    assert any("int8" in text for text in perfatlas.estimate(**fields, format="int8").warnings)
+    assert not any("int8" in text for text in perfatlas.estimate(**fields).warnings)
+
+
+@pytest.mark.parametrize("system", ["l4", "h100_sxm", "tpu_v5e"])
+@pytest.mark.parametrize("name", ["resnet-50", "efficientnet-b0"])
+def test_a_pass_uses_no_more_than_the_memory_bandwidth(name: str, system: str) -> None:
+    for batch in (1, 8, 64):
+        found = perfatlas.estimate(model=name, system=system, engine="ideal", batch=batch).results
+        assert found["pass_mbu"] <= 1.0
+        assert found["pass_mfu"] <= 1.0
+
+
+def test_the_roofline_of_a_pass_has_no_assumed_host_time() -> None:
+    fields: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "engine": "pytorch"}
+    bound, found = (perfatlas.estimate(**fields, tier=tier) for tier in ("bound", "auto"))
+    assert bound.results["latency_s"] < found.results["latency_s_low"]

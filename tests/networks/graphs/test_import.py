@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, save
 
 from perfatlas.networks import import_graph
 from perfatlas.networks.torch_export.program import expression_of
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError, UsageError
+from perfatlas.verbs.model.importing import importing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,6 +86,14 @@ def test_a_program_of_pytorch(tmp_path: Path, batch: int | str) -> None:
     assert found["operators"] == WANTED
 
 
+def test_a_batch_of_weights_is_a_product_of_each(tmp_path: Path) -> None:
+    values = {"p_e": _tensor(6, 16, 10), "x": _tensor(6, 32, 16), "y": _tensor(6, 32, 10)}
+    calls = [_call("bmm", "y", self="x", mat2="p_e")]
+    found = tomllib.loads(import_graph(_archive(tmp_path / "net.pt2", calls, values), batch=1))
+    wanted = {"kind": "matmul", "m": 32, "n": 10, "k": 16, "groups": "6 * batch"}
+    assert found["operators"] == [wanted]
+
+
 def test_constructors_of_sizes_become_expressions() -> None:
     half = "FloorDiv(Add(Symbol('s1'), Integer(-1)), Integer(2))"
     text = f"Mul(Integer(64), Pow(Add({half}, Integer(1)), Integer(2)))"
@@ -130,6 +139,63 @@ def test_a_graph_of_onnx_equals_the_program(tmp_path: Path, batch: int | str) ->
     assert found["operators"] == WANTED
 
 
+@pytest.mark.parametrize("name", ["net.pt2", "net.onnx"])
+def test_a_batch_divides_a_fixed_first_size(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    if file.suffix == ".pt2":
+        _archive(file, CALLS[:1], _values(2))
+    else:
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1])]
+        inputs = [helper.make_tensor_value_info("x", FLOAT, [2, 4, 8, 8])]
+        _onnx(file, nodes, inputs, {"w": (16, 4, 3, 3)})
+    found = tomllib.loads(import_graph(file, batch=2))
+    assert found["operators"] == WANTED[:1]
+    halves = tomllib.loads(import_graph(file, batch=1))
+    assert halves["operators"][0]["m"] == "128 * batch"
+    with pytest.raises(InvalidSpecError, match=r"batch = 4: .* fixed at 2; take 2 or a divisor"):
+        import_graph(file, batch=4)
+
+
+@pytest.mark.parametrize("value", ["²", "9" * 5000, "0", "-1", "1e3", 10**7 + 1, ""])
+def test_sizes_are_integers_in_range(tmp_path: Path, value: int | str) -> None:
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [1, "H"])]
+    file = _onnx(tmp_path / "net.onnx", [helper.make_node("Relu", ["x"], ["y"])], inputs, {})
+    with pytest.raises(InvalidSpecError, match=r"x_1 = .*: expected an integer of 1 to 10,000,000"):
+        import_graph(file, sizes={"x_1": value})
+    with pytest.raises(InvalidSpecError, match=r"batch = .*: expected an integer of 1"):
+        import_graph(file, batch=10**5000, sizes={"x_1": "3"})
+    for wrong in ("foo", "x_0"):
+        with pytest.raises(InvalidSpecError, match=f"no free size '{wrong}'; .* are x_1, H$"):
+            import_graph(file, sizes={wrong: 3})
+
+
+def test_a_free_size_without_a_name_is_asked_for(tmp_path: Path) -> None:
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [None, None])]
+    file = _onnx(tmp_path / "net.onnx", [helper.make_node("Relu", ["x"], ["y"])], inputs, {})
+    with pytest.raises(InvalidSpecError, match="free sizes: x_1;"):
+        import_graph(file)
+
+
+def test_a_tensor_without_a_shape_is_no_scalar(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Reshape", ["x", "places"], ["r"]),  # its rank depends on data
+        helper.make_node("MatMul", ["r", "l"], ["y"], name="last"),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", FLOAT, [1, 16]),
+        helper.make_tensor_value_info("places", TensorProto.INT64, None),
+    ]
+    with pytest.raises(UnsupportedError, match="shape of 'r', of MatMul 'last'"):
+        import_graph(_onnx(tmp_path / "net.onnx", nodes, inputs, {"l": (16, 10)}))
+
+
+def test_an_operator_with_shapes_of_another_is_named(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="first", group=0)]
+    inputs = [helper.make_tensor_value_info(n, FLOAT, [1, 4, 8, 8]) for n in ("x", "w")]
+    with pytest.raises(PerfatlasError, match="Conv 'first'"):
+        import_graph(_onnx(tmp_path / "net.onnx", nodes, inputs, {}))
+
+
 def test_products_around_a_softmax_are_an_attention(tmp_path: Path) -> None:
     shapes = {name: [1, 12, 64, 32] for name in ("q", "v")} | {"k": [1, 12, 32, 64]}
     inputs = [helper.make_tensor_value_info(n, FLOAT, sizes) for n, sizes in shapes.items()]
@@ -153,6 +219,14 @@ def test_unknown_operators_are_named_or_priced_as_elementwise(tmp_path: Path) ->
     found = tomllib.loads(import_graph(file, allow_unknown=True))
     assert found["operators"][0]["kind"] == "elementwise"
     assert "warp_drive" in found["notes"][0]
+
+
+def test_an_output_that_is_no_toml_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    file = _archive(tmp_path / "net.pt2", CALLS, _values(1))
+    with pytest.raises(UsageError, match=r"q\.json: expected a name that ends in \.toml"):
+        importing(file, output=tmp_path / "q.json")
+    assert not (tmp_path / "q.json").exists()
+    assert importing(file, output=tmp_path / "q.toml") == 0
 
 
 def test_control_flow_and_free_sizes_are_refused_by_name(tmp_path: Path) -> None:
@@ -187,30 +261,35 @@ def test_hostile_files_are_refused(tmp_path: Path, name: str, content: bytes) ->
         import_graph(tmp_path / name)
 
 
+def _json_of(nodes: object, values: object, specs: object) -> dict[str, Any]:
+    graph = {"nodes": nodes, "tensor_values": values}
+    return {"graph_module": {"graph": graph, "signature": {"input_specs": specs}}}
+
+
+TYPES = "has values of other types"
+
+
 @pytest.mark.parametrize(
-    "program",
+    ("program", "wrong"),
     [
-        [],
-        {},
-        {"graph_module": None},
-        {
-            "graph_module": {
-                "graph": {"nodes": 3, "tensor_values": {}},
-                "signature": {"input_specs": []},
-            }
-        },
-        {
-            "graph_module": {
-                "graph": {"nodes": [{}], "tensor_values": {}},
-                "signature": {"input_specs": []},
-            }
-        },
+        ([], "is not an object"),
+        ({}, "it has no key 'graph_module' of graph_module.graph"),
+        ({"graph_module": None}, "it has no key 'graph' of graph_module.graph"),
+        ({"graph_module": {"graph": 3}}, "graph_module.graph is no object"),
+        (_json_of(3, {}, []), "nodes is no array"),
+        (_json_of([], 3, []), "tensor_values is no object"),
+        (_json_of([{}], {}, []), r"graph.nodes\[0\] lacks 'inputs'"),
+        (_json_of([{"inputs": 3}], {}, []), rf"graph.nodes\[0\] {TYPES}"),
+        (_json_of([{"inputs": [{"arg": {}}]}], {}, []), rf"graph.nodes\[0\] {TYPES}"),
+        (_json_of([], {}, []), "no operators that run a kernel"),
+        (_json_of([], {}, 3), f"graph_module.signature {TYPES}"),
+        (_json_of([], {}, [{"parameter": {"arg": {"name": "w"}}}]), "signature lacks 'w'"),
     ],
 )
-def test_programs_that_are_none_are_refused(tmp_path: Path, program: object) -> None:
+def test_programs_that_are_none_are_refused(tmp_path: Path, program: object, wrong: str) -> None:
     with zipfile.ZipFile(tmp_path / "net.pt2", "w") as archive:
         archive.writestr("net/models/model.json", json.dumps(program))
-    with pytest.raises(InvalidSpecError):
+    with pytest.raises(InvalidSpecError, match=wrong):
         import_graph(tmp_path / "net.pt2")
 
 

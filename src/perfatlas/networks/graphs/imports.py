@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -114,6 +115,30 @@ def node(
         after=after,
         causal=causal,
     )
+
+
+def convolution(
+    image: Tensor, weight: Tensor, out: Tensor, groups: int, *, transposed: bool
+) -> Node:
+    """Return a convolution with all its filters, depthwise where each has a channel of its own.
+
+    Args:
+        image: Items, channels and positions that are read.
+        weight: Output channels (input channels where transposed), channels of a group, and taps.
+        out: Items, channels and positions that are written.
+    """
+    first, second, *window = (int(size) for size in weight.sizes)
+    taps = math.prod(window)
+    if groups > 1 and second == 1 and first == groups:
+        moved = {"read": image.elements(), "write": out.elements(), "taps": taps}
+        return node("depthwise_conv", moved)
+    if transposed:
+        rows, n, k = image, second * taps, first // groups
+    else:
+        rows, n, k = out, first // groups, second * taps
+    m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
+    sizes = {"m": m, "n": n, "k": k, "groups": groups, "read": image.elements()}
+    return node("conv", sizes)
 
 
 def _scaled(one: Node, items: int) -> Node:

@@ -15,11 +15,17 @@ from perfatlas.networks.graphs.imports import (
     WITHOUT_KERNEL,
     Imported,
     Tensor,
+    convolution,
     fused_into,
     kinds_of_operators,
     node,
 )
-from perfatlas.quantities import InvalidSpecError, MissingDependencyError, UnsupportedError
+from perfatlas.quantities import (
+    InvalidSpecError,
+    MissingDependencyError,
+    UnsupportedError,
+    repr_for_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +70,7 @@ def nodes_of_file(
     """Return the operators of an ONNX file.
 
     Args:
-        batch: Items of the inputs; None takes the first size of the first input, or 1.
+        batch: Items of the inputs where their first size is free; None takes 1.
         sizes: Values of free sizes by name, or by input and dimension such as image_2.
 
     Raises:
@@ -122,6 +128,10 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
     held = {one.name for one in graph.initializer}
     inputs = [one for one in graph.input if one.name not in held]
     items, free = 0, []
+    names = _free_sizes(inputs)
+    for wrong in sorted(given.keys() - names):
+        known = f"its free sizes are {', '.join(names)}" if names else "it has no free sizes"
+        raise InvalidSpecError(f"{path} has no free size {repr_for_error(wrong)}; {known}")
     for one in inputs:
         for place, size in enumerate(one.type.tensor_type.shape.dim):
             name = f"{one.name}_{place}"
@@ -131,7 +141,8 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
                 if not value:
                     free.append(name)
                     continue
-                given.setdefault(size.dim_param, value)
+                if size.dim_param:
+                    given.setdefault(size.dim_param, value)
                 size.Clear()
                 size.dim_value = value
             if place == 0 and not items:
@@ -140,7 +151,17 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
         raise InvalidSpecError(
             f"{path} has free sizes: {', '.join(free)}; set them as in --sizes {free[0]}=224"
         )
-    return batch or items or 1
+    return items or batch or 1
+
+
+def _free_sizes(inputs: Sequence[Any]) -> dict[str, None]:
+    """Return the names of free sizes of inputs, in order: by input and dimension, and their own."""
+    found: dict[str, None] = {}
+    for one in inputs:
+        for place, size in enumerate(one.type.tensor_type.shape.dim):
+            if size.dim_value <= 0:
+                found |= dict.fromkeys(filter(None, (f"{one.name}_{place}", size.dim_param)))
+    return found
 
 
 def _drop_weights(model: Any) -> tuple[int, set[str]]:  # noqa: ANN401
@@ -213,7 +234,8 @@ class _Graph:
         for one in (*graph.input, *graph.value_info, *graph.output):
             tensor = one.type.tensor_type
             self.types[one.name] = tensor.elem_type
-            if all(size.HasField("dim_value") for size in tensor.shape.dim):
+            known = tensor.HasField("shape")
+            if known and all(size.HasField("dim_value") for size in tensor.shape.dim):
                 sizes = tuple(int(size.dim_value) for size in tensor.shape.dim)
                 self.shapes[one.name] = Tensor(sizes)
         for one in graph.initializer:
@@ -230,7 +252,13 @@ class _Graph:
             if id(one) in attentions:
                 self._put(attentions[id(one)][1], one)
             elif not self.skipped.intersection(one.output):
-                self._add(one)
+                try:
+                    self._add(one)
+                except (ValueError, LookupError, ZeroDivisionError) as problem:
+                    raise InvalidSpecError(
+                        f"{one.op_type} {one.name!r} has inputs, shapes or attributes that are not"
+                        f" those of the operator: {problem}"
+                    ) from problem
 
     def _put(self, found: Node, one: Any) -> None:  # noqa: ANN401 - `onnx.NodeProto`
         self.nodes.append(found)
@@ -280,9 +308,8 @@ class _Graph:
             return False
         other = others[0]
         biased = one.op_type == "Add" and len(fixed) == 1 and self.readers[other] == 1
-        return (
-            biased and self.kinds.get(other) == "linear" and len(self.shapes[fixed[0]].sizes) == 1
-        )
+        bias = self.shapes.get(fixed[0]) if biased else None
+        return self.kinds.get(other) == "linear" and bias is not None and len(bias.sizes) == 1
 
     def shape(self, name: str, one: Any) -> Tensor:  # noqa: ANN401
         """Return the sizes of a tensor.
@@ -330,18 +357,8 @@ class _Graph:
     def _convolution(self, one: Any) -> Node:  # noqa: ANN401
         image, weight = (self.shape(one.input[place], one) for place in _CONVOLUTIONS[one.op_type])
         out, groups = self.shape(one.output[0], one), int(_attribute(one, "group", 1))
-        first, second, *window = (int(size) for size in weight.sizes)
-        taps = math.prod(window)
-        if one.op_type == "ConvTranspose":
-            rows, n, k = image, second * taps, first // groups
-        else:
-            rows, n, k = out, first // groups, second * taps
-        if groups > 1 and second == 1 and first == groups:
-            moved = {"read": image.elements(), "write": out.elements(), "taps": taps}
-            return node("depthwise_conv", moved)
-        m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
-        sizes = {"m": m, "n": n, "k": k, "groups": groups, "read": image.elements()}
-        return node("conv", sizes)
+        transposed = one.op_type == "ConvTranspose"
+        return convolution(image, weight, out, groups, transposed=transposed)
 
     def _product(self, one: Any) -> Node:  # noqa: ANN401
         first, second = (one.input[place] for place in _PRODUCTS[one.op_type])

@@ -13,13 +13,14 @@ import re
 import zipfile
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.networks.graphs.imports import (
     FREE,
     VIEW,
     Imported,
     Tensor,
+    convolution,
     fused_into,
     kinds_of_operators,
     node,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.graphs.nodes import Node
 
 LARGEST_JSON: Final = 1 << 29  # bytes of the description of a program
+MATRIX: Final = 2  # dimensions of a weight that all items share
 _COPIES: Final = ("clone", "contiguous", "to", "_to_copy")
 _EMBEDDINGS: Final = ("embedding", "embedding_bag", "_embedding_bag_forward_only")
 _ATTENTIONS: Final = (
@@ -54,6 +56,9 @@ _FACTORS: Final = {
 }
 # Bytes of floating-point types, by their number in the schema of torch.export (ScalarType).
 _FLOAT_BYTES: Final = {6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 13: 2}
+_NO_PROGRAM: Final = "models/model.json is no program of torch.export"
+_Json = TypeVar("_Json", dict[str, Any], list[Any])
+_JSON: Final = {dict: "object", list: "array"}
 _SYMBOL: Final = re.compile(r"\b[su]\d+\b")
 
 
@@ -98,21 +103,23 @@ def nodes_of_program(
         norms in 32 bits, count as several. Weights of norms and biases are not counted as bytes.
         A size that depends on data is not known: its symbol is a size of the network.
     """
+    graph = _part(program, "graph_module.graph", dict)
+    reader = _Program(values=_part(graph, "tensor_values", dict))
+    calls = _part(graph, "nodes", list)
+    where = "graph_module.signature"
     try:
-        module = program["graph_module"]
-        graph, signature = module["graph"], module["signature"]
-        reader = _Program(values=graph["tensor_values"])
-        reader.read_signature(signature)
+        reader.read_signature(_part(program, where, dict))
         reader.name_sizes(dict(names or {}))
-        for call in graph["nodes"]:
+        for place, call in enumerate(calls):
+            where = f"graph.nodes[{place}]"
             for one in _tensors(call["inputs"]):
                 reader.readers[one] += 1
-        for call in graph["nodes"]:
+        for place, call in enumerate(calls):
+            where = f"graph.nodes[{place}]"
             reader.add(call)
-    except (KeyError, TypeError, IndexError, AttributeError) as problem:
-        raise InvalidSpecError(
-            f"the program is not one of torch.export: {type(problem).__name__} {problem}"
-        ) from problem
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as problem:
+        wrong = f"lacks {problem}" if isinstance(problem, KeyError) else "has values of other types"
+        raise InvalidSpecError(f"{_NO_PROGRAM}: {where} {wrong}") from problem
     return Imported(
         nodes=tuple(reader.nodes),
         parameters=reader.parameters,
@@ -120,6 +127,21 @@ def nodes_of_program(
         items=reader.items,
         unknown=dict(reader.unknown),
     )
+
+
+def _part(holder: object, path: str, kind: type[_Json]) -> _Json:
+    """Return the part of a program at keys that dots join.
+
+    Raises:
+        InvalidSpecError: There is none, or it is of another type.
+    """
+    for key in path.split("."):
+        if not isinstance(holder, dict) or key not in holder:
+            raise InvalidSpecError(f"{_NO_PROGRAM}: it has no key {key!r} of {path}")
+        holder = holder[key]
+    if not isinstance(holder, kind):
+        raise InvalidSpecError(f"{_NO_PROGRAM}: {path} is no {_JSON[kind]}")
+    return holder
 
 
 def _tensors(inputs: list[dict[str, Any]]) -> list[str]:
@@ -278,24 +300,14 @@ class _Program:
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
         image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))
         out, groups = self.tensor(written), int(given.get("groups", 1))
-        taps = math.prod(int(size) for size in weight.sizes[2:])
-        first, second = int(weight.sizes[0]), int(weight.sizes[1])
-        if "transpose" in name or given.get("transposed"):
-            rows, n, k = image, second * taps, first // groups
-        else:
-            rows, n, k = out, first // groups, second * taps
-        if groups > 1 and second == 1 and first in (groups, groups * second):
-            moved = {"read": image.elements(), "write": out.elements(), "taps": taps}
-            return node("depthwise_conv", moved)
-        m = Tensor((rows.sizes[0], *rows.sizes[2:])).elements()
-        sizes = {"m": m, "n": n, "k": k, "groups": groups, "read": image.elements()}
-        return node("conv", sizes)
+        transposed = "transpose" in name or bool(given.get("transposed"))
+        return convolution(image, weight, out, groups, transposed=transposed)
 
     def _product(self, first: str, second: str, written: str, name: str) -> Node:
         left, right = self.tensor(first), self.tensor(second)
         k = right.sizes[-1] if name == "linear" or len(right.sizes) == 1 else right.sizes[-2]
         n: int | str = 1 if len(right.sizes) == 1 else right.sizes[0 if name == "linear" else -1]
-        if second in self.weights:
+        if second in self.weights and len(right.sizes) <= MATRIX:
             return node("linear", {"m": Tensor(left.sizes[:-1]).elements(), "n": n, "k": k})
         rows = left.sizes[-2] if len(left.sizes) > 1 else 1
         groups = Tensor(self.tensor(written).sizes[:-2]).elements()

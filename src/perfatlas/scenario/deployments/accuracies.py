@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.networks import resolve_model
+from perfatlas.quantities import UnsupportedError
 from perfatlas.quantization import (
     ACCURACY,
     CLASSES,
@@ -107,6 +108,11 @@ def quantized_model(
         UnsupportedError: There is no such format.
     """
     network = resolve_model(model).network
+    if network.item:
+        raise UnsupportedError(
+            f"{model} is a graph of operators: changes of accuracy are predicted of language models"
+            " alone"
+        )
     checkpoint = network.checkpoint
     gemm = format_of(formats[0] or checkpoint.gemm_format or HALF).name
     experts = None if formats[0] else checkpoint.moe_format

@@ -94,6 +94,7 @@ def candidates_of(
 
     _refuse_limits(workers, rows_C, fields["tier"], refusals)
     _refuse_engine(workers, rows_C, (model, profile), refusals)
+    _refuse_format(workers, rows_C, (model, profile, formats[0].gemm), refusals)
     _refuse_decode(workers, rows_C, model, refusals)
     _refuse_stages(workers, rows_C, profile, refusals)
     systems = _systems(workers, rows_C, usable, refusals)
@@ -157,6 +158,11 @@ def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refu
         refusals.refuse(limited_C, partial(limit_at_bound_error, name, limit_w_N), workers.stage)
 
 
+# fields that nothing of a graph reads
+OF_TOKENS: Final = (
+    *("prefix", "kv_format", "kv_blocks", "block_size", "max_num_seqs", "max_num_batched_tokens"),
+    *("speculative_depth", "expert_distribution", "benchmark", "quantization_method"),
+)
 _RUNS: Final = {"graphs": "graphs of operators", "language_models": "language models"}
 
 
@@ -178,6 +184,23 @@ def _refuse_engine(
     refusals.refuse(rows_C, always(error), workers.stage)
 
 
+def _refuse_format(
+    workers: Workers,
+    rows_C: IntArray,
+    chosen: tuple[Model, EngineProfile, str],
+    refusals: Refusals,
+) -> None:
+    """Refuse formats in which an engine does not run graphs."""
+    model, profile, gemm = chosen
+    if not (model.network.item and profile.graph_formats) or gemm in profile.graph_formats:
+        return
+    error = UnsupportedError(
+        f"{profile.name} runs graphs in {', '.join(profile.graph_formats)}, not in {gemm}; set"
+        " engine = tensorrt or ideal, or another format"
+    )
+    refusals.refuse(rows_C, always(error), workers.stage)
+
+
 def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals) -> None:
     """Refuse further outputs of networks that run one pass."""
     if model.network.decodes:
@@ -194,6 +217,14 @@ def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: R
         refusals.refuse(rows_C[isl_N[rows_C] > 1.0], sized, workers.stage)
         queued_C = rows_C[workers.aggregated_N[rows_C] | workers.pooled]
         refusals.refuse(queued_C, always(graph_error(model.name)), workers.stage)
+        for name in OF_TOKENS:
+            error = InvalidSpecError(
+                f"{name} applies to language models, and {model.name} is a graph of operators;"
+                f" leave {name} out"
+            )
+            refusals.refuse(
+                rows_C[workers.columns.is_set(name)[rows_C]], always(error), workers.stage
+            )
 
     def reason(row: int) -> InvalidSpecError:
         return InvalidSpecError(

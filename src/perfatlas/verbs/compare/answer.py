@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, Evidence, comparison_note, joined_tiers
 from perfatlas.declarations import signature_of
-from perfatlas.quantities import InfeasibleError, PerfatlasError, UsageError
+from perfatlas.networks import is_graph
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError, UsageError
 from perfatlas.scenario.deployments import estimate_of, step_costs
 from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, COMPARED, FACILITY, PASSES
 from perfatlas.verbs.compare.question import compared_scenarios
@@ -133,6 +134,7 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
     """
     if decide and len(asked) > DESIGNS:
         raise UsageError(f"--decide compares two designs, and there are {len(asked)}")
+    _check_kinds(asked)
     base = _base(asked[0])
     rows, differences = [_row(asked[0]["label"], base, base)], []
     resolved = [_resolved(asked[0], base)]
@@ -200,6 +202,17 @@ def _base(scenario: Mapping[str, Any]) -> Answer:
 def _resolved(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
     """Return the resolved scenario of an estimate with its label."""
     return {"label": asked["label"], **answer.to_dict()["scenario"]}
+
+
+def _check_kinds(asked: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse graphs of operators beside language models, whose results have no name in common."""
+    graphs = dict.fromkeys(str(one["model"]) for one in asked if is_graph(one.get("model")))
+    others = dict.fromkeys(str(one.get("model")) for one in asked if not is_graph(one.get("model")))
+    if graphs and others:
+        raise InvalidSpecError(
+            f"{', '.join(graphs)}, a graph of operators, and {', '.join(others)} have no results in"
+            " common; compare graphs with graphs"
+        )
 
 
 def _row(label: str, answer: Answer, base: Answer) -> dict[str, Any]:

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
     Rows = Sequence[Mapping[str, Any]]
 
-VALUES: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu")
-PHASES: Final = {"prefill": "Prefill", "decode": "Decode step"}
+# of language models, and of passes of graphs
+VALUES: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "latency_s", "throughput_per_s")
+PHASES: Final = {"prefill": "Prefill", "decode": "Decode step", "pass": "Pass"}
+ROUNDING: Final = 1e-9  # of a difference, relative to the times
 MOST_BARS: Final = 12
 MOST_SCENARIOS: Final = 8
 
@@ -171,6 +173,7 @@ def _by_operator(phase: str, label: str, differences: Rows, note: str) -> Sectio
     """Return the operators that make a phase longer or shorter than that of the first scenario."""
     own = [row for row in differences if (row["label"], row["phase"]) == (label, phase)]
     total = sum(row["difference_s"] for row in own)
+    differs = abs(total) > ROUNDING * sum(row["time_s"] for row in own)
     moved = [row for row in own if row["difference_s"]]
     title = f"{PHASES.get(phase, phase)} of {label}, by operator{note}"
     if not moved:
@@ -190,7 +193,7 @@ def _by_operator(phase: str, label: str, differences: Rows, note: str) -> Sectio
             format_value("time_s", row["base_time_s"]),
             format_value("time_s", row["time_s"]),
             _signed(row["difference_s"]),
-            format_share(row["difference_s"] / total) if total else "-",
+            format_share(row["difference_s"] / total) if differs else "-",
             str(row["base_bound"] or "-"),
             str(row["bound"] or "-"),
         ]

@@ -20,8 +20,9 @@ class Choices:
     """What the file does not state.
 
     Args:
-        batch: Items of the inputs of a file whose number of items is fixed, by default the first
-            size of the first input; of ONNX, also the number where it is free.
+        batch: Items of the inputs of a file whose number of items is fixed, a divisor of the first
+            size of the first input, by default that size; of ONNX, also the number where it is
+            free.
         sizes: Values of free sizes of a graph of ONNX, by input and dimension, as in
             image_2=640,image_3=640.
         item: What an item is, such as image.
@@ -46,14 +47,17 @@ def importing(
 
     Args:
         file: The exported network, .pt2 or .onnx; no code in it runs.
-        output: The TOML file, which --model takes.
+        output: The TOML file, which --model takes; its name ends in .toml.
         json: Print one JSON object.
         choices: What the file does not state.
     """
     from perfatlas.files import write_atomic
     from perfatlas.networks import import_graph, resolve_model
+    from perfatlas.quantities import UsageError
     from perfatlas.report.text import open_terminal, print_facts, print_plain
 
+    if output.suffix != ".toml":
+        raise UsageError(f"--output {output}: expected a name that ends in .toml")
     asked = choices or Choices()
     text = import_graph(
         file,
@@ -78,14 +82,14 @@ def importing(
     return 0
 
 
-def _sizes(text: str) -> dict[str, int]:
-    """Return sizes by name."""
+def _sizes(text: str) -> dict[str, str]:
+    """Return the digits of sizes by name."""
     from perfatlas.quantities import UsageError
 
     found = {}
     for part in filter(None, (one.strip() for one in text.split(","))):
-        name, _, value = part.partition("=")
-        if not value.strip().isdigit() or not int(value):
+        name, equals, value = (one.strip() for one in part.partition("="))
+        if not name or not equals:
             raise UsageError(f"--sizes {text!r}: {part!r} is not name=number")
-        found[name.strip()] = int(value)
+        found[name] = value
     return found
