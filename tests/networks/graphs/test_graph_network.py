@@ -276,7 +276,7 @@ def test_fields_and_formats_of_language_models_are_refused() -> None:
     fields: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm"}
     for name, value in (("kv_format", "fp8"), ("kv_blocks", 3), ("benchmark", "mmlu")):
         with pytest.raises(InvalidSpecError, match=f"{name} applies to language models"):
-            perfatlas.estimate(**fields, **{name: value})
+            perfatlas.estimate(**(fields | {name: value}))
     with pytest.raises(UnsupportedError, match="inductor runs graphs in bf16, fp16, not in fp8"):
         perfatlas.estimate(**fields, format="fp8")
     with pytest.raises(InvalidSpecError, match="no results in common"):
