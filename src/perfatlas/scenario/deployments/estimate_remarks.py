@@ -97,7 +97,7 @@ def estimate_warnings(
 
 
 def _of_a_pass(text: str) -> str:
-    """Return a warning in the words of a graph of operators, which has no prompts."""
+    """Return a warning as a graph of operators has it, which has no prompts."""
     for ours, theirs in (("latency_s", "ttft_s"), ("pass", "prefill"), ("passes", "pass steps")):
         text = text.replace(theirs, ours)
     return text
