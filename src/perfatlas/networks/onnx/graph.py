@@ -82,7 +82,14 @@ def nodes_of_file(
         Weights in external files are not counted as parameters beyond their shapes.
     """
     model = _loaded(path)
-    given = dict(sizes or {})
+    try:
+        return _imported(model, path, batch, dict(sizes or {}))
+    except UnicodeDecodeError as problem:  # names are decoded when they are read
+        raise InvalidSpecError(f"{path}: a name is not UTF-8: {problem.reason}") from problem
+
+
+def _imported(model: Any, path: Path, batch: int | None, given: dict[str, int]) -> Imported:  # noqa: ANN401
+    """Return the operators of a model."""
     items = _fix_sizes(model.graph, batch, given, path)
     parameters, weights = _drop_weights(model)
     graph = _inferred(model, path)
@@ -100,6 +107,7 @@ def nodes_of_file(
 def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
     try:
         import onnx
+        from google.protobuf.message import Error
     except ImportError as problem:
         raise MissingDependencyError(
             "graphs of ONNX need the package onnx: pip install 'perfatlas[graph]'"
@@ -112,7 +120,7 @@ def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
         model = onnx.load(str(path), load_external_data=False)
     except OSError as problem:
         raise InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
-    except Exception as problem:
+    except (Error, ValueError) as problem:
         raise InvalidSpecError(f"{path} is no ONNX file: {problem}") from problem
     if not model.graph.node:
         raise InvalidSpecError(f"{path} has no operators; is it an ONNX file?")
@@ -195,7 +203,7 @@ def _inferred(model: Any, path: Path) -> Any:  # noqa: ANN401
         one.type.tensor_type.ClearField("shape")
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except Exception as problem:
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
         raise InvalidSpecError(f"{path}: shapes cannot be inferred: {problem}") from problem
 
 

@@ -87,7 +87,8 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
         width: Maximum width; "bound by" is omitted if it does not fit.
     """
     time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
-    start = f"{phase} step {format_value('time_s', time_s)}".lstrip()
+    step = phase if phase == "pass" else f"{phase} step"
+    start = f"{step} {format_value('time_s', time_s)}".lstrip()
     summary = bound_summary(rows)
     line = f"{start}, bound by {summary}"
     return line if len(line) <= width else f"{start}: {summary}"

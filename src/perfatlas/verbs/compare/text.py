@@ -154,7 +154,7 @@ def _difference_lines(
         before, after = (sum(row[key] for row in own) for key in ("base_time_s", "time_s"))
         parts = "; ".join(_operator_text(row) for row in own[:most] if row["difference_s"])
         change = f"{format_value('time_s', before)} -> {format_value('time_s', after)}"
-        work = "prefill" if phase == "prefill" else f"{phase} step"
+        work = phase if phase in ("prefill", "pass") else f"{phase} step"
         lines.append(f"{label}, {work} {change}{note}: {parts or 'the same'}")
     return lines
 
