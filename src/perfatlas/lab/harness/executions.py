@@ -136,6 +136,19 @@ def _attention(
     return build
 
 
+def gpu_target(properties: Any, *, hip: bool) -> str:  # noqa: ANN401 - a structure of torch
+    """Return the compiler's name of a GPU, such as sm_90 or gfx942.
+
+    Args:
+        properties: As `torch.cuda.get_device_properties` returns them.
+        hip: Whether this is PyTorch for AMD; that for NVIDIA has the name of the card as
+            `gcnArchName`.
+    """
+    if hip:
+        return str(properties.gcnArchName).partition(":")[0]
+    return f"sm_{properties.major}{properties.minor}"
+
+
 def _own(
     kernel: str, more: Mapping[str, Any]
 ) -> Callable[[Builder, Mapping[str, int], str], Callable[[], object]]:
@@ -149,8 +162,7 @@ def _own(
         from perfatlas.lab.kernels.runs import prepared
 
         properties = make.torch.cuda.get_device_properties(make.device)
-        amd = getattr(properties, "gcnArchName", "").partition(":")[0]
-        target = amd or f"sm_{properties.major}{properties.minor}"
+        target = gpu_target(properties, hip=bool(make.torch.version.hip))
         return prepared(kernel, {**more, **shape}, more.get("format", fmt), target)
 
     return build

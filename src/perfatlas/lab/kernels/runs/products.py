@@ -60,6 +60,8 @@ def _gemm(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
     tiles = blocks(m, config.tile[0]) * blocks(n, config.tile[1])
     splits = inputs["splits"] or _splits(a.device, tiles, blocks(k, config.tile[2]))
     tile = (*config.tile[:4], splits, config.tile[5])
+    if splits > 1:  # parts are in fp32: twice the shared memory of a tile of the output
+        tile = (tile[0], tile[1] // 2, *tile[2:])
     out = poisoned(_output(a), a.device, m, n)
     parts = out if splits == 1 else poisoned(torch.float32, a.device, splits, m, n)
     grid, added = (programs(a.device, tiles * splits),), (blocks(m * n, ADDED),)

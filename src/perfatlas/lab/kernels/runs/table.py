@@ -38,8 +38,10 @@ def prepared(name: str, shape: Mapping[str, Any], number_format: str, target: st
         target: Compiler's name of the GPU, such as sm_90.
 
     Raises:
-        UnsupportedError: The registry has no tile for the GPU.
+        UnsupportedError: The registry has no tile for the GPU, or Triton refuses to compile it.
     """
+    import triton
+
     row = lab_kernel(name)
     if target not in row.configs:
         raise UnsupportedError(
@@ -47,4 +49,11 @@ def prepared(name: str, shape: Mapping[str, Any], number_format: str, target: st
         )
     run = run_of(row.run)
     launch, _ = run.launch(run.inputs(shape, number_format, "cuda"), row.configs[target])
+    try:
+        launch()
+    except triton.TritonError as problem:
+        reason = str(problem).rstrip().rpartition("\n")[2]
+        raise UnsupportedError(
+            f"kernel {name} is not compiled for {target} by Triton {triton.__version__}: {reason}"
+        ) from problem
     return launch

@@ -1,0 +1,312 @@
+"""Measure networks of the catalog on the local GPU with PyTorch, eager and compiled.
+
+`python benchmarks/gpu_networks.py --device h200_sxm` writes networks.csv, kernels.csv and
+manifest.json into measurements/<device>/<date>_networks/. Networks are those of
+`validation/networks`, with random weights; nothing of perfatlas is fitted to the rows. It needs
+torchvision, transformers and, for diffusion, diffusers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from gpu_kernels import missing_device, suite_folder
+from gpu_telemetry import Telemetry, connected, telemetry_facts
+from gpu_timing import list_hash, write_rows
+
+from perfatlas import __version__
+from perfatlas.files import file_hash, write_atomic
+from perfatlas.quantities import Expression
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from gpu_telemetry import Nvml
+
+ROOT: Final = Path(__file__).parents[1]
+SUITE: Final = "networks"
+LEAST_S: Final = 0.6
+WATCHED_S: Final = 1.2  # long enough for updates of the power sensor after the clock settled
+LEAST_PASSES: Final = 5
+WARMUPS: Final = 3
+SUSTAINED_S: Final = 10.0  # of denoisers, whose pipelines run for minutes
+PROTOCOL: Final = (
+    "passes with the same inputs one after another on one stream, between two events; eager passes"
+    f" include the host; {WARMUPS} warm-up passes, then at least {LEAST_PASSES} and {LEAST_S:g} s,"
+    f" median; then passes for {WATCHED_S:g} s ({SUSTAINED_S:g} s of denoisers), whose second half"
+    " gives power and SM clock by NVML and the sustained time; weights and inputs in bf16, random;"
+    " inference mode; clocks not locked; kernels of one pass by the profiler"
+)
+
+
+class Point(NamedTuple):
+    """One network to measure.
+
+    Args:
+        part: Which part of the network, from 0.
+        sizes: Sizes other than the defaults.
+        channels_last: Whether images are stored as NHWC.
+        watched_s: Time for which power is recorded [s].
+    """
+
+    network: str
+    batch: int
+    mode: str = "eager"
+    part: int = 0
+    sizes: tuple[tuple[str, int], ...] = ()
+    channels_last: bool = False
+    watched_s: float = WATCHED_S
+
+
+# Batches of each network, and the part of a pipeline that runs in each step.
+NETWORKS: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("resnet-50", "vit-base-16", "convnext-base", "swin-base"), (1, 16, 256)),
+    **dict.fromkeys(("efficientnet-b4", "densenet-121", "regnety-16gf"), (1, 128)),
+    **dict.fromkeys(("resnet-18", "resnet-152", "vgg-16", "mobilenet-v3-large"), (1, 256)),
+    **dict.fromkeys(("vit-large-16", "convnext-large", "resnext-50"), (128,)),
+    "clip-vit-large-14": (1, 128),
+    "bert-large": (1, 8, 128),
+    "t5-large": (1, 32),
+    "wav2vec2-large": (1, 16),
+    "whisper-large-v3-encoder": (1, 16),
+    "retinanet-resnet-50": (1, 16),
+}
+DENOISERS: Final[Mapping[str, tuple[int, tuple[int, ...]]]] = {
+    "flux.1-dev": (2, (1, 4)),
+    "sdxl": (2, (1, 4)),
+    "sd3-medium": (3, (1, 4)),
+    "pixart-sigma": (1, (1, 8)),
+    "wan2.1-t2v-1.3b": (1, (1,)),
+}
+COMPILED: Final[Mapping[str, tuple[int, ...]]] = {
+    "resnet-50": (1, 256),
+    "vit-base-16": (256,),
+    "bert-large": (1, 128),
+    "convnext-base": (256,),
+    "efficientnet-b4": (128,),
+    "whisper-large-v3-encoder": (16,),
+    "swin-base": (256,),
+}
+COMPILED_DENOISERS: Final = {"flux.1-dev": (2, (1,)), "sdxl": (2, (1,)), "pixart-sigma": (1, (8,))}
+IMAGES: Final = ("resnet-50", "convnext-base", "efficientnet-b4", "vgg-16")
+
+
+def points(mode: str) -> Iterator[Point]:
+    """Yield what is measured in eager mode or compiled."""
+    eager = mode == "eager"
+    for network, batches in (NETWORKS if eager else COMPILED).items():
+        yield from (Point(network, batch, mode) for batch in batches)
+        if eager and network in IMAGES:
+            yield Point(network, batches[-1], mode, channels_last=True)
+    for network, (part, batches) in (DENOISERS if eager else COMPILED_DENOISERS).items():
+        for batch in batches:
+            watched_s = SUSTAINED_S if batch == batches[-1] else WATCHED_S
+            yield Point(network, batch, mode, part=part, watched_s=watched_s)
+
+
+def built(point: Point) -> tuple[Any, dict[str, Any] | tuple[Any, ...]]:
+    """Return a module on the GPU and its inputs at the batch of a point."""
+    import torch
+    import torchvision.models
+
+    from validation.networks.catalog import ROWS
+    from validation.networks.vision import ANY_SIZE, FIXED_SIZE
+
+    row = ROWS[point.network]
+    part = row.parts[point.part]
+    named = {**row.sizes, **dict(point.sizes), "batch": point.batch}
+    classifier = {**ANY_SIZE, **FIXED_SIZE}.get(point.network)
+    with torch.device("cuda"):
+        if classifier is None:
+            module, inputs = part.build()
+        else:
+            module = getattr(torchvision.models, classifier[0])()
+            inputs = (torch.empty(2, 3, 224, 224),)
+    module = module.eval().to("cuda", torch.bfloat16)
+    named["batch"] = int(Expression(part.batch).of(named))
+
+    def sized(value: Any, sizes: Mapping[int, str]) -> Any:  # noqa: ANN401 - a tensor
+        shape = [
+            int(Expression(sizes[place]).of(named)) if place in sizes else size
+            for place, size in enumerate(value.shape)
+        ]
+        if not value.is_floating_point():
+            return torch.ones(shape, dtype=value.dtype, device="cuda")
+        made = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+        return made.to(memory_format=torch.channels_last) if point.channels_last else made
+
+    if point.channels_last:
+        module = module.to(memory_format=torch.channels_last)
+    if isinstance(inputs, tuple):
+        return module, tuple(
+            sized(value, sizes) for value, sizes in zip(inputs, part.sizes.values(), strict=True)
+        )
+
+    def of(value: Any, name: str) -> Any:  # noqa: ANN401 - nested tensors
+        if isinstance(value, dict):
+            return {key: of(one, f"{name}_{key}") for key, one in value.items()}
+        return value if value is None else sized(value, part.sizes.get(name, {}))
+
+    return module, {key: of(value, key) for key, value in inputs.items()}
+
+
+def kernels_of(run: Any) -> Counter[str]:  # noqa: ANN401 - a function without arguments
+    """Return the GPU time of each kernel of one pass [s], by name, and their number as `calls`."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        run()
+        torch.cuda.synchronize()
+    found: Counter[str] = Counter()
+    for event in seen.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            found[event.name] += event.time_range.elapsed_us() * 1e-6
+            found["calls"] += 1
+    return found
+
+
+def timed(run: Callable[[], None], least_s: float) -> list[float]:
+    """Return times of a pass [s], each the mean of consecutive passes of about 50 ms."""
+    import torch
+
+    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    times: list[float] = []
+    started = time.monotonic()
+    while len(times) < LEAST_PASSES or time.monotonic() - started < least_s:
+        passes = max(1, min(50, int(0.05 / times[-1]) if times else 1))
+        begun.record()
+        for _ in range(passes):
+            run()
+        ended.record()
+        ended.synchronize()
+        times.append(float(begun.elapsed_time(ended)) * 1e-3 / passes)
+    return times
+
+
+def measured(point: Point, nvml: Nvml | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the row of a point, and a row for each kernel of a pass."""
+    import torch
+
+    module, inputs = built(point)
+    forward = torch.compile(module, dynamic=False) if point.mode == "compiled" else module
+
+    def run() -> None:
+        forward(**inputs) if isinstance(inputs, dict) else forward(*inputs)
+
+    with torch.inference_mode():
+        began = time.monotonic()
+        for _ in range(WARMUPS):
+            run()
+        torch.cuda.synchronize()
+        warm_s = time.monotonic() - began
+        times = timed(run, LEAST_S)
+        with Telemetry(nvml.read if nvml else None) as telemetry:
+            started = time.monotonic()
+            watched = timed(run, point.watched_s)
+            stopped = time.monotonic()
+        kernels = kernels_of(run)
+    calls = kernels.pop("calls", 0)
+    half = started + 0.5 * (stopped - started)
+    clock_hz, power_w = telemetry.between(half, stopped)
+    common = {
+        "network": point.network,
+        "part": point.part,
+        "batch": point.batch,
+        "mode": point.mode,
+        "channels_last": int(point.channels_last),
+    }
+    row = {
+        **common,
+        "sizes": " ".join(f"{name}={size}" for name, size in point.sizes),
+        "format": "bf16",
+        "time_s": statistics.median(times),
+        "sustained_s": statistics.median(watched[len(watched) // 2 :]),
+        "batches": len(times),
+        "kernels": calls,
+        "kernels_s": sum(kernels.values()),
+        "clock_hz": clock_hz,
+        "power_w": power_w,
+        "warm_up_s": round(warm_s, 2),
+        "memory_bytes": torch.cuda.max_memory_allocated(),
+    }
+    largest = kernels.most_common(25)
+    rows = [{**common, "kernel": name[:160], "time_s": spent} for name, spent in largest]
+    return row, rows
+
+
+def measure(chosen: Sequence[Point], folder: Path, facts: dict[str, Any], ends_s: float) -> int:
+    """Measure points one after another, writing after each; return how many were measured."""
+    import torch
+
+    rows: list[dict[str, Any]] = []
+    kernels: list[dict[str, Any]] = []
+    not_run: list[dict[str, Any]] = []
+    nvml = connected()
+    for point in chosen:
+        try:
+            if time.monotonic() > ends_s:
+                raise TimeoutError("time limit")  # noqa: TRY301 - a reason like the others
+            row, its_kernels = measured(point, nvml)
+        except (RuntimeError, ImportError, TypeError, ValueError, TimeoutError) as problem:
+            not_run.append({**point._asdict(), "reason": str(problem)[:300]})
+            print(f"{point.network} {point.batch} not run: {not_run[-1]['reason']}", flush=True)
+        else:
+            rows.append(row)
+            kernels.extend(its_kernels)
+            print(f"{point[:4]} {row['time_s']:.4g} {row['sustained_s']:.4g} s", flush=True)
+            write_rows(folder / "networks.csv", rows)
+            write_rows(folder / "kernels.csv", kernels)
+        torch._dynamo.reset()  # noqa: SLF001 - torch has no public interface
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    if rows:
+        of_rows = {"rows": len(rows), "rows_hash": file_hash(folder / "networks.csv")}
+        manifest = {**of_rows, "not_run": not_run, **facts, **telemetry_facts(nvml)}
+        write_atomic(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+    return len(rows)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure, or state in one row why not."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="h200_sxm", help="catalog name of the GPU")
+    parser.add_argument("--folder", type=Path, help="parent folder; by default measurements/")
+    parser.add_argument("--mode", nargs="*", default=["eager", "compiled"])
+    parser.add_argument("--network", nargs="*", default=[], help="measure only these networks")
+    parser.add_argument("--limit-s", type=float, default=3600.0, help="start no point after [s]")
+    asked = parser.parse_args(words)
+    reason = missing_device("gpu_networks")
+    if reason:
+        print(reason)
+        return 0
+    import torch
+
+    sys.path.insert(0, str(ROOT))
+    torch.manual_seed(0)
+    folder = suite_folder(asked.folder, asked.device, SUITE)
+    chosen = [one for mode in asked.mode for one in points(mode)]
+    chosen = [one for one in chosen if not asked.network or one.network in asked.network]
+    facts = {
+        "suite": SUITE,
+        "list_hash": list_hash([point._asdict() for point in chosen]),
+        "protocol": PROTOCOL,
+        "perfatlas": __version__,
+        "device": asked.device,
+        "stack": f"torch {torch.__version__}, CUDA {torch.version.cuda}",
+        "command": "python benchmarks/gpu_networks.py " + " ".join(sys.argv[1:]),
+    }
+    count = measure(chosen, folder, facts, time.monotonic() + asked.limit_s)
+    print(f"{count} of {len(chosen)} points measured; {folder}")
+    return 0 if count else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

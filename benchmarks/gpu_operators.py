@@ -1,0 +1,213 @@
+"""Measure operators of networks that are not language models on the local GPU with PyTorch.
+
+`python benchmarks/gpu_operators.py --device h200_sxm` writes operators.csv and manifest.json into
+measurements/<device>/<date>_operators/: convolutions, norms, softmax, attention of encoders,
+lookups and element-by-element passes, cold, in bf16. Nothing of perfatlas is fitted to the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_kernels import missing_device, suite_folder
+from gpu_telemetry import Telemetry, connected, telemetry_facts
+from gpu_timing import PROTOCOL, list_hash, time_calls, write_rows
+
+from perfatlas import __version__
+from perfatlas.files import file_hash, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+SUITE: Final = "operators"
+LEAST_S: Final = 0.15
+# (channels, height and width, filters, kernel, stride, groups): ResNet-50, ResNeXt-50, ConvNeXt-B,
+# EfficientNet-B4, VGG-16, decoder of Stable Diffusion.
+CONVOLUTIONS: Final = (
+    *((3, 224, 64, 7, 2, 1), (64, 56, 64, 1, 1, 1), (64, 56, 64, 3, 1, 1), (256, 56, 128, 1, 1, 1)),
+    *((128, 56, 128, 3, 2, 1), (512, 28, 128, 1, 1, 1), (256, 14, 256, 3, 1, 1)),
+    *((1024, 14, 2048, 1, 2, 1), (512, 7, 512, 3, 1, 1), (512, 7, 2048, 1, 1, 1)),
+    *((256, 28, 256, 3, 1, 32), (128, 56, 128, 7, 1, 128), (512, 14, 512, 7, 1, 512)),
+    *((192, 28, 192, 5, 1, 192), (512, 28, 512, 3, 1, 1), (512, 128, 512, 3, 1, 1)),
+    (256, 256, 256, 3, 1, 1),
+)
+BATCHES: Final = (1, 16, 128)
+TOKENS: Final = (64, 1024, 16384, 131072)
+WIDTHS: Final = (768, 3072, 8192)
+# (batch, tokens, heads, head width) of encoders: BERT, ViT, Whisper, SDXL, FLUX, Wan.
+ATTENTION: Final = (
+    *((1, 384, 16, 64), (32, 384, 16, 64), (1, 197, 12, 64), (128, 197, 12, 64)),
+    *((1, 1500, 20, 64), (16, 1500, 20, 64), (2, 4096, 10, 64), (2, 1024, 20, 64)),
+    *((1, 4608, 24, 128), (4, 4608, 24, 128), (1, 32760, 12, 128), (2, 4096, 16, 72)),
+)
+BACKENDS: Final = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "default": ""}
+# Rows of a table, its width, ids of a sample (1: no bag).
+TABLES: Final = ((30_522, 1024, 1), (1_000_000, 128, 1), (40_000_000, 128, 1), (1_000_000, 128, 27))
+SAMPLES: Final = (256, 8192, 65536)
+
+
+def shapes() -> Iterator[dict[str, Any]]:
+    """Yield what is measured: an operator and its sizes."""
+    names = ("channels", "height", "filters", "kernel", "stride", "groups")
+    for sizes, batch, layout in product(CONVOLUTIONS, BATCHES, ("nhwc", "nchw")):
+        if layout == "nhwc" or batch == BATCHES[1]:
+            row = dict(zip(names, sizes, strict=True))
+            elements = batch * row["height"] ** 2 * max(row["channels"], row["filters"])
+            if elements < 2**30:
+                yield {"operator": "conv", "layout": layout, "batch": batch, **row}
+    for operator in ("layer_norm", "softmax", "gelu", "add", "residual_layer_norm"):
+        for tokens, width in product(TOKENS, WIDTHS):
+            yield {"operator": operator, "tokens": tokens, "width": width}
+    for channels, height, batch in ((320, 128, 2), (128, 1024, 1), (64, 56, 128), (1024, 14, 128)):
+        for operator in ("group_norm", "batch_norm", "max_pool", "upsample"):
+            row = {"channels": channels, "height": height, "batch": batch}
+            yield {"operator": operator, "layout": "nchw", **row}
+    for head, backend in product(ATTENTION, BACKENDS):
+        row = dict(zip(("batch", "tokens", "num_heads", "head_dim"), head, strict=True))
+        yield {"operator": "attention", "backend": backend, **row}
+    for (rows, width, ids), samples in product(TABLES, SAMPLES):
+        operator = "embedding" if ids == 1 else "embedding_bag"
+        yield {"operator": operator, "rows": rows, "width": width, "ids": ids, "tokens": samples}
+
+
+def pair_of(shape: Mapping[str, Any]) -> tuple[Callable[[], Any], Callable[..., Any]]:
+    """Return what makes the tensors of one call, and the call."""
+    import torch
+    from torch.nn import functional as f
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def normal(*sizes: int) -> torch.Tensor:
+        return torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)
+
+    operator = shape["operator"]
+    if operator in ("conv", "group_norm", "batch_norm", "max_pool", "upsample"):
+        image = (shape["batch"], shape["channels"], shape["height"], shape["height"])
+        order = torch.channels_last if shape["layout"] == "nhwc" else torch.contiguous_format
+        if operator == "conv":
+            kernel, groups = shape["kernel"], shape["groups"]
+            weight = (shape["filters"], shape["channels"] // groups, kernel, kernel)
+            return (
+                lambda: tuple(normal(*one).to(memory_format=order) for one in (image, weight)),
+                lambda x, w: f.conv2d(x, w, None, shape["stride"], kernel // 2, 1, groups),
+            )
+        ones = torch.ones(shape["channels"], device="cuda", dtype=torch.bfloat16)
+        calls = {
+            "group_norm": lambda x: f.group_norm(x, 32, ones, ones),
+            "batch_norm": lambda x: f.batch_norm(x, ones, ones, ones, ones),
+            "max_pool": lambda x: f.max_pool2d(x, 3, 2, 1),
+            "upsample": lambda x: f.interpolate(x, scale_factor=2.0),
+        }
+        return lambda: (normal(*image),), calls[operator]
+    if operator == "attention":
+        size = (shape["batch"], shape["num_heads"], shape["tokens"], shape["head_dim"])
+        name = BACKENDS[shape["backend"]]
+
+        def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            if not name:
+                return f.scaled_dot_product_attention(q, k, v)
+            with sdpa_kernel(getattr(SDPBackend, name)):
+                return f.scaled_dot_product_attention(q, k, v)
+
+        return lambda: tuple(normal(*size) for _ in range(3)), call
+    if operator in ("embedding", "embedding_bag"):
+        table = normal(shape["rows"], shape["width"])
+        wanted = (shape["tokens"], shape["ids"]) if shape["ids"] > 1 else (shape["tokens"],)
+
+        def ids() -> tuple[torch.Tensor, ...]:
+            return (torch.randint(shape["rows"], wanted, device="cuda"),)
+
+        if shape["ids"] > 1:
+            return ids, lambda x: f.embedding_bag(x, table, mode="sum")
+        return ids, lambda x: f.embedding(x, table)
+    width = shape["width"]
+    ones = torch.ones(width, device="cuda", dtype=torch.bfloat16)
+    tensors = 2 if operator in ("add", "residual_layer_norm") else 1
+    rows = {
+        "layer_norm": lambda x: f.layer_norm(x, (width,), ones, ones),
+        "softmax": lambda x: f.softmax(x, -1),
+        "gelu": f.gelu,
+        "add": torch.add,
+        "residual_layer_norm": lambda x, y: f.layer_norm(x + y, (width,), ones, ones),
+    }
+    return lambda: tuple(normal(shape["tokens"], width) for _ in range(tensors)), rows[operator]
+
+
+def measure(
+    chosen: Sequence[Mapping[str, Any]], folder: Path, ends_s: float, **facts: object
+) -> int:
+    """Measure shapes one after another and write them; return how many were measured."""
+    import torch
+    from gpu_torch import Loop
+
+    l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+    rows: list[dict[str, Any]] = []
+    not_run: list[dict[str, Any]] = []
+    nvml = connected()
+    with Telemetry(nvml.read if nvml else None) as telemetry:
+        for shape in chosen:
+            try:
+                if time.monotonic() > ends_s:
+                    raise TimeoutError("time limit")  # noqa: TRY301 - a reason like the others
+                loop = Loop(*pair_of(shape), l2_bytes)
+                timed = time_calls(loop.run, loop.calls, LEAST_S)
+            except (RuntimeError, TimeoutError) as problem:
+                not_run.append({**shape, "reason": str(problem).split("\n")[0][:200]})
+                print(f"{shape} not run: {not_run[-1]['reason']}", flush=True)
+            else:
+                clock_hz, power_w = telemetry.between(timed.began_s, timed.ended_s)
+                measured = {"hot": int(not loop.cold), "time_s": timed.time_s}
+                spread = {"spread": round(timed.spread, 4)}
+                clocks = {"clock_hz": clock_hz, "power_w": power_w}
+                rows.append({**shape, "format": "bf16", **measured, **spread, **clocks})
+                del loop
+            torch.cuda.empty_cache()
+    if rows:
+        write_rows(folder / "operators.csv", rows)
+        of_rows = {"rows": len(rows), "rows_hash": file_hash(folder / "operators.csv")}
+        manifest = {**of_rows, "not_run": not_run, **facts, **telemetry_facts(nvml)}
+        write_atomic(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+    return len(rows)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure, or state in one row why not."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="h200_sxm", help="catalog name of the GPU")
+    parser.add_argument("--folder", type=Path, help="parent folder; by default measurements/")
+    parser.add_argument("--every", type=int, default=1, help="measure only every nth shape")
+    parser.add_argument("--limit-s", type=float, default=3600.0, help="start no shape after [s]")
+    asked = parser.parse_args(words)
+    reason = missing_device("gpu_operators")
+    if reason:
+        print(reason)
+        return 0
+    import torch
+
+    torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
+    folder = suite_folder(asked.folder, asked.device, SUITE)
+    chosen = list(shapes())[:: asked.every]
+    count = measure(
+        chosen,
+        folder,
+        time.monotonic() + asked.limit_s,
+        suite=SUITE,
+        list_hash=list_hash(list(shapes())),
+        protocol=f"{PROTOCOL}; cudnn.benchmark",
+        perfatlas=__version__,
+        device=asked.device,
+        stack=f"torch {torch.__version__}, CUDA {torch.version.cuda}",
+        command="python benchmarks/gpu_operators.py " + " ".join(sys.argv[1:]),
+    )
+    print(f"{count} of {len(chosen)} shapes measured; {folder}")
+    return 0 if count else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
