@@ -222,7 +222,6 @@ def test_a_log_of_another_format_is_refused_and_an_empty_one_named(
     log, output = tmp_path / "log.json", ["--output", str(tmp_path / "h.csv")]
     events = "NodeName|TimeStart|TimeEnd|State|Reason\nn1|2026-03-01T00:00:00|Unknown|DOWN|x\n"
     for text, form, told in (
-        (events, "torchrun", "was recognized as format 'torchrun'; it looks like 'slurm_events'"),
         (events, "xid", "was recognized as format 'xid'; it looks like 'slurm_events'"),
         ('{"items": [{"a": 1}]}', "kubernetes", "as format 'kubernetes'; choose its --format"),
     ):

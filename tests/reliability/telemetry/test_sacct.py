@@ -43,7 +43,7 @@ def test_a_run_by_hand(tmp_path: Path) -> None:
     assert runs.end_s_R[0] - runs.start_s_R[0] == 2.5 * 3600
     assert runs.gpus_R[0] == 16
     assert runs.host_count_R[0] == 2
-    operating = runs.occupancy().operating_time((0.0, runs.last_s))
+    operating = runs.occupancy().operating_time((0.0, float(runs.end_s_R[0])))
     assert operating.by_node() == {"n1": 9000.0, "n2": 9000.0}
     check_law(runs.files)
 

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
         Lemons as Lemons,
         find_lemons as find_lemons,
     )
-    from perfatlas.reliability.telemetry.fits.lifetime_table import (
-        LifetimeColumns as LifetimeColumns,
-        read_lifetimes as read_lifetimes,
-    )
     from perfatlas.reliability.telemetry.fits.matched_logs import (
         LATE_S as LATE_S,
         MATCH_S as MATCH_S,

@@ -1,8 +1,4 @@
-"""A log of JSON objects: one per line (.jsonl, .ndjson), or a list in one document (other names).
-
-Protobuf and MongoDB spell field names in several ways (nodeName, node_name, nodename), so fields
-are matched by their letters only.
-"""
+"""A log of JSON objects: one per line (.jsonl, .ndjson), or a list in one document."""
 
 from __future__ import annotations
 
@@ -68,7 +64,7 @@ class JsonLog:
 
 
 class Item:
-    """One object of a log, with fields matched in any spelling.
+    """One object of a log.
 
     Args:
         number: Its line or record.
@@ -78,15 +74,15 @@ class Item:
     def __init__(
         self, path: str | Path, number: int, fields: Mapping[str, Any], unit: str = "line"
     ) -> None:
-        """Index the fields by their letters."""
+        """Store the fields."""
         self.path = path
         self.number = number
         self.unit = unit
-        self.fields = {_letters(name): value for name, value in fields.items()}
+        self.fields = fields
 
     def get(self, name: str) -> Any:  # noqa: ANN401
         """Return a field, None where it is missing."""
-        return self.fields.get(_letters(name))
+        return self.fields.get(name)
 
     def inner(self, name: str) -> Item | None:
         """Return a field that is an object, None where it is missing."""
@@ -112,17 +108,6 @@ class Item:
             f"{repr_for_error(value)} is not a name" if value is not None else "missing", name
         )
 
-    def flag(self, name: str) -> bool:
-        """Return a boolean; false where missing, as protobuf omits defaults.
-
-        Raises:
-            InvalidSpecError: It is not a boolean.
-        """
-        value = self.get(name)
-        if value is None or isinstance(value, bool):
-            return bool(value)
-        raise self.wrong(f"{repr_for_error(value)} is neither true nor false", name)
-
     def time_s(self, name: str, zone: str | None) -> float:
         """Return a time [s since 1970-01-01 UTC].
 
@@ -147,7 +132,3 @@ class Item:
             name: The field, "" for the object as a whole.
         """
         return refuse(self.path, self.number, problem, column=name, unit=self.unit)
-
-
-def _letters(name: str) -> str:
-    return name.replace("_", "").lower()

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         UNFINISHED as UNFINISHED,
         JobRuns as JobRuns,
         Run as Run,
-        RunColumns as RunColumns,
         RunsBuilder as RunsBuilder,
         why_no_run as why_no_run,
     )
