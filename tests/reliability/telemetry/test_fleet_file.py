@@ -97,7 +97,7 @@ def test_a_fleet_of_known_laws_comes_back(tmp_path: Path) -> None:
     assert seconds(told["mean_time_between"]) == pytest.approx(between_s, rel=1e-7)
     file = evidence["file"][0]
     assert file["hash"].startswith("sha256:")
-    assert file["parsed"] == file["records"]
+    assert file["parsed"] == file["events"]
     assert evidence["watches"]["gpu"]["end"] == dt.datetime.fromtimestamp(END, dt.UTC)
     assert told["repair_taken"] == "gpu_xid_79"
     assert any("weibull fits" in remark for remark in told["remarks"])

@@ -19,7 +19,7 @@ from perfatlas.reliability.fleet.model import (
 )
 from perfatlas.reliability.fleet.simulator import simulate
 from perfatlas.scenario.fields import unused_warnings
-from perfatlas.scenario.interrupted_jobs.topology import units_of_another_size
+from perfatlas.scenario.interrupted_jobs.step_facts import units_of_another_size
 from perfatlas.vocabulary.fields import Missing
 
 if TYPE_CHECKING:

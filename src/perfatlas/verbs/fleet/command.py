@@ -236,9 +236,8 @@ def _counts_of(texts: Sequence[str]) -> dict[str, int]:
 
 
 def _fitted(history: History, flags: FitFlags) -> FleetFit:
-    from perfatlas.reliability.telemetry.fits import with_service_starts
     from perfatlas.reliability.telemetry.fleets import FleetOptions, fit_fleet
-    from perfatlas.reliability.telemetry.history import observation_windows
+    from perfatlas.reliability.telemetry.history import observation_windows, with_service_starts
     from perfatlas.reliability.telemetry.reading import epoch_seconds
 
     nodes = flags.nodes or 0
@@ -340,8 +339,7 @@ def _history(subject: str) -> dict[str, Any]:
 
 def _write(path: File, subject: str, facts: Mapping[str, Any], *, script: Script) -> None:
     from perfatlas.report.pages import page_html
-    from perfatlas.verbs.fleet.history import history_page
-    from perfatlas.verbs.fleet.page import fleet_page
+    from perfatlas.verbs.fleet.page import fleet_page, history_page
 
     name = Path(subject).name
     line = shlex.join(["perfatlas", "fleet", "report", subject, "--output", str(path)])

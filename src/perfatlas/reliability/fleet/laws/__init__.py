@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         Validity as Validity,
         not_negative as not_negative,
         positive as positive,
+        sample_s as sample_s,
         whole as whole,
         with_validity as with_validity,
     )
@@ -75,6 +76,5 @@ if TYPE_CHECKING:
         WAITING as WAITING,
         Stores as Stores,
     )
-    from perfatlas.reliability.fleet.laws.sampled import sample_s as sample_s
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -19,19 +19,25 @@ if TYPE_CHECKING:
         check_fleet as check_fleet,
         check_strategy as check_strategy,
     )
+    from perfatlas.reliability.fleet.model.components import (
+        FailureDomains as FailureDomains,
+        failure_domains as failure_domains,
+    )
     from perfatlas.reliability.fleet.model.facts import (
         fleet_facts as fleet_facts,
         initial_ages_text as initial_ages_text,
         mean_repair_s as mean_repair_s,
     )
-    from perfatlas.reliability.fleet.model.identity import units_differ as units_differ
+    from perfatlas.reliability.fleet.model.identity import (
+        not_memoryless as not_memoryless,
+        units_differ as units_differ,
+    )
     from perfatlas.reliability.fleet.model.launchers import (
         RecoveryPolicy as RecoveryPolicy,
         recovery_policies as recovery_policies,
         under_policy as under_policy,
         with_policy as with_policy,
     )
-    from perfatlas.reliability.fleet.model.memoryless import not_memoryless as not_memoryless
     from perfatlas.reliability.fleet.model.model import (
         NO_REPAIR_TIMES as NO_REPAIR_TIMES,
         Cause as Cause,
@@ -75,10 +81,6 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model.strategy_file import (
         StrategyTable as StrategyTable,
         choose as choose,
-    )
-    from perfatlas.reliability.fleet.model.topology import (
-        FailureDomains as FailureDomains,
-        failure_domains as failure_domains,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -22,10 +22,14 @@ Instead of name and lifetime a cause may reference a rate of the catalog: `publi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.files import (
+    Duration,
     Field,
+    Flag,
     Number,
     Record,
     Text,
@@ -36,14 +40,20 @@ from perfatlas.files import (
     sub_tables,
 )
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.fleet.model.cause_file import cause_of
+from perfatlas.reliability.fleet.model.catalog import published_cause
 from perfatlas.reliability.fleet.model.checks import check_fleet
-from perfatlas.reliability.fleet.model.component_file import Tree, component_tree
+from perfatlas.reliability.fleet.model.components import KINDS, Component, causes_of, counts_in
 from perfatlas.reliability.fleet.model.file_fields import NAME, Lifetime, name_of
-from perfatlas.reliability.fleet.model.model import Fleet, Repair, RepairStage
+from perfatlas.reliability.fleet.model.model import (
+    REACHES,
+    Cause,
+    Fleet,
+    Lemons,
+    Repair,
+    RepairStage,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 _COUNT: Final = Field(Whole())
@@ -148,3 +158,165 @@ def _repair(table: Mapping[str, Any], origin: str) -> Repair:
         _STAGE.read(row, f"{where}: stage {name_of(row, f'{where}: stage')!r}") for row in rows
     )
     return Repair(**given)
+
+
+_NUMBER: Final = Field(Number())
+_RESTART: Final = Field(Text(longest=NAME.longest, expected="a name"))
+LEMONS: Final = Record(
+    fields={
+        "share": Field(Number(), required=True),
+        "factor": Field(Number(), required=True),
+        "strikes": Field(Whole()),
+    },
+    build=Lemons,
+)
+CAUSE: Final[dict[str, Field[Any]]] = {
+    "name": Field(NAME),
+    "lifetime": Field(Lifetime(), required=True, meaning="such as { law, mean }"),
+    "detection": Field(Lifetime()),
+    "lasts": Field(Lifetime()),
+    "age": Field(Duration(), into="age_s"),
+    "per_unit": _NUMBER,
+    "shared": _NUMBER,
+    "slowdown": _NUMBER,
+    "lemons": Field(LEMONS),
+    "effect": Field(Text(choices=("stops", "corrupts", "slows"))),
+    "takes": Field(Text(choices=("nothing", "part", "unit"))),
+    "loses": Field(Text(choices=REACHES)),
+    "ages": Field(Text(choices=("new", "mixed"))),
+    "as_old": Field(Flag()),
+    "repair": _RESTART,
+    "restart": _RESTART,
+    "units": Field(Whole()),
+}
+
+
+def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause:
+    """Return a cause; a `published` one takes its name, parts and rate from the catalog.
+
+    Args:
+        table: The parsed TOML table.
+        origin: File name for messages.
+
+    Raises:
+        InvalidSpecError: A key is unknown or missing, a time has no unit.
+    """
+    rate = name_of(table, f"{origin}: cause", "published") if "published" in table else ""
+    name = rate or name_of(table, f"{origin}: cause")
+    where = f"{origin}: cause {name!r}"
+    if rate and (twice := [key for key in ("name", "lifetime") if key in table]):
+        raise InvalidSpecError(
+            f"{where}: published already defines these: remove {' and '.join(twice)}, or published"
+        )
+    if not rate:
+        return Cause(**cause_fields(table, CAUSE, where))
+    known = {key: field for key, field in CAUSE.items() if key not in ("name", "lifetime")}
+    given = cause_fields(table, {**known, "published": Field(NAME)}, where)
+    return published_cause(given.pop("published"), gpus_per_unit=gpus_per_unit, **given)
+
+
+def cause_fields(
+    table: Mapping[str, Any], fields: Mapping[str, Field[Any]], where: str
+) -> dict[str, Any]:
+    """Return the fields of a cause set in a table, and the failure count behind its rate.
+
+    Args:
+        table: The parsed TOML table.
+        where: File and table, for messages.
+
+    Raises:
+        InvalidSpecError: A key is unknown, a time has no unit, or a value is not one of the
+            choices.
+    """
+    given = read_fields(table, fields, where)
+    lifetime = table.get("lifetime")
+    if isinstance(lifetime, Mapping) and "events" in lifetime:
+        given["events"] = lifetime["events"]
+    return given
+
+
+_PLACE: Final[dict[str, Field[Any]]] = {
+    "kind": Field(Text(choices=KINDS), required=True),
+    "within": Field(NAME),
+    "count": Field(Number()),
+    "takes_down": Field(NAME),
+}
+_FROM_TREE: Final = ("name", "per_unit", "shared", "units")  # determined by the tree
+_FIELDS: Final = {
+    **{
+        key: replace(field, required=False) for key, field in CAUSE.items() if key not in _FROM_TREE
+    },
+    **_PLACE,
+}
+
+
+class Tree(NamedTuple):
+    """The containment tree of a file.
+
+    Args:
+        causes: What its components cause.
+        unit: Kind that a job is allocated in.
+        gpus: GPUs of a unit; None where the tree has no GPUs in units.
+    """
+
+    causes: tuple[Cause, ...]
+    unit: str
+    gpus: float | None
+
+
+def component_tree(table: Mapping[str, Any], origin: str) -> Tree:
+    """Return the containment tree of a file, with counts of its system where it has none.
+
+    Args:
+        table: The parsed file, with `component`, `unit` and optionally `system`.
+        origin: File name for messages.
+
+    Raises:
+        InvalidSpecError: A key is unknown or missing, a count is unknown, or the tree is invalid.
+    """
+    if "unit" not in table:
+        raise InvalidSpecError(
+            f"{origin}: unit is missing: set it to the component that a job is allocated in,"
+            ' such as unit = "rack"'
+        )
+    unit = name_of(table, origin, "unit")
+    known: dict[tuple[str, str], int] = {}
+    if "system" in table:
+        from perfatlas.hardware import resolve_system
+
+        known = counts_in(resolve_system(name_of(table, origin, "system")))
+    rows = sub_tables(table["component"], f"{origin}: component")
+    components = tuple(_component(row, origin, known) for row in rows)
+    causes = causes_of(components, unit=unit)
+    return Tree(causes, unit, _gpus_in(components, unit))
+
+
+def _component(
+    table: Mapping[str, Any], origin: str, known: Mapping[tuple[str, str], int]
+) -> Component:
+    kind = name_of(table, f"{origin}: component", "kind")
+    where = f"{origin}: component {kind!r}"
+    given = cause_fields(table, _FIELDS, where)
+    place = {key: given.pop(key) for key in _PLACE if key in given}
+    within = place.setdefault("within", "")
+    count = place.setdefault("count", known.get((kind, within)))
+    if within and count is None:
+        told = ", ".join(f"{part} in {holder}" for part, holder in known) or "none; set system"
+        raise InvalidSpecError(
+            f"{where}: count is missing, the number per {within} (known from system: {told})"
+        )
+    place["count"] = 1.0 if count is None else float(count)
+    lifetime = given.pop("lifetime", None)
+    if given and lifetime is None:
+        raise InvalidSpecError(f"{where}: {', '.join(given)} requires lifetime")
+    return Component(lifetime=lifetime, cause=given, **place)
+
+
+def _gpus_in(components: tuple[Component, ...], unit: str) -> float | None:
+    """Return the GPUs of a unit in the tree; None where it has none."""
+    tree = {component.kind: component for component in components}
+    kind, number = "gpu", 1.0
+    while kind in tree and kind != unit:
+        number *= tree[kind].count
+        kind = tree[kind].within
+    return number if "gpu" in tree and kind == unit else None

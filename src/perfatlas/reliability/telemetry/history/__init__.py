@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         observation_windows as observation_windows,
         parts_per_node as parts_per_node,
         utc as utc,
+        with_service_starts as with_service_starts,
     )
     from perfatlas.reliability.telemetry.history.facts import history_facts as history_facts
     from perfatlas.reliability.telemetry.history.history import (

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
         Tally as Tally,
         reasons as reasons,
     )
-    from perfatlas.reliability.telemetry.reading.lines import Line as Line, LogFile as LogFile
-    from perfatlas.reliability.telemetry.reading.log_position import refuse as refuse
+    from perfatlas.reliability.telemetry.reading.lines import (
+        Line as Line,
+        LogFile as LogFile,
+        refuse as refuse,
+    )
     from perfatlas.reliability.telemetry.reading.stamps import (
         Clock as Clock,
         checked_s as checked_s,

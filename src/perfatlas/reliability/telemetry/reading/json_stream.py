@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import repr_for_error
-from perfatlas.reliability.telemetry.reading.log_position import refuse
+from perfatlas.reliability.telemetry.reading.lines import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.reliability.telemetry.reading.log_position import refuse
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,3 +192,24 @@ def _decoded(raw: bytes) -> tuple[str, bool]:
         return raw.decode(), True
     except UnicodeDecodeError:
         return raw.decode("utf-8", "replace"), False
+
+
+def refuse(
+    path: str | Path, line: int, problem: str, *, column: str = "", unit: str = "line"
+) -> InvalidSpecError:
+    """Return an error for a position in a log.
+
+    Args:
+        line: Number of the line or record, 0 for the whole file.
+        problem: Description of the problem and the remedy.
+        column: Field, "" for none.
+        unit: Numbered unit: line or record.
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.reading import refuse
+        >>> str(refuse("a.log", 7, "not a time", column="End"))
+        "log 'a.log', line 7, column 'End': not a time"
+    """
+    where = f", {unit} {line}" if line else ""
+    field = f", column '{column}'" if column else ""
+    return InvalidSpecError(f"log '{path}'{where}{field}: {problem}")
