@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         with_mean as with_mean,
     )
     from perfatlas.reliability.telemetry.fits.survival_curve import (
-        SurvivalCurve as SurvivalCurve,
         kaplan_meier as kaplan_meier,
     )
 else:

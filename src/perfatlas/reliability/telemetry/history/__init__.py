@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         JOB as JOB,
         SEEN_UNDER_JOBS as SEEN_UNDER_JOBS,
         observation_windows as observation_windows,
-        parts_per_node as parts_per_node,
         utc as utc,
         with_service_starts as with_service_starts,
     )
@@ -21,15 +20,11 @@ if TYPE_CHECKING:
         EFFECT as EFFECT,
         FAILURE as FAILURE,
         GPU_RESET as GPU_RESET,
-        KINDS as KINDS,
-        NODE_REBOOT as NODE_REBOOT,
         NODE_STATE as NODE_STATE,
         NOT_TOLD as NOT_TOLD,
         NOTICE as NOTICE,
-        OVERHEAD as OVERHEAD,
         PLANNED as PLANNED,
         PROCESS as PROCESS,
-        REPAIR as REPAIR,
         UNCLEAR as UNCLEAR,
         Event as Event,
         History as History,
@@ -74,7 +69,6 @@ if TYPE_CHECKING:
         repair_times as repair_times,
     )
     from perfatlas.reliability.telemetry.history.xid_codes import (
-        xid_action as xid_action,
         xid_code as xid_code,
         xid_meaning as xid_meaning,
     )

@@ -61,26 +61,6 @@ def observation_windows(
     return found
 
 
-def parts_per_node(
-    component: str, *, nodes: int, gpus_per_node: int, units: Mapping[str, int]
-) -> float:
-    """Return the mean number of parts of a component per node.
-
-    Args:
-        units: Number by component, where it is not one per GPU or per node.
-
-    Raises:
-        InvalidSpecError: A count is below 1, or the number of the component is unknown.
-    """
-    counts = _counts(nodes, gpus_per_node, units)
-    if component not in counts:
-        raise InvalidSpecError(
-            f"component {component!r}: set the number in the fleet with --units"
-            f" {component}=NUMBER; known by default: {', '.join(counts)}"
-        )
-    return counts[component] / nodes
-
-
 def _counts(nodes: int, gpus_per_node: int, units: Mapping[str, int]) -> dict[str, int]:
     for name, count in {"nodes": nodes, "gpus_per_node": gpus_per_node, **units}.items():
         if count < 1:
