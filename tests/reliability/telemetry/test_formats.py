@@ -27,8 +27,8 @@ def one_of_each(tmp_path: Path) -> dict[str, tuple[Path, ImportOptions]]:
     write_history(table, import_logs("xid", [kernel]).history)
     states = "NodeName|TimeStart|TimeEnd|State|Reason"
     down = f"n1|{DAY}01:00:00|{DAY}03:00:00|DOWN*|Not responding"
-    event = {"kind": "Event", "reason": "NodeNotReady", "firstTimestamp": f"{DAY}01:00:00Z"}
-    event |= {"involvedObject": {"kind": "Node", "name": "n1"}}
+    target = {"involvedObject": {"kind": "Node", "name": "n1"}, "firstTimestamp": f"{DAY}01:00:00Z"}
+    event = {"kind": "Event", "reason": "NodeNotReady", **target}
     return {
         "sacct": (runs, UTC),
         "xid": (kernel, UTC),

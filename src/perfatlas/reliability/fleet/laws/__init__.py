@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         Validity as Validity,
         not_negative as not_negative,
         positive as positive,
-        sample_s as sample_s,
         whole as whole,
         with_validity as with_validity,
     )
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         check_law as check_law,
         mean_s as mean_s,
         residual as residual,
+        sample_s as sample_s,
         scaled as scaled,
         survival as survival,
         weibull_of_mean as weibull_of_mean,

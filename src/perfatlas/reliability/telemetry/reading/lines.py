@@ -106,10 +106,11 @@ class LogFile:
         if not self.count:
             text = text.removeprefix(_BYTE_ORDER_MARK)
         texts = text.removesuffix("\n").split("\n")
-        last = self.count + len(texts)
-        for line in texts:
+        total = self.count + len(texts)
+        for written in texts:
             self.count += 1
-            yield Line(self.count, line.rstrip("\r"), valid, self.count < last or raw[-1:] == b"\n")
+            ended = self.count < total or raw.endswith(b"\n")
+            yield Line(self.count, written.rstrip("\r"), valid, ended)
 
     def blocks(self) -> Iterator[str]:
         """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8.
