@@ -16,6 +16,10 @@ REMOVED: Final = {
         "fit ages with a library for survival analysis and write the law into the fleet file, or"
         " give a history and --service-start"
     ),
+    **dict.fromkeys(
+        (f"fleet import --{name}" for name in ("scraped", "rules", "tolerance-s")),
+        "it belonged to formats that were removed",
+    ),
     "fleet import --format sacct_json": "write the log with sacct -P and use --format sacct",
     "fleet import --format slurm_nodes": (
         "write the log with sacctmgr -P show event and use --format slurm_events"

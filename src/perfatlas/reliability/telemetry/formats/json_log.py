@@ -2,26 +2,81 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
-from perfatlas.reliability.telemetry.reading import (
-    LogFile,
-    Tally,
-    epoch_seconds,
-    json_lines,
-    refuse,
-    stream_items,
-)
+from perfatlas.reliability.telemetry.reading import LogFile, Tally, epoch_seconds, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.reliability.telemetry.reading import FileCounts
 
-_LINES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_ENDINGS: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_BY_LINE: Final = "files with one object per line must end in .jsonl or .ndjson (also .gz)"
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _decoded(text: str) -> Any:  # noqa: ANN401
+    """Return the value of a text.
+
+    Raises:
+        ValueError: It is not JSON, or has a lone surrogate, which UTF-8 cannot encode.
+        RecursionError: It is nested too deeply.
+    """
+    value = _DECODER.decode(text)
+    if _SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _document(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of the items of a list, under `key` or the whole document.
+
+    Raises:
+        InvalidSpecError: It is not JSON, is truncated, or has no such list.
+    """
+    try:
+        value = _decoded("".join(file.blocks()))
+    except (ValueError, RecursionError) as problem:
+        told = f"not JSON, or the file is truncated ({problem}); {_BY_LINE}"
+        raise refuse(file.path, 0, told) from problem
+    items = value.get(key) if isinstance(value, Mapping) else value
+    if not isinstance(items, list):
+        raise refuse(file.path, 0, f"no list {key!r} in the document; {_BY_LINE}")
+    yield from enumerate(items, 1)
+
+
+def _lines(file: LogFile) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each line; None for a blank line.
+
+    Raises:
+        InvalidSpecError: A line is not JSON; the message states whether the file is truncated.
+    """
+    for line in file.lines():
+        if not line.text.strip():
+            yield line.number, None
+            continue
+        try:
+            value = _decoded(line.text)
+        except (ValueError, RecursionError) as problem:
+            why = "not JSON" if line.ended else "the file is truncated in this line, or not JSON"
+            told = f"{why} ({problem}): {repr_for_error(line.text)}"
+            raise refuse(file.path, line.number, told) from problem
+        if value is None:
+            raise refuse(file.path, line.number, "null is not an object {...}")
+        yield line.number, value
 
 
 class JsonLog:
@@ -36,7 +91,7 @@ class JsonLog:
         """Store the path."""
         self.file = LogFile(path)
         self.key = key
-        self.by_line = Path(path).name.lower().endswith(_LINES)
+        self.by_line = Path(path).name.lower().endswith(_ENDINGS)
         self.unit = "line" if self.by_line else "record"
         self.tally = Tally(path=path, unit=f"{self.unit}s")
         self.total = 0
@@ -47,7 +102,7 @@ class JsonLog:
         Raises:
             InvalidSpecError: The log is not JSON, or is truncated.
         """
-        source = json_lines(self.file) if self.by_line else stream_items(self.file, self.key)
+        source = _lines(self.file) if self.by_line else _document(self.file, self.key)
         for number, value in source:
             self.total = number
             if value is None and self.by_line:

@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.telemetry.reading.json_stream import (
-        json_lines as json_lines,
-        stream_items as stream_items,
-    )
     from perfatlas.reliability.telemetry.reading.line_tally import (
         FileCounts as FileCounts,
         Tally as Tally,
