@@ -19,10 +19,6 @@ if TYPE_CHECKING:
         check_fleet as check_fleet,
         check_strategy as check_strategy,
     )
-    from perfatlas.reliability.fleet.model.components import (
-        FailureDomains as FailureDomains,
-        failure_domains as failure_domains,
-    )
     from perfatlas.reliability.fleet.model.facts import (
         fleet_facts as fleet_facts,
         initial_ages_text as initial_ages_text,
@@ -81,6 +77,10 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model.strategy_file import (
         StrategyTable as StrategyTable,
         choose as choose,
+    )
+    from perfatlas.reliability.fleet.model.topology import (
+        FailureDomains as FailureDomains,
+        failure_domains as failure_domains,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -23,8 +23,7 @@ Instead of name and lifetime a cause may reference a rate of the catalog: `publi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import (
     Duration,
@@ -42,7 +41,6 @@ from perfatlas.files import (
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.model.catalog import published_cause
 from perfatlas.reliability.fleet.model.checks import check_fleet
-from perfatlas.reliability.fleet.model.components import KINDS, Component, causes_of, counts_in
 from perfatlas.reliability.fleet.model.file_fields import NAME, Lifetime, name_of
 from perfatlas.reliability.fleet.model.model import (
     REACHES,
@@ -62,7 +60,7 @@ _FLEET: Final[dict[str, Field[Any]]] = {
     **dict.fromkeys(("gpus_per_unit", "parts_per_unit", "parts_needed", "crews", "spares"), _COUNT),
     "spares_ref": Field(Text()),
 }
-_PARTS: Final = ("cause", "repair", "strategy", "component", "unit", "system")
+_PARTS: Final = ("cause", "repair", "strategy")
 _REPAIR: Final[dict[str, Field[Any]]] = {
     "name": Field(NAME, required=True),
     "relapse": Field(Lifetime()),
@@ -99,20 +97,19 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
         InvalidSpecError: A key is unknown or missing, a time has no unit, or a number is outside
             its range; the message names the file.
     """
+    if "component" in table:
+        raise InvalidSpecError(
+            f"{origin}: [[component]] was removed: write a [[cause]] for each kind of part, with"
+            " per_unit, units or shared"
+        )
     known_keys(table, {**_FLEET, **dict.fromkeys(_PARTS)}, origin)
     given = read_fields({key: table[key] for key in _FLEET if key in table}, _FLEET, origin)
     causes = sub_tables(table.get("cause", []), f"{origin}: cause")
-    tree = _tree(table, origin)
-    gpus = _gpus_per_unit(given, tree, origin)
-    given["gpus_per_unit"] = gpus
-    given["causes"] = (
-        *(cause_of(cause, origin, gpus) for cause in causes),
-        *(tree.causes if tree else ()),
-    )
+    gpus = given.get("gpus_per_unit", Fleet.gpus_per_unit)
+    given["causes"] = tuple(cause_of(cause, origin, gpus) for cause in causes)
     if not given["causes"]:
         raise InvalidSpecError(
-            f"{origin}: nothing fails: add a [[cause]], such as published = 'llama3_gpu', or a"
-            " [[component]] tree with at least one lifetime"
+            f"{origin}: nothing fails: add a [[cause]], such as published = 'llama3_gpu'"
         )
     repairs = sub_tables(table.get("repair", []), f"{origin}: repair")
     if repairs:
@@ -123,29 +120,6 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
     except InvalidSpecError as problem:
         raise InvalidSpecError(f"{origin}: {problem}") from problem
     return fleet
-
-
-def _tree(table: Mapping[str, Any], origin: str) -> Tree | None:
-    """Return the containment tree of a file; None without one."""
-    if "component" not in table:
-        for key in ("unit", "system"):
-            if key in table:
-                raise InvalidSpecError(f"{origin}: {key} requires [[component]] tables")
-        return None
-    return component_tree(table, origin)
-
-
-def _gpus_per_unit(given: Mapping[str, Any], tree: Tree | None, origin: str) -> int:
-    """Return the GPUs of a unit as set, or as in the tree."""
-    stated = given.get("gpus_per_unit")
-    if tree is None or tree.gpus is None:
-        return Fleet.gpus_per_unit if stated is None else int(stated)
-    if stated not in (None, tree.gpus):
-        raise InvalidSpecError(
-            f"{origin}: gpus_per_unit = {stated}, but the tree has {tree.gpus:g} GPUs in a"
-            f" {tree.unit}: make them equal, or leave gpus_per_unit out"
-        )
-    return int(tree.gpus)
 
 
 def _repair(table: Mapping[str, Any], origin: str) -> Repair:
@@ -162,7 +136,7 @@ def _repair(table: Mapping[str, Any], origin: str) -> Repair:
 
 _NUMBER: Final = Field(Number())
 _RESTART: Final = Field(Text(longest=NAME.longest, expected="a name"))
-LEMONS: Final = Record(
+_LEMONS: Final = Record(
     fields={
         "share": Field(Number(), required=True),
         "factor": Field(Number(), required=True),
@@ -170,7 +144,7 @@ LEMONS: Final = Record(
     },
     build=Lemons,
 )
-CAUSE: Final[dict[str, Field[Any]]] = {
+_CAUSE: Final[dict[str, Field[Any]]] = {
     "name": Field(NAME),
     "lifetime": Field(Lifetime(), required=True, meaning="such as { law, mean }"),
     "detection": Field(Lifetime()),
@@ -179,7 +153,7 @@ CAUSE: Final[dict[str, Field[Any]]] = {
     "per_unit": _NUMBER,
     "shared": _NUMBER,
     "slowdown": _NUMBER,
-    "lemons": Field(LEMONS),
+    "lemons": Field(_LEMONS),
     "effect": Field(Text(choices=("stops", "corrupts", "slows"))),
     "takes": Field(Text(choices=("nothing", "part", "unit"))),
     "loses": Field(Text(choices=REACHES)),
@@ -209,13 +183,13 @@ def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause
             f"{where}: published already defines these: remove {' and '.join(twice)}, or published"
         )
     if not rate:
-        return Cause(**cause_fields(table, CAUSE, where))
-    known = {key: field for key, field in CAUSE.items() if key not in ("name", "lifetime")}
-    given = cause_fields(table, {**known, "published": Field(NAME)}, where)
+        return Cause(**_fields(table, _CAUSE, where))
+    known = {key: field for key, field in _CAUSE.items() if key not in ("name", "lifetime")}
+    given = _fields(table, {**known, "published": Field(NAME)}, where)
     return published_cause(given.pop("published"), gpus_per_unit=gpus_per_unit, **given)
 
 
-def cause_fields(
+def _fields(
     table: Mapping[str, Any], fields: Mapping[str, Field[Any]], where: str
 ) -> dict[str, Any]:
     """Return the fields of a cause set in a table, and the failure count behind its rate.
@@ -233,90 +207,3 @@ def cause_fields(
     if isinstance(lifetime, Mapping) and "events" in lifetime:
         given["events"] = lifetime["events"]
     return given
-
-
-_PLACE: Final[dict[str, Field[Any]]] = {
-    "kind": Field(Text(choices=KINDS), required=True),
-    "within": Field(NAME),
-    "count": Field(Number()),
-    "takes_down": Field(NAME),
-}
-_FROM_TREE: Final = ("name", "per_unit", "shared", "units")  # determined by the tree
-_FIELDS: Final = {
-    **{
-        key: replace(field, required=False) for key, field in CAUSE.items() if key not in _FROM_TREE
-    },
-    **_PLACE,
-}
-
-
-class Tree(NamedTuple):
-    """The containment tree of a file.
-
-    Args:
-        causes: What its components cause.
-        unit: Kind that a job is allocated in.
-        gpus: GPUs of a unit; None where the tree has no GPUs in units.
-    """
-
-    causes: tuple[Cause, ...]
-    unit: str
-    gpus: float | None
-
-
-def component_tree(table: Mapping[str, Any], origin: str) -> Tree:
-    """Return the containment tree of a file, with counts of its system where it has none.
-
-    Args:
-        table: The parsed file, with `component`, `unit` and optionally `system`.
-        origin: File name for messages.
-
-    Raises:
-        InvalidSpecError: A key is unknown or missing, a count is unknown, or the tree is invalid.
-    """
-    if "unit" not in table:
-        raise InvalidSpecError(
-            f"{origin}: unit is missing: set it to the component that a job is allocated in,"
-            ' such as unit = "rack"'
-        )
-    unit = name_of(table, origin, "unit")
-    known: dict[tuple[str, str], int] = {}
-    if "system" in table:
-        from perfatlas.hardware import resolve_system
-
-        known = counts_in(resolve_system(name_of(table, origin, "system")))
-    rows = sub_tables(table["component"], f"{origin}: component")
-    components = tuple(_component(row, origin, known) for row in rows)
-    causes = causes_of(components, unit=unit)
-    return Tree(causes, unit, _gpus_in(components, unit))
-
-
-def _component(
-    table: Mapping[str, Any], origin: str, known: Mapping[tuple[str, str], int]
-) -> Component:
-    kind = name_of(table, f"{origin}: component", "kind")
-    where = f"{origin}: component {kind!r}"
-    given = cause_fields(table, _FIELDS, where)
-    place = {key: given.pop(key) for key in _PLACE if key in given}
-    within = place.setdefault("within", "")
-    count = place.setdefault("count", known.get((kind, within)))
-    if within and count is None:
-        told = ", ".join(f"{part} in {holder}" for part, holder in known) or "none; set system"
-        raise InvalidSpecError(
-            f"{where}: count is missing, the number per {within} (known from system: {told})"
-        )
-    place["count"] = 1.0 if count is None else float(count)
-    lifetime = given.pop("lifetime", None)
-    if given and lifetime is None:
-        raise InvalidSpecError(f"{where}: {', '.join(given)} requires lifetime")
-    return Component(lifetime=lifetime, cause=given, **place)
-
-
-def _gpus_in(components: tuple[Component, ...], unit: str) -> float | None:
-    """Return the GPUs of a unit in the tree; None where it has none."""
-    tree = {component.kind: component for component in components}
-    kind, number = "gpu", 1.0
-    while kind in tree and kind != unit:
-        number *= tree[kind].count
-        kind = tree[kind].within
-    return number if "gpu" in tree and kind == unit else None
