@@ -15,27 +15,6 @@ from perfatlas.verbs.schedule import fleet_schedule
 if TYPE_CHECKING:
     from pathlib import Path
 
-RACKS = """
-units = 72
-unit = "host"
-system = "gb200"
-[[component]]
-kind = "rack"
-[[component]]
-kind = "host"
-within = "rack"
-[[component]]
-kind = "gpu"
-within = "host"
-lifetime = { law = "exponential", mean = "300 d" }
-[[component]]
-kind = "nvswitch_tray"
-within = "rack"
-count = 9
-takes_down = "rack"
-lifetime = { law = "exponential", mean = "900 d" }
-"""
-
 
 @pytest.mark.parametrize(
     ("system", "node", "domain", "spans", "leaf"),

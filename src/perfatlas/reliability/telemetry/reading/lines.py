@@ -109,8 +109,8 @@ class LogFile:
         total = self.count + len(texts)
         for written in texts:
             self.count += 1
-            ended = self.count < total or raw.endswith(b"\n")
-            yield Line(self.count, written.rstrip("\r"), valid, ended)
+            is_ended = self.count < total or raw.endswith(b"\n")
+            yield Line(self.count, written.rstrip("\r"), valid, is_ended)
 
     def blocks(self) -> Iterator[str]:
         """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8.
