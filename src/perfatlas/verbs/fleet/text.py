@@ -75,7 +75,8 @@ def print_fitted(
     events = sum(cause["events"] for cause in causes)
     fitted = f"maximum likelihood on {counted(events, 'failure')}, 95% intervals"
     print_line(console, f"confidence: {fitted}", style="bold")
-    print_written(console, results["output"], results["nodes"], spares=False)
+    print_plain(console, f"fleet written to {results['output']}, with an evidence file", wrap=False)
+    print_plain(console, f"next: {job_command(results['output'])}", wrap=False)
     print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
 
 
@@ -182,17 +183,6 @@ def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]], *, verb
     if apart:
         print_line(console, "one part without lemons; the fleet file has both", style="bold")
         print_labelled(console, apart)
-
-
-def print_written(console: Console, path: str, nodes: int, *, spares: bool = True) -> None:
-    """Write the path of a fleet, and the next command.
-
-    Args:
-        spares: Whether to propose spares; otherwise the numbers of the job are left to the reader.
-    """
-    print_plain(console, f"fleet written to {path}, with an evidence file", wrap=False)
-    command = goodput_command(path, nodes) if spares else job_command(path)
-    print_plain(console, f"next: {command}", wrap=False)
 
 
 def job_command(fleet: str) -> str:

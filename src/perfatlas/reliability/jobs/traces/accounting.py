@@ -6,7 +6,7 @@ Shape legend: R runs, J jobs.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,7 +17,12 @@ from perfatlas.reliability.jobs.traces.trace import DONE, NEVER_RAN, NO_GPU, Tra
 if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.history import JobRuns
 
-_IGNORED = (NEVER_RAN, "still running, or without a recorded end", NO_GPU, "no submission time")
+_IGNORED: Final = (
+    NEVER_RAN,
+    "still running, or without a recorded end",
+    NO_GPU,
+    "no submission time",
+)
 
 
 def runs_as_jobs(runs: JobRuns) -> Trace:
