@@ -190,7 +190,6 @@ def _observed(history: History, watches: Mapping[str, ObservationWindow], nodes:
     return Observed(
         history=history,
         nodes=nodes,
-        window_s=(start_s, end_s),
         operating=operating,
         under_jobs_E=of_accounting(history),
     )

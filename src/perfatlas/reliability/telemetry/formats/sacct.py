@@ -16,7 +16,6 @@ from perfatlas.reliability.telemetry.formats.sacct_records import sacct_records
 from perfatlas.reliability.telemetry.formats.slurm_fields import (
     LocalTime,
     duration_s,
-    exit_code,
     gpus_of,
     job_name,
     local_time,
@@ -116,7 +115,6 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | 
     if end_s < start_s:
         raise refuse(path, record.line, "is before the column 'Start'", column="End")
     submit = field.read("Submit", lambda text: local_time(text, zone))
-    status, signal = field.read("ExitCode", exit_code)
     host_count = field.read("NodeList", count_hosts)
     return Run(
         job=name.job,
@@ -127,10 +125,7 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | 
         hosts=record.fields["NodeList"] if host_count else "",
         host_count=host_count,
         gpus=field.read("AllocTRES", gpus_of),
-        status=status,
-        signal=signal,
         failed_node=field.read("FailedNode", lone_host),
-        reason=record.fields.get("Reason", ""),
         run=record.fields.get("SLUID", "") or record.fields.get("Restarts", ""),
     )
 

@@ -1,4 +1,4 @@
-"""Single fields of Slurm accounting: durations, states, exit codes, GPUs, job names, times."""
+"""Single fields of Slurm accounting: durations, states, GPUs, job names, times."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ _JOB: Final = re.compile(
     r"(?P<base>\d+)(?:_(?P<task>\d+|\[[^\]]*\]?)|\+(?P<part>\d+))?(?:\.(?P<step>[\w+-]+))?",
     re.ASCII,
 )
-_EXIT: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 _SIZES: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _TRES_VALUE: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)n?", re.ASCII)
 
@@ -138,25 +137,6 @@ def state_name(text: str) -> str:
         fitting = [state for state in STATES if state.startswith(word[:-1])]
         return fitting[0] if len(fitting) == 1 else ""
     return word if word in STATES else ""
-
-
-def exit_code(text: str) -> tuple[int, int]:
-    """Return exit status and signal, (0, 0) where not recorded.
-
-    Args:
-        text: Such as "1:0" or "0:9".
-
-    Raises:
-        InvalidSpecError: It is not two numbers separated by a colon.
-    """
-    if not text.strip():
-        return 0, 0
-    match = _EXIT.fullmatch(text.strip())
-    if match is None:
-        raise InvalidSpecError(
-            f"{repr_for_error(text)} is not an exit code; expected a form such as 1:0"
-        )
-    return int(match[1]), int(match[2])
 
 
 @lru_cache(maxsize=1024)

@@ -40,10 +40,7 @@ class Run(NamedTuple):
         hosts: Host list.
         host_count: Nodes in the list.
         gpus: Allocated GPUs, 0 where not recorded.
-        status: Exit status.
-        signal: Signal that ended it, 0 for none.
         failed_node: Failed node named by Slurm, "" for none.
-        reason: Reason given by Slurm, "" for none.
         run: Identifier of this run where the accounting has one (SLUID, or restart count).
     """
 
@@ -55,10 +52,7 @@ class Run(NamedTuple):
     hosts: str
     host_count: int
     gpus: int
-    status: int = 0
-    signal: int = 0
     failed_node: str = ""
-    reason: str = ""
     run: str = ""
 
 
@@ -76,8 +70,6 @@ class JobRuns:
         hosts: Host list, as written (R,).
         host_count_R: Nodes in the list (R,).
         gpus_R: Allocated GPUs (R,), 0 where not recorded.
-        status_R: Exit status (R,).
-        signal_R: Signal (R,), 0 for none.
         failed_node: Failed node named by Slurm (R,).
         file_E: Index of the file (R,).
         line_E: First line of the record (R,).
@@ -92,8 +84,6 @@ class JobRuns:
     hosts: Labels
     host_count_R: Int
     gpus_R: Int
-    status_R: Int
-    signal_R: Int
     failed_node: Labels
     file_E: NDArray[np.int32]
     line_E: Int
@@ -119,7 +109,7 @@ class JobRuns:
 
 _LABELS: Final = ("job", "state", "hosts", "failed_node")
 _TIMES: Final = ("submit_s", "start_s", "end_s")
-_COUNTS: Final = ("host_count", "gpus", "status", "signal")
+_COUNTS: Final = ("host_count", "gpus")
 
 
 class RunsBuilder:
