@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,11 +29,8 @@ JOINED: Final = (
     ("sacct", "xid"),
     ("sacct", "slurm_events"),
     ("sacct", "xid", "slurm_events"),
-    ("sacct", "torchrun"),
 )
 FORMATS: Final = {"kubernetes_pods": "kubernetes"}  # of logs that are not named by their format
-SNAPSHOTS: Final = "slurm_nodes"  # several files: one every 15 minutes
-WITHOUT_EXPOSURE: Final = ("torchrun",)  # its output does not say how long jobs ran
 MTBF_DAYS: Final = 45.0
 LEVEL: Final = 0.9
 _UTC: Final = ImportOptions(clock=Clock(zone="UTC"))
@@ -57,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--clusters", type=int, default=200)
     parser.add_argument("--utilizations", type=float, nargs="*", default=list(UTILIZATIONS))
-    parser.add_argument("--logs", nargs="*", default=[*LOGS, SNAPSHOTS])
+    parser.add_argument("--logs", nargs="*", default=list(LOGS))
     asked = parser.parse_args()
     print(f"share of {LEVEL:.0%} intervals that hold the MTBF, {asked.clusters} clusters each")
     for utilization in asked.utilizations:
@@ -80,17 +76,12 @@ def histories(one: Cluster, logs: Sequence[str]) -> dict[str, History]:
             for name, write in LOGS.items()
             if name in logs
         }
-        if SNAPSHOTS in logs:
-            times = one.snapshots(Path(folder))
-            options = replace(_UTC, scraped=times)
-            found[SNAPSHOTS] = import_logs(SNAPSHOTS, list(times), options).history
     several = {
         " + ".join(names): joined([found[name] for name in names])
         for names in JOINED
         if set(names) <= set(logs)
     }
-    alone = {name: one for name, one in found.items() if name not in WITHOUT_EXPOSURE}
-    return alone | several
+    return found | several
 
 
 if __name__ == "__main__":

@@ -1101,9 +1101,7 @@ def fleet_schedule(
     *,
     compare: Sequence[str] = (),
     jobs: str | None = None,
-    job_format: Literal[
-        "perfatlas", "philly", "helios", "acme", "alibaba_gpu_v2020", "sacct", "sacct_json"
-    ] = "perfatlas",
+    job_format: Literal["perfatlas", "sacct"] = "perfatlas",
     zone: str | None = None,
     num_jobs: int | str | None = None,
     load: float | str | None = None,

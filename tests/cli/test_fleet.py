@@ -131,30 +131,6 @@ def test_a_report_shows_both_means_and_later_edits(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["import", "x.log"], 2, "missing --format and --output"),
-        (["import", "--format", "xid", "/no/x.log", "--output", "h.csv"], 3, "/no/x.log"),
-        (["import", "--format", "xyz", "x.log", "--output", "h.csv"], 2, "format"),
-        (["fit", "/no/h.csv"], 3, "/no/h.csv"),
-        (["report", "/no/f.toml", "-o", "p.html"], 3, "/no/f.toml"),
-        (["report", "llama3"], 2, "missing --output"),
-    ],
-)
-def test_invalid_arguments_have_their_exit_code(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    words: list[str],
-    code: int,
-    said: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["fleet", *words]) == code
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
         ([], 2, "its events are from 2026-03-01"),
         (["--nodes", "0", *WATCH], 3, "nodes = 0"),
         (["--nodes", "64", *WATCH, "--units", "nic"], 3, "such as nic=16384"),
@@ -222,7 +198,6 @@ def test_a_log_of_another_format_is_refused_and_an_empty_one_named(
     log, output = tmp_path / "log.json", ["--output", str(tmp_path / "h.csv")]
     events = "NodeName|TimeStart|TimeEnd|State|Reason\nn1|2026-03-01T00:00:00|Unknown|DOWN|x\n"
     for text, form, told in (
-        (events, "torchrun", "was recognized as format 'torchrun'; it looks like 'slurm_events'"),
         (events, "xid", "was recognized as format 'xid'; it looks like 'slurm_events'"),
         ('{"items": [{"a": 1}]}', "kubernetes", "as format 'kubernetes'; choose its --format"),
     ):

@@ -111,49 +111,6 @@ def test_accounting_is_scheduled_run_by_run(
     assert "the file is truncated" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (
-            [],
-            2,
-            "missing --jobs, --load or --job-rate and --nodes; for example: perfatlas fleet",
-        ),
-        (["--jobs", "jobs.csv"], 2, "missing --nodes"),
-        (["--jobs", "no.csv", "--nodes", "2"], 3, "no.csv"),
-        (["--jobs", ".", "--nodes", "2"], 3, "table format"),
-        (["--jobs", ".", "--job-format", "helios", "--nodes", "2"], 3, "is a folder"),
-        (["--jobs", "jobs.csv", "--job-format", "philly", "--nodes", "2"], 3, "expected '{'"),
-        (["--jobs", "jobs.csv", "--job-format", "acme", "--nodes", "2"], 3, "lacks the columns"),
-        (["--jobs", "jobs.csv", "--job-format", "phily", "--nodes", "2"], 2, "philly"),
-        (["--jobs", "jobs.csv", "--nodes", "1"], 4, "a cluster has 1 node"),
-        (["--jobs", "jobs.csv", "--nodes", "1.5"], 2, "integer"),
-        (["--jobs", "jobs.csv", "--nodes", "99999999999"], 3, "nodes = 99999999999"),
-        (["--jobs", "jobs.csv", "--nodes", "2", "--until-s", "nan"], 3, "until_s = nan"),
-        (["--jobs", "jobs.csv", "--nodes", "2", "--until-s", "1e300"], 3, "until_s"),
-        (["--jobs", "jobs.csv", "--nodes", "2", "--failures", "jobs.csv"], 3, "failure list"),
-        (["--jobs", "jobs.csv", "--nodes", "2", "--fleet", "llama4"], 3, "llama3"),
-        (["--jobs", "jobs.csv", "--nodes", "2", "--per-job", "o.txt"], 3, ".txt"),
-        (["--jobs", "jobs.csv", "--nodes", "2", "--html", "no/o.html"], 3, "does not exist"),
-        (["--jobs", "jobs.csv", "--nodes", "2", "--preemption", "cancel"], 3, "order"),
-        (["--jobs", "jobs.csv", "--nodes", "2", "--table", "t.csv"], 2, "must be used together"),
-        ([*DRAWN, "--depth", "0"], 3, "depth = 0"),
-        ([*DRAWN, "--node-mtbf-s", "1e-3", "--repair-s", "0"], 3, "fails about"),
-        ([*DRAWN, "--backfil", "none"], 2, "--backfill"),
-        ([*DRAWN, "--scenario", "jobs.csv"], 3, "not TOML"),
-        ([*DRAWN, "--compare", "backfill"], 3, "such as"),
-        ([*DRAWN, "--max-job-gpus", "512"], 4, "max_job_gpus to limit"),
-    ],
-)
-def test_invalid_arguments_have_their_exit_code_and_a_remedy(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
-) -> None:
-    assert main(["fleet", "schedule", *words]) == code
-    err = capsys.readouterr().err
-    assert said in " ".join(err.split())
-    assert "defect" not in err
-
-
 def test_default_cells_are_no_options_of_a_row(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -286,32 +286,6 @@ def test_what_a_closed_form_of_spares_leaves_out_is_never_exact(tmp_path: Path) 
     )
 
 
-def test_a_fleet_without_spares_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(TWO_REPAIRS)
-    asked: dict[str, object] = {"fleet": str(path), "gpus": 800, "spares": 2}
-    mistakes: dict[str, dict[str, object]] = {
-        "leave nodes out": {"nodes": 3},
-        "gpus of the job is missing": {"gpus": None},
-        "is not a multiple of the unit of 8 GPUs: use 800": {"gpus": 801},
-        "is not a multiple of the unit of 8 GPUs: use 960": {"gpus": 99_999_999},
-        "unknown fleet 'nowhere'; there is no such file": {"fleet": "nowhere"},
-        "set fleet, such as llama3, or leave gpus out": {"fleet": None},
-    }
-    for words, changed in mistakes.items():
-        with pytest.raises(InvalidSpecError, match=words):
-            goodput_spares(**(asked | changed))
-    with pytest.raises(InvalidSpecError, match="node_mtbf_s, repair_s missing"):
-        goodput_spares(nodes=3, spares=1)
-    path.write_text("parts_per_unit = 18\nparts_needed = 16\n" + TWO_REPAIRS)
-    with pytest.raises(InvalidSpecError, match="need 16 of 18 parts"):
-        goodput_spares(**asked)
-    crash = 'units = 120\n[[cause]]\nname = "crash"\nshared = 1\ntakes = "nothing"\n'
-    path.write_text(crash + 'lifetime = { law = "exponential", mean = "5 d" }\n')
-    with pytest.raises(InvalidSpecError, match="no spares are needed"):
-        goodput_spares(**asked)
-
-
 def test_simulated_answers_mention_ageing_only_if_present() -> None:
     asked = {"mtti_s": 36_000.0, "checkpoint_write_s": 60, "restart_s": 600, "half_width": 0.02}
     plain = goodput(**asked, method="simulate")

@@ -21,7 +21,7 @@ JOBSET: dict[str, Any] = {**FAILING, "response": "jobset"}
 # what is asked, which option nothing reads, what makes it count
 POWER: dict[str, Any] = {"power_w": 600, "idle_power_w": 80}
 UNREAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
-    ({**DRAWN, "job_format": "acme"}, "job_format", {}),
+    ({**DRAWN, "job_format": "sacct"}, "job_format", {}),
     ({**DRAWN, "leave_out_larger": True}, "leave_out_larger", {"max_job_gpus": 128}),
     ({**DRAWN, "backfill": "none", "limit_factor": 3}, "limit_factor", {"backfill": "easy"}),
     ({**DRAWN, "backfill": "none", "depth": 5}, "depth", {"backfill": "conservative"}),

@@ -7,7 +7,6 @@ from typing import Literal
 
 import pytest
 
-from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.closed_form import optimal_interval_s, renewal_efficiency
 from perfatlas.reliability.fleet.laws import Exponential
@@ -25,7 +24,6 @@ from perfatlas.reliability.fleet.model import (
     published_rates,
 )
 from perfatlas.reliability.fleet.model.catalog import published_cause
-from perfatlas.reliability.fleet.model.components import Component, causes_of, counts_in
 from perfatlas.reliability.fleet.simulator import simulate
 from validation.fleet.anchor_rules import (
     consistent_intervals,
@@ -39,15 +37,6 @@ DATA = resources.files("validation").joinpath("data")
 TABLE = DATA.joinpath("published_figures.csv")
 HEAD = "source,metric,value,value_max,qualifier,unit,n_gpus\n"
 YEAR = Exponential(mean_s=365.25 * 86400)
-RACKS = (
-    Component(kind="software", count=1, lifetime=YEAR),
-    Component(kind="pdu", lifetime=YEAR),
-    Component(kind="rack", within="pdu", count=4),
-    Component(kind="nvswitch_tray", within="rack", count=9, lifetime=YEAR, takes_down="rack"),
-    Component(kind="host", within="rack", count=18, lifetime=YEAR),
-    Component(kind="gpu", within="host", count=4, lifetime=YEAR),
-    Component(kind="hbm", within="gpu", count=8, lifetime=YEAR),
-)
 
 
 def test_every_published_figure_is_listed_once_with_a_reason() -> None:
@@ -270,54 +259,6 @@ def test_catalog_rates_carry_kind_source_and_interval() -> None:
     assert counted == pytest.approx(419.0)
     with pytest.raises(InvalidSpecError, match="did you mean 'rsc1_node'"):
         find_rate("rsc1_nodes")
-
-
-def test_blast_radius_follows_the_tree() -> None:
-    racks = {c.name: c for c in causes_of(RACKS, unit="rack")}
-    assert racks["gpu"].per_unit == 72
-    assert racks["nvswitch_tray"].per_unit == 9
-    assert racks["pdu"].units == 4
-    hosts = {c.name: c for c in causes_of(RACKS, unit="host")}
-    assert hosts["hbm"].per_unit == 32
-    assert hosts["nvswitch_tray"].per_unit == 0.5
-    assert [(c.name, c.units) for c in hosts.values() if c.takes == "unit"] == [
-        ("pdu", 72), ("nvswitch_tray", 18), ("host", 1), ("gpu", 1), ("hbm", 1),
-    ]  # fmt: skip
-    assert hosts["pdu"].loses == "domain"
-    assert (hosts["software"].shared, hosts["software"].takes) == (1.0, "nothing")
-
-
-def test_a_tree_of_a_system_runs() -> None:
-    system = resolve_system("h100_sxm")
-    counts = counts_in(system)
-    tree = (
-        Component(kind="host"),
-        Component(kind="gpu", within="host", count=counts["gpu", "host"], lifetime=YEAR),
-        Component(kind="nic", within="host", count=counts["nic", "host"], lifetime=YEAR),
-    )
-    fleet = Fleet(units=2048, causes=causes_of(tree, unit="host"))
-    rate = fleet_rate_per_s(fleet, 2048)
-    assert rate == pytest.approx(2048 * (8 + 8) / YEAR.mean_s)
-    strategy = Strategy(interval_s=600.0, levels=(Level(write_s=5.0),))
-    job = Job(fleet=fleet, units=2048, horizon_s=5 * 86400.0)
-    outcome = simulate(job, strategy, replicas=50)
-    assert outcome.mtti_s == pytest.approx(1 / rate, rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("tree", "words"),
-    [
-        ((Component(kind="gpus"),), "did you mean 'gpu'"),
-        ((Component(kind="gpu"), Component(kind="gpu")), "defined twice"),
-        ((Component(kind="gpu", within="host"),), "not a component"),
-        ((Component(kind="gpu", within="host"), Component(kind="host", within="gpu")), "cycle"),
-        ((Component(kind="gpu", count=0.0),), "above zero"),
-        ((Component(kind="gpu", takes_down="rack", lifetime=YEAR),), "does not contain it"),
-    ],
-)
-def test_trees_that_are_none_are_refused(tree: tuple[Component, ...], words: str) -> None:
-    with pytest.raises(InvalidSpecError, match=words):
-        causes_of(tree, unit="gpu")
 
 
 @pytest.mark.parametrize("gpus_per_unit", [1, 4, 8, 72])

@@ -9,33 +9,11 @@ import pytest
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.model import failure_domains
-from perfatlas.reliability.fleet.model.fleet_file import read_fleet
 from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.schedule import fleet_schedule
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-RACKS = """
-units = 72
-unit = "host"
-system = "gb200"
-[[component]]
-kind = "rack"
-[[component]]
-kind = "host"
-within = "rack"
-[[component]]
-kind = "gpu"
-within = "host"
-lifetime = { law = "exponential", mean = "300 d" }
-[[component]]
-kind = "nvswitch_tray"
-within = "rack"
-count = 9
-takes_down = "rack"
-lifetime = { law = "exponential", mean = "900 d" }
-"""
 
 
 @pytest.mark.parametrize(
@@ -104,18 +82,3 @@ def test_answers_say_over_how_many_domains_jobs_ran(tmp_path: Path) -> None:
     assert found[2].per_job()["domains"] == [2, 1]
     without = fleet_schedule(jobs=str(path), nodes=4).answer.results
     assert "single_domain_share" not in without
-
-
-def test_a_fleet_file_takes_its_counts_from_the_system(tmp_path: Path) -> None:
-    path = tmp_path / "racks.toml"
-    path.write_text(RACKS)
-    fleet = read_fleet(path)
-    assert fleet.gpus_per_unit == 4
-    causes = {cause.name: cause for cause in fleet.causes}
-    assert causes["gpu"].per_unit == 4.0
-    assert (causes["nvswitch_tray"].per_unit, causes["nvswitch_tray"].units) == (0.5, 18)
-    path.write_text(RACKS.replace('unit = "host"', 'unit = "rack"'))
-    assert read_fleet(path).gpus_per_unit == 72
-    path.write_text(RACKS.replace("units = 72", "units = 72\ngpus_per_unit = 8"))
-    with pytest.raises(InvalidSpecError, match="but the tree has 4 GPUs in a host"):
-        read_fleet(path)

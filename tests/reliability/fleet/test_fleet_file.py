@@ -89,31 +89,18 @@ def test_a_fleet_is_read_and_runs(tmp_path: Path) -> None:
 CAUSE = '[[cause]]\nname = "node"\nper_unit = 1\nlifetime = {lifetime}\n'
 HUNDRED_DAYS = '{ law = "exponential", mean = "100 d" }'
 ONE = "units = 4\n" + CAUSE.replace("{lifetime}", HUNDRED_DAYS)
-SWAP = '[[repair]]\nname = "swap"\nstages = [{ name = "a", lasts = "1 h" }]\n'
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (ONE + CAUSE.replace("{lifetime}", HUNDRED_DAYS), "cause 'node' is used twice"),
-        (ONE + 2 * SWAP, "repair 'swap' is used twice"),
-        (ONE.replace('"node"', r'"a\u001b[31mb"'), r"name = 'a\x1b[31mb': expected a name without"),
-        (ONE.replace('"node"', r'"a\nwarning: b"'), "expected a name without line breaks"),
-        (ONE.replace('"node"', r'"a\u0000"'), "expected a name without line breaks"),
-        (ONE.replace('"node"', r'"a\u202eb"'), "expected a name without line breaks"),  # bidi
-        (ONE.replace('mean = "100 d"', 'rate = "1e30 /s"'), "a rate of 1e+30 /s: expected"),
-        (ONE.replace('mean = "100 d"', 'rate = "1e-30 FIT"'), "a rate of 2.78e-43 /s: expected"),
-        ("units = 4\n", "nothing fails: add a [[cause]]"),
+def test_files_that_would_mislead_are_refused(tmp_path: Path) -> None:
+    odd = ONE.replace('"node"', r'"a\u001b[31mb"')
+    for text, words in (
+        (odd, r"name = 'a\x1b[31mb': expected a name without"),
         ("units = 4\nx = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
-        ('units = 4\n[[cause]]\npublished = "nope"\n', "'nope'; `perfatlas catalog rates` lists"),
-        ('units = 4\n[[cause]]\npublished = "lama3_gpu"\n', "did you mean 'llama3_gpu'?"),
-    ],
-)
-def test_files_that_would_mislead_are_refused(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(InvalidSpecError) as caught:
-        read_fleet(written(tmp_path, text))
-    assert words in str(caught.value)
-    assert str(caught.value).isprintable()
+    ):
+        with pytest.raises(InvalidSpecError) as caught:
+            read_fleet(written(tmp_path, text))
+        assert words in str(caught.value)
+        assert str(caught.value).isprintable()
 
 
 def test_a_file_that_is_not_utf_8_is_refused_with_its_line(tmp_path: Path) -> None:

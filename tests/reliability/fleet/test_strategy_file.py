@@ -105,47 +105,6 @@ def test_bytes_given_to_the_job_win_over_the_file() -> None:
     assert fields(GOOD, state_bytes=12e12)["levels"][1].lag_s == 60.0
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('interval = "12 min"', "interval = 720", "has no time unit"),
-        ('state = "6 TB"', "state = 6e12", "write it with a unit, as '5.7 TB'"),
-        ('state = "6 TB"', 'state = "6 TB/s"', "'TB/s' is not a valid unit"),
-        ('state = "6 TB"', "", "needs the checkpoint size: set state"),
-        ('write = "3 s"\n', "", "write or write_bandwidth is missing"),
-        (
-            'write = "3 s"',
-            'write = "3 s"\nwrite_bandwidth = "1 GB/s"',
-            "_bandwidth are mutually exclusive",
-        ),
-        ('survives = "unit"', 'survives = "node"', "one of process, unit, domain, everything"),
-        ("every = 10", "every = 2.5", "expected a whole number"),
-        ("verify", "verified", "did you mean 'verify'"),
-        ("retained = 3", "retained = true", "expected a whole number"),
-        ("detection_exposed = true", "detection_exposed = 1", "expected true or false"),
-        ('per_rank = "3 ms"', 'per_gpu = "3 ms"', "unknown key 'per_gpu'"),
-        ('fixed = "5 s", per_rank = "3 ms"', 'fixed = "5 s"', "per_rank is missing"),
-        ("count = 4, ", "", "spares: count is missing"),
-        ('kind = "warm"', 'kind = "worm"', "one of cold, warm, hot"),
-        ("fewest = 12, ", "", "shrink: fewest is missing"),
-        ('lasts = "6 h", ', "", "maintenance: lasts is missing"),
-        ('name = "plain"', 'name = "two levels"', "used twice"),
-        ('name = "plain"', "", "strategy: name = None"),
-        ('name = "scheduler"', 'name = "in-job"', "restart 'in-job' is used twice"),
-        ('name = "remote"', 'name = "peer memory"', "checkpoint 'peer memory' is used twice"),
-        ("warm_up", r'"warm\u001b"', "without line breaks and control characters"),
-        ("success = 0.8", 'success = "most"', "expected a number"),
-        ("phases = { init", "phases = 3 #", "expected a table of times"),
-        ('silent_restart = "in-job"', "silent_restart = 1", "expected the name of a restart"),
-    ],
-)
-def test_mistakes_are_named_with_their_place(old: str, new: str, words: str) -> None:
-    assert old in GOOD
-    with pytest.raises(InvalidSpecError, match=r"job\.toml: strategy") as caught:
-        fields(GOOD.replace(old, new, 1))
-    assert words in str(caught.value)
-
-
 def test_an_unknown_strategy_names_those_there_are() -> None:
     with pytest.raises(
         InvalidSpecError, match=r"two levels, plain in job\.toml; did you mean 'plain'"

@@ -17,9 +17,8 @@ from perfatlas.reliability.fleet.model import (
     Restart,
     Spares,
     Strategy,
-    one_cause,
 )
-from perfatlas.reliability.fleet.simulator import Outcome, loss_probability, simulate
+from perfatlas.reliability.fleet.simulator import Outcome, simulate
 
 H = 3600.0
 STRATEGY = Strategy(
@@ -81,16 +80,3 @@ def test_a_stage_is_repeated_until_something_comes_of_it(fixes: float, false_fix
     assert count > 2000
     # a geometric number has as much spread as its mean; what the horizon cuts is one in many
     assert mean_s == pytest.approx(exact_s, rel=3.5 / count**0.5 + 0.01)
-
-
-@pytest.mark.study
-def test_the_tail_is_that_of_the_time_to_finish() -> None:
-    strategy = replace(STRATEGY, interval_s=4 * H)
-    job = Job(fleet=one_cause(30 * H, 8), units=8, horizon_s=500 * H, work_s=25 * H)
-    finished_R = simulate(job, strategy, replicas=40_000, seed=3).ended_R / TICKS_PER_SECOND
-    late = float((finished_R > 35 * H).mean())
-    assert finished_R.min() == pytest.approx(25 * H + 7 * 50.0)
-    tail = loss_probability(job, strategy, 10 * H, replicas=500, seed=1)
-    error = (tail.standard_error**2 + late * (1.0 - late) / 40_000) ** 0.5
-    assert abs(tail.probability - late) < 3.5 * error
-    assert 0.0 < error < 0.2 * late

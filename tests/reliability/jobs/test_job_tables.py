@@ -27,8 +27,7 @@ from perfatlas.reliability.jobs.model import (
 )
 from perfatlas.reliability.jobs.model.generated import KINDS, LONGEST_S
 from perfatlas.reliability.jobs.run import schedule
-from perfatlas.reliability.jobs.traces import read_failures, read_jobs
-from perfatlas.reliability.jobs.traces.job_table import read_job_table
+from perfatlas.reliability.jobs.traces import read_failures, read_job_table
 
 TABLE = """\
 submit_s,run_s,gpus,nodes,limit_s,user,kind,priority,requeue,checkpoint_interval_s
@@ -46,7 +45,7 @@ def _file(folder: Path, text: str, name: str = "jobs.csv") -> Path:
 
 
 def test_a_table_becomes_jobs_in_order_of_submission(tmp_path: Path) -> None:
-    trace = read_jobs(_file(tmp_path, TABLE), "perfatlas")
+    trace = read_job_table(_file(tmp_path, TABLE))
     assert trace.text() == (
         "4 rows, 2 jobs, 1 not in the order of submission, 2 ignored "
         "(1 no GPUs requested, first at 4; 1 never ran, first at 5)"

@@ -76,43 +76,6 @@ class Cluster:
         path.write_text("".join(f"{json.dumps(item)}\n" for item in ordered) or "\n", "utf-8")
         return path
 
-    def sacct_json(self, path: Path) -> Path:
-        """Write accounting as `sacct --json`."""
-        jobs = [
-            {
-                "job_id": number,
-                "state": {"current": ["NODE_FAIL" if failed else "COMPLETED"]},
-                "time": {
-                    "start": round(start_s),
-                    "end": round(end_s),
-                    "submission": round(start_s),
-                },
-                "nodes": f"n{node:04}",
-                "tres": {"allocated": [{"type": "gres", "name": "gpu", "count": 8}]},
-            }
-            for number, (start_s, end_s, node, failed) in enumerate(sorted(self.jobs), 1)
-        ]
-        path.write_text(json.dumps({"jobs": jobs}), "utf-8")
-        return path
-
-    def nvsentinel(self, path: Path) -> Path:
-        """Write health events: faults and the events that clear them."""
-        rows: list[tuple[float, dict[str, object]]] = []
-        for time_s, back_s, node in self.returns():
-            entities = [{"entityType": "GPU", "entityValue": "0"}]
-            event: dict[str, object] = {
-                "nodeName": node,
-                "checkName": "XidCheck",
-                "componentClass": "GPU",
-            }
-            event |= {"errorCode": ["79"], "entitiesImpacted": entities}
-            stamp = f"{iso(time_s, 'milliseconds')}Z"
-            rows.append((time_s, event | {"isFatal": True, "generatedTimestamp": stamp}))
-            if not math.isnan(back_s):
-                stamp = f"{iso(back_s, 'milliseconds')}Z"
-                rows.append((back_s, event | {"isHealthy": True, "generatedTimestamp": stamp}))
-        return self.json_lines(path, rows)
-
     def slurm_events(self, path: Path) -> Path:
         """Write node states: each failure from five minutes later until the repair."""
         rows = ["NodeName|TimeStart|TimeEnd|State|Reason|User"]
@@ -161,82 +124,13 @@ class Cluster:
             rows.append((end_s, pod | {"status": status}))
         return self.json_lines(path, rows)
 
-    def snapshots(self, folder: Path, every_s: float = 900.0) -> dict[str, float]:
-        """Write `scontrol show node` at equal intervals, where it has changed; return the times."""
-        returns = [
-            (time_s + 300.0, self.end_s if math.isnan(back_s) else back_s, node)
-            for time_s, back_s, node in self.returns()
-        ]
-        ends = sorted({at_s for start_s, back_s, _ in returns for at_s in (start_s, back_s)})
-        grid = sorted({START_S + every_s * math.ceil((at - START_S) / every_s) for at in ends})
-        written = {}
-        for at_s in grid:
-            down = {node: start for start, back_s, node in returns if start <= at_s < back_s}
-            records = []
-            for name in (f"n{node:04}" for node in range(self.nodes)):
-                if name in down:
-                    reason = f"   Reason=Not responding [slurm@{iso(down[name])}]"
-                    records += [f"NodeName={name} Arch=x86_64", "   State=DOWN*", reason, ""]
-                else:
-                    records += [f"NodeName={name} Arch=x86_64", "   State=IDLE", ""]
-            path = folder / f"nodes-{at_s:.0f}.txt"
-            path.write_text("\n".join(records) + "\n", "utf-8")
-            written[str(path)] = at_s
-        return written
-
-    def dcgm(self, path: Path) -> Path:
-        """Write scrapes of dcgm-exporter: the counter of Xids, at first and after each failure."""
-        counts = dict.fromkeys(range(self.nodes), 0)
-        scrapes = [(START_S, node) for node in counts]
-        rows = []
-        for time_s, node in [*scrapes, *((time_s, n) for time_s, n, *_ in sorted(self.failures))]:
-            counts[node] += time_s > START_S
-            labels = f'gpu="0",UUID="GPU-{node}",Hostname="n{node:04}",xid="79"'
-            rows.append(f"DCGM_EXP_XID_ERRORS_TOTAL{{{labels}}} {counts[node]} {time_s * 1e3:.0f}")
-        path.write_text("\n".join(rows) + "\n", "utf-8")
-        return path
-
-    def torchrun(self, path: Path) -> Path:
-        """Write the outputs of the jobs that a network error of their node ended."""
-        rows = []
-        for number, (_, end_s, node, failed) in enumerate(sorted(self.jobs, key=lambda j: j[1])):
-            if failed:
-                rows += [
-                    f"n{node:04}:1:2 [0] transport.cc:9 NCCL WARN NET/IB : Got completion",
-                    f"job{number} FAILED",
-                    "Root Cause (first observed failure):",
-                    f"  time      : {iso(end_s).replace('T', '_')}",
-                    f"  host      : n{node:04}",
-                    "  rank      : 0 (local_rank: 0)",
-                    "  exitcode  : 1 (pid: 7)",
-                ]
-        path.write_text("\n".join(rows or ["quiet"]) + "\n", "utf-8")
-        return path
-
-    def jobs_log(self, path: Path) -> Path:
-        """Write the log of every job: start, and interruption or end."""
-        rows: list[tuple[float, dict[str, object]]] = []
-        for number, (start_s, end_s, _, failed) in enumerate(sorted(self.jobs)):
-            name = f"job{number}"
-            start = f"{iso(start_s, 'milliseconds')}Z"
-            rows.append((start_s, {"event": "start", "job": name, "time": start}))
-            act = {"event": "interrupt", "cause": "host"} if failed else {"event": "end"}
-            end = f"{iso(end_s, 'milliseconds')}Z"
-            rows.append((end_s + 1e-3, {**act, "job": name, "time": end}))
-        return self.json_lines(path, rows)
-
 
 LOGS: Final[dict[str, Callable[[Cluster, Path], Path]]] = {
     "sacct": lambda one, folder: one.sacct(folder / "sacct.txt"),
-    "sacct_json": lambda one, folder: one.sacct_json(folder / "sacct.json"),
     "xid": lambda one, folder: one.kernel_log(folder / "kern.log"),
-    "dcgm": lambda one, folder: one.dcgm(folder / "scrapes.prom"),
-    "torchrun": lambda one, folder: one.torchrun(folder / "torchrun.log"),
-    "nvsentinel": lambda one, folder: one.nvsentinel(folder / "health.jsonl"),
     "slurm_events": lambda one, folder: one.slurm_events(folder / "events.txt"),
     "kubernetes": lambda one, folder: one.kubernetes(folder / "events.jsonl"),
     "kubernetes_pods": lambda one, folder: one.pods(folder / "pods.jsonl"),
-    "jobs": lambda one, folder: one.jobs_log(folder / "jobs.jsonl"),
 }
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,3 +31,16 @@ def check_law(files: tuple[FileCounts, ...]) -> None:
         for counts in (file.merged, file.ignored, file.repaired):
             assert set(counts) <= set(file.first)
             assert all(n > 0 for n in counts.values())
+
+
+def lines(tmp_path: Path, *objects: object, name: str = "log.jsonl") -> Path:
+    """Write objects as JSON Lines."""
+    path = tmp_path / name
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in objects), "utf-8")
+    return path
+
+
+def written(path: Path, *rows: str) -> Path:
+    """Write lines."""
+    path.write_text("\n".join(rows) + "\n", "utf-8")
+    return path

@@ -3,7 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,12 +21,10 @@ from perfatlas.reliability.telemetry.fleets import (
 )
 from perfatlas.reliability.telemetry.fleets.laws import MOST_CAUSES
 from perfatlas.reliability.telemetry.formats import read_sacct
-from perfatlas.reliability.telemetry.formats.job_log import read_job_log
-from perfatlas.reliability.telemetry.formats.nvsentinel import read_nvsentinel
 from perfatlas.reliability.telemetry.formats.run_failures import run_failures
 from perfatlas.reliability.telemetry.formats.xid_log import read_xid_log
 from perfatlas.reliability.telemetry.history import ObservationWindow, joined, read_history
-from tests.reliability.telemetry.test_json_logs import acts, lines
+from tests.reliability.telemetry.support import written
 from tests.reliability.telemetry.test_sacct import DAY, log, row
 
 if TYPE_CHECKING:
@@ -45,26 +43,18 @@ def stamp(time_s: float) -> str:
 def health_log(tmp_path: Path) -> Path:
     """Write a history of known laws: Weibull(1.7, 900 h) lifetimes, lognormal repairs."""
     random = np.random.default_rng(11)
-    rows: list[tuple[float, dict[str, Any]]] = []
+    rows = []
     for node in range(NODES):
         for gpu in range(GPUS):
             now = START + 900 * HOUR * random.weibull(1.7)
             while now < END:
-                entity = [{"entityType": "GPU", "entityValue": str(gpu)}]
-                event = {
-                    "nodeName": f"n{node}",
-                    "checkName": "SysLogsXIDError",
-                    "componentClass": "GPU",
-                    "errorCode": ["79"],
-                    "entitiesImpacted": entity,
-                }
-                rows.append((now, event | {"isFatal": True}))
+                start = now
                 now += HOUR * random.lognormal(math.log(2.0), 0.6)
-                rows.append((now, event | {"isHealthy": True}))
+                end = f"{now:.3f}" if now < END else ""
+                rows.append((start, f"{start:.3f},{end},gpu,xid_79,failure,n{node},{gpu}"))
                 now += 900 * HOUR * random.weibull(1.7)
-    rows.sort(key=lambda one: one[0])
-    objects = [event | {"generatedTimestamp": stamp(now)} for now, event in rows if now < END]
-    return lines(tmp_path, *objects)
+    header = "start_s,recovered_s,component,cause,kind,node,device"
+    return written(tmp_path / "health.csv", header, *(text for _, text in sorted(rows)))
 
 
 def seconds(text: str) -> float:
@@ -72,7 +62,7 @@ def seconds(text: str) -> float:
 
 
 def test_a_fleet_of_known_laws_comes_back(tmp_path: Path) -> None:
-    history = read_nvsentinel([health_log(tmp_path)])
+    history = read_history(health_log(tmp_path))
     new = {f"n{n}/{g}": START for n in range(NODES) for g in range(GPUS)}
     watches = {"gpu": ObservationWindow(START, END, NODES * GPUS, new)}
     fit = fit_fleet(history, watches, NODES, FleetOptions(open_is_down=True))
@@ -101,13 +91,13 @@ def test_a_fleet_of_known_laws_comes_back(tmp_path: Path) -> None:
     assert seconds(repair["median"]) == pytest.approx(2.0 * HOUR, rel=0.1)
     assert repair["sigma"] == pytest.approx(0.6, abs=0.06)
     # as long between failures as the rate says: up time over failures
-    up_s = NODES * GPUS * 2000 * HOUR - fit.ranking[0].down_s
+    up_s = NODES * GPUS * 2000 * HOUR - float(np.nansum(history.recovered_s_E - history.start_s_E))
     assert seconds(told["exposure"]) == pytest.approx(up_s, rel=2e-3)
     between_s = seconds(told["exposure"]) / told["events"]
     assert seconds(told["mean_time_between"]) == pytest.approx(between_s, rel=1e-7)
     file = evidence["file"][0]
     assert file["hash"].startswith("sha256:")
-    assert file["parsed"] + sum(file["merged"].values()) == file["lines"]
+    assert file["parsed"] == file["events"]
     assert evidence["watches"]["gpu"]["end"] == dt.datetime.fromtimestamp(END, dt.UTC)
     assert told["repair_taken"] == "gpu_xid_79"
     assert any("weibull fits" in remark for remark in told["remarks"])
@@ -202,7 +192,9 @@ def test_lemons_are_judged_by_the_time_they_were_exposed(tmp_path: Path) -> None
 
 def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     start_s = 1772409600.0  # 2026-03-02T00:00:00Z
-    jobs = read_job_log([lines(tmp_path, *acts("start", "interrupt", "detected", "running"))])
+    header = "start_s,detected_s,recovered_s,component,cause,kind,job"
+    event = f"{start_s + 1},{start_s + 2},{start_s + 3},job,gpu,failure,j"
+    jobs = read_history(written(tmp_path / "jobs.csv", header, event))
     runs = read_sacct(
         [
             log(
@@ -233,7 +225,7 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_what_is_not_watched_is_asked_for(tmp_path: Path) -> None:
-    history = read_nvsentinel([health_log(tmp_path)])
+    history = read_history(health_log(tmp_path))
     with pytest.raises(
         InvalidSpecError, match="of component 'gpu', which has no observation window"
     ):
@@ -270,7 +262,7 @@ def test_rare_causes_are_taken_together(tmp_path: Path) -> None:
 
 
 def test_parts_repaired_as_old_start_at_their_age(tmp_path: Path) -> None:
-    history = read_nvsentinel([health_log(tmp_path)])
+    history = read_history(health_log(tmp_path))
     new = {f"n{n}/{g}": START - 100 * HOUR for n in range(NODES) for g in range(GPUS)}
     watches = {"gpu": ObservationWindow(START, END, NODES * GPUS, new)}
     options = FleetOptions(repair="as_old", open_is_down=True)
@@ -292,7 +284,7 @@ def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
         fit = fit_fleet(read_history(many_causes(tmp_path)), {"hbm": watch}, NODES)
     else:
         options = FleetOptions(repair="as_old" if case == "as_old" else "as_new")
-        history = read_nvsentinel([health_log(tmp_path)])
+        history = read_history(health_log(tmp_path))
         fit = fit_fleet(history, {"gpu": watch._replace(new_s=new)}, NODES, options)
     path = tmp_path / "fleet.toml"
     write_fleet(path, fit)
@@ -302,7 +294,7 @@ def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
 
 
 def test_fewer_nodes_than_the_logs_name_are_refused(tmp_path: Path) -> None:
-    history = read_nvsentinel([health_log(tmp_path)])
+    history = read_history(health_log(tmp_path))
     watches = {"gpu": ObservationWindow(START, END, NODES * GPUS)}
     assert fit_fleet(history, watches, NODES).nodes == NODES
     with pytest.raises(InvalidSpecError, match=f"nodes = {NODES - 1}: the logs name {NODES} nodes"):
@@ -310,7 +302,7 @@ def test_fewer_nodes_than_the_logs_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_evidence_holds_the_survival_curve(tmp_path: Path) -> None:
-    history = read_nvsentinel([health_log(tmp_path)])
+    history = read_history(health_log(tmp_path))
     new = {f"n{n}/{g}": START for n in range(NODES) for g in range(GPUS)}
     fit = fit_fleet(history, {"gpu": ObservationWindow(START, END, NODES * GPUS, new)}, NODES)
     (told,) = evidence_document(fit)["cause"]

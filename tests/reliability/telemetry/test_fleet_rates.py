@@ -12,7 +12,6 @@ from scipy.integrate import quad
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.model import cause_rate_per_s
 from perfatlas.reliability.fleet.model.fleet_file import fleet_of
-from perfatlas.reliability.telemetry.fits import with_service_starts
 from perfatlas.reliability.telemetry.fits.distributions import FAMILIES, Family
 from perfatlas.reliability.telemetry.fleets import (
     FleetOptions,
@@ -28,6 +27,7 @@ from perfatlas.reliability.telemetry.history import (
     HistoryBuilder,
     ObservationWindow,
     joined,
+    with_service_starts,
 )
 from perfatlas.reliability.telemetry.reading import Tally
 from tests.reliability.telemetry.test_sacct import DAY, log, row

@@ -9,17 +9,8 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.telemetry.formats import ImportOptions, format_names, import_logs
 from perfatlas.reliability.telemetry.history import read_history, write_history
 from perfatlas.reliability.telemetry.reading import Clock
-from tests.reliability.telemetry.test_json_logs import (
-    GPU,
-    acts,
-    document,
-    event,
-    health,
-    lines,
-    steps,
-)
+from tests.reliability.telemetry.support import lines, written
 from tests.reliability.telemetry.test_sacct import DAY, log, row
-from tests.reliability.telemetry.test_sacct_json import document as jobs_document, job
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,82 +19,22 @@ FORMATS = format_names()
 UTC = ImportOptions(clock=Clock(zone="UTC"))
 
 
-TORCHRUN = (
-    "[rank0]:[E321 02:07:08.40] [Rank 0] Watchdog caught collective operation timeout",
-    "train.py FAILED",
-    "Root Cause (first observed failure):",
-    "[0]:",
-    f"  time      : {DAY[:10]}_01:00:00",
-    "  host      : n1",
-    "  rank      : 3 (local_rank: 3)",
-    "  exitcode  : -6 (pid: 31)",
-    "  error_file: <N/A>",
-)
-
-
-def written(path: Path, *rows: str) -> Path:
-    path.write_text("\n".join(rows) + "\n", "utf-8")
-    return path
-
-
 def one_of_each(tmp_path: Path) -> dict[str, tuple[Path, ImportOptions]]:
     """Return a log of every format, with one event or more, and what reads it."""
-    kernel, scrape = tmp_path / "kern.log", tmp_path / "scrape.prom"
-    kernel.write_text(f"{DAY}01:00:00Z n kernel: NVRM: Xid (PCI:0000:61:00): 79, x\n", "utf-8")
-    labels = '{Hostname="n",UUID="u"}'
-    rows = [f"DCGM_FI_DEV_XID_ERRORS{labels} {code} 177240960{code}000" for code in (0, 8)]
-    scrape.write_text("\n".join(rows) + "\n", "utf-8")
-    rules = document(
-        tmp_path, {"source": "kernel-monitor", "rules": [{"reason": "TaskHung"}]}, "rules.json"
-    )
     runs = log(tmp_path, row("7", "NODE_FAIL", f"{DAY}01:00:00", f"{DAY}02:00:00"))
-    faults = lines(tmp_path, health(0, isFatal=True, entitiesImpacted=GPU), name="h.jsonl")
-    table = tmp_path / "table.csv"
-    write_history(table, import_logs("nvsentinel", [faults]).history)
+    xid = f"{DAY}01:00:00Z n kernel: NVRM: Xid (PCI:0000:61:00): 79, x"
+    kernel, table = written(tmp_path / "kern.log", xid), tmp_path / "table.csv"
+    write_history(table, import_logs("xid", [kernel]).history)
+    states = "NodeName|TimeStart|TimeEnd|State|Reason"
+    down = f"n1|{DAY}01:00:00|{DAY}03:00:00|DOWN*|Not responding"
+    target = {"involvedObject": {"kind": "Node", "name": "n1"}, "firstTimestamp": f"{DAY}01:00:00Z"}
+    event = {"kind": "Event", "reason": "NodeNotReady", **target}
     return {
         "sacct": (runs, UTC),
-        "sacct_json": (jobs_document(tmp_path, job()), UTC),
         "xid": (kernel, UTC),
-        "dcgm": (scrape, UTC),
-        "node_problem_detector": (
-            lines(tmp_path, event("TaskHung"), name="e.jsonl"),
-            ImportOptions(rules=[rules]),
-        ),
-        "nvsentinel": (faults, UTC),
-        "ml_goodput": (lines(tmp_path, *steps((1, 0), (1, 9)), name="g.jsonl"), UTC),
-        "jobs": (lines(tmp_path, *acts("start", "interrupt"), name="j.jsonl"), UTC),
         "table": (table, UTC),
-        "slurm_events": (
-            written(
-                tmp_path / "events.txt",
-                "NodeName|TimeStart|TimeEnd|State|Reason",
-                f"n1|{DAY}01:00:00|{DAY}03:00:00|DOWN*|Not responding",
-            ),
-            UTC,
-        ),
-        "slurm_nodes": (
-            written(
-                tmp_path / "nodes.txt",
-                "NodeName=n1 Arch=x86_64",
-                "   State=IDLE+DRAIN ThreadsPerCore=1",
-                f"   Reason=gpu fell off [root@{DAY}01:00:00]",
-            ),
-            UTC,
-        ),
-        "kubernetes": (
-            lines(
-                tmp_path,
-                {
-                    "kind": "Event",
-                    "reason": "NodeNotReady",
-                    "involvedObject": {"kind": "Node", "name": "n1"},
-                    "firstTimestamp": f"{DAY}01:00:00Z",
-                },
-                name="k.jsonl",
-            ),
-            UTC,
-        ),
-        "torchrun": (written(tmp_path / "torchrun.log", *TORCHRUN), UTC),
+        "slurm_events": (written(tmp_path / "events.txt", states, down), UTC),
+        "kubernetes": (lines(tmp_path, event, name="k.jsonl"), UTC),
     }
 
 
@@ -149,8 +80,6 @@ def test_a_log_that_is_given_twice_is_refused(tmp_path: Path, name: str) -> None
     copy = tmp_path / f"copy{path.suffix}"
     copy.write_bytes(path.read_bytes())
     for second in (path, copy):
-        if name in ("dcgm", "slurm_nodes") and second == copy:
-            continue  # a later scrape may tell the same
         with pytest.raises(InvalidSpecError, match=r"count twice|given twice|twice"):
             import_logs(name, [path, second], options)
 

@@ -14,19 +14,14 @@ from perfatlas.reliability.telemetry.fleets import (
     fit_fleet,
     fleet_document,
 )
-from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs, read_sacct
+from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs
 from perfatlas.reliability.telemetry.formats.kubernetes import read_kubernetes
 from perfatlas.reliability.telemetry.formats.slurm_events import read_slurm_events
-from perfatlas.reliability.telemetry.formats.slurm_nodes import read_slurm_nodes
-from perfatlas.reliability.telemetry.formats.torchrun import read_torchrun
 from perfatlas.reliability.telemetry.history import ObservationWindow, joined
-from perfatlas.reliability.telemetry.reading import Clock
 from tests.reliability.telemetry.clusters import DAY_S, START_S, cluster
-from tests.reliability.telemetry.support import check_law
+from tests.reliability.telemetry.support import check_law, lines, written
 from tests.reliability.telemetry.test_clusters import UTC, fitted
-from tests.reliability.telemetry.test_formats import TORCHRUN, written
-from tests.reliability.telemetry.test_json_logs import lines
-from tests.reliability.telemetry.test_sacct import DAY, log, row
+from tests.reliability.telemetry.test_sacct import DAY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,29 +66,6 @@ def test_a_node_that_is_still_down_counts_as_down(tmp_path: Path) -> None:
     assert told["node"] == pytest.approx(observed, rel=1e-3)
     assert told["states_without_end"] == 1
     assert told["states_without_end_not_counted"] == 1
-
-
-def test_equal_snapshots_are_two_times_of_one_state(tmp_path: Path) -> None:
-    down = ("NodeName=n1 State=DOWN", f"   Reason=Not responding [slurm@{DAY}01:00:00]")
-    paths = [written(tmp_path / f"{name}.txt", *down) for name in "ab"]
-    paths.append(written(tmp_path / "c.txt", "NodeName=n1 State=IDLE"))
-    at = {str(path): f"{DAY}0{hour}:00:00Z" for hour, path in enumerate(paths, 2)}
-    options = ImportOptions(clock=Clock(zone="UTC"), scraped=at)
-    history = import_logs("slurm_nodes", paths, options).history
-    assert (history.recovered_s_E - history.start_s_E).tolist() == [3 * 3600.0]
-
-
-def test_snapshots_of_nodes_end_a_state(tmp_path: Path) -> None:
-    down = f"NodeName=n1 State=DOWN+DRAIN\n   Reason=Kill task failed [root@{DAY}01:00:00]"
-    paths = [
-        written(tmp_path / "a.txt", down, "", "NodeName=n2 State=IDLE"),
-        written(tmp_path / "b.txt", "NodeName=n1 State=IDLE", "", "NodeName=n2 State=MIXED"),
-    ]
-    at = {str(paths[0]): f"{DAY}02:00:00Z", str(paths[1]): f"{DAY}05:00:00Z"}
-    history = read_slurm_nodes(paths, zone="UTC", scraped=at)
-    check_law(history.files)
-    assert history.cause.text() == ["task_cleanup_failed"]
-    assert (history.recovered_s_E - history.start_s_E).tolist() == [4 * 3600.0]
 
 
 def test_kubernetes_nodes_return_and_pods_fail(tmp_path: Path) -> None:
@@ -181,29 +153,12 @@ def test_logs_without_nodes_out_of_service_know_no_availability(
 ) -> None:
     one = cluster(3, utilization=0.4, mtbf_days=20.0)
     options = FleetOptions(kinds=kinds)
-    for name, path in (
-        ("jobs", one.jobs_log(tmp_path / "jobs.jsonl")),
-        ("kubernetes", one.pods(tmp_path / "pods.jsonl")),
-    ):
+    for name, path in (("kubernetes", one.pods(tmp_path / "pods.jsonl")),):
         history = import_logs(name, [path], UTC).history
         window = ObservationWindow(START_S, one.end_s, 1)
         fit = fit_fleet(history, {"job": window, "gpu": window}, one.nodes, options)
         told = evidence_document(fit)["availability"]
         assert told == {"node": "unknown", "without_repair_times": []}
-
-
-def test_the_root_cause_of_torchrun(tmp_path: Path) -> None:
-    clock = Clock(zone="UTC")
-    path = written(tmp_path / "t.log", *TORCHRUN, *TORCHRUN[1:])
-    history = read_torchrun([path], clock=clock)
-    check_law(history.files)
-    assert history.cause.text() == ["nccl_timeout"]
-    assert history.node.text() == ["n1"]
-    assert history.files[0].merged == {"summary of another agent": 1}
-    alone = read_torchrun([written(tmp_path / "u.log", *TORCHRUN[1:])], clock=clock)
-    assert alone.cause.text() == ["sigabrt"]
-    with pytest.raises(InvalidSpecError, match="a root cause without rank, exitcode: the log is"):
-        read_torchrun([written(tmp_path / "v.log", *TORCHRUN[:6])], clock=clock)
 
 
 def test_repairs_come_from_node_states(tmp_path: Path) -> None:
@@ -241,27 +196,3 @@ def test_a_contained_error_takes_no_node(tmp_path: Path) -> None:
     assert told["94"] == ("nothing", "process")
     assert told["95"] == ("unit", "process")
     assert told["79"] == ("unit", "unit")
-
-
-def test_columns_read_as_single_rows_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    states = ("COMPLETED", "CANCELLED by 7", "NODE_FAIL", "RUNNING", "PENDING", "WEIRD")
-    rows = []
-    for n in range(300):
-        when = (f"{DAY}0{n % 7}:0{n % 6}:00", f"{DAY}1{n % 9}:00:00")
-        state = states[n % 6]
-        start = "Unknown" if state == "PENDING" else when[0]
-        end = "Unknown" if state in ("PENDING", "RUNNING") else when[1]
-        name = (f"{n}", f"{n}.batch", f"{n}_3", f"{n - n % 5}")[n % 4]
-        rows.append(row(name, state, start, end, submit=when[0], line="a\n b" if n == 99 else "x"))
-    path = log(tmp_path, *rows)
-    fast = read_sacct([path], zone="Europe/Berlin")
-    monkeypatch.setattr(
-        "perfatlas.reliability.telemetry.formats.sacct.run_columns", lambda *_: None
-    )
-    slow = read_sacct([path], zone="Europe/Berlin")
-    check_law(fast.files)
-    assert fast.files == slow.files
-    for name in ("job", "state", "hosts", "failed_node"):
-        assert getattr(fast, name).text() == getattr(slow, name).text()
-    for name in ("submit_s_R", "start_s_R", "end_s_R", "gpus_R", "host_count_R", "line_E"):
-        assert repr(getattr(fast, name).tolist()) == repr(getattr(slow, name).tolist())

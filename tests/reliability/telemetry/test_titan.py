@@ -13,26 +13,24 @@ from functools import cache
 
 import pytest
 
-from perfatlas.reliability.telemetry.fits import (
-    LifetimeColumns,
-    compare_families,
-    kaplan_meier,
-    read_lifetimes,
-)
+from perfatlas.files import read_table
+from perfatlas.reliability.telemetry.fits import compare_families, kaplan_meier
 from perfatlas.reliability.telemetry.fits.distributions import EXPONENTIAL, LOGNORMAL, WEIBULL
 from perfatlas.reliability.telemetry.fits.maximum_likelihood import fit_family
-from perfatlas.reliability.telemetry.history import Lifetimes
-from tests.reliability.telemetry.support import check_law, shared
+from perfatlas.reliability.telemetry.history import Lifetimes, lifetimes
+from tests.reliability.telemetry.support import shared
 
 
 @cache
 def titan(batch: str, mark: str = "dead") -> Lifetimes:
     path = shared("titan_gpulife/gc_summary_loc.csv.gz")
-    columns = LifetimeColumns(age="years", failed=mark)
-    seen, counts = read_lifetimes(path, columns, where={"batch": batch})
-    check_law((counts,))
-    assert counts.total == 1 + 30_207
-    return seen
+    table = read_table(path)
+    columns = [table.cells(name) for name in ("years", mark, "batch")]
+    rows = [(age, failed) for age, failed, of in zip(*columns, strict=True) if of == batch]
+    assert table.rows == 30_207
+    return lifetimes(
+        [float(age) for age, _ in rows], [str(failed).upper() == "TRUE" for _, failed in rows]
+    )
 
 
 def test_the_rows_selected() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cyclopts import (
@@ -73,9 +74,7 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
 
 def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     """Return the message of an error of the library that reads command lines."""
-    from perfatlas.vocabulary.fields import removed_note
-
-    if removed := removed_note(" ".join(words[:2])):
+    if removed := _removed(words):
         return removed
     if isinstance(problem, UnknownOptionError):
         return unknown_option_text(problem, _command(words))
@@ -89,6 +88,17 @@ def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
         return f"{text} {_note(words)}".rstrip()
     hint = _table_hint(words)
     return f"{text.rstrip('.')}. {hint}" if hint else text
+
+
+def _removed(words: Sequence[str]) -> str:
+    """Return what replaces a command, a flag or a value of it that was removed, "" for none."""
+    from perfatlas.vocabulary.fields import removed_note
+
+    command = _command(words)
+    flags = [f"{command} {word}" for word in words]
+    values = [f"{command} {flag} {value}" for flag, value in pairwise(words)]
+    notes = map(removed_note, [" ".join(words[:2]), *flags, *values])
+    return next(filter(None, notes), "")
 
 
 def _table_hint(words: Sequence[str]) -> str:

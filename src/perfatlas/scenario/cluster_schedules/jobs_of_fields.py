@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InfeasibleError, counted
@@ -13,7 +13,7 @@ from perfatlas.reliability.jobs.model import (
     never_fit,
     with_running_jobs,
 )
-from perfatlas.reliability.jobs.traces import read_jobs, runs_as_jobs
+from perfatlas.reliability.jobs.traces import read_job_table, runs_as_jobs
 
 if TYPE_CHECKING:
     from perfatlas.reliability.jobs.model import Cluster, Policy
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
 
 LARGEST_SHARE: Final = 4  # share of the cluster of the largest generated job by default
-SOURCES: Final = {
-    "philly": "README of msr-fiddle/philly-traces",
-    "helios": "README of S-Lab-System-Group/HeliosData",
-    "acme": "README of InternLM/AcmeTrace",
-    "alibaba_gpu_v2020": "README of alibaba/clusterdata, cluster-trace-gpu-v2020",
-    "sacct": "sacct(1) of Slurm 25.11",
-    "sacct_json": "sacct(1) of Slurm 25.11, --json",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +54,8 @@ def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> J
     """
     if inputs.jobs is None:
         return _generated(inputs, cluster, stream=stream)
-    accounting = inputs.job_format in ("sacct", "sacct_json")
-    trace = _accounting(inputs) if accounting else read_jobs(inputs.jobs, inputs.job_format)
+    is_accounting = inputs.job_format == "sacct"
+    trace = _accounting(inputs) if is_accounting else read_job_table(inputs.jobs)
     facts = {
         "file": inputs.jobs,
         "format": inputs.job_format,
@@ -77,7 +69,6 @@ def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> J
     }
     if trace.ends:
         facts["recorded_ends"] = dict(trace.ends)
-    source = SOURCES.get(inputs.job_format)
     notes = [f"jobs of {inputs.jobs} ({inputs.job_format}): {trace.text()}"]
     notes += [trace.ends_text()] if trace.ends_text() else []
     return JobSource(
@@ -85,29 +76,15 @@ def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> J
         start_s=trace.start_s,
         trace=facts,
         notes=tuple(notes),
-        sources=() if source is None else (source,),
+        sources=("sacct(1) of Slurm 25.11",) if is_accounting else (),
     )
 
 
 def _accounting(inputs: Schedule) -> Trace:
     """Return the runs of Slurm accounting; other lines are counted as ignored."""
-    from perfatlas.reliability.telemetry.formats import read_sacct, read_sacct_json
+    from perfatlas.reliability.telemetry.formats import read_sacct
 
-    path = str(inputs.jobs)
-    if inputs.job_format == "sacct":
-        runs = read_sacct([path], zone=inputs.zone)
-    else:
-        runs = read_sacct_json([path])
-    trace = runs_as_jobs(
-        runs, ["all"] * runs.size, runs.state.text(), path=path, lines=runs.line_E.tolist()
-    )
-    ignored, first = dict(trace.ignored), dict(trace.first)
-    (file,) = runs.files
-    for reason, count in {**file.merged, **file.ignored}.items():
-        ignored[reason] = ignored.get(reason, 0) + count
-        first.setdefault(reason, file.first[reason])
-    total = trace.total + sum(file.merged.values()) + sum(file.ignored.values())
-    return replace(trace, ignored=ignored, first=first, total=total)
+    return runs_as_jobs(read_sacct([str(inputs.jobs)], zone=inputs.zone))
 
 
 def largest_job(inputs: Schedule, cluster: Cluster) -> int:

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.interrupted_jobs.step_facts import (
         StepFacts as StepFacts,
         measured_step as measured_step,
-    )
-    from perfatlas.scenario.interrupted_jobs.topology import (
         of_system as of_system,
         topology_notes as topology_notes,
     )

@@ -6,13 +6,16 @@ The step time is an input: training steps are not estimated here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import InvalidSpecError, repr_for_error, significant
+from perfatlas.declarations import verb_fields
+from perfatlas.quantities import InvalidSpecError, counted, repr_for_error, significant
 from perfatlas.reliability.fleet.closed_form import CHECKPOINT_BYTES_PER_PARAMETER
+from perfatlas.reliability.fleet.model import failure_domains
 
 if TYPE_CHECKING:
     from perfatlas.networks import ParameterCounts
+    from perfatlas.reliability.fleet.model import FailureDomains, Fleet
     from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
 
 FLOP_PER_PARAMETER: Final = 6.0  # per parameter and token: 2 forward, 4 backward
@@ -158,3 +161,58 @@ def _work(inputs: Goodput, counts: ParameterCounts | None) -> tuple[float | None
         )
     tokens_per_s = float(inputs.tokens_per_step or 0) / float(inputs.step_time_s or 1.0)
     return FLOP_PER_PARAMETER * _multiplied(counts) * tokens_per_s, peaks[inputs.format]
+
+
+def topology_of(system: str) -> FailureDomains:
+    """Return the failure domains of a system.
+
+    Args:
+        system: Its name or file.
+    """
+    from perfatlas.hardware import resolve_system
+
+    return failure_domains(resolve_system(system))
+
+
+def of_system(inputs: Goodput) -> dict[str, Any]:
+    """Return the fields that the topology of a system decides, where they are not set.
+
+    Args:
+        inputs: The fields of a job without a fleet.
+    """
+    if inputs.system is None or "gpus_per_node" in inputs.model_fields_set:
+        return {}
+    return {"gpus_per_node": topology_of(inputs.system).gpus_per_node}
+
+
+def topology_notes(inputs: Goodput) -> list[str]:
+    """Return whose GPUs per node those of a job are, as sentences.
+
+    Args:
+        inputs: The fields of a job without a fleet.
+    """
+    if inputs.system is None:
+        return []
+    found, count = topology_of(inputs.system), inputs.gpus_per_node
+    if "gpus_per_node" in inputs.model_fields_set and count != found.gpus_per_node:
+        known = found.gpus_per_node
+        return [f"gpus_per_node = {count} overrides the {known} of {inputs.system}"]
+    told = f"{counted(found.gpus_per_node, 'GPU')} per node, as in {inputs.system}"
+    if found.gpus_per_node == verb_fields("goodput")["gpus_per_node"].default:
+        told += f": system = {inputs.system} has no effect, as it is the default"
+    return [told]
+
+
+def units_of_another_size(system: str, fleet: Fleet) -> str:
+    """Return a remark where units of a fleet are neither nodes nor domains of a system, or "".
+
+    Args:
+        system: Name or file of the system.
+    """
+    found = topology_of(system)
+    if fleet.gpus_per_unit in (found.gpus_per_node, found.gpus_per_domain):
+        return ""
+    return (
+        f"a unit of the fleet has {counted(fleet.gpus_per_unit, 'GPU')}, but a node of {system} has"
+        f" {found.gpus_per_node} and its scale-up domain {found.gpus_per_domain}"
+    )

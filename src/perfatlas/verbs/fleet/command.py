@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import MANY, SWITCH, Count, File, PageScript, changed_flags, default
+from perfatlas.commands.flags import (
+    MANY,
+    SWITCH,
+    Count,
+    File,
+    PageScript,
+    Seconds,
+    changed_flags,
+    default,
+)
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
-from perfatlas.quantities import UsageError, counted, printable
-from perfatlas.verbs.fleet.lifetimes_command import (
-    SHOWN,
-    FitFlags,
-    LifetimeFlags,
-    counts_of,
-    fit_table,
-    reproduce_fit,
-)
+from perfatlas.quantities import InvalidSpecError, counted, printable, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.reliability.telemetry.fleets import FleetFit
+    from perfatlas.reliability.telemetry.formats import ImportOptions
     from perfatlas.reliability.telemetry.history import History
     from perfatlas.report.charts import Script
 
@@ -38,7 +40,7 @@ else:
 
     Format = Literal[format_names()]  # the modules of the formats are listed
 
-FILES: Final = Parameter(negative="", consume_multiple=True)
+_SHOWN: Final = ("json", "verbose")  # how the answer is shown
 
 
 @Parameter(name="*")
@@ -53,10 +55,6 @@ class ImportFlags:
         boot: Boot time of the machine, for times relative to it: ISO 8601 with a zone.
         node: Host of a log whose lines name none.
         coalesce_s: Seconds within which repeats of an Xid on a GPU count as one event.
-        tolerance_s: Seconds by which times in a job's log may run backwards.
-        scraped: Time of each file of dcgm-exporter or `scontrol show node`, in order, ISO 8601;
-            repeatable.
-        rules: Configurations of node-problem-detector.
         json: Print one JSON object.
     """
 
@@ -67,9 +65,6 @@ class ImportFlags:
     boot: str | None = None
     node: str | None = None
     coalesce_s: Annotated[float | None, default("5")] = None
-    tolerance_s: Annotated[float | None, default("0")] = None
-    scraped: Annotated[list[str] | None, MANY] = None
-    rules: Annotated[list[File] | None, FILES] = None
     json: Annotated[bool, SWITCH] = False
 
 
@@ -87,7 +82,7 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
     set_fields = changed_flags(flags)
     require(set_fields, ("format", "output"), example=example_of("fleet import"))
     check_writable(str(flags.output))
-    history = import_logs(str(flags.format), files, _options(files, flags)).history
+    history = import_logs(str(flags.format), files, _options(flags)).history
     write_history(str(flags.output), history)
     for file in history.files:
         if not file.total:
@@ -104,23 +99,14 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
     return 0
 
 
-def _options(files: Sequence[File], flags: ImportFlags) -> Any:  # noqa: ANN401 - imported when run
+def _options(flags: ImportFlags) -> ImportOptions:
     from perfatlas.reliability.telemetry.formats import COALESCE_S, ImportOptions
     from perfatlas.reliability.telemetry.reading import Clock, epoch_seconds
 
-    scraped = flags.scraped or []
-    if scraped and len(scraped) != len(files):
-        raise UsageError(
-            f"{counted(len(files), 'file')} and {counted(len(scraped), 'time')}: --scraped once per"
-            " file"
-        )
     boot_s = None if flags.boot is None else epoch_seconds(flags.boot, flags.zone)
     return ImportOptions(
         clock=Clock(zone=flags.zone, year=flags.year, boot_s=boot_s, node=flags.node or ""),
         coalesce_s=COALESCE_S if flags.coalesce_s is None else flags.coalesce_s,
-        tolerance_s=flags.tolerance_s or 0.0,
-        scraped={str(path): time for path, time in zip(files, scraped, strict=False)},
-        rules=flags.rules or (),
     )
 
 
@@ -151,28 +137,54 @@ def _print_imported(history: History, results: Mapping[str, Any]) -> None:
     console.print(f"history written to {results['output']}", soft_wrap=True)
 
 
-def fit(
-    files: list[File] | None = None,
-    /,
-    *,
-    flags: FitFlags | None = None,
-    table: LifetimeFlags | None = None,
-) -> int:
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class FitFlags:
+    """Facts that the logs do not contain.
+
+    Args:
+        nodes: Number of observed nodes, including those without failures.
+        start: Start of the observation, ISO 8601 with a zone.
+        end: End of the observation.
+        units: Number of units of a component, such as nic=16384; repeatable.
+        kinds: Kinds of events that count as failures: failure, unclear, ...; repeatable.
+        service_start: Table of component, node, device and start: when units entered service.
+        repaired: Whether a repair renews the age of a unit for its cause, or keeps it.
+        open_is_down: Count an event without a recovery as still down at the end.
+        cascade_s: Seconds after the first failure of a device in which others are its effects.
+        match_s: Seconds within which records of several logs about one node are one failure.
+        output: File for the fleet; its evidence is written beside it.
+        json: Print one JSON object.
+        verbose: Print all causes, nodes, laws and assumptions.
+    """
+
+    nodes: Count = None
+    gpus_per_node: Annotated[Count, default("8")] = None
+    start: str | None = None
+    end: str | None = None
+    units: Annotated[list[str] | None, MANY] = None
+    kinds: Annotated[list[str] | None, MANY] = None
+    service_start: File | None = None
+    repaired: Annotated[Literal["as_new", "as_old"] | None, default("as_new")] = None
+    open_is_down: Annotated[bool | None, SWITCH] = None
+    cascade_s: Annotated[Seconds, default("60")] = None
+    match_s: Annotated[Seconds, default("600")] = None
+    output: File | None = None
+    json: Annotated[bool, SWITCH] = False
+    verbose: Annotated[bool, SWITCH] = False
+
+
+def fit(files: list[File], /, *, flags: FitFlags | None = None) -> int:
     """Fit a fleet; return the exit code.
 
     Args:
         files: Histories from `fleet import`.
         flags: Further facts about the cluster.
-        table: A table of lifetimes instead of histories.
     """
     from perfatlas.reliability.telemetry.fleets import write_fleet
     from perfatlas.reliability.telemetry.formats import import_logs
 
-    flags, table = flags or FitFlags(), table or LifetimeFlags()
-    if changed_flags(table):
-        return fit_table(table, flags, files or ())
-    if not files:
-        raise UsageError(f"missing history; for example: {example_of('fleet fit')}")
+    flags = flags or FitFlags()
     history = import_logs("table", files).history
     example = example_of("fleet fit")
     if history.size:
@@ -185,23 +197,47 @@ def fit(
     beside = write_fleet(str(flags.output), fitted)
     results = _results(fitted) | {"nodes": flags.nodes}
     results |= {"output": str(flags.output), "evidence": str(beside)}
+    told = {name: value for name, value in changed_flags(flags).items() if name not in _SHOWN}
     if flags.json:
-        set_fields = {
-            name: str(value) for name, value in changed_flags(flags).items() if name not in SHOWN
-        }
-        print_json(envelope("fleet fit", results=results, scenario=set_fields))
+        told = {name: str(value) for name, value in told.items()}
+        print_json(envelope("fleet fit", results=results, scenario=told))
         return 0
-    line = reproduce_fit({k: v for k, v in changed_flags(flags).items() if k not in SHOWN}, files)
+    from perfatlas.report.text import open_terminal, reproduce_line
+    from perfatlas.verbs.fleet.text import print_fitted
+
     if len(files) == 1:  # one log has no other to agree with
         results |= {"log_agreement": None}
-    _print_fitted(results, reproduce=line, verbose=flags.verbose)
+    line = " ".join(
+        [reproduce_line("fleet fit", told), *(shlex.quote(str(path)) for path in files)]
+    )
+    print_fitted(open_terminal(sys.stdout), results, reproduce=line, verbose=flags.verbose)
     return 0
 
 
+def _counts_of(texts: Sequence[str]) -> dict[str, int]:
+    """Return the number of units of each component.
+
+    Args:
+        texts: Texts such as nic=16384.
+
+    Raises:
+        InvalidSpecError: A text is not of that form.
+    """
+    found = {}
+    for text in texts:
+        name, _, count = text.partition("=")
+        if not name or not count.isdigit():
+            raise InvalidSpecError(
+                f"units = {repr_for_error(text)}: expected a component and a count, such as"
+                " nic=16384"
+            )
+        found[name] = int(count)
+    return found
+
+
 def _fitted(history: History, flags: FitFlags) -> FleetFit:
-    from perfatlas.reliability.telemetry.fits import with_service_starts
     from perfatlas.reliability.telemetry.fleets import FleetOptions, fit_fleet
-    from perfatlas.reliability.telemetry.history import observation_windows
+    from perfatlas.reliability.telemetry.history import observation_windows, with_service_starts
     from perfatlas.reliability.telemetry.reading import epoch_seconds
 
     nodes = flags.nodes or 0
@@ -210,7 +246,7 @@ def _fitted(history: History, flags: FitFlags) -> FleetFit:
         nodes=nodes,
         gpus_per_node=8 if flags.gpus_per_node is None else flags.gpus_per_node,
         window_s=(epoch_seconds(flags.start, None), epoch_seconds(flags.end, None)),
-        units=counts_of(flags.units or []),
+        units=_counts_of(flags.units or []),
     )
     if flags.service_start is not None:
         watches = with_service_starts(watches, str(flags.service_start))
@@ -245,13 +281,6 @@ def _results(fitted: FleetFit) -> dict[str, Any]:
         "left_out": left_out,
         "causes": rows,
     }
-
-
-def _print_fitted(results: Mapping[str, Any], *, reproduce: str, verbose: bool) -> None:
-    from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.fleet.text import print_fitted
-
-    print_fitted(open_terminal(sys.stdout), results, reproduce=reproduce, verbose=verbose)
 
 
 @Parameter(name="*")
@@ -310,8 +339,7 @@ def _history(subject: str) -> dict[str, Any]:
 
 def _write(path: File, subject: str, facts: Mapping[str, Any], *, script: Script) -> None:
     from perfatlas.report.pages import page_html
-    from perfatlas.verbs.fleet.history import history_page
-    from perfatlas.verbs.fleet.page import fleet_page
+    from perfatlas.verbs.fleet.page import fleet_page, history_page
 
     name = Path(subject).name
     line = shlex.join(["perfatlas", "fleet", "report", subject, "--output", str(path)])

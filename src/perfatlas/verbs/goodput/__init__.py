@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.goodput.answer import goodput as goodput
+    from perfatlas.verbs.goodput.answer import goodput as goodput, goodput_spares as goodput_spares
     from perfatlas.verbs.goodput.fleet_answer import (
         FleetRun as FleetRun,
-        fleet_goodput as fleet_goodput,
-    )
-    from perfatlas.verbs.goodput.page import goodput_page as goodput_page
-    from perfatlas.verbs.goodput.spares import goodput_spares as goodput_spares
-    from perfatlas.verbs.goodput.strategy_frontier import (
         StrategyFrontier as StrategyFrontier,
+        fleet_goodput as fleet_goodput,
         goodput_frontier as goodput_frontier,
     )
+    from perfatlas.verbs.goodput.page import goodput_page as goodput_page
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

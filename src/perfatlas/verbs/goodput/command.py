@@ -126,7 +126,7 @@ def goodput(
 
 def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFlags) -> int:
     """Answer the frontier of recovery strategies; return the exit code."""
-    from perfatlas.verbs.goodput.strategy_frontier import goodput_frontier
+    from perfatlas.verbs.goodput.fleet_answer import goodput_frontier
 
     files = {"--table": output.table, "--resume": output.resume}
     for flag, is_set in files.items():

@@ -24,7 +24,7 @@ DECLARATION: Final = Declaration(
             example=(
                 "goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
             ),
-            row="spares:goodput_spares",
+            row="answer:goodput_spares",
             page="page:spares_page",
         ),
     ),

@@ -14,6 +14,8 @@ from perfatlas.vocabulary.fields import (
     TrainedTokens,
 )
 
+COMMAND: Final = "goodput"
+FRONTIER: Final = "strategy_frontier"  # rows of results
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "goodput": (ResilientJob, JobFailures, JobOnFleet, MeasuredStep, JobPower, TrainedTokens),
     "goodput spares": (SparePool,),

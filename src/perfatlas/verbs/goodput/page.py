@@ -28,8 +28,8 @@ from perfatlas.report.pages import (
 )
 from perfatlas.report.text import share_text, typeset
 from perfatlas.scenario.interrupted_jobs import SpareNodes
-from perfatlas.verbs.goodput.metrics import FRONTIER
-from perfatlas.verbs.goodput.spares import pool_of
+from perfatlas.verbs.goodput.answer import pool_of
+from perfatlas.verbs.goodput.groups import FRONTIER
 from perfatlas.verbs.goodput.text import (
     BUCKETS,
     FACTORS,

@@ -26,7 +26,7 @@ from perfatlas.report.text import (
     speaks_unicode,
     time_text,
 )
-from perfatlas.verbs.goodput.metrics import FRONTIER
+from perfatlas.verbs.goodput.groups import FRONTIER
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, METRICS, find_metric
 
 if TYPE_CHECKING:

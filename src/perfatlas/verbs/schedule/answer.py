@@ -29,7 +29,6 @@ from perfatlas.scenario.cluster_schedules import (
     with_energy,
 )
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
-from perfatlas.verbs.schedule.metrics import COMMAND
 from perfatlas.verbs.schedule.results import (
     assumptions,
     breakdown,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.jobs.run import ScheduleOutcome
     from perfatlas.scenario.cluster_schedules import Schedule, Stream
 
+COMMAND: Final = "fleet schedule"
 FIELD_COLUMNS: Final = (
     # option, column of `Jobs`, column of the table
     ("limit_factor", "limit_J", "limit_s"),

@@ -4,9 +4,37 @@ from __future__ import annotations
 
 from typing import Final
 
+_EVENTS: Final = (
+    "write its events as a table with start_s, recovered_s, component, cause, kind, node and"
+    " device, and use --format table"
+)
+_JOBS: Final = "write its jobs as a table with submit_s, run_s and gpus"
 REMOVED: Final = {
     "goodput domains": "goodput --fleet simulates domains: parts_per_unit and parts_needed",
     "goodput stragglers": 'a fleet has slow GPUs: a cause with effect = "slows"',
+    "fleet fit --lifetimes": (
+        "fit ages with a library for survival analysis and write the law into the fleet file, or"
+        " give a history and --service-start"
+    ),
+    **dict.fromkeys(
+        (f"fleet import --{name}" for name in ("scraped", "rules", "tolerance-s")),
+        "it belonged to formats that were removed",
+    ),
+    "fleet import --format sacct_json": "write the log with sacct -P and use --format sacct",
+    "fleet import --format slurm_nodes": (
+        "write the log with sacctmgr -P show event and use --format slurm_events"
+    ),
+    "fleet import --format dcgm": "use --format xid on kernel logs; or " + _EVENTS,
+    "fleet import --format nvsentinel": _EVENTS,
+    "fleet import --format node_problem_detector": "use --format kubernetes; or " + _EVENTS,
+    "fleet import --format torchrun": "use --format sacct or kubernetes; or " + _EVENTS,
+    "fleet import --format jobs": _EVENTS,
+    "fleet import --format ml_goodput": _EVENTS,
+    "fleet schedule --job-format sacct_json": "write the log with sacct -P and use sacct",
+    "fleet schedule --job-format philly": _JOBS,
+    "fleet schedule --job-format helios": _JOBS,
+    "fleet schedule --job-format acme": _JOBS,
+    "fleet schedule --job-format alibaba_gpu_v2020": _JOBS,
     "servegen": "write the generated requests to a file and use --request-format perfatlas",
 }
 

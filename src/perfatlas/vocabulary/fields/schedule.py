@@ -128,9 +128,7 @@ class SubmittedJobs:
         ),
     ] = None
     job_format: Annotated[
-        Literal[
-            "perfatlas", "philly", "helios", "acme", "alibaba_gpu_v2020", "sacct", "sacct_json"
-        ],
+        Literal["perfatlas", "sacct"],
         Row("Format of the trace.", needs=AnySet("jobs", example="jobs.csv")),
     ] = "perfatlas"
     zone: Annotated[

@@ -15,12 +15,6 @@ if TYPE_CHECKING:
         VerifiedPattern as VerifiedPattern,
         verified_time_s as verified_time_s,
     )
-    from perfatlas.reliability.fleet.closed_form.estimates import (
-        CHECKPOINT_BYTES_PER_PARAMETER as CHECKPOINT_BYTES_PER_PARAMETER,
-        linear_goodput as linear_goodput,
-        meta_ettr as meta_ettr,
-        saxena_availability as saxena_availability,
-    )
     from perfatlas.reliability.fleet.closed_form.expected import (
         Expected as Expected,
         best_interval_s as best_interval_s,
@@ -28,11 +22,6 @@ if TYPE_CHECKING:
         known_mtti_s as known_mtti_s,
         likely_interval_s as likely_interval_s,
         restart_remark as restart_remark,
-    )
-    from perfatlas.reliability.fleet.closed_form.intervals import (
-        daly_higher_order_s as daly_higher_order_s,
-        saxena_interval_s as saxena_interval_s,
-        young_interval_s as young_interval_s,
     )
     from perfatlas.reliability.fleet.closed_form.late_detection import (
         kept_for as kept_for,
@@ -42,7 +31,16 @@ if TYPE_CHECKING:
         Plain as Plain,
         maintained_efficiency as maintained_efficiency,
     )
-    from perfatlas.reliability.fleet.closed_form.methods import CLOSED_FORMS as CLOSED_FORMS
+    from perfatlas.reliability.fleet.closed_form.methods import (
+        CHECKPOINT_BYTES_PER_PARAMETER as CHECKPOINT_BYTES_PER_PARAMETER,
+        CLOSED_FORMS as CLOSED_FORMS,
+        daly_higher_order_s as daly_higher_order_s,
+        linear_goodput as linear_goodput,
+        meta_ettr as meta_ettr,
+        saxena_availability as saxena_availability,
+        saxena_interval_s as saxena_interval_s,
+        young_interval_s as young_interval_s,
+    )
     from perfatlas.reliability.fleet.closed_form.multilevel import (
         multilevel_efficiency as multilevel_efficiency,
     )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         check_law as check_law,
         mean_s as mean_s,
         residual as residual,
+        sample_s as sample_s,
         scaled as scaled,
         survival as survival,
         weibull_of_mean as weibull_of_mean,
@@ -75,6 +76,5 @@ if TYPE_CHECKING:
         WAITING as WAITING,
         Stores as Stores,
     )
-    from perfatlas.reliability.fleet.laws.sampled import sample_s as sample_s
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

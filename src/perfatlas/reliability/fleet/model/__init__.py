@@ -24,14 +24,16 @@ if TYPE_CHECKING:
         initial_ages_text as initial_ages_text,
         mean_repair_s as mean_repair_s,
     )
-    from perfatlas.reliability.fleet.model.identity import units_differ as units_differ
+    from perfatlas.reliability.fleet.model.identity import (
+        not_memoryless as not_memoryless,
+        units_differ as units_differ,
+    )
     from perfatlas.reliability.fleet.model.launchers import (
         RecoveryPolicy as RecoveryPolicy,
         recovery_policies as recovery_policies,
         under_policy as under_policy,
         with_policy as with_policy,
     )
-    from perfatlas.reliability.fleet.model.memoryless import not_memoryless as not_memoryless
     from perfatlas.reliability.fleet.model.model import (
         NO_REPAIR_TIMES as NO_REPAIR_TIMES,
         Cause as Cause,

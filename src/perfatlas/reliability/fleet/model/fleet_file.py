@@ -22,10 +22,13 @@ Instead of name and lifetime a cause may reference a rate of the catalog: `publi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import (
+    Duration,
     Field,
+    Flag,
     Number,
     Record,
     Text,
@@ -36,14 +39,19 @@ from perfatlas.files import (
     sub_tables,
 )
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.fleet.model.cause_file import cause_of
+from perfatlas.reliability.fleet.model.catalog import published_cause
 from perfatlas.reliability.fleet.model.checks import check_fleet
-from perfatlas.reliability.fleet.model.component_file import Tree, component_tree
 from perfatlas.reliability.fleet.model.file_fields import NAME, Lifetime, name_of
-from perfatlas.reliability.fleet.model.model import Fleet, Repair, RepairStage
+from perfatlas.reliability.fleet.model.model import (
+    REACHES,
+    Cause,
+    Fleet,
+    Lemons,
+    Repair,
+    RepairStage,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 _COUNT: Final = Field(Whole())
@@ -52,7 +60,7 @@ _FLEET: Final[dict[str, Field[Any]]] = {
     **dict.fromkeys(("gpus_per_unit", "parts_per_unit", "parts_needed", "crews", "spares"), _COUNT),
     "spares_ref": Field(Text()),
 }
-_PARTS: Final = ("cause", "repair", "strategy", "component", "unit", "system")
+_PARTS: Final = ("cause", "repair", "strategy")
 _REPAIR: Final[dict[str, Field[Any]]] = {
     "name": Field(NAME, required=True),
     "relapse": Field(Lifetime()),
@@ -89,20 +97,19 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
         InvalidSpecError: A key is unknown or missing, a time has no unit, or a number is outside
             its range; the message names the file.
     """
+    if "component" in table:
+        raise InvalidSpecError(
+            f"{origin}: [[component]] was removed: write a [[cause]] for each kind of part, with"
+            " per_unit, units or shared"
+        )
     known_keys(table, {**_FLEET, **dict.fromkeys(_PARTS)}, origin)
     given = read_fields({key: table[key] for key in _FLEET if key in table}, _FLEET, origin)
     causes = sub_tables(table.get("cause", []), f"{origin}: cause")
-    tree = _tree(table, origin)
-    gpus = _gpus_per_unit(given, tree, origin)
-    given["gpus_per_unit"] = gpus
-    given["causes"] = (
-        *(cause_of(cause, origin, gpus) for cause in causes),
-        *(tree.causes if tree else ()),
-    )
+    gpus = given.get("gpus_per_unit", Fleet.gpus_per_unit)
+    given["causes"] = tuple(cause_of(cause, origin, gpus) for cause in causes)
     if not given["causes"]:
         raise InvalidSpecError(
-            f"{origin}: nothing fails: add a [[cause]], such as published = 'llama3_gpu', or a"
-            " [[component]] tree with at least one lifetime"
+            f"{origin}: nothing fails: add a [[cause]], such as published = 'llama3_gpu'"
         )
     repairs = sub_tables(table.get("repair", []), f"{origin}: repair")
     if repairs:
@@ -115,29 +122,6 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
     return fleet
 
 
-def _tree(table: Mapping[str, Any], origin: str) -> Tree | None:
-    """Return the containment tree of a file; None without one."""
-    if "component" not in table:
-        for key in ("unit", "system"):
-            if key in table:
-                raise InvalidSpecError(f"{origin}: {key} requires [[component]] tables")
-        return None
-    return component_tree(table, origin)
-
-
-def _gpus_per_unit(given: Mapping[str, Any], tree: Tree | None, origin: str) -> int:
-    """Return the GPUs of a unit as set, or as in the tree."""
-    stated = given.get("gpus_per_unit")
-    if tree is None or tree.gpus is None:
-        return Fleet.gpus_per_unit if stated is None else int(stated)
-    if stated not in (None, tree.gpus):
-        raise InvalidSpecError(
-            f"{origin}: gpus_per_unit = {stated}, but the tree has {tree.gpus:g} GPUs in a"
-            f" {tree.unit}: make them equal, or leave gpus_per_unit out"
-        )
-    return int(tree.gpus)
-
-
 def _repair(table: Mapping[str, Any], origin: str) -> Repair:
     name = name_of(table, f"{origin}: repair")
     where = f"{origin}: repair {name!r}"
@@ -148,3 +132,78 @@ def _repair(table: Mapping[str, Any], origin: str) -> Repair:
         _STAGE.read(row, f"{where}: stage {name_of(row, f'{where}: stage')!r}") for row in rows
     )
     return Repair(**given)
+
+
+_NUMBER: Final = Field(Number())
+_RESTART: Final = Field(Text(longest=NAME.longest, expected="a name"))
+_LEMONS: Final = Record(
+    fields={
+        "share": Field(Number(), required=True),
+        "factor": Field(Number(), required=True),
+        "strikes": Field(Whole()),
+    },
+    build=Lemons,
+)
+_CAUSE: Final[dict[str, Field[Any]]] = {
+    "name": Field(NAME),
+    "lifetime": Field(Lifetime(), required=True, meaning="such as { law, mean }"),
+    "detection": Field(Lifetime()),
+    "lasts": Field(Lifetime()),
+    "age": Field(Duration(), into="age_s"),
+    "per_unit": _NUMBER,
+    "shared": _NUMBER,
+    "slowdown": _NUMBER,
+    "lemons": Field(_LEMONS),
+    "effect": Field(Text(choices=("stops", "corrupts", "slows"))),
+    "takes": Field(Text(choices=("nothing", "part", "unit"))),
+    "loses": Field(Text(choices=REACHES)),
+    "ages": Field(Text(choices=("new", "mixed"))),
+    "as_old": Field(Flag()),
+    "repair": _RESTART,
+    "restart": _RESTART,
+    "units": Field(Whole()),
+}
+
+
+def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause:
+    """Return a cause; a `published` one takes its name, parts and rate from the catalog.
+
+    Args:
+        table: The parsed TOML table.
+        origin: File name for messages.
+
+    Raises:
+        InvalidSpecError: A key is unknown or missing, a time has no unit.
+    """
+    rate = name_of(table, f"{origin}: cause", "published") if "published" in table else ""
+    name = rate or name_of(table, f"{origin}: cause")
+    where = f"{origin}: cause {name!r}"
+    if rate and (twice := [key for key in ("name", "lifetime") if key in table]):
+        raise InvalidSpecError(
+            f"{where}: published already defines these: remove {' and '.join(twice)}, or published"
+        )
+    if not rate:
+        return Cause(**_fields(table, _CAUSE, where))
+    known = {key: field for key, field in _CAUSE.items() if key not in ("name", "lifetime")}
+    given = _fields(table, {**known, "published": Field(NAME)}, where)
+    return published_cause(given.pop("published"), gpus_per_unit=gpus_per_unit, **given)
+
+
+def _fields(
+    table: Mapping[str, Any], fields: Mapping[str, Field[Any]], where: str
+) -> dict[str, Any]:
+    """Return the fields of a cause set in a table, and the failure count behind its rate.
+
+    Args:
+        table: The parsed TOML table.
+        where: File and table, for messages.
+
+    Raises:
+        InvalidSpecError: A key is unknown, a time has no unit, or a value is not one of the
+            choices.
+    """
+    given = read_fields(table, fields, where)
+    lifetime = table.get("lifetime")
+    if isinstance(lifetime, Mapping) and "events" in lifetime:
+        given["events"] = lifetime["events"]
+    return given

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
         Outcome as Outcome,
         exact_sum as exact_sum,
     )
-    from perfatlas.reliability.fleet.simulator.rare_outcomes import (
-        loss_probability as loss_probability,
-    )
     from perfatlas.reliability.fleet.simulator.run import (
         simulate as simulate,
         simulate_until as simulate_until,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -251,14 +251,3 @@ class Outcome:
             f"goodput is {self.goodput:.1e}: {share:.1%} of the time goes to"
             f" {name.replace('_', ' ')}"
         )
-
-    def row(self) -> dict[str, Any]:
-        """Return the outcome as one row of a table."""
-        return {
-            "goodput": self.goodput,
-            "goodput_half_width": self.half_width,
-            **{f"share_{name}": value for name, value in self.shares().items()},
-            "interruptions_per_day": self.interruptions_per_day,
-            "mtti_s": self.mtti_s,
-            "replicas": self.ticks_RF.shape[0],
-        }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.compiled import entry, exponential, part, replica_key
+from perfatlas.compiled import entry, part, replica_key
 from perfatlas.reliability.fleet.laws import BUCKETS, IDLE, LOST_WORK, NEVER, PRODUCTIVE, RESTART
 from perfatlas.reliability.fleet.simulator.checkpoint_schedule import (
     begin,
@@ -23,10 +23,9 @@ from perfatlas.reliability.fleet.simulator.failure_effects import (
     end_slowdowns,
     new_speed,
 )
-from perfatlas.reliability.fleet.simulator.failure_streams import find_next, start_streams
+from perfatlas.reliability.fleet.simulator.failure_streams import start_streams
 from perfatlas.reliability.fleet.simulator.lemons import draw_lemons
 from perfatlas.reliability.fleet.simulator.pool import come_back, fill_up
-from perfatlas.reliability.fleet.simulator.random_streams import MERGED_GAP
 from perfatlas.reliability.fleet.simulator.recovery import (
     clear,
     drained,
@@ -62,7 +61,6 @@ def run_replicas(
     job_1: NDArray[Any],
     stores: Stores,
     drawn: tuple[int, int],
-    until: tuple[int, bool],
     outcome_RF: NDArray[np.int64],
 ) -> int:
     """Run replicas one after the other; return their number, smaller where a heap was too small.
@@ -71,38 +69,16 @@ def run_replicas(
         plan_1: The plan (1,).
         job_1: Buffer for a job (1,); afterwards the final state of the last replica.
         drawn: Seed, and number of the first replica.
-        until: Lost time at which a replica stops early [ticks], and whether it continues a copied
-            replica, in `job_1` and `stores`, with its own random numbers.
         outcome_RF: Receives a row per replica, columns as `FIELDS` (R, F).
     """
     plan, job = plan_1[0], job_1[0]
     for r in range(outcome_RF.shape[0]):
-        if until[1]:
-            _draw_anew(plan, job, stores, replica_key(drawn[0], drawn[1] + r))
-        else:
-            start(plan, job, stores, replica_key(drawn[0], drawn[1] + r))
-        if _lost(job) < until[0]:
-            advance(plan, job, stores, until[0])
+        start(plan, job, stores, replica_key(drawn[0], drawn[1] + r))
+        advance(plan, job, stores)
         if job.full != 0:
             return int(r)
         write(job, outcome_RF[r])
     return int(outcome_RF.shape[0])
-
-
-@part
-def _lost(job: Any) -> int:  # noqa: ANN401
-    """Return the lost time [ticks]."""
-    return int(job.now - job.bucket[PRODUCTIVE] - job.bucket[IDLE])
-
-
-@part
-def _draw_anew(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa: ANN401
-    """Reseed the random numbers of a copied job."""
-    job.key = key
-    if plan.memoryless > 0:  # memoryless: the wait for the next failure may be redrawn at any time
-        wait = plan.mean_gap * exponential(key, MERGED_GAP, job.merged)
-        job.merged_time = job.exposed + wait
-        find_next(plan, job, stores)
 
 
 @part
@@ -154,12 +130,8 @@ def _zero(job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> None:  # noqa: ANN401
-    """Run a job to its end, or until its lost time reaches a limit.
-
-    Args:
-        most_loss: Lost time at which to stop [ticks].
-    """
+def advance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+    """Run a job to its end."""
     while job.now < plan.horizon and job.finished == NEVER and job.full == 0:
         fails = job.now + max(job.due - job.exposed, 0)
         now = min(fails, max(job.other, job.now), plan.horizon)
@@ -176,8 +148,6 @@ def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> None:  # noq
                 plan_events(plan, job, stores)
         else:
             _something_else(plan, job, stores)
-        if job.finished == NEVER and _lost(job) >= most_loss:
-            return
     _end(plan, job)
 
 

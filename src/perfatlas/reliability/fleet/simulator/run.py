@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.fleet.laws import NEVER
 from perfatlas.reliability.fleet.model import Packed, fleet_rate_per_s, grown, pack
 from perfatlas.reliability.fleet.simulator.outcome import Outcome
 
@@ -142,7 +141,7 @@ def run(
         rows = outcome_RF[done : done + size]
         started = time.perf_counter()
         plan_1, job_1, stores, _ = packed
-        ran = run_replicas(plan_1, job_1, stores, (seed, first + done), (NEVER, False), rows)
+        ran = run_replicas(plan_1, job_1, stores, (seed, first + done), rows)
         done += ran
         size = 2 * size if time.perf_counter() - started < SLICE_S / 2 else max(size // 2, 1)
         if ran < rows.shape[0]:

@@ -8,9 +8,9 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.reliability.jobs.run.outcome import ScheduleOutcome as ScheduleOutcome
-    from perfatlas.reliability.jobs.run.simulate import schedule as schedule
-    from perfatlas.reliability.jobs.run.steady_state import (
+    from perfatlas.reliability.jobs.run.simulate import (
         measured_jobs as measured_jobs,
+        schedule as schedule,
         waiting_growth as waiting_growth,
     )
 else:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.reliability.jobs.traces.accounting import runs_as_jobs as runs_as_jobs
     from perfatlas.reliability.jobs.traces.failure_table import read_failures as read_failures
-    from perfatlas.reliability.jobs.traces.formats import (
-        read_jobs as read_jobs,
-        runs_as_jobs as runs_as_jobs,
-    )
-    from perfatlas.reliability.jobs.traces.reading import Trace as Trace
+    from perfatlas.reliability.jobs.traces.job_table import read_job_table as read_job_table
+    from perfatlas.reliability.jobs.traces.trace import Trace as Trace
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

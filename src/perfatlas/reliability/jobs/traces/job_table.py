@@ -13,7 +13,7 @@ from perfatlas.files import Number
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.reliability.jobs.model import LONGEST, NEVER, TICKS_PER_SECOND, Jobs, ticks
 from perfatlas.reliability.jobs.traces.cells import Cells
-from perfatlas.reliability.jobs.traces.reading import NEVER_RAN, NO_GPU, Trace
+from perfatlas.reliability.jobs.traces.trace import NEVER_RAN, NO_GPU, Trace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.telemetry.fits.cascades import (
-        CASCADE_S as CASCADE_S,
-        without_cascades as without_cascades,
-    )
     from perfatlas.reliability.telemetry.fits.causes import (
         CauseRow as CauseRow,
         rank_causes as rank_causes,
@@ -22,16 +18,14 @@ if TYPE_CHECKING:
         Lemons as Lemons,
         find_lemons as find_lemons,
     )
-    from perfatlas.reliability.telemetry.fits.lifetime_table import (
-        LifetimeColumns as LifetimeColumns,
-        read_lifetimes as read_lifetimes,
-    )
     from perfatlas.reliability.telemetry.fits.matched_logs import (
+        CASCADE_S as CASCADE_S,
         LATE_S as LATE_S,
         MATCH_S as MATCH_S,
         LogAgreement as LogAgreement,
         match_logs as match_logs,
         of_accounting as of_accounting,
+        without_cascades as without_cascades,
     )
     from perfatlas.reliability.telemetry.fits.maximum_likelihood import (
         Comparison as Comparison,
@@ -39,11 +33,7 @@ if TYPE_CHECKING:
         compare_families as compare_families,
         with_mean as with_mean,
     )
-    from perfatlas.reliability.telemetry.fits.service_starts import (
-        with_service_starts as with_service_starts,
-    )
     from perfatlas.reliability.telemetry.fits.survival_curve import (
-        SurvivalCurve as SurvivalCurve,
         kaplan_meier as kaplan_meier,
     )
 else:

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
         fit_fleet as fit_fleet,
         fleet_rates as fleet_rates,
     )
-    from perfatlas.reliability.telemetry.fleets.lifetime_fit import fit_lifetimes as fit_lifetimes
-    from perfatlas.reliability.telemetry.fleets.lifetime_fleet import (
-        PartsOfFleet as PartsOfFleet,
-        write_lifetime_fleet as write_lifetime_fleet,
-    )
     from perfatlas.reliability.telemetry.fleets.records import FleetOptions as FleetOptions
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

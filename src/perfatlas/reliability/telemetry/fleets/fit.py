@@ -46,7 +46,7 @@ class FleetFit:
         causes: One fit per component and cause, the most frequent first.
         repair: Time from failure to recovery of all causes except those of jobs, None where not
             recorded.
-        ranking: Ranking of the causes by rate per node.
+        ranking: Ranking of the causes by frequency.
         options: Assumptions that the logs do not contain.
         history: The history, with secondary failures marked as effects.
         cascades: Number of failures marked as effects.
@@ -150,8 +150,7 @@ def _seen(
     history, agreement = match_logs(history, options.match_s)
     history, cascades = without_cascades(history, options.cascade_s)
     observed = _observed(history, watches, nodes)
-    longest_s = observed.window_s[1] - observed.window_s[0]
-    ranking = rank_causes(history, nodes * longest_s, kinds=options.kinds, level=options.level)
+    ranking = rank_causes(history, kinds=options.kinds, level=options.level)
     return _Seen(observed, history.kind.is_any(options.kinds), ranking, cascades, agreement)
 
 
@@ -191,7 +190,6 @@ def _observed(history: History, watches: Mapping[str, ObservationWindow], nodes:
     return Observed(
         history=history,
         nodes=nodes,
-        window_s=(start_s, end_s),
         operating=operating,
         under_jobs_E=of_accounting(history),
     )

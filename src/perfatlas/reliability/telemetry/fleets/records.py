@@ -136,13 +136,11 @@ class Observed:
     """What was observed of a fleet.
 
     Args:
-        window_s: Start and end of the longest observation window [s since 1970-01-01 UTC].
         operating: Operating time of each node, None where no log has it.
         under_jobs_E: Which events were observed because a job ran (E,).
     """
 
     history: History
     nodes: int
-    window_s: tuple[float, float]
     operating: OperatingTime | None
     under_jobs_E: Bool

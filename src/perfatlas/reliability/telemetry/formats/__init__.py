@@ -16,8 +16,5 @@ if TYPE_CHECKING:
         ImportOptions as ImportOptions,
     )
     from perfatlas.reliability.telemetry.formats.sacct import read_sacct as read_sacct
-    from perfatlas.reliability.telemetry.formats.sacct_json import (
-        read_sacct_json as read_sacct_json,
-    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

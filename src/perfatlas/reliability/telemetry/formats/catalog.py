@@ -28,7 +28,6 @@ _NAMED: Final = re.compile(r'^FORMAT_NAME: Final = "(\w+)"$', re.MULTILINE)
 # first. Formats that are not listed refuse other logs themselves.
 _SIGNS: Final = {
     "slurm_events": re.compile(r"^(?=.*\bNodeName\b)(?=.*\bTimeStart\b).*\|", re.MULTILINE),
-    "slurm_nodes": re.compile(r"(?:^|\s)NodeName=\S"),
     "sacct": re.compile(r"\A\ufeff?[^\n]*\bJobID(?:Raw)?\|"),
     "kubernetes": re.compile(
         r'"(?:involvedObject|regarding)"|"kind"\s*:\s*"(?:Event|Node|Pod)(?:List)?"'
@@ -37,11 +36,7 @@ _SIGNS: Final = {
         r"NVRM|\bkernel\b|^(?:<\d+>|kern\s*:|\[ *\d+\.\d+\]|\d+,\d+,\d+,)|^\[[A-Z][a-z]{2} [A-Z]",
         re.MULTILINE,
     ),
-    "torchrun": re.compile(
-        r"torch|elastic|NCCL|\brank\b|Root Cause|Traceback|\bFAILED\b", re.IGNORECASE
-    ),
 }
-_SNAPSHOTS: Final = ("dcgm", "slurm_nodes")  # of a state, which may not have changed
 _NO_OPTIONS: Final = ImportOptions()
 
 
@@ -60,17 +55,16 @@ def format_names() -> tuple[str, ...]:
     return tuple(sorted(_modules()))
 
 
-def _refuse_same_log(name: str, files: Sequence[FileCounts]) -> None:
-    """Raise for a log that is passed twice; scrapes and snapshots may be equal."""
-    known: dict[tuple[str, ...], str] = {}
+def _refuse_same_log(files: Sequence[FileCounts]) -> None:
+    """Raise for a log that is passed twice."""
+    known: dict[str, str] = {}
     for file in files:
-        key = (file.data_hash, file.path) if name in _SNAPSHOTS else (file.data_hash,)
-        if file.total and file.data_hash and key in known:
+        if file.total and file.data_hash and file.data_hash in known:
             raise InvalidSpecError(
-                f"'{file.path}' is the same log as '{known[key]}', byte for byte: its events would"
-                " count twice; pass each log once"
+                f"'{file.path}' is the same log as '{known[file.data_hash]}', byte for byte: its"
+                " events would count twice; pass each log once"
             )
-        known[key] = file.path
+        known[file.data_hash] = file.path
 
 
 def _check_recognized(name: str, file: FileCounts) -> None:
@@ -120,5 +114,5 @@ def import_logs(
         for file in found.history.files:
             _check_recognized(name, file)
     if name != "table":  # several tables may contain different events of one log
-        _refuse_same_log(name, found.history.files)
+        _refuse_same_log(found.history.files)
     return found

@@ -1,31 +1,82 @@
-"""A log of JSON objects: one per line (.jsonl, .ndjson), or a list in one document (other names).
-
-Protobuf and MongoDB spell field names in several ways (nodeName, node_name, nodename), so fields
-are matched by their letters only.
-"""
+"""A log of JSON objects: one per line (.jsonl, .ndjson), or a list in one document."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
-from perfatlas.reliability.telemetry.reading import (
-    LogFile,
-    Tally,
-    epoch_seconds,
-    json_lines,
-    refuse,
-    stream_items,
-)
+from perfatlas.reliability.telemetry.reading import LogFile, Tally, epoch_seconds, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.reliability.telemetry.reading import FileCounts
 
-_LINES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_ENDINGS: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_BY_LINE: Final = "files with one object per line must end in .jsonl or .ndjson (also .gz)"
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _decoded(text: str) -> Any:  # noqa: ANN401
+    """Return the value of a text.
+
+    Raises:
+        ValueError: It is not JSON, or has a lone surrogate, which UTF-8 cannot encode.
+        RecursionError: It is nested too deeply.
+    """
+    value = _DECODER.decode(text)
+    if _SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _document(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of the items of a list, under `key` or the whole document.
+
+    Raises:
+        InvalidSpecError: It is not JSON, is truncated, or has no such list.
+    """
+    try:
+        value = _decoded("".join(file.blocks()))
+    except (ValueError, RecursionError) as problem:
+        told = f"not JSON, or the file is truncated ({problem}); {_BY_LINE}"
+        raise refuse(file.path, 0, told) from problem
+    items = value.get(key) if isinstance(value, Mapping) else value
+    if not isinstance(items, list):
+        raise refuse(file.path, 0, f"no list {key!r} in the document; {_BY_LINE}")
+    yield from enumerate(items, 1)
+
+
+def _lines(file: LogFile) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each line; None for a blank line.
+
+    Raises:
+        InvalidSpecError: A line is not JSON; the message states whether the file is truncated.
+    """
+    for line in file.lines():
+        if not line.text.strip():
+            yield line.number, None
+            continue
+        try:
+            value = _decoded(line.text)
+        except (ValueError, RecursionError) as problem:
+            why = "not JSON" if line.ended else "the file is truncated in this line, or not JSON"
+            told = f"{why} ({problem}): {repr_for_error(line.text)}"
+            raise refuse(file.path, line.number, told) from problem
+        if value is None:
+            raise refuse(file.path, line.number, "null is not an object {...}")
+        yield line.number, value
 
 
 class JsonLog:
@@ -40,7 +91,7 @@ class JsonLog:
         """Store the path."""
         self.file = LogFile(path)
         self.key = key
-        self.by_line = Path(path).name.lower().endswith(_LINES)
+        self.by_line = Path(path).name.lower().endswith(_ENDINGS)
         self.unit = "line" if self.by_line else "record"
         self.tally = Tally(path=path, unit=f"{self.unit}s")
         self.total = 0
@@ -51,7 +102,7 @@ class JsonLog:
         Raises:
             InvalidSpecError: The log is not JSON, or is truncated.
         """
-        source = json_lines(self.file) if self.by_line else stream_items(self.file, self.key)
+        source = _lines(self.file) if self.by_line else _document(self.file, self.key)
         for number, value in source:
             self.total = number
             if value is None and self.by_line:
@@ -68,7 +119,7 @@ class JsonLog:
 
 
 class Item:
-    """One object of a log, with fields matched in any spelling.
+    """One object of a log.
 
     Args:
         number: Its line or record.
@@ -78,15 +129,15 @@ class Item:
     def __init__(
         self, path: str | Path, number: int, fields: Mapping[str, Any], unit: str = "line"
     ) -> None:
-        """Index the fields by their letters."""
+        """Store the fields."""
         self.path = path
         self.number = number
         self.unit = unit
-        self.fields = {_letters(name): value for name, value in fields.items()}
+        self.fields = fields
 
     def get(self, name: str) -> Any:  # noqa: ANN401
         """Return a field, None where it is missing."""
-        return self.fields.get(_letters(name))
+        return self.fields.get(name)
 
     def inner(self, name: str) -> Item | None:
         """Return a field that is an object, None where it is missing."""
@@ -112,17 +163,6 @@ class Item:
             f"{repr_for_error(value)} is not a name" if value is not None else "missing", name
         )
 
-    def flag(self, name: str) -> bool:
-        """Return a boolean; false where missing, as protobuf omits defaults.
-
-        Raises:
-            InvalidSpecError: It is not a boolean.
-        """
-        value = self.get(name)
-        if value is None or isinstance(value, bool):
-            return bool(value)
-        raise self.wrong(f"{repr_for_error(value)} is neither true nor false", name)
-
     def time_s(self, name: str, zone: str | None) -> float:
         """Return a time [s since 1970-01-01 UTC].
 
@@ -147,7 +187,3 @@ class Item:
             name: The field, "" for the object as a whole.
         """
         return refuse(self.path, self.number, problem, column=name, unit=self.unit)
-
-
-def _letters(name: str) -> str:
-    return name.replace("_", "").lower()

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from perfatlas.files import shipped_table
 
-Source = Literal["slurm", "kubernetes", "torchrun"]
+Source = Literal["slurm", "kubernetes"]
 
 
 class Reason(NamedTuple):
@@ -30,7 +30,7 @@ def reason_of(source: Source, text: str) -> Reason | None:
     """Return the meaning of a reason, None where it is not in the table.
 
     Args:
-        source: Whose reasons: slurm, kubernetes or torchrun.
+        source: Whose reasons: slurm or kubernetes.
 
     Source: data/telemetry/reasons.toml.
 

@@ -2,8 +2,6 @@
 
 Source: sacct(1) of Slurm 25.11; tested on outputs of a production cluster (facebookresearch/gcm,
 gcm/tests/data, MIT) and on hand-written rows.
-
-Shape legend: R rows, K rows that are runs.
 """
 
 from __future__ import annotations
@@ -11,18 +9,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import numpy as np
-
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.telemetry.formats.local_times import LocalTime, local_seconds, local_time
 from perfatlas.reliability.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.reliability.telemetry.formats.run_failures import run_failures
-from perfatlas.reliability.telemetry.formats.sacct_records import Rows, sacct_rows
+from perfatlas.reliability.telemetry.formats.sacct_records import sacct_records
 from perfatlas.reliability.telemetry.formats.slurm_fields import (
+    LocalTime,
     duration_s,
-    exit_code,
     gpus_of,
     job_name,
+    local_time,
     state_name,
 )
 from perfatlas.reliability.telemetry.history import (
@@ -30,7 +26,6 @@ from perfatlas.reliability.telemetry.history import (
     UNFINISHED,
     JobRuns,
     Run,
-    RunColumns,
     RunsBuilder,
     count_hosts,
     lone_host,
@@ -43,106 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perfatlas.reliability.telemetry.formats.sacct_records import Record
-
-_ColumnValue = TypeVar("_ColumnValue")
-
-
-def run_columns(rows: Rows, zone: str) -> RunColumns | None:
-    """Return the runs of rows, None where a row has to be read by itself.
-
-    Args:
-        zone: Time zone of the times.
-    """
-    try:
-        return _run_columns(rows, zone)
-    except InvalidSpecError:  # reading row by row names its line and column
-        return None
-
-
-def _run_columns(rows: Rows, zone: str) -> RunColumns | None:
-    columns = rows.columns
-    start_s_R = local_seconds(columns["Start"], zone)
-    if start_s_R is None:
-        return None
-    jobs, ignored, kept_K = _kept(rows, start_s_R)
-    lines = [rows.lines[row] for row in kept_K]
-
-    def cells(name: str) -> list[str]:
-        column = columns.get(name)
-        if column is None:
-            return [""] * len(kept_K)
-        return column if len(kept_K) == len(column) else [column[row] for row in kept_K]
-
-    state = _each(cells("State"), state_name)
-    end_s_K = local_seconds(cells("End"), zone)
-    submit_s_K = local_seconds(cells("Submit"), zone)
-    if end_s_K is None or submit_s_K is None:
-        return None
-    start_s_K = start_s_R[kept_K]
-    end_s_K[[name in UNFINISHED for name in state]] = np.nan
-    if (end_s_K < start_s_K).any():
-        return None
-    hosts = cells("NodeList")
-    counts = _each(hosts, count_hosts)
-    codes = _each(cells("ExitCode"), exit_code)
-    sluid, restarts = cells("SLUID"), cells("Restarts")
-    return RunColumns(
-        lines=lines,
-        ignored=ignored,
-        labels={
-            "job": jobs,
-            "state": state,
-            "hosts": [text if count else "" for text, count in zip(hosts, counts, strict=True)],
-            "failed_node": _each(cells("FailedNode"), lone_host),
-        },
-        times={"submit_s": submit_s_K, "start_s": start_s_K, "end_s": end_s_K},
-        counts={
-            "host_count": counts,
-            "gpus": _each(cells("AllocTRES"), gpus_of),
-            "status": [status for status, _ in codes],
-            "signal": [signal for _, signal in codes],
-        },
-        reason=cells("Reason"),
-        run=[one or other for one, other in zip(sluid, restarts, strict=True)],
-    )
-
-
-def _kept(
-    rows: Rows, start_s_R: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> tuple[list[str], list[tuple[str, int]], list[int]]:
-    """Return the jobs of rows that are runs, why and where others are none, and the kept rows."""
-    jobs: list[str] = []
-    ignored: list[tuple[str, int]] = []
-    kept: list[int] = []
-    started = (~np.isnan(start_s_R)).tolist()
-    known = {written: state_name(written) for written in set(rows.columns["State"])}
-    have_run = all(started) and all(state not in ("", "PENDING") for state in known.values())
-    if have_run and all(map(str.isdigit, rows.columns["JobID"])):
-        return rows.columns["JobID"], ignored, list(range(len(started)))
-    cells = zip(rows.columns["JobID"], rows.columns["State"], started, rows.lines, strict=True)
-    for row, (text, written, has_start, line) in enumerate(cells):
-        state = known[written]
-        if text.isdigit():
-            job, step, waiting = text, "", False
-        else:
-            job, step, waiting = job_name(text)
-        reason = ""
-        if step or waiting or not state or state == "PENDING":
-            reason = why_no_run(step, state, written, waiting=waiting)
-        if not reason and not has_start:
-            reason = "job that never started"
-        if reason:
-            ignored.append((reason, line))
-        else:
-            jobs.append(job)
-            kept.append(row)
-    return jobs, ignored, kept
-
-
-def _each(texts: Sequence[str], parse: Callable[[str], _ColumnValue]) -> list[_ColumnValue]:
-    """Return each text parsed, equal ones once."""
-    parsed = {text: parse(text) for text in dict.fromkeys(texts)}
-    return list(map(parsed.__getitem__, texts))
 
 
 FORMAT_NAME: Final = "sacct"
@@ -192,16 +87,10 @@ def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> JobRuns:
     for path in paths:
         file = LogFile(path)
         tally = Tally(path=path, unit="lines")
-        for found in sacct_rows(file, REQUIRED, tally):
-            if isinstance(found, Rows):
-                columns = run_columns(found, zone)
-                if columns is not None:
-                    runs.extend(columns, tally)
-                    continue
-            for record in found.records() if isinstance(found, Rows) else (found,):
-                run = _run_of(path, record, zone, tally)
-                if run is not None:
-                    runs.add(run, record.line, tally)
+        for record in sacct_records(file, REQUIRED, tally):
+            run = _run_of(path, record, zone, tally)
+            if run is not None:
+                runs.add(run, record.line, tally)
         runs.end_file(tally.close(total=file.count, data_hash=file.data_hash))
     return runs.close()
 
@@ -226,7 +115,6 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | 
     if end_s < start_s:
         raise refuse(path, record.line, "is before the column 'Start'", column="End")
     submit = field.read("Submit", lambda text: local_time(text, zone))
-    status, signal = field.read("ExitCode", exit_code)
     host_count = field.read("NodeList", count_hosts)
     return Run(
         job=name.job,
@@ -237,10 +125,7 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | 
         hosts=record.fields["NodeList"] if host_count else "",
         host_count=host_count,
         gpus=field.read("AllocTRES", gpus_of),
-        status=status,
-        signal=signal,
         failed_node=field.read("FailedNode", lone_host),
-        reason=record.fields.get("Reason", ""),
         run=record.fields.get("SLUID", "") or record.fields.get("Restarts", ""),
     )
 

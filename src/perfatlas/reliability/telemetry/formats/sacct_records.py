@@ -8,7 +8,6 @@ a free-text field where only one way is consistent with all other fields.
 from __future__ import annotations
 
 import re
-from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
@@ -18,10 +17,9 @@ from perfatlas.reliability.telemetry.reading import refuse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from perfatlas.reliability.telemetry.reading import Line, LineGroup, LogFile, Tally
+    from perfatlas.reliability.telemetry.reading import Line, LogFile, Tally
 
 MOST_LINES: Final = 2_000  # lines of one record
-_FEWEST_TOGETHER: Final = 16  # plain lines that are read together
 _HEADER: Final = re.compile(r"\ufeff?(?P<first>[A-Za-z]\w*)(?P<bar>[^\w\s]+|\t)(?=[A-Za-z])")
 # Free text of users or programs.
 FREE_TEXT: Final = (
@@ -76,36 +74,16 @@ class Header(NamedTuple):
     closed: bool
 
 
-class Rows(NamedTuple):
-    """Complete records of one line each, as columns.
-
-    Args:
-        lines: Line numbers.
-        columns: Texts by name; of duplicate names, the first.
-    """
-
-    lines: Sequence[int]
-    columns: dict[str, list[str]]
-
-    def records(self) -> Iterator[Record]:
-        """Yield the rows one by one."""
-        names = tuple(self.columns)
-        for line, *cells in zip(self.lines, *self.columns.values(), strict=True):
-            yield Record(line, dict(zip(names, cells, strict=True)))
-
-
-def sacct_rows(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Rows | Record]:
-    """Yield the records of a file in its order, plain lines together; other lines are counted.
+def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Record]:
+    """Yield the records of a file in its order; other lines are counted.
 
     Raises:
         InvalidSpecError: The header is missing or lacks a column, or the file ends inside a record.
     """
-    groups = file.groups()
-    first = next(groups)
-    header = _header(file, next(first.lines()), required, tally)
-    assembler = _Assembler(file, header, tally)
-    for group in chain((first.part(1, len(first.texts)),), groups):
-        yield from assembler.add_group(group)
+    lines = file.lines()
+    assembler = _Assembler(file, _header(file, next(lines), required, tally), tally)
+    for line in lines:
+        yield from assembler.add(line)
     assembler.end()
 
 
@@ -141,29 +119,13 @@ class _Assembler:
         self.checks = _checks(header.names)
         self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
 
-    def add_group(self, group: LineGroup) -> Iterator[Rows | Record]:
-        """Yield the records completed by lines, those of one line each together."""
-        wanted = len(self.header.names) - 1 + self.header.closed
-        bars = [text.count(self.header.bar) for text in group.texts]
-        if not group.valid:
-            self.tally.repair("invalid UTF-8 shown as U+FFFD", group.first)
-        elif not self.pending and bars.count(wanted) == len(bars):
-            yield from self.add_plain(group)
-            return
-        start = 0
-        for place, line in enumerate(group.lines()):
-            if group.valid and not self.pending and bars[place] == wanted:
-                continue
-            yield from self.add_plain(group.part(start, place))
-            yield from self.add(line)
-            start = place + 1
-        yield from self.add_plain(group.part(start, len(bars)))
-
     def add(self, line: Line) -> Iterator[Record]:
         """Yield the record completed by a line, if any."""
         if not self.pending and not line.text.strip():
             self.tally.ignore("blank", line.number)
             return
+        if not line.valid:
+            self.tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
         self.pending.append(line)
         self.bars.append(line.text.count(self.header.bar))
         if len(self.pending) > MOST_LINES:
@@ -181,39 +143,6 @@ class _Assembler:
         while sum(self.bars) > 2 * wanted:
             self.tally.ignore(_NO_RECORD, self.pending.pop(0).number)
             self.bars.pop(0)
-
-    def add_plain(self, group: LineGroup) -> Iterator[Rows | Record]:
-        """Yield lines that have the number of fields of the header."""
-        count = len(group.texts)
-        if self.pending or count < _FEWEST_TOGETHER:
-            for line in group.lines():
-                yield from self.add(line)
-            return
-        columns = self._columns(group.texts)
-        if columns is not None:
-            yield Rows(range(group.first, group.first + count), columns)
-            return
-        yield from self.add_plain(group.part(0, count // 2))
-        yield from self.add_plain(group.part(count // 2, count))
-
-    def _columns(self, texts: list[str]) -> dict[str, list[str]] | None:
-        """Return the columns of lines, None where a field does not fit its column."""
-        bar, closed = self.header.bar, self.header.closed
-        if closed and not all(text.endswith(bar) for text in texts):
-            return None
-        if len(bar) == 1:  # one pass over all lines: the number of fields of each is known
-            cells = ("" if closed else bar).join(texts).split(bar)
-        else:
-            cells = [cell for text in texts for cell in text.removesuffix(bar).split(bar)]
-        width = len(self.header.names)
-        columns = [cells[place : len(texts) * width : width] for place in range(width)]
-        if not all(_column_fits(columns[place], check) for place, check in self.checks):
-            return None
-        found: dict[str, list[str]] = {}
-        for name, column in zip(self.header.names, columns, strict=True):
-            if found.setdefault(name, column) != column:
-                return None
-        return found
 
     def _starts(self, wanted: int) -> Iterator[int]:
         """Yield possible starts of a record: the first line, or lines after unrelated ones."""
@@ -313,14 +242,6 @@ class _Assembler:
         return [cells[place] for place, _ in self.checks]
 
 
-def _column_fits(column: list[str], check: Callable[[str], bool]) -> bool:
-    """Return whether all cells of a column fit it; usual cells are recognised together."""
-    usual = _USUAL.get(check)
-    if usual is not None and usual.fullmatch("\n".join(column)):
-        return True
-    return all(map(check, set(column)))
-
-
 def _checks(names: Sequence[str]) -> list[tuple[int, Callable[[str], bool]]]:
     return [(place, _CHECKS[name]) for place, name in enumerate(names) if name in _CHECKS]
 
@@ -354,10 +275,4 @@ _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "State": _is_state,
     **dict.fromkeys(("Start", "End", "Submit", "Eligible"), _is_time),
     **dict.fromkeys(("Elapsed", "ElapsedRaw", "Suspended"), _is_duration),
-}
-_JOBS: Final = r"[0-9]+(?:_[0-9]+|\+[0-9]+)?(?:\.[A-Za-z0-9]+)?"
-_STAMPS: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}|Unknown|None"
-_USUAL: Final[dict[Callable[[str], bool], re.Pattern[str]]] = {
-    check: re.compile(f"(?:{cell})(?:\n(?:{cell}))*+")
-    for check, cell in ((_is_job, _JOBS), (_is_time, _STAMPS), (_is_duration, "[0-9]{1,12}"))
 }

@@ -1,13 +1,15 @@
-"""Single fields of Slurm accounting: durations, states, exit codes, GPUs in TRES, job names."""
+"""Single fields of Slurm accounting: durations, states, GPUs, job names, times."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.reliability.telemetry.history import NOT_TOLD
+from perfatlas.reliability.telemetry.reading import checked_s, moment_of
 
 # Source: sacct(1), JOB STATE CODES, Slurm 25.11, with LAUNCH_FAILED and RECONFIG_FAIL of 24.05 on.
 STATES: Final = (
@@ -44,7 +46,6 @@ _JOB: Final = re.compile(
     r"(?P<base>\d+)(?:_(?P<task>\d+|\[[^\]]*\]?)|\+(?P<part>\d+))?(?:\.(?P<step>[\w+-]+))?",
     re.ASCII,
 )
-_EXIT: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 _SIZES: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _TRES_VALUE: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)n?", re.ASCII)
 
@@ -138,25 +139,6 @@ def state_name(text: str) -> str:
     return word if word in STATES else ""
 
 
-def exit_code(text: str) -> tuple[int, int]:
-    """Return exit status and signal, (0, 0) where not recorded.
-
-    Args:
-        text: Such as "1:0" or "0:9".
-
-    Raises:
-        InvalidSpecError: It is not two numbers separated by a colon.
-    """
-    if not text.strip():
-        return 0, 0
-    match = _EXIT.fullmatch(text.strip())
-    if match is None:
-        raise InvalidSpecError(
-            f"{repr_for_error(text)} is not an exit code; expected a form such as 1:0"
-        )
-    return int(match[1]), int(match[2])
-
-
 @lru_cache(maxsize=1024)
 def gpus_of(tres: str) -> int:
     """Return the GPUs in a list of trackable resources, 0 for none.
@@ -203,3 +185,38 @@ def tres_amount(value: str, tres: str) -> float:
             f"resources {repr_for_error(tres)}: {repr_for_error(value)} is not an amount"
         )
     return float(match[1]) * _SIZES.get(match[2], 1)
+
+
+class LocalTime(NamedTuple):
+    """A local time.
+
+    Args:
+        readings: The one or two possible times [s since 1970-01-01 UTC].
+        exists: Whether clocks showed it.
+    """
+
+    readings: tuple[float, ...]
+    exists: bool
+
+
+@lru_cache(maxsize=1 << 14)
+def local_time(text: str, zone: str) -> LocalTime | None:
+    """Return a time of sacct in its time zone, None where not recorded.
+
+    Raises:
+        InvalidSpecError: It is not a time, or lies outside the years 1970 to 2199.
+    """
+    plain = text.strip()
+    if plain.lower() in UNKNOWN_TIMES:
+        return None
+    if plain.isascii() and plain.isdigit():
+        return LocalTime((checked_s(float(plain), plain),), exists=True)
+    try:
+        moment = moment_of(plain, zone)
+    except InvalidSpecError as problem:
+        text = f"{problem}; run sacct with SLURM_TIME_FORMAT=standard"
+        raise InvalidSpecError(text) from problem
+    first, second = (checked_s(moment.replace(fold=fold).timestamp(), plain) for fold in (0, 1))
+    back = dt.datetime.fromtimestamp(first, moment.tzinfo)
+    exists = back.replace(tzinfo=None, fold=0) == moment.replace(tzinfo=None, fold=0)
+    return LocalTime((first,) if first == second or not exists else (first, second), exists)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
         JOB as JOB,
         SEEN_UNDER_JOBS as SEEN_UNDER_JOBS,
         observation_windows as observation_windows,
-        parts_per_node as parts_per_node,
         utc as utc,
+        with_service_starts as with_service_starts,
     )
     from perfatlas.reliability.telemetry.history.facts import history_facts as history_facts
     from perfatlas.reliability.telemetry.history.history import (
@@ -20,15 +20,11 @@ if TYPE_CHECKING:
         EFFECT as EFFECT,
         FAILURE as FAILURE,
         GPU_RESET as GPU_RESET,
-        KINDS as KINDS,
-        NODE_REBOOT as NODE_REBOOT,
         NODE_STATE as NODE_STATE,
         NOT_TOLD as NOT_TOLD,
         NOTICE as NOTICE,
-        OVERHEAD as OVERHEAD,
         PLANNED as PLANNED,
         PROCESS as PROCESS,
-        REPAIR as REPAIR,
         UNCLEAR as UNCLEAR,
         Event as Event,
         History as History,
@@ -48,7 +44,6 @@ if TYPE_CHECKING:
         UNFINISHED as UNFINISHED,
         JobRuns as JobRuns,
         Run as Run,
-        RunColumns as RunColumns,
         RunsBuilder as RunsBuilder,
         why_no_run as why_no_run,
     )
@@ -74,7 +69,6 @@ if TYPE_CHECKING:
         repair_times as repair_times,
     )
     from perfatlas.reliability.telemetry.history.xid_codes import (
-        xid_action as xid_action,
         xid_code as xid_code,
         xid_meaning as xid_meaning,
     )

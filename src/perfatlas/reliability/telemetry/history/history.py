@@ -167,14 +167,6 @@ class HistoryBuilder:
         """
         self._recovered[event] = recovered_s
 
-    def detect(self, event: int, detected_s: float) -> None:
-        """Set the detection time of an event.
-
-        Args:
-            detected_s: Detection time [s].
-        """
-        self._detected[event] = detected_s
-
     def end_file(self, counts: FileCounts) -> None:
         """End a file: further events belong to the next one."""
         self._files.append(counts)

@@ -18,8 +18,6 @@ from perfatlas.reliability.telemetry.history.labels import LabelBuilder, Labels
 from perfatlas.reliability.telemetry.history.occupancy import Occupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from perfatlas.reliability.telemetry.reading import FileCounts, Tally
@@ -42,10 +40,7 @@ class Run(NamedTuple):
         hosts: Host list.
         host_count: Nodes in the list.
         gpus: Allocated GPUs, 0 where not recorded.
-        status: Exit status.
-        signal: Signal that ended it, 0 for none.
         failed_node: Failed node named by Slurm, "" for none.
-        reason: Reason given by Slurm, "" for none.
         run: Identifier of this run where the accounting has one (SLUID, or restart count).
     """
 
@@ -57,41 +52,8 @@ class Run(NamedTuple):
     hosts: str
     host_count: int
     gpus: int
-    status: int = 0
-    signal: int = 0
     failed_node: str = ""
-    reason: str = ""
     run: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunColumns:
-    """Records of runs as columns, by the names of `Run`.
-
-    Args:
-        lines: First line of each record.
-        ignored: Reason and line of records between them that are no runs.
-        labels: job, state, hosts and failed_node.
-        times: submit_s, start_s and end_s [s since 1970-01-01 UTC].
-        counts: host_count, gpus, status and signal.
-        reason: Reason given by Slurm.
-        run: Identifier of the run.
-    """
-
-    lines: list[int]
-    ignored: list[tuple[str, int]]
-    labels: dict[str, list[str]]
-    times: dict[str, Float]
-    counts: dict[str, list[int]]
-    reason: list[str]
-    run: list[str]
-
-    def runs(self) -> Iterator[Run]:
-        """Yield the records one by one."""
-        times = {name: column.tolist() for name, column in self.times.items()}
-        columns = {**self.labels, **times, **self.counts, "reason": self.reason, "run": self.run}
-        for cells in zip(*columns.values(), strict=True):
-            yield Run(**dict(zip(columns, cells, strict=True)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +70,6 @@ class JobRuns:
         hosts: Host list, as written (R,).
         host_count_R: Nodes in the list (R,).
         gpus_R: Allocated GPUs (R,), 0 where not recorded.
-        status_R: Exit status (R,).
-        signal_R: Signal (R,), 0 for none.
         failed_node: Failed node named by Slurm (R,).
         file_E: Index of the file (R,).
         line_E: First line of the record (R,).
@@ -124,8 +84,6 @@ class JobRuns:
     hosts: Labels
     host_count_R: Int
     gpus_R: Int
-    status_R: Int
-    signal_R: Int
     failed_node: Labels
     file_E: NDArray[np.int32]
     line_E: Int
@@ -135,11 +93,6 @@ class JobRuns:
     def size(self) -> int:
         """Number of runs."""
         return int(self.start_s_R.shape[0])
-
-    @property
-    def last_s(self) -> float:
-        """Last time in any run [s], a lower bound of the end of the log."""
-        return float(np.nanmax(np.concatenate([self.start_s_R, self.end_s_R])))
 
     def occupancy(self) -> Occupancy:
         """Return when nodes ran jobs."""
@@ -156,7 +109,7 @@ class JobRuns:
 
 _LABELS: Final = ("job", "state", "hosts", "failed_node")
 _TIMES: Final = ("submit_s", "start_s", "end_s")
-_COUNTS: Final = ("host_count", "gpus", "status", "signal")
+_COUNTS: Final = ("host_count", "gpus")
 
 
 class RunsBuilder:
@@ -191,34 +144,6 @@ class RunsBuilder:
             self._replace(row, run)
         else:
             tally.merge("older record of an earlier run", line)
-
-    def extend(self, columns: RunColumns, tally: Tally) -> None:
-        """Add records, or merge them with earlier ones.
-
-        Args:
-            tally: Counts of the file.
-        """
-        for reason, line in columns.ignored:
-            tally.ignore(reason, line)
-        submit_s = np.where(np.isnan(columns.times["submit_s"]), -1.0, columns.times["submit_s"])
-        start_s = columns.times["start_s"].tolist()
-        parts = (columns.labels["job"], columns.run, submit_s.tolist(), start_s)
-        first = len(self._line)
-        rows = dict(zip(zip(*parts, strict=True), range(first, first + len(start_s)), strict=True))
-        if len(rows) < len(start_s) or not self._rows.keys().isdisjoint(rows):
-            for run, line in zip(columns.runs(), columns.lines, strict=True):
-                self.add(run, line, tally)
-            return
-        self._rows.update(rows)
-        for name, labels in self._labels.items():
-            labels.extend(columns.labels[name])
-        for name, times in self._times.items():
-            times.frombytes(columns.times[name].astype(np.float64).tobytes())
-        for name, counts in self._counts.items():
-            counts.extend(columns.counts[name])
-        self._file.extend([len(self._files)] * len(rows))
-        self._line.extend(columns.lines)
-        tally.parsed += len(rows)
 
     def end_file(self, counts: FileCounts) -> None:
         """End a file: further runs belong to the next one."""

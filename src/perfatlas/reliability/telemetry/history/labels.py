@@ -55,13 +55,6 @@ class LabelBuilder:
         """Append one row."""
         self.codes.append(self.known.setdefault(name, len(self.known)))
 
-    def extend(self, names: Sequence[str]) -> None:
-        """Append rows."""
-        known = self.known
-        for name in dict.fromkeys(names):
-            known.setdefault(name, len(known))
-        self.codes.extend(map(known.__getitem__, names))
-
     def close(self, order_E: NDArray[np.int64]) -> Labels:
         """Return the column.
 

@@ -78,18 +78,3 @@ def xid_meaning(cause: str) -> str:
     """
     match = _NAMED.search(cause)
     return xid_code(int(match[1])).title if match else ""
-
-
-def xid_action(cause: str) -> str:
-    """Return the documented action of a cause, "" where it is not an Xid or none is documented.
-
-    Args:
-        cause: Such as xid_79.
-
-    Example:
-        >>> from perfatlas.reliability.telemetry.history import xid_action
-        >>> xid_action("xid_79"), xid_action("xid_94"), xid_action("fan")
-        ('node_reboot', 'process', '')
-    """
-    match = _NAMED.search(cause)
-    return xid_code(int(match[1])).action if match else ""

@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.telemetry.reading.json_stream import (
-        json_lines as json_lines,
-        stream_items as stream_items,
-    )
     from perfatlas.reliability.telemetry.reading.line_tally import (
         FileCounts as FileCounts,
         Tally as Tally,
@@ -18,10 +14,9 @@ if TYPE_CHECKING:
     )
     from perfatlas.reliability.telemetry.reading.lines import (
         Line as Line,
-        LineGroup as LineGroup,
         LogFile as LogFile,
+        refuse as refuse,
     )
-    from perfatlas.reliability.telemetry.reading.log_position import refuse as refuse
     from perfatlas.reliability.telemetry.reading.stamps import (
         Clock as Clock,
         checked_s as checked_s,

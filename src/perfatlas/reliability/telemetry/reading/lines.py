@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.reliability.telemetry.reading.log_position import refuse
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,38 +55,6 @@ class Line(NamedTuple):
     ended: bool
 
 
-class LineGroup(NamedTuple):
-    """Consecutive lines of a log.
-
-    Args:
-        first: Number of the first line.
-        texts: Text of each line without the line break.
-        valid: Whether all are valid UTF-8.
-        ended: Whether the last one has a line break.
-    """
-
-    first: int
-    texts: list[str]
-    valid: bool
-    ended: bool
-
-    def part(self, start: int, end: int) -> LineGroup:
-        """Return some of the lines.
-
-        Args:
-            start: Index of the first one.
-            end: Index after the last one.
-        """
-        ended = self.ended or end < len(self.texts)
-        return LineGroup(self.first + start, self.texts[start:end], self.valid, ended)
-
-    def lines(self) -> Iterator[Line]:
-        """Yield the lines."""
-        last = self.first + len(self.texts) - 1
-        for number, text in enumerate(self.texts, self.first):
-            yield Line(number, text, self.valid, self.ended or number < last)
-
-
 class LogFile:
     """A log, read once by lines or by blocks of text.
 
@@ -112,19 +80,6 @@ class LogFile:
             InvalidSpecError: The file cannot be read, is empty, has an unsupported or truncated
                 compression, or a line is too long.
         """
-        for group in self.groups():
-            for line in group.lines():
-                self.count = line.number
-                yield line
-
-    def groups(self) -> Iterator[LineGroup]:
-        """Yield the lines in groups; `count` is the number of the last line so far.
-
-        A line that is not valid UTF-8 is a group by itself.
-
-        Raises:
-            InvalidSpecError: As for `lines`.
-        """
         with self._opened() as stream:
             rest = b""
             while block := stream.read1(_BLOCK_BYTES):
@@ -135,27 +90,27 @@ class LogFile:
                     raise refuse(self.path, self.count + 1, problem)
                 end = block.rfind(b"\n") + 1
                 rest = block[end:]
-                yield from self._grouped(block[:end])
-            yield from self._grouped(rest)
+                yield from self._whole(block[:end])
+            yield from self._whole(rest)
 
-    def _grouped(self, raw: bytes) -> Iterator[LineGroup]:
-        """Yield whole lines as groups."""
+    def _whole(self, raw: bytes) -> Iterator[Line]:
+        """Yield whole lines; those of a block that is not valid UTF-8 are decoded one by one."""
         text, valid = _decoded(raw)
         if not valid and raw.count(b"\n", 0, -1):
             *ended, last = raw.split(b"\n")
             for line in (*(line + b"\n" for line in ended), last):
-                yield from self._grouped(line)
+                yield from self._whole(line)
             return
         if not raw:
             return
         if not self.count:
             text = text.removeprefix(_BYTE_ORDER_MARK)
         texts = text.removesuffix("\n").split("\n")
-        if "\r" in text:
-            texts = [line.rstrip("\r") for line in texts]
-        first = self.count + 1
-        self.count += len(texts)
-        yield LineGroup(first, texts, valid, raw.endswith(b"\n"))
+        total = self.count + len(texts)
+        for written in texts:
+            self.count += 1
+            is_ended = self.count < total or raw.endswith(b"\n")
+            yield Line(self.count, written.rstrip("\r"), valid, is_ended)
 
     def blocks(self) -> Iterator[str]:
         """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8.
@@ -238,3 +193,24 @@ def _decoded(raw: bytes) -> tuple[str, bool]:
         return raw.decode(), True
     except UnicodeDecodeError:
         return raw.decode("utf-8", "replace"), False
+
+
+def refuse(
+    path: str | Path, line: int, problem: str, *, column: str = "", unit: str = "line"
+) -> InvalidSpecError:
+    """Return an error for a position in a log.
+
+    Args:
+        line: Number of the line or record, 0 for the whole file.
+        problem: Description of the problem and the remedy.
+        column: Field, "" for none.
+        unit: Numbered unit: line or record.
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.reading import refuse
+        >>> str(refuse("a.log", 7, "not a time", column="End"))
+        "log 'a.log', line 7, column 'End': not a time"
+    """
+    where = f", {unit} {line}" if line else ""
+    field = f", column '{column}'" if column else ""
+    return InvalidSpecError(f"log '{path}'{where}{field}: {problem}")

@@ -11,19 +11,14 @@ import re
 import zoneinfo
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _ZONE_HELP: Final = "use 'UTC', or a name of the tz database such as 'Europe/Berlin'"
 _FRACTION: Final = re.compile(r"[.,](\d+)")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FIRST_S: Final = 0.0
-_LONGEST_MS: Final = 1e18  # beyond any year; larger integers may not convert to float
-_WHOLE: Final = re.compile(r"-?[0-9]{1,15}")
 _LAST_S: Final = dt.datetime(2200, 1, 1, tzinfo=dt.UTC).timestamp()
 
 
@@ -136,33 +131,17 @@ def moment_of(text: str, zone: str | None) -> dt.datetime:
 
 
 def epoch_seconds(value: object, zone: str | None) -> float:
-    """Return a time in any form used in JSON logs [s since 1970-01-01 UTC].
+    """Return a time as a number or text [s since 1970-01-01 UTC].
 
     Args:
-        value: A number [s since 1970], ISO 8601 text, {"seconds": ..., "nanos": ...} (protobuf) or
-            {"$date": ...} (MongoDB; a number is in ms).
+        value: A number [s since 1970], or ISO 8601 text.
         zone: Time zone of a text without an offset.
 
     Raises:
         InvalidSpecError: It is not one of these, or lies outside the years 1970 to 2199.
     """
-    if isinstance(value, dict):
-        value = _unpacked(value)
     if isinstance(value, str):
         return iso_seconds(value, zone)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidSpecError(f"{repr_for_error(value)} is not a time")
     return checked_s(value, value)
-
-
-def _unpacked(value: Mapping[str, object]) -> object:
-    """Return the number or text of a protobuf or MongoDB time; other values unchanged."""
-    if "$date" in value:
-        inner = value["$date"]
-        if isinstance(inner, bool) or not isinstance(inner, int | float):
-            return inner
-        return inner / 1e3 if abs(inner) < _LONGEST_MS else inner
-    seconds, nanos = str(value.get("seconds")), value.get("nanos", 0)
-    if _WHOLE.fullmatch(seconds) and _WHOLE.fullmatch(str(nanos)):
-        return int(seconds) + int(str(nanos)) * 1e-9
-    return value

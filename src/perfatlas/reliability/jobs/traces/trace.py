@@ -1,24 +1,20 @@
-"""Rows of a trace while it is read, with counts of ignored rows."""
+"""Jobs of a trace, with counts of ignored rows."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from perfatlas.reliability.jobs.model import Jobs
 
 NO_GPU: Final = "no GPUs requested"
 NEVER_RAN: Final = "never ran"
-NO_END: Final = "still running, or without a recorded end"
-DONE: Final = ("completed", "pass", "terminated")  # Slurm, Philly, Alibaba
-MOST_JOBS: Final = 5_000_000  # about 500 bytes each while they are read
+DONE: Final = ("completed",)
 MOST_ENDS: Final = 4  # number of states named in a sentence
 
 
@@ -68,61 +64,3 @@ class Trace:
         sorted_in = f", {self.moved:,} not in the order of submission" if self.moved else ""
         rows, jobs = counted(self.total, "row"), counted(self.jobs.size, "job")
         return f"{rows}, {jobs}{sorted_in}, {ignored:,} ignored{told}"
-
-
-class Row(NamedTuple):
-    """A job of a trace.
-
-    Args:
-        line: Line or record number, from 1.
-        submit_s: Submission time [s].
-        run_s: Run time [s].
-        nodes: Nodes, 0 where not recorded.
-        kind: Class in the results, usually its final state.
-        state: Recorded final state.
-    """
-
-    line: int
-    submit_s: float
-    run_s: float
-    gpus: int
-    nodes: int
-    user: str
-    kind: str
-    state: str
-
-
-@dataclass
-class Reading:
-    """Rows while a trace is read; total = jobs + ignored.
-
-    Args:
-        path: The file.
-        most: Maximum number of jobs.
-    """
-
-    path: Path
-    most: int = MOST_JOBS
-    rows: list[Row] = field(default_factory=list)
-    ignored: Counter[str] = field(default_factory=Counter)
-    first: dict[str, int] = field(default_factory=dict)
-
-    def add(self, row: Row) -> None:
-        """Add a row as a job.
-
-        Raises:
-            InvalidSpecError: There are too many jobs for memory.
-        """
-        if len(self.rows) == self.most:
-            most = counted(self.most, "job")
-            raise self.wrong(row.line, f"more than {most}: schedule a part of it, such as a month")
-        self.rows.append(row)
-
-    def ignore(self, reason: str, line: int) -> None:
-        """Count an ignored row."""
-        self.ignored[reason] += 1
-        self.first.setdefault(reason, line)
-
-    def wrong(self, line: int, problem: str) -> InvalidSpecError:
-        """Return an error for a line."""
-        return InvalidSpecError(f"trace '{self.path}', row {line}: {problem}")
