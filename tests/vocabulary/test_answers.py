@@ -54,7 +54,7 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     for over in ("clock_ratio", "power_cap_w"):
         swept = ["--frontier", "--frontier-over", over]
         yield _printed([*words, MODEL["model"], *swept, "--osl", "64"])
-    yield _printed([*words, MODEL["model"], "--explain", "--tier", "bound", "--spread", "1.5"])
+    yield _printed([*words, MODEL["model"], "--explain", "--tier", "bound"])
     searched = ["--gpus", "2", "--mode", "static", "--usd-per-gpu-hour", "2"]
     searched += ["--emit", "vllm", "--speculative-depth", "1", "--speculative-acceptance", "0.7"]
     searched_model = ["search", *words[1:], "Qwen/Qwen3-30B-A3B"]

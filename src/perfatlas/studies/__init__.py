@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         elasticities as elasticities,
         explained_estimate as explained_estimate,
         next_bottlenecks as next_bottlenecks,
-        sobol_shares as sobol_shares,
     )
     from perfatlas.studies.export import export_run as export_run
     from perfatlas.studies.factors import all_factors as all_factors
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
         rejected_counts as rejected_counts,
         rejected_text as rejected_text,
     )
-    from perfatlas.studies.run_comparison import compared_runs as compared_runs
     from perfatlas.studies.run_folder import (
         STATS as STATS,
         RunFolder as RunFolder,

@@ -75,7 +75,8 @@ def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     """Return the message of an error of the library that reads command lines."""
     from perfatlas.vocabulary.fields import removed_note
 
-    if removed := removed_note(" ".join(words[:2])):
+    flags = (f"{words[0]} {word.partition('=')[0]}" for word in words if word.startswith("--"))
+    if removed := next(filter(None, map(removed_note, (" ".join(words[:2]), *flags))), ""):
         return removed
     if isinstance(problem, UnknownOptionError):
         return unknown_option_text(problem, _command(words))

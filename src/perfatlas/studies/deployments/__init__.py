@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.engine_rules import launch_rules as launch_rules
     from perfatlas.studies.deployments.find import (
         NO_GAIN as NO_GAIN,
-        PLAN as PLAN,
         Columns as Columns,
         Found as Found,
         find_deployments as find_deployments,
-        place_of_plan as place_of_plan,
         ranked as ranked,
         within_slos as within_slos,
     )
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
         DELTA as DELTA,
         HIGHER as HIGHER,
         LOSS as LOSS,
-        PER_GPU as PER_GPU,
         RATE as RATE,
         percentile_name as percentile_name,
     )

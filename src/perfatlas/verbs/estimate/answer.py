@@ -43,7 +43,6 @@ def explain(
     slo_ttft_s: float | None = None,
     slo_tpot_s: float | None = None,
     slo_request_latency_s: float | None = None,
-    spread: float | None = None,
     **fields: Any,  # noqa: ANN401 - the vocabulary is checked by its schema
 ) -> Answer:
     """Return an estimate with its sensitivities to the hardware.
@@ -53,15 +52,14 @@ def explain(
         slo_tpot_s: TPOT for which they are sought [s].
         slo_request_latency_s: Request latency for which they are sought [s]. Without any of the
             three, TTFT and TPOT 10% below the prediction.
-        spread: Also return Sobol indices for hardware between 1/spread and spread times its values.
         **fields: A scenario, as for `estimate`.
 
     Returns:
         The answer of `estimate` with `sensitivity` (elasticities by metric and factor),
-        `next_bottleneck`, `break_even` and, with a spread, `sobol`.
+        `next_bottleneck` and `break_even`.
 
     Raises:
-        InvalidSpecError: A target or the spread is invalid.
+        InvalidSpecError: A target is invalid.
         PerfatlasError: As for `estimate`.
 
     Example:
@@ -79,4 +77,4 @@ def explain(
         "request_latency_s": slo_request_latency_s,
     }
     given = {name: value for name, value in targets.items() if value is not None}
-    return replace(explained_estimate(fields, given, spread), command=EXPLAIN[0])
+    return replace(explained_estimate(fields, given), command=EXPLAIN[0])

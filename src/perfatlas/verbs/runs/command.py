@@ -108,37 +108,6 @@ def export(run: str, /, *, output: File, json: Annotated[bool, SWITCH] = False) 
     return 0
 
 
-def compare(
-    first: str,
-    second: str,
-    /,
-    *,
-    json: Annotated[bool, SWITCH] = False,
-    verbose: Annotated[bool, SWITCH] = False,
-) -> int:
-    """Compare two runs; return the exit code.
-
-    Args:
-        first: Id of a run, or the beginning of it.
-        second: Id of another.
-        json: Print one JSON object.
-        verbose: Show all results, also those that are equal.
-    """
-    from perfatlas.studies import compared_runs
-
-    runs = find_run(first), find_run(second)
-    results = compared_runs(*runs)
-    if json:
-        scenario = {"first": runs[0].id, "second": runs[1].id}
-        print_json(envelope("runs compare", results=results, scenario=scenario))
-        return 0
-    from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.runs.text import print_comparison
-
-    print_comparison(open_terminal(sys.stdout), results, verbose=verbose)
-    return 0
-
-
 def rm(
     *runs: str,
     interrupted: Annotated[bool, SWITCH] = False,

@@ -105,12 +105,6 @@ RESULTS: Final = declare_metrics(
         description="Rank of the plan before the simulation of the best plans.",
     ),
     Metric(
-        name="plans.rank_change",
-        label="change by the simulation",
-        holds="text",
-        description="How the simulation changed the rank, load and metrics of a plan, or why not.",
-    ),
-    Metric(
         name="launch",
         label="launch commands",
         short="launch",
@@ -241,12 +235,6 @@ RESULTS: Final = declare_metrics(
         short="next plan",
         shown="share",
         description="How much worse the objective of the next plan is, relative to this plan.",
-    ),
-    Metric(
-        name="plans.runner_up_lacks",
-        label="what the next plan lacks",
-        holds="text",
-        description="Why the objective of the next plan is worse, empty if its plan tells it.",
     ),
     Metric(
         name="candidates",

@@ -112,8 +112,6 @@ def _plans(plans: Rows, ranking: Sequence[str], scenario: Mapping[str, Any]) -> 
     reasons: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "plan": columns["plan"],
         "why not a higher load": itemgetter("why"),
-        "what the next plan lacks": lambda plan: plan.get("runner_up_lacks") or "-",
-        "simulation": lambda plan: plan.get("rank_change", "-"),
     }
     tables = [Table.of(plans, columns, TEXTS), Table.of(plans, reasons, tuple(reasons))]
     if ranking:

@@ -53,9 +53,7 @@ def runner_up_line(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     if deficit == 0:
         return f"the next plan is equal by the objective{beside}"
     mean = " by the geometric mean of the objectives" if several else ""
-    lacks = plans[0].get("runner_up_lacks")
-    why = f": {lacks}" if lacks else ""
-    return f"the next plan is {format_share(deficit)} worse{mean}{beside}{why}"
+    return f"the next plan is {format_share(deficit)} worse{mean}{beside}"
 
 
 def placement_line(plans: Sequence[Mapping[str, Any]]) -> str:
@@ -149,9 +147,6 @@ def print_search(
         print_line(console, cost)
     for note in results["ranking"]:
         print_line(console, note)
-    for plan in plans if verbose else ():
-        if change := plan.get("rank_change"):
-            print_line(console, f"{plan_name(plan, answer['scenario'])}: {change}")
     console.print()
     _print_frontier(console, results["frontier"], answer["scenario"], verbose=verbose)
     print_line(console, counts_line(results, verbose=verbose))

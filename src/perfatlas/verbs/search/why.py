@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import (
@@ -22,11 +21,9 @@ from perfatlas.studies.deployments import (
     HIGHER,
     LATENCIES,
     NO_GAIN,
-    PER_GPU,
     RATE,
     SIZES,
     combinations_of,
-    deficit,
     plan_row,
     ranked,
 )
@@ -99,22 +96,6 @@ def held_back(leader: Leader, found: Found, inputs: SearchInputs) -> str:
     return f"at {load:,.0f} requests in flight, {mean}{_limit(binding, inputs)} {chance:.0%}"
 
 
-def gain_of_next_load(leader: Leader, found: Found, inputs: SearchInputs) -> float:
-    """Return how much worse a plan is than at the next load, which misses a limit, 0 if unknown.
-
-    The plan meets all limits up to a load between its own and the next one, which misses some.
-
-    Args:
-        inputs: The search, with one objective.
-    """
-    binding = str(leader.row["binding_constraint"])
-    if leader.is_lowered or (binding not in LABELS and binding != RATE):
-        return 0.0
-    here, following = (float(found.leading[n][leader.place]) for n in ("score", "next_score"))
-    gain = deficit(following, here, inputs)
-    return 0.0 if gain is None or math.isnan(gain) else max(gain, 0.0)
-
-
 def _balance(place: int, found: Found, inputs: SearchInputs) -> str:
     """Return each objective of a point of the frontier relative to the best of the frontier."""
     told = []
@@ -155,32 +136,6 @@ def _bounds(steps: Sequence[Mapping[str, Any]]) -> str:
         bound = max(shares, key=lambda name: shares[name])
         told.append(f"{phase} is bound by {bound} ({shares[bound]:.0%})")
     return ", ".join(told)
-
-
-def rank_change(leader: Leader, rank: int, found: Found) -> str:
-    """Return how the simulation changed the rank of a plan and its metrics, in words.
-
-    Args:
-        leader: The plan, simulated or not.
-        rank: Its rank in the answer, from 1.
-        found: The candidates, with its metrics by closed forms.
-    """
-    if not leader.at_first:
-        return f"not simulated: {leader.note}" if leader.note else ""
-    before = {name: float(found.leading[name][leader.place]) for name in (PER_GPU, "ttft_s")}
-    moved = f"rank {leader.rank} to {rank}" if leader.rank != rank else f"stays at rank {rank}"
-    loads = [int(one["concurrency"]) for one in (leader.at_first, leader.row)]
-    load = f"load {loads[0]:,} to {loads[1]:,}, " if loads[0] != loads[1] else ""
-    rate = (
-        f"{significant(before[PER_GPU], 4)} to {significant(leader.row[PER_GPU], 4)} tokens/s/GPU"
-    )
-    wait = (
-        f"TTFT {significant(before['ttft_s'])} s to {significant(leader.row['ttft_s'])} s with"
-        " queueing"
-    )
-    counts = [int(one.get("dp", 1)) for one in (leader.at_first, leader.row)]
-    more = f"{counts[0]} to {counts[1]} replicas, " if counts[0] != counts[1] else ""
-    return f"{moved} when simulated: {more}{load}{rate}, {wait}"
 
 
 def ranking_notes(leaders: list[Leader]) -> list[str]:

@@ -7,12 +7,14 @@ from typing import Final
 REMOVED: Final = {
     "goodput domains": "goodput --fleet simulates domains: parts_per_unit and parts_needed",
     "goodput stragglers": 'a fleet has slow GPUs: a cause with effect = "slows"',
+    "runs compare": "runs export writes the rows of each run to a table",
+    "estimate --spread": "--explain has elasticities and break-even values; sweep samples hardware",
     "servegen": "write the generated requests to a file and use --request-format perfatlas",
 }
 
 
 def removed_note(name: str) -> str:
-    """Return what takes the place of a command or value that perfatlas no longer has, or "".
+    """Return what takes the place of a command, flag or value that was removed, or "".
 
     Args:
         name: What a user wrote.
