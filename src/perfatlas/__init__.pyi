@@ -15,7 +15,7 @@ from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
 from perfatlas.verbs.search import SearchAnswer as SearchAnswer
 from perfatlas.verbs.simulate import Simulation as Simulation
 from perfatlas.verbs.sweep import Sweep as Sweep, sweep as sweep
-from perfatlas.verbs.train.search.answer import TrainingSearch
+from perfatlas.verbs.train.layouts import TrainingSearch
 
 __version__: str
 

@@ -13,7 +13,7 @@ from perfatlas.studies.deployments.leaders import Leader
 from perfatlas.studies.deployments.limits import ENDS
 from perfatlas.studies.deployments.rows import estimate_fields
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.why import ranking_notes
+from perfatlas.verbs.search.text import ranking_notes
 
 ASKED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",

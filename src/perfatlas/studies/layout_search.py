@@ -19,7 +19,6 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import ZERO
-from perfatlas.studies.branch_and_bound import best_first
 from perfatlas.studies.ranking import joined
 from perfatlas.studies.refusals import refused_by_rule
 from perfatlas.training.layouts import (
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from perfatlas.training.step import MicroBatchCosts, TrainingQuestion, TrainingSteps
 
     BoolArray = NDArray[np.bool_]
+
 
 # sizes that are searched unless they are given
 LEAST_TOKENS: Final = 1024  # of a sequence on a context-parallel rank
@@ -522,3 +522,34 @@ def _nearest(space: Space) -> Priced:
         at = int(np.argmin(steps.memory.total_bytes))
         tried.append(_priced(family.question, steps, at, (float(steps.step_s_C[at]),)))
     return min(tried, key=lambda one: one.memory_bytes)
+
+
+def best_first(
+    bounds: FloatArray, last: Callable[[], tuple[float, ...] | None], at_once: int
+) -> Iterator[IntArray]:
+    """Yield candidates in the order of their bounds, until none can be among the best.
+
+    Args:
+        bounds: Lower bounds of two objectives of which the smaller is better, the first one first
+            (N, 2).
+        last: Returns the objectives of the last of the best so far, None while there are too few.
+        at_once: Largest number of candidates that are yielded together.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.studies.layout_search import best_first
+        >>> bounds = np.array([[3.0, 0.0], [1.0, 0.0], [2.0, 9.0], [2.0, 1.0]])
+        >>> [some.tolist() for some in best_first(bounds, lambda: (2.0, 5.0), 2)]
+        [[1, 3]]
+    """
+    order_N = np.lexsort(bounds.T[::-1])
+    for start in range(0, order_N.size, at_once):
+        some_N = order_N[start : start + at_once]
+        worst = last()
+        if worst is not None:
+            first_N, second_N = bounds[some_N].T
+            below_N = (first_N == worst[0]) & (second_N <= worst[1])
+            some_N = some_N[(first_N < worst[0]) | below_N]
+            if not some_N.size:
+                return
+        yield some_N

@@ -35,7 +35,6 @@ def print_sensitivities(
 
     Args:
         results: Results of `estimate --explain`.
-        verbose: Whether to print all factors.
     """
     names = [name for name in SHOWN if name in results["sensitivity"]]
     _print_tornado(console, results, names, verbose=verbose)

@@ -42,7 +42,6 @@ def print_tables(
 
     Args:
         tables: The most important first; empty ones are skipped.
-        verbose: Whether to write every row.
         used: Lines that are already on the screen.
     """
     left = SCREEN_LINES - CLOSING_LINES - used

@@ -47,10 +47,6 @@ if TYPE_CHECKING:
         may_be_simulated as may_be_simulated,
     )
     from perfatlas.scenario.resolution.simulation_fields import split_fields as split_fields
-    from perfatlas.scenario.resolution.spread import (
-        SPREAD as SPREAD,
-        spread_candidates as spread_candidates,
-    )
     from perfatlas.scenario.resolution.tables import (
         EVALUATED as EVALUATED,
         Group as Group,

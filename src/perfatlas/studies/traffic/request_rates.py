@@ -144,9 +144,6 @@ class TooShortError(Exception):
 def find_rate(search: RateSearch, start: float) -> None:
     """Find the maximum factor on the rate that meets the SLOs.
 
-    Args:
-        search: The search, updated in place.
-
     Raises:
         InfeasibleError: The minimum tested factor misses the SLOs.
         InvalidSpecError: The maximum tested factor meets them, or the traffic is too short.

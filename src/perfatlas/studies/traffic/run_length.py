@@ -221,7 +221,6 @@ def slow_load(run: TrafficRun, scenario: Scenario, known: Priced) -> OfferedLoad
 
     Args:
         run: A run as long as its precision asks.
-        known: Tables of prices of earlier calls.
     """
     ends = price_ends(run.ready)
     if run.window is None or run.load is None or "high" not in ends:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.charts import BLUE, ORANGE, Axis, Bar, BarChart
 from perfatlas.report.pages import Page, Section, Table, Value
 from perfatlas.report.text import format_value, interval_text
-from perfatlas.verbs.bench.text import case_text
+from perfatlas.verbs.bench.run import case_text
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:

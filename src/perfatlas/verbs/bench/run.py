@@ -13,12 +13,12 @@ from perfatlas.commands.flags import SWITCH, Count, PageFlags, WrittenFile, chan
 from perfatlas.commands.output import envelope, print_json, write_page_files
 from perfatlas.files import check_writable
 from perfatlas.quantities import UnsupportedError, UsageError, counted
-from perfatlas.verbs.bench.text import case_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.lab.harness import Bench, Case
+
 
 COMMAND: Final = "bench run"
 INTERRUPTED: Final = 130
@@ -235,3 +235,12 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
             )
         ),
     }
+
+
+def case_text(record: Mapping[str, Any]) -> str:
+    """Return operator, sizes, format, temperature and implementation in a few words."""
+    from perfatlas.lab.harness import SHAPES
+
+    sizes = "x".join(str(record[name]) for name in SHAPES if record[name] is not None)
+    words = (record["name"], sizes, record["format"], record["data"], record["kernel"])
+    return " ".join(filter(None, words))

@@ -181,7 +181,7 @@ def _with_memory_answer(set_fields: Mapping[str, Any]) -> Iterator[None]:
 
 def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
     from perfatlas.scenario.fields import FIELD_NAMES
-    from perfatlas.verbs.estimate.table import estimate_table
+    from perfatlas.verbs.estimate.answer import estimate_table
 
     priced: dict[str, int] = {}
 

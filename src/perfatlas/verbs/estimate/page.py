@@ -25,6 +25,7 @@ from perfatlas.report.pages import (
     Table,
     Value,
     answer_page,
+    key_values,
     memory_section,
     results_page,
     roofline,
@@ -34,9 +35,7 @@ from perfatlas.report.pages import (
 from perfatlas.report.text import (
     format_value,
     headline,
-    interval_text,
     label_of,
-    limited_text,
     limits_of,
     share_text,
     subheadline,
@@ -204,28 +203,16 @@ def _points(rows: Rows, names: Sequence[str]) -> Section:
 
 
 def operators_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
-    """Return an estimate as an HTML page: operators, what binds them, and memory.
-
-    Args:
-        answer: The answer of an estimate.
-    """
+    """Return an estimate as an HTML page: operators, what binds them, and memory."""
     results, scenario = answer["results"], answer["scenario"]
-    limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
+    tier = str(answer["evidence"].get("tier") or "")
     phases = dict.fromkeys(row["phase"] for row in answer["breakdown"])
     own = {one: [row for row in answer["breakdown"] if row["phase"] == one] for one in phases}
-    shown = [name for name in VALUES if results.get(name) is not None]
     return answer_page(
         answer,
         title=headline(answer),
         subtitle=subheadline(answer),
-        values=[
-            Value(
-                label=label_of(name),
-                value=limited_text(format_value(name, results[name]), limits.get(name, "")),
-                interval="" if name in limits else interval_text(results, name),
-            )
-            for name in shown[:MOST_VALUES]
-        ],
+        values=key_values(results, VALUES, tier=tier)[:MOST_VALUES],
         sections=[
             *_sensitivities(results),
             *(steps_section(STEPS.format(PHASES.get(one, one)), rows) for one, rows in own.items()),

@@ -50,12 +50,7 @@ NAMES: Final = {
 
 
 def print_profile(console: Console, results: Facts, *, verbose: bool = False) -> None:
-    """Write where the time of a profile went.
-
-    Args:
-        results: As of `--json`.
-        verbose: Whether to print all operators.
-    """
+    """Write where the time of a profile went."""
     print_line(console, profile_title(results), style="bold")
     print_labelled(console, time_lines(results))
     if rows := class_rows(results):
@@ -222,7 +217,6 @@ def print_changes(console: Console, changes: Facts, *, verbose: bool = False) ->
 
     Args:
         changes: `against` of the results.
-        verbose: Whether to print all operators.
     """
     print_line(console, f"against {changes['device'] or 'unnamed device'}", style="bold")
     _print_changes(console, changes, "against", verbose=verbose)
@@ -268,7 +262,6 @@ def print_on_system(console: Console, results: Facts, *, verbose: bool = False) 
 
     Args:
         results: As of `--json`, with `on`.
-        verbose: Whether to print all operators.
     """
     on = results["on"]
     print_line(console, f"re-timed on {on['system']}", style="bold")

@@ -25,8 +25,12 @@ from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.studies import joined, rejected_counts
 from perfatlas.studies.deployments import (
+    DRAFTER,
     LATENCIES,
+    NODE_DEVICES,
+    OPTIONS,
     ROLES,
+    SETTINGS,
     SIZES,
     Found,
     candidate_table,
@@ -36,7 +40,11 @@ from perfatlas.studies.deployments import (
     find_deployments,
     find_pools,
     frontier_rows,
+    launch_commands,
     launch_rules,
+    launcher_of,
+    left_out_note,
+    needed_checkpoint,
     placement_of,
     plan_row,
     ranked,
@@ -46,24 +54,14 @@ from perfatlas.studies.deployments import (
     within_slos,
     without_exceeded,
 )
-from perfatlas.verbs.search.launch import (
-    DRAFTER,
-    NODE_DEVICES,
-    OPTIONS,
-    SETTINGS,
-    launch_commands,
-    launcher_of,
-    left_out_note,
-    needed_checkpoint,
-)
 from perfatlas.verbs.search.machine import solved_machine
 from perfatlas.verbs.search.metrics import RESULTS
-from perfatlas.verbs.search.text import plan_name
-from perfatlas.verbs.search.why import (
+from perfatlas.verbs.search.text import (
     SIMULATION,
     fewer_plans_note,
     no_plan,
     no_simulated_plan,
+    plan_name,
     ranking_notes,
     reason_of,
 )

@@ -178,11 +178,7 @@ def machine_toml(answer: Mapping[str, Any]) -> str:
 def print_machine(
     console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
 ) -> None:
-    """Write the machine, what holds its fields, and what its limits cost.
-
-    Args:
-        verbose: Whether to print all evidence.
-    """
+    """Write the machine, what holds its fields, and what its limits cost."""
     results = answer["results"]
     machine = results["machine"]
     print_question(console, {**answer, "results": {"gpus": answer["scenario"].get("gpus") or 1}})

@@ -271,7 +271,6 @@ def simulation_of(
 
     Args:
         fields: The fields, as for `simulate`.
-        known: Tables of prices of earlier calls.
         progress: As for `simulate`.
     """
     traffic = run.traffic

@@ -5,11 +5,30 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric, reported_by
-from perfatlas.vocabulary.metrics.time_parts import SPENT, TO_FIRST_TOKEN
 
 ESTIMATE: Final = ("estimate", "estimate --frontier", "estimate --explain")
 FIND: Final = "simulate --find-rate"
 FIND_REPLICAS: Final = "simulate --find-replicas"
+SPENT: Final = {
+    "http": "HTTP",
+    "tokenize": "tokenization (incl. queueing)",
+    "stream": "output streaming (incl. queueing)",
+    "queue": "queue",
+    "prompt": "own prefill",
+    "shared": "batched steps",
+    "decode": "own decode",
+    "interference": "prefill interference",
+    "preemption": "preemption",
+    "transfer": "KV cache transfer",
+    "join": "joining the decode batch",
+    "failure": "failed attempts",
+    "load": "KV cache offload transfers",
+}
+TO_FIRST_TOKEN: Final = {
+    name: label
+    for name, label in SPENT.items()
+    if name not in ("decode", "interference", "preemption")
+}
 SIMULATE: Final = ("simulate", FIND, FIND_REPLICAS)
 SERVING_VERBS: Final = (*ESTIMATE, *SIMULATE)
 
@@ -413,3 +432,21 @@ DEPLOYMENT: Final = (
     ),
 )
 SERVING: Final = (*LATENCIES, *PASSES, *TAILS, *RATES, *SIZES, *RUN, *DEPLOYMENT)
+
+
+# parts of the time of a request, in chronological order
+SPENT: Final = {
+    "http": "HTTP",
+    "tokenize": "tokenization (incl. queueing)",
+    "stream": "output streaming (incl. queueing)",
+    "queue": "queue",
+    "prompt": "own prefill",
+    "shared": "batched steps",
+    "decode": "own decode",
+    "interference": "prefill interference",
+    "preemption": "preemption",
+    "transfer": "KV cache transfer",
+    "join": "joining the decode batch",
+    "failure": "failed attempts",
+    "load": "KV cache offload transfers",
+}
