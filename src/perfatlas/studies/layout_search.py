@@ -75,13 +75,11 @@ class LayoutQuestion:
         schedule: The pipeline schedule that is given, None for those of the engine.
         sequence_parallel: Whether sequences are divided, None where layouts have tp > 1.
         sequence_length: Tokens of a sequence.
-        global_batch: Sequences of a step.
         objective: What ranks layouts: step_time_s, tokens_per_s_per_gpu, gpus or
             effective_step_time_s.
         goodput: Returns the goodput of jobs by their GPUs (C,).
         refused: Returns the layouts that the recipe refuses (C,).
         max_step_time_s: Longest step [s].
-        num_layouts: Number of layouts in the answer.
     """
 
     base: TrainingQuestion
@@ -101,11 +99,7 @@ class LayoutQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Legal layouts that share a pipeline schedule.
-
-    Args:
-        question: The candidates.
-    """
+    """Legal layouts that share a pipeline schedule."""
 
     question: TrainingQuestion
     costs: MicroBatchCosts
@@ -131,7 +125,6 @@ class Space:
     """The layouts of a search.
 
     Args:
-        families: Legal layouts by schedule.
         rejected: Layouts that a rule refuses, by the first such rule.
         bounds: Lower bounds of the step time [s] and of the memory of the fullest GPU [bytes], its
             capacity [bytes], and the GPUs of all layouts, by name (C,); empty without any.
@@ -346,8 +339,6 @@ class FoundLayouts:
 
     Args:
         best: The best layout of each identity, best first.
-        priced: Number of layouts that were priced.
-        excluded: Number of layouts that their bounds exclude.
         cpu_s: CPU time [s].
         nearest: The layout that needs least memory, where none fits.
         columns: All priced layouts that fit, as columns.

@@ -51,8 +51,6 @@ class SampledName:
 
     Args:
         choices: Its values, each with the same share; empty for a range.
-        low: Start of the range.
-        high: End of the range.
         log: Whether the logarithm is uniform.
         whole: Whether values are rounded to integers; each then has the same share.
     """
@@ -139,7 +137,6 @@ class Points:
     """All points of a study, in order: the last axis varies fastest, samples slowest.
 
     Args:
-        axes: Crossed axes.
         sample: Names that are sampled, crossed with the axes; None for none.
 
     Example:

@@ -283,9 +283,6 @@ def all_runs() -> list[RunFolder]:
 def find_run(text: str) -> RunFolder:
     """Return the run of an id, of a name, or of a beginning that only one has.
 
-    Args:
-        text: As the user wrote it.
-
     Raises:
         InvalidSpecError: No run or several have it.
     """

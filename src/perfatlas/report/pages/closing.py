@@ -35,12 +35,7 @@ def answer_page(
     sections: Sequence[Section],
     reproduce: str,
 ) -> Page:
-    """Return the page of an answer, with its evidence, warnings and versions.
-
-    Args:
-        values: Key numbers.
-        sections: Charts and tables.
-    """
+    """Return the page of an answer, with its evidence, warnings and versions."""
     return Page(
         command=str(answer["command"]),
         title=title,
@@ -57,11 +52,7 @@ def answer_page(
 def results_page(
     answer: Mapping[str, Any], *, reproduce: str, sections: Sequence[Section] = ()
 ) -> Page:
-    """Return the page of any answer: its numbers with their intervals, after its charts.
-
-    Args:
-        sections: Charts and tables.
-    """
+    """Return the page of any answer: its numbers with their intervals, after its charts."""
     results = answer["results"]
     limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
     shown = printed_results(results, limits=limits)
@@ -87,7 +78,6 @@ def key_values(
 
     Args:
         tier: Tier of the answer; all times and rates of tier bound are limits.
-        short: Whether to use short labels.
     """
     limits = limits_of(results, tier=tier)
     return [

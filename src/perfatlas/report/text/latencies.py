@@ -154,7 +154,6 @@ class LatencyPart(NamedTuple):
 
     Args:
         name: Key of the cause.
-        value: Time with its unit.
         share: Fraction of their latency.
     """
 

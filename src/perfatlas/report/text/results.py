@@ -72,7 +72,6 @@ def printed_results(
     """Return the results that are single numbers, formatted.
 
     Args:
-        short: Whether to use short labels.
         brief: Whether to omit details and zero counts.
 
     Example:

@@ -54,7 +54,6 @@ def row_text(row: Mapping[str, Any], objective: str) -> str:
 
     Args:
         row: A best row of a summary.
-        objective: The metric that ranks it.
     """
     names = [name for name in _columns(row, objective) if name != "point"]
     limit = {_objective_column(row, objective): _limit(row, objective)}

@@ -23,7 +23,6 @@ class TitledRows(NamedTuple):
     """A table: its title, rows, keys to show with their titles, and whether it may be shortened.
 
     Args:
-        title: Line above the table.
         rows: As for `print_rows`.
         columns: As for `print_rows`.
         detail: Whether brief output omits the table.

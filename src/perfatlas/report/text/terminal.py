@@ -59,9 +59,6 @@ def print_plain(
     """Write a table or text without trailing spaces.
 
     A number is never cut: a table whose words do not fit is wider than the terminal.
-
-    Args:
-        wrap: Whether long lines are wrapped.
     """
     from rich.table import Table
 

@@ -31,7 +31,6 @@ class TrainingStep:
     """One training step that fits in memory and keeps its power limit.
 
     Args:
-        inputs: The fields.
         question: The candidates of the steps that are priced together.
         results: Its results by name, as `train` answers them.
         warnings: What to know before relying on it.

@@ -64,7 +64,6 @@ class Found:
         frontier: Points that no other exceeds in both rates, or in all objectives, as columns.
         rejected: Refused combinations by rule.
         reasons: Why combinations of system, engine, settings and formats are not supported.
-        points: Number of priced points.
         steps: Number of distinct steps among them that were priced.
         cpu_s: CPU time [s].
         by_frontier: Whether plans are points of the frontier, as with several objectives.

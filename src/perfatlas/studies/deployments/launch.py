@@ -307,7 +307,6 @@ class NodeSpan(NamedTuple):
     """How a replica is spread over nodes.
 
     Args:
-        nodes: Number of nodes.
         local: GPUs on each of them; with `by_ranks`, attention-DP ranks.
         by_ranks: Whether whole attention-DP ranks are on each node, which the engine numbers.
     """

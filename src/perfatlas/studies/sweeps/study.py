@@ -255,7 +255,6 @@ class Study:
     """A study, checked.
 
     Args:
-        command: The verb.
         fixed: Fields of the verb that are the same at all points.
         points: What varies.
         constraints: Expressions that a point must meet.

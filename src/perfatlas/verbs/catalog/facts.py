@@ -290,9 +290,7 @@ class Catalog(NamedTuple):
 
     Args:
         rows: Returns all entries.
-        facts: Returns the details of one entry.
         columns: Keys of the rows that fit in 80 columns, with their titles; empty for all.
-        example: Name of an example entry.
     """
 
     rows: Callable[[], list[dict[str, Any]]]
@@ -353,7 +351,6 @@ class FileKind:
     """Files of one catalog.
 
     Args:
-        example: Name of such a file.
         text: Returns the text of a new one, which starts from `base`, an entry of the catalog, and
             of systems from a `kind`.
         checked: Reads one and returns what it describes.

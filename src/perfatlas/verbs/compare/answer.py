@@ -32,7 +32,6 @@ def step_differences(
     """Return the difference of each operator of each phase, the largest first.
 
     Args:
-        label: The compared scenario.
         other: Breakdown of the compared scenario.
         steps: Prefill steps of both, whose sizes may differ.
 

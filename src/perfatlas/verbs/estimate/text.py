@@ -50,7 +50,6 @@ def frontier_chart(
 
     Args:
         rows: Points with `batch`, `output_tokens_per_s_per_gpu`, `output_tokens_per_s_per_user`.
-        unicode: Use Unicode characters instead of ASCII.
         height: Lines between the axes.
 
     Example:
