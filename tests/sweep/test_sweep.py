@@ -253,7 +253,7 @@ def test_dimensions_of_models_vary_and_are_solved_at_equal_parameters() -> None:
         ({"derived": {"dp": "ttft_s"}}, "can only read fields"),
         ({"derived": {"tpot_s": "tp"}}, "is a result of estimate"),
         ({"objective": "ttft"}, "did you mean 'ttft_s'"),
-        ({"sample": {"method": "sobel", "vary": {"isl": [1, 2]}}}, "did you mean 'sobol'"),
+        ({"sample": {"method": "sobel", "vary": {"isl": [1, 2]}}}, "expected sobol"),
         ({"sample": {"points": 0, "vary": {"isl": [1, 2]}}}, "expected an integer of 1 or more"),
     ],
 )

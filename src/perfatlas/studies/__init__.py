@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from perfatlas.studies.point_columns import PointColumns as PointColumns
     from perfatlas.studies.points import (
         Axis as Axis,
-        Method as Method,
         Points as Points,
         Sample as Sample,
         SampledName as SampledName,
