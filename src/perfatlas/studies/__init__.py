@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         explained_estimate as explained_estimate,
         next_bottlenecks as next_bottlenecks,
     )
-    from perfatlas.studies.export import export_run as export_run
     from perfatlas.studies.factors import all_factors as all_factors
     from perfatlas.studies.installed_versions import (
         check_versions as check_versions,
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
     from perfatlas.studies.run_folder import (
         STATS as STATS,
         RunFolder as RunFolder,
+        export_run as export_run,
         find_run as find_run,
         runs_folder as runs_folder,
     )
