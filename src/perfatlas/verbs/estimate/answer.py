@@ -1,4 +1,7 @@
-"""`estimate`: latencies, throughput and memory of one inference scenario, with a breakdown."""
+"""`estimate`: latencies, throughput and memory of scenarios, of one with a breakdown.
+
+Shape legend: N rows.
+"""
 
 from __future__ import annotations
 

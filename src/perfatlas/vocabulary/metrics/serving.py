@@ -9,6 +9,7 @@ from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 ESTIMATE: Final = ("estimate", "estimate --frontier", "estimate --explain")
 FIND: Final = "simulate --find-rate"
 FIND_REPLICAS: Final = "simulate --find-replicas"
+# parts of the time of a request, in chronological order
 SPENT: Final = {
     "http": "HTTP",
     "tokenize": "tokenization (incl. queueing)",
@@ -432,24 +433,6 @@ DEPLOYMENT: Final = (
     ),
 )
 SERVING: Final = (*LATENCIES, *PASSES, *TAILS, *RATES, *SIZES, *RUN, *DEPLOYMENT)
-
-
-# parts of the time of a request, in chronological order
-SPENT: Final = {
-    "http": "HTTP",
-    "tokenize": "tokenization (incl. queueing)",
-    "stream": "output streaming (incl. queueing)",
-    "queue": "queue",
-    "prompt": "own prefill",
-    "shared": "batched steps",
-    "decode": "own decode",
-    "interference": "prefill interference",
-    "preemption": "preemption",
-    "transfer": "KV cache transfer",
-    "join": "joining the decode batch",
-    "failure": "failed attempts",
-    "load": "KV cache offload transfers",
-}
 
 
 UTILIZATION: Final = reported_by(
