@@ -13,9 +13,10 @@ from perfatlas.commands.flags import SWITCH, Count, File, PageFlags, WrittenFile
 from perfatlas.commands.output import envelope, print_json, write_page_files
 from perfatlas.files import check_writable
 from perfatlas.quantities import UnsupportedError, UsageError, ValidationGateError, counted
+from perfatlas.verbs.bench.page import case_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfatlas.lab.harness import Bench, Case
 
@@ -235,15 +236,6 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
             )
         ),
     }
-
-
-def case_text(record: Mapping[str, Any]) -> str:
-    """Return operator, sizes, format, temperature and implementation in a few words."""
-    from perfatlas.lab.harness import SHAPES
-
-    sizes = "x".join(str(record[name]) for name in SHAPES if record[name] is not None)
-    words = (record["name"], sizes, record["format"], record["data"], record["kernel"])
-    return " ".join(filter(None, words))
 
 
 def device(*, output: WrittenFile, json: Annotated[bool, SWITCH] = False) -> int:

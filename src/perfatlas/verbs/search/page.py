@@ -33,7 +33,7 @@ from perfatlas.verbs.search.text import (
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.report.pages import Page
 
@@ -82,7 +82,7 @@ def _table(rows: Rows, scenario: Mapping[str, Any]) -> Table:
 
 def _plans(plans: Rows, ranking: Sequence[str], scenario: Mapping[str, Any]) -> Section:
     """Return the best plans, and why each is where it is."""
-    reasons = {
+    reasons: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "plan": partial(plan_name, scenario=scenario),
         "why not a higher load": itemgetter("why"),
     }
