@@ -75,7 +75,7 @@ def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     """Return the message of an error of the library that reads command lines."""
     from perfatlas.vocabulary.fields import removed_note
 
-    flags = (f"{words[0]} {word.partition('=')[0]}" for word in words if word.startswith("--"))
+    flags = (word[2:].partition("=")[0].replace("-", "_") for word in words if word[:2] == "--")
     if removed := next(filter(None, map(removed_note, (" ".join(words[:2]), *flags))), ""):
         return removed
     if isinstance(problem, UnknownOptionError):

@@ -8,7 +8,7 @@ REMOVED: Final = {
     "goodput domains": "goodput --fleet simulates domains: parts_per_unit and parts_needed",
     "goodput stragglers": 'a fleet has slow GPUs: a cause with effect = "slows"',
     "runs compare": "runs export writes the rows of each run to a table",
-    "estimate --spread": "--explain has elasticities and break-even values; sweep samples hardware",
+    "spread": "explain has elasticities and break-even values, and sweep samples hardware",
     "servegen": "write the generated requests to a file and use --request-format perfatlas",
 }
 
