@@ -19,10 +19,11 @@ if TYPE_CHECKING:
         AttentionInputs as AttentionInputs,
         DesignInputs as DesignInputs,
         ElementwiseInputs as ElementwiseInputs,
+        GemmDesignInputs as GemmDesignInputs,
         GemmInputs as GemmInputs,
         OperatorInputs as OperatorInputs,
         read_attention_design as read_attention_design,
-        read_gemm_design as read_gemm_design,
+        read_operator as read_operator,
     )
     from perfatlas.scenario.operator_queries.operator_columns import (
         appends as appends,

@@ -32,8 +32,9 @@ from perfatlas.scenario.operator_queries import (
     QUERIES,
     READERS,
     AttentionDesignInputs,
+    GemmDesignInputs,
     read_attention_design,
-    read_gemm_design,
+    read_operator,
 )
 from perfatlas.scenario.resolution import format_of
 from perfatlas.verbs.kernel.metrics import TILE
@@ -118,7 +119,7 @@ def kernel_design_gemm(**fields: object) -> Answer:
         >>> answer.results["time_s"] > answer.results["bound_time_s"]
         True
     """
-    inputs = read_gemm_design(fields)
+    inputs = read_operator(GemmDesignInputs, fields)
     number_format = format_of(inputs.format)
     family = family_of("gemm", resolve_system(inputs.system).device, number_format.name)
     work = GemmWork(
