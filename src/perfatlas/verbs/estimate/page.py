@@ -9,15 +9,10 @@ from perfatlas.hardware import resolve_system
 from perfatlas.machines import device_peak
 from perfatlas.report.charts import (
     BLUE,
-    BOUND_COLOURS,
-    CLEAR,
-    GREY,
     ORANGE,
     Axis,
-    BarPart,
     Line,
     LineChart,
-    StackedBars,
 )
 from perfatlas.report.pages import (
     Chart,
@@ -218,7 +213,6 @@ def operators_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
             *(steps_section(STEPS.format(PHASES.get(one, one)), rows) for one, rows in own.items()),
             *_roofline(own, scenario),
             *_memories(results),
-            *_stages(own.get("decode", []), scenario),
             _operators(answer["breakdown"]),
         ],
         reproduce=reproduce,
@@ -274,33 +268,3 @@ def _sensitivities(results: Mapping[str, Any]) -> list[Section]:
         if (chart := tornado(values, axis, higher_is_better=better)).bars:
             found.append(Section.charted(f"What {label_of(name)} depends on", chart))
     return found
-
-
-def _stages(rows: Rows, scenario: Mapping[str, Any]) -> list[Section]:
-    """Return when each stage runs in a decode step, and what bounds its operators.
-
-    The bar of a stage starts where the one before ends. Stages have equal shares of the layers.
-    """
-    stages = int(scenario.get("decode_pp") or scenario.get("pp") or 1)
-    if stages == 1 or not rows:
-        return []
-    time_s = {name: 0.0 for name in BOUND_COLOURS if any(row["bound"] == name for row in rows)}
-    for row in rows:
-        time_s[row["bound"]] = time_s.get(row["bound"], 0.0) + row["time_s"]
-    whole_s = sum(time_s.values())
-    starts_s = [whole_s * stage / stages for stage in range(stages)]
-    parts = [BarPart("begins", starts_s, [format_value("time_s", one) for one in starts_s], CLEAR)]
-    for bound, total_s in time_s.items():
-        text = format_value("time_s", total_s / stages)
-        colour = BOUND_COLOURS.get(bound, GREY)
-        parts.append(BarPart(bound, [total_s / stages] * stages, [text] * stages, colour))
-    shares = [
-        [bound, format_value("time_s", each_s), share_text(each_s / whole_s)]
-        for bound, each_s in time_s.items()
-    ]
-    table = Table(
-        head=("bound", "time", "share"), rows=shares, colours=[one.colour for one in parts[1:]]
-    )
-    names = [f"stage {stage}" for stage in range(stages)]
-    chart = StackedBars(names, parts, Axis("time since the step began", unit="s"))
-    return [Section.charted("Decode step by stage", chart, table)]
