@@ -15,7 +15,7 @@ from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
 from perfatlas.verbs.search import SearchAnswer as SearchAnswer
 from perfatlas.verbs.simulate import Simulation as Simulation
 from perfatlas.verbs.sweep import Sweep as Sweep, sweep as sweep
-from perfatlas.verbs.train.search.answer import TrainingSearch
+from perfatlas.verbs.train.layouts import TrainingSearch
 
 __version__: str
 
@@ -784,7 +784,6 @@ def explain(
     slo_ttft_s: float | None = None,
     slo_tpot_s: float | None = None,
     slo_request_latency_s: float | None = None,
-    spread: float | None = None,
     model: str,
     system: str | None = None,
     engine: str = "vllm",
@@ -906,7 +905,6 @@ def explain(
         slo_tpot_s: TPOT for which they are sought [s].
         slo_request_latency_s: Request latency for which they are sought [s]. Without any of the
             three, TTFT and TPOT 10% below the prediction.
-        spread: Also return Sobol indices for hardware between 1/spread and spread times its values.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
             folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
@@ -1083,10 +1081,10 @@ def explain(
 
     Returns:
         The answer of `estimate` with `sensitivity` (elasticities by metric and factor),
-        `next_bottleneck`, `break_even` and, with a spread, `sobol`.
+        `next_bottleneck` and `break_even`.
 
     Raises:
-        InvalidSpecError: A target or the spread is invalid.
+        InvalidSpecError: A target is invalid.
         PerfatlasError: As for `estimate`.
 
     Example:
@@ -3202,9 +3200,7 @@ def required_replicas(
     Returns:
         The simulation with that number. Its results also contain `required_replicas`, or
         `required_prefill_workers` and `required_decode_workers`, with `_low` and `_high` for steps
-        faster or slower by the errors of measured serving runs, and `_p80` for those that meet the
-        SLOs with a probability of 80%; None where no number meets them. `slo_probability` is the
-        probability that the number found meets them.
+        faster or slower by the errors of measured serving runs; None where no number meets them.
 
     Raises:
         InfeasibleError: No number meets the SLOs, or the model does not fit.

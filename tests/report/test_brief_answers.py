@@ -17,11 +17,11 @@ from perfatlas.verbs.estimate.frontiers import frontier
 from perfatlas.verbs.estimate.text import print_frontier
 from perfatlas.verbs.goodput.text import print_goodput
 from perfatlas.verbs.kernel.answer import kernel_gemm
-from perfatlas.verbs.kernel.text import print_design
+from perfatlas.verbs.kernel.design import print_design
 from perfatlas.verbs.schedule.text import print_schedule
 from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
-from perfatlas.verbs.train.search.text import print_layouts
+from perfatlas.verbs.train.text import print_layouts
 from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, answered_with_files
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ OTHERS = {
         estimate, {"model": DEEPSEEK, "system": "gb200", "gpus": 16, "batch": 64}),
     "no kernels": Question(estimate, {**MODEL, "system": "cpu", "gpus": 16}),
     "frontier": Question(frontier, MODEL),
-    "explained": Question(explain, {**MODEL, "tp": 4, "spread": 1.5, "slo_tpot_s": 0.004}),
+    "explained": Question(explain, {**MODEL, "tp": 4, "slo_tpot_s": 0.004}),
     "frontier, bound": Question(frontier, {**MODEL, "tier": "bound"}),
     "estimate, bound": Question(estimate, {**MODEL, "tier": "bound"}),
     "simulate, bound": Question(simulate, {**RATE, "tier": "bound"}),

@@ -18,7 +18,6 @@ MODEL: Final = ["--model", "meta-llama/Llama-3.1-8B", "--system", "h100_sxm"]
 JOB: Final = [*MODEL, "--gpus", "16", "--global-batch", "64", "--sequence-length", "2048"]
 SLOW: Final = ["--checkpoint-write-s", "30", "--restart-s", "300", "--mtti-s", "28440"]
 PAGES: Final = {
-    "by stage": ("estimate", [*MODEL, "--pp", "4"]),
     "by batch": ("estimate", [*MODEL, "--frontier"]),
     "by clock": ("estimate", [*MODEL, "--frontier", "--frontier-over", "clock_ratio"]),
     "by operator": ("estimate", [*MODEL]),

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from perfatlas.answer import step_bounds
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate.answer import estimate, estimate_table
 from perfatlas.verbs.estimate.frontiers import frontier
-from perfatlas.verbs.estimate.table import estimate_table
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 ROWS: list[dict[str, Any]] = [

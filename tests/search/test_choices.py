@@ -14,7 +14,7 @@ from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import probability_at_most
 from perfatlas.studies.deployments.choices import listed_names, read_choices
-from perfatlas.studies.deployments.engine_rules import divides_prompts
+from perfatlas.studies.deployments.launch import divides_prompts
 from perfatlas.studies.deployments.question import read_search
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import SearchAnswer, search

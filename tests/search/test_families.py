@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from perfatlas import estimate
-from perfatlas.scenario.resolution import SPREAD, read_scenario, resolve_scenarios
+from perfatlas.scenario.resolution import read_scenario, resolve_scenarios
 from perfatlas.studies.deployments import space
 from perfatlas.studies.deployments.choices import EXCHANGE
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
+from perfatlas.studies.deployments.space import SPREAD
 from perfatlas.verbs.search import search as find_plans
 
 MOE: Final[dict[str, Any]] = {

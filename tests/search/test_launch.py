@@ -11,12 +11,12 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.studies.deployments import launch_rules
-from perfatlas.verbs.search import search
-from perfatlas.verbs.search.launch import (
+from perfatlas.studies.deployments.launch import (
     launch_commands,
     left_out_note,
     needed_checkpoint,
 )
+from perfatlas.verbs.search import search
 
 EXPERTS: Final[dict[str, Any]] = {
     "tp": 2, "pp": 1, "attention_dp": 4, "ep": 8, "moe_tp": 1, "dp": 1, "kv_format": "fp8_static",

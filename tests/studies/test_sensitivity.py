@@ -16,7 +16,6 @@ from perfatlas.studies import (
     elasticities,
     next_bottlenecks,
     scaled_scenario,
-    sobol_shares,
 )
 from perfatlas.verbs.estimate import estimate, explain
 
@@ -142,13 +141,6 @@ def test_targets_of_tier_measured_are_those_of_tier_physics(
         assert main(["estimate", "--explain", *words, f"--slo-ttft-s={ratio * value}"]) == 0
         text = " ".join(capsys.readouterr().out.split())
         assert f"s {verb} " in text
-
-
-def test_shares_of_variance_sum_to_one_where_factors_hardly_interact() -> None:
-    shares = sobol_shares(scaled_scenario(read_scenario(SCENARIOS["bound"])), 1.2, samples=64)
-    tpot = shares["tpot_s"]
-    assert sum(one["first_order"] for one in tpot.values()) == pytest.approx(1.0, abs=0.1)
-    assert tpot["device.memory.bandwidth"]["total"] == max(one["total"] for one in tpot.values())
 
 
 def test_changed_hardware_runs_the_same_kernels() -> None:

@@ -78,7 +78,6 @@ def clock_causes(
     Args:
         limit_w: Its power limit [W].
         locked: Clock over the sustained one that a user sets, None for none.
-        zeros: Whether all tensors hold zeros.
     """
     causes = [] if locked is None else [f"a clock locked at {locked:g}"]
     own_clock = board_energy(device).lender and not math.isnan(limit_w)

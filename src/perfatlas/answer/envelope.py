@@ -20,7 +20,6 @@ class Evidence:
 
     Args:
         tier: Pricing tier; "physics+bound" if some operators have no physics model.
-        calibrations: Calibrations with their errors.
         data_versions: Versions and hashes that reproduce the answer, by name.
         assumptions: Assumptions, as sentences.
         sources: References of the specs.
@@ -38,12 +37,10 @@ class Answer(Displayed):
     """The answer to one scenario.
 
     Args:
-        command: The verb.
         scenario: The input with everything resolved; it reproduces the answer.
         results: Results by name [SI, unit in the name].
         breakdown: Rows of name, phase, count, time_s, share, bound, bound_time_s, tier,
             calibration, stream.
-        evidence: Evidence for the numbers.
         warnings: Warnings to read before relying on it; that kernels of another vendor's GPUs price
             it is added.
     """

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
         elasticities as elasticities,
         explained_estimate as explained_estimate,
         next_bottlenecks as next_bottlenecks,
-        sobol_shares as sobol_shares,
     )
-    from perfatlas.studies.export import export_run as export_run
     from perfatlas.studies.factors import all_factors as all_factors
     from perfatlas.studies.installed_versions import (
         check_versions as check_versions,
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     from perfatlas.studies.point_columns import PointColumns as PointColumns
     from perfatlas.studies.points import (
         Axis as Axis,
-        Method as Method,
         Points as Points,
         Sample as Sample,
         SampledName as SampledName,
@@ -64,10 +61,10 @@ if TYPE_CHECKING:
         rejected_counts as rejected_counts,
         rejected_text as rejected_text,
     )
-    from perfatlas.studies.run_comparison import compared_runs as compared_runs
     from perfatlas.studies.run_folder import (
         STATS as STATS,
         RunFolder as RunFolder,
+        export_run as export_run,
         find_run as find_run,
         runs_folder as runs_folder,
     )

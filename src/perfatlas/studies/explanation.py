@@ -37,7 +37,6 @@ STEP: Final = 1e-5  # of a ratio: small beside the curvature, large beside round
 LOWERED: Final = 0.05  # of a power limit, whose clock is solved to 0.1%
 IMPROVEMENTS: Final = (1.0, 1.2, 2.0)
 FURTHEST: Final = 64.0  # ratio up to which a target is searched
-NEGLIGIBLE: Final = 1e-3  # elasticity
 RESOLUTION: Final = 1e-10  # of the logarithm of a break-even ratio
 
 
@@ -230,63 +229,6 @@ def _at(
     return scaled.results(changes)[metric].reshape(ratio_FN.shape)
 
 
-def sobol_shares(
-    scaled: ScaledScenario, spread: float, *, samples: int = 256, seed: int = 0
-) -> dict[str, dict[str, dict[str, float]]]:
-    """Return the shares of the variance of ln(latency) due to each factor (Sobol indices).
-
-    The rates and latencies of the hardware on which a latency depends vary independently,
-    log-uniformly between 1/spread and spread times their value.
-
-    Args:
-        spread: Largest ratio, above 1.
-        samples: Base samples, a power of 2; samples x (factors + 2) evaluations are made.
-        seed: Seed of the quasi-random sequence.
-
-    Returns:
-        {metric: {field: {"first_order", "total"}}}.
-
-    Source:
-        Saltelli et al. 2010, Computer Physics Communications 181, by scipy.stats.sobol_indices.
-    """
-    from scipy.stats import sobol_indices, uniform
-
-    slopes = elasticities(scaled)
-    metrics = [name for name in LATENCIES if name in slopes]
-    factors = [
-        factor
-        for factor in scaled.factors
-        if factor.improves
-        and not factor.of_engine
-        and any(abs(slopes[metric][factor.name]) > NEGLIGIBLE for metric in metrics)
-    ]
-    width = np.log(spread)
-
-    def log_latencies(log_FN: FloatArray) -> FloatArray:
-        changes = [
-            {factor.name: float(np.exp(x)) for factor, x in zip(factors, column, strict=True)}
-            for column in log_FN.T
-        ]
-        columns = scaled.results(changes)
-        return np.log(np.stack([columns[name] for name in metrics]))
-
-    found = sobol_indices(
-        func=log_latencies,
-        n=samples,
-        dists=[uniform(-width, 2.0 * width)] * len(factors),
-        random_state=np.random.default_rng(seed),
-    )
-    first_MF = np.atleast_2d(found.first_order)
-    total_MF = np.atleast_2d(found.total_order)
-    return {
-        metric: {
-            factor.name: {"first_order": float(first), "total": float(total)}
-            for factor, first, total in zip(factors, firsts, totals, strict=True)
-        }
-        for metric, firsts, totals in zip(metrics, first_MF, total_MF, strict=True)
-    }
-
-
 TARGETS: Final = ("ttft_s", "tpot_s")  # if none is given
 SHORTER: Final = 0.9  # of the predicted latency, for these
 FIXED: Final = (
@@ -299,23 +241,20 @@ WITHOUT_TABLE: Final = (
 )
 
 
-def explained_estimate(
-    fields: Mapping[str, Any], targets: Mapping[str, float], spread: float | None = None
-) -> Answer:
+def explained_estimate(fields: Mapping[str, Any], targets: Mapping[str, float]) -> Answer:
     """Return an estimate with its sensitivities to the hardware.
 
     Args:
         fields: Arguments of `estimate`.
         targets: Latencies for which break-even values are sought, by metric [s]; without any, TTFT
             and TPOT 10% below the prediction.
-        spread: Also return Sobol indices for hardware between 1/spread and spread times its values.
 
     Raises:
-        InvalidSpecError: A target or the spread is invalid.
+        InvalidSpecError: A target is invalid.
         PerfatlasError: As for `estimate`.
     """
     targets = {name: targets[name] for name in LATENCIES if name in targets}
-    _check(targets, spread)
+    _check(targets)
     scenario = read_scenario(fields)
     if is_graph(scenario.model):
         raise UnsupportedError(
@@ -328,10 +267,8 @@ def explained_estimate(
             " method, or use method = formula"
         )
     answer = estimate_of(fields if scenario.mode == "static" else {**fields, "method": "formula"})
-    explained = _sensitivities(scenario, targets, spread)
+    explained = _sensitivities(scenario, targets)
     options = {f"slo_{name}": value for name, value in targets.items()}
-    if spread is not None:
-        options["spread"] = spread
     notes = (FIXED, WITHOUT_TABLE) if "measured" in answer.evidence.tier else (FIXED,)
     return replace(
         answer,
@@ -341,16 +278,14 @@ def explained_estimate(
     )
 
 
-def _sensitivities(
-    scenario: Scenario, targets: Mapping[str, float], spread: float | None
-) -> dict[str, Any]:
-    """Return elasticities, next bottlenecks, break-even values and Sobol indices by name."""
+def _sensitivities(scenario: Scenario, targets: Mapping[str, float]) -> dict[str, Any]:
+    """Return elasticities, next bottlenecks and break-even values by name."""
     scaled = scaled_scenario(scenario)
     sensitivity = elasticities(scaled)
     if not targets:
         now = scaled.results([{}])
         targets = {n: SHORTER * float(now[n][0]) for n in TARGETS if n in sensitivity}
-    found: dict[str, Any] = {
+    return {
         "sensitivity": sensitivity,
         "next_bottleneck": next_bottlenecks(scaled),
         "break_even": [
@@ -360,17 +295,9 @@ def _sensitivities(
             for row in break_even(scaled, metric, target)
         ],
     }
-    if spread is not None:
-        found["sobol"] = sobol_shares(scaled, spread)
-    return found
 
 
-def _check(targets: Mapping[str, float], spread: float | None) -> None:
+def _check(targets: Mapping[str, float]) -> None:
     for name, value in targets.items():
         if not (0.0 < value < math.inf):
             raise InvalidSpecError(f"slo_{name} = {value} is not a positive time")
-    if spread is not None and not 1.0 < spread <= 10.0:
-        raise InvalidSpecError(
-            f"spread = {spread} is outside 1 to 10: hardware varies between 1/spread and spread"
-            " times its values"
-        )

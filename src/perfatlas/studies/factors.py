@@ -26,7 +26,6 @@ class Factor:
 
     Args:
         name: Hardware field, or a group of times of the engine: engine.host, engine.front.
-        label: Label for people.
         kind: Physical kind. Times are homogeneous: scaling all rates by r and all latencies by 1/r
             scales them by 1/r. The other kinds have no time in their unit.
         sides: Sides on which a change is small: a count is changed by one, a power limit lowered.

@@ -19,7 +19,6 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import ZERO
-from perfatlas.studies.branch_and_bound import best_first
 from perfatlas.studies.ranking import joined
 from perfatlas.studies.refusals import refused_by_rule
 from perfatlas.training.layouts import (
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from perfatlas.training.step import MicroBatchCosts, TrainingQuestion, TrainingSteps
 
     BoolArray = NDArray[np.bool_]
+
 
 # sizes that are searched unless they are given
 LEAST_TOKENS: Final = 1024  # of a sequence on a context-parallel rank
@@ -75,13 +75,11 @@ class LayoutQuestion:
         schedule: The pipeline schedule that is given, None for those of the engine.
         sequence_parallel: Whether sequences are divided, None where layouts have tp > 1.
         sequence_length: Tokens of a sequence.
-        global_batch: Sequences of a step.
         objective: What ranks layouts: step_time_s, tokens_per_s_per_gpu, gpus or
             effective_step_time_s.
         goodput: Returns the goodput of jobs by their GPUs (C,).
         refused: Returns the layouts that the recipe refuses (C,).
         max_step_time_s: Longest step [s].
-        num_layouts: Number of layouts in the answer.
     """
 
     base: TrainingQuestion
@@ -101,11 +99,7 @@ class LayoutQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Legal layouts that share a pipeline schedule.
-
-    Args:
-        question: The candidates.
-    """
+    """Legal layouts that share a pipeline schedule."""
 
     question: TrainingQuestion
     costs: MicroBatchCosts
@@ -131,7 +125,6 @@ class Space:
     """The layouts of a search.
 
     Args:
-        families: Legal layouts by schedule.
         rejected: Layouts that a rule refuses, by the first such rule.
         bounds: Lower bounds of the step time [s] and of the memory of the fullest GPU [bytes], its
             capacity [bytes], and the GPUs of all layouts, by name (C,); empty without any.
@@ -346,8 +339,6 @@ class FoundLayouts:
 
     Args:
         best: The best layout of each identity, best first.
-        priced: Number of layouts that were priced.
-        excluded: Number of layouts that their bounds exclude.
         cpu_s: CPU time [s].
         nearest: The layout that needs least memory, where none fits.
         columns: All priced layouts that fit, as columns.
@@ -522,3 +513,34 @@ def _nearest(space: Space) -> Priced:
         at = int(np.argmin(steps.memory.total_bytes))
         tried.append(_priced(family.question, steps, at, (float(steps.step_s_C[at]),)))
     return min(tried, key=lambda one: one.memory_bytes)
+
+
+def best_first(
+    bounds: FloatArray, last: Callable[[], tuple[float, ...] | None], at_once: int
+) -> Iterator[IntArray]:
+    """Yield candidates in the order of their bounds, until none can be among the best.
+
+    Args:
+        bounds: Lower bounds of two objectives of which the smaller is better, the first one first
+            (N, 2).
+        last: Returns the objectives of the last of the best so far, None while there are too few.
+        at_once: Largest number of candidates that are yielded together.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.studies.layout_search import best_first
+        >>> bounds = np.array([[3.0, 0.0], [1.0, 0.0], [2.0, 9.0], [2.0, 1.0]])
+        >>> [some.tolist() for some in best_first(bounds, lambda: (2.0, 5.0), 2)]
+        [[1, 3]]
+    """
+    order_N = np.lexsort(bounds.T[::-1])
+    for start in range(0, order_N.size, at_once):
+        some_N = order_N[start : start + at_once]
+        worst = last()
+        if worst is not None:
+            first_N, second_N = bounds[some_N].T
+            below_N = (first_N == worst[0]) & (second_N <= worst[1])
+            some_N = some_N[(first_N < worst[0]) | below_N]
+            if not some_N.size:
+                return
+        yield some_N

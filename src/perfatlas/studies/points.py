@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     IntArray = NDArray[np.int64]
 
-Method = Literal["sobol", "latin_hypercube"]
-MOST_LATIN: Final = 5_000_000  # samples; a Latin hypercube is drawn whole, 8 bytes per value
 MOST_SOBOL: Final = 1 << 30
 
 
@@ -51,8 +48,6 @@ class SampledName:
 
     Args:
         choices: Its values, each with the same share; empty for a range.
-        low: Start of the range.
-        high: End of the range.
         log: Whether the logarithm is uniform.
         whole: Whether values are rounded to integers; each then has the same share.
     """
@@ -90,19 +85,17 @@ class SampledName:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Names that are sampled together.
+    """Names that are sampled together, by a scrambled Sobol sequence.
 
     Args:
-        method: sobol (scrambled) or latin_hypercube, of scipy.stats.qmc.
         points: Number of samples S.
-        seed: Seed of the scrambling or of the hypercube.
+        seed: Seed of the scrambling.
         names: What is sampled (D).
 
-    Source: Owen 1998, Scrambling Sobol' and Niederreiter-Xing points; McKay et al. 1979 for the
-        Latin hypercube; both as scipy implements them.
+    Source: Owen 1998, Scrambling Sobol' and Niederreiter-Xing points, as scipy.stats.qmc
+        implements them.
     """
 
-    method: Method
     points: int
     seed: int
     names: tuple[SampledName, ...]
@@ -115,8 +108,6 @@ class Sample:
         """
         from scipy.stats import qmc
 
-        if self.method == "latin_hypercube":
-            return _latin(len(self.names), self.points, self.seed)[first:last]
         # blocks of a power of two, as the sequence is drawn without a remark on its balance
         count = 1 << max(last - first - 1, 0).bit_length()
         engine = qmc.Sobol(len(self.names), scramble=True, seed=self.seed)
@@ -126,20 +117,11 @@ class Sample:
         return drawn
 
 
-@cache
-def _latin(dimensions: int, points: int, seed: int) -> NDArray[np.float64]:
-    from scipy.stats import qmc
-
-    drawn: NDArray[np.float64] = qmc.LatinHypercube(dimensions, seed=seed).random(points)
-    return drawn
-
-
 @dataclass(frozen=True, kw_only=True)
 class Points:
     """All points of a study, in order: the last axis varies fastest, samples slowest.
 
     Args:
-        axes: Crossed axes.
         sample: Names that are sampled, crossed with the axes; None for none.
 
     Example:
@@ -160,13 +142,9 @@ class Points:
         Raises:
             InvalidSpecError: There are too many.
         """
-        if self.sample is None:
-            return
-        most = MOST_LATIN if self.sample.method == "latin_hypercube" else MOST_SOBOL
-        if self.sample.points > most:
+        if self.sample is not None and self.sample.points > MOST_SOBOL:
             raise InvalidSpecError(
-                f"sample.points = {self.sample.points:,} with method {self.sample.method}: at most"
-                f" {most:,}{'; use sobol' if most == MOST_LATIN else ''}"
+                f"sample.points = {self.sample.points:,}: at most {MOST_SOBOL:,}"
             )
 
     @property

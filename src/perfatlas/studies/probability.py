@@ -71,7 +71,6 @@ def value_exceeded(
         predicted: The prediction (C,).
         low: Lower end of its 90% interval (C,).
         high: Upper end (C,), NaN for none.
-        probability: The probability, above 0 and below 1.
 
     Example:
         >>> import numpy as np

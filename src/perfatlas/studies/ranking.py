@@ -45,7 +45,6 @@ def rank_order(meets: BoolArray, value: FloatArray, *ties: FloatArray) -> IntArr
 
     Args:
         meets: Whether candidates meet all limits (N,).
-        value: From `ranking_values` (N,).
         *ties: What ranks equal ones, the smaller first, each (N,).
 
     Example:
@@ -66,7 +65,6 @@ def best_of_groups(
     Args:
         group: Group of each candidate, from 0 (N,).
         meets: Whether candidates meet all limits (N,).
-        value: From `ranking_values` (N,).
         tie: What ranks equal ones, the smaller first; then the first is the best (N,).
 
     Example:

@@ -15,12 +15,13 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import make_folder, user_folder, write_atomic
+from perfatlas.files import make_folder, user_folder, write_atomic, write_blocks
 from perfatlas.quantities import InvalidSpecError, UsageError, counted, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
 
 MOST_PICTURED: Final = 200_000  # points of a picture
 SCHEMA: Final = 1  # of run.json
@@ -283,9 +284,6 @@ def all_runs() -> list[RunFolder]:
 def find_run(text: str) -> RunFolder:
     """Return the run of an id, of a name, or of a beginning that only one has.
 
-    Args:
-        text: As the user wrote it.
-
     Raises:
         InvalidSpecError: No run or several have it.
     """
@@ -306,3 +304,68 @@ def find_run(text: str) -> RunFolder:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+LAST: Final = ("meets_constraints", "warnings", "error_code", "error")  # columns
+
+
+def run_blocks(run: RunFolder) -> Iterator[dict[str, Any]]:
+    """Yield the blocks of a complete run as Arrow columns, all with the same columns.
+
+    Raises:
+        UsageError: The run is not complete.
+        InvalidSpecError: A block is missing or damaged.
+    """
+    import pyarrow as pa
+
+    schema = run_schema(run)
+    for number in range(run.describe()["blocks"]):
+        table = run.read_block(number)
+        names = set(table.column_names)
+        yield {
+            one.name: table.column(one.name).cast(one.type)
+            if one.name in names
+            else pa.nulls(table.num_rows, one.type)
+            for one in schema
+        }
+
+
+def run_schema(run: RunFolder) -> Any:  # noqa: ANN401 - an Arrow schema
+    """Return the columns of a complete run with types that fit all its blocks.
+
+    Raises:
+        UsageError: The run is not complete.
+        InvalidSpecError: A block is missing or damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    described = run.describe()
+    if run.summary() is None:
+        kept = sum(run.block_path(number).exists() for number in range(described["blocks"]))
+        raise UsageError(
+            f"run {run.id} is not complete: {kept:,} of {counted(described['blocks'], 'block')};"
+            " continue it with `perfatlas sweep STUDY --resume`"
+        )
+    schemas = []
+    for number in range(described["blocks"]):
+        if run.stats(number) is None:
+            run.read_block(number)  # raises
+        schemas.append(pq.read_schema(run.block_path(number)).remove_metadata())
+    schema = pa.unify_schemas(schemas, promote_options="permissive")
+    order = [name for name in schema.names if name not in LAST]
+    return pa.schema([schema.field(name) for name in (*order, *LAST) if name in schema.names])
+
+
+def export_run(run: RunFolder, path: Path) -> None:
+    """Write all rows of a complete run as CSV, Parquet or JSON Lines.
+
+    Args:
+        path: The file; its extension selects the format.
+
+    Raises:
+        UsageError: The run is not complete.
+        InvalidSpecError: A block is damaged, or the file cannot be written.
+    """
+    run_schema(run)
+    write_blocks(path, lambda: run_blocks(run))

@@ -11,7 +11,6 @@ from perfatlas.report.text import (
     format_value,
     print_line,
     print_plain,
-    print_rows,
     speaks_unicode,
 )
 from perfatlas.studies.factors import all_factors
@@ -36,7 +35,6 @@ def print_sensitivities(
 
     Args:
         results: Results of `estimate --explain`.
-        verbose: Whether to print all factors.
     """
     names = [name for name in SHOWN if name in results["sensitivity"]]
     _print_tornado(console, results, names, verbose=verbose)
@@ -44,9 +42,6 @@ def print_sensitivities(
     parts = (_wave_lines, _bottleneck_lines)
     for line in (*(one for part in parts for one in part(results, names)), *_target_lines(results)):
         print_line(console, line)
-    if "sobol" in results:
-        console.print()
-        _print_sobol(console, results["sobol"], names)
 
 
 def _print_tornado(
@@ -170,16 +165,3 @@ def _value_text(row: Mapping[str, Any]) -> str:
         return f"{_labels()[row['field']]} {ratio}"
     value = format_quantity(row["value"], unit, digits=4)
     return f"{_labels()[row['field']]} {value} ({ratio})"
-
-
-def _print_sobol(
-    console: Console, sobol: Mapping[str, Mapping[str, Any]], names: Sequence[str]
-) -> None:
-    """Write the shares of variance, total indices."""
-    fields = sobol[names[0]]
-    rows = [
-        {"share of variance": _labels()[one]}
-        | {METRICS[name].short_label: f"{100 * sobol[name][one]['total']:.0f}%" for name in names}
-        for one in sorted(fields, key=lambda one: -max(sobol[n][one]["total"] for n in names))
-    ]
-    print_rows(console, rows)

@@ -29,7 +29,6 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
         "Power over clock ratio",
         "Energy over power cap",
         "Power over power cap",
-        "Decode step by stage",
         f"What {REST}",
         "Prefill by operator",
         "Decode step by operator",

@@ -95,9 +95,11 @@ def _removed(words: Sequence[str]) -> str:
     from perfatlas.vocabulary.fields import removed_note
 
     command = _command(words)
-    flags = [f"{command} {word}" for word in words]
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    fields = [flag[2:].replace("-", "_") for flag in flags]
+    flags = [f"{command} {flag}" for flag in flags]
     values = [f"{command} {flag} {value}" for flag, value in pairwise(words)]
-    notes = map(removed_note, [" ".join(words[:2]), *flags, *values])
+    notes = map(removed_note, [" ".join(words[:2]), *flags, *fields, *values])
     return next(filter(None, notes), "")
 
 

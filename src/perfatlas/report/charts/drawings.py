@@ -37,7 +37,6 @@ class Axis(NamedTuple):
         title: Title; includes the unit in brackets if ticks have none.
         unit: "%" for fractions, "s" for seconds with an SI prefix (shown on ticks), "count" for
             integers.
-        log: Whether it is logarithmic.
         top: Upper end; automatic by default.
     """
 
@@ -54,7 +53,6 @@ class Line(NamedTuple):
         name: Name in the legend.
         x: x values (points,).
         y: y values (points,).
-        colour: CSS color.
         kind: line, step (a value holds until the next), dots, or mark (a large dot).
         low: Lower ends of their intervals (points,), empty without intervals.
         high: Upper ends (points,).
@@ -75,7 +73,6 @@ class Line(NamedTuple):
         """Return a metric of rows over another, with its interval where all rows have one.
 
         Args:
-            rows: Rows of an answer.
             x: Key of the x values.
             y: Key of the y values, whose interval is `y_low` and `y_high`.
         """
@@ -98,7 +95,6 @@ class Span(NamedTuple):
     Args:
         name: Name in the legend; spans with equal names share an entry.
         end: End; equal to the start for a mark.
-        colour: CSS color.
         detail: Hover text.
     """
 
@@ -116,7 +112,6 @@ class Bar(NamedTuple):
         name: Label at its left.
         value: Its length.
         text: Label at its end.
-        colour: CSS color.
         interval: Ends of its interval, or None.
     """
 
@@ -134,7 +129,6 @@ class BarPart(NamedTuple):
         name: Name in the hover text.
         values: Its length in each bar (bars,).
         texts: Hover text after the name (bars,).
-        colour: CSS color.
     """
 
     name: str
@@ -283,8 +277,6 @@ class PassBars(NamedTuple):
 
     Args:
         title: Name in the legend.
-        colour: CSS color.
-        rows: The passes.
         offset: Upper edge relative to the middle of the row of the rank.
     """
 

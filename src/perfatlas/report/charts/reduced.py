@@ -52,7 +52,6 @@ def first_and_last(
 
     Args:
         passes: Columns of passes, of which `start_s` orders them (P,).
-        count: Number of passes in each part.
     """
     order = np.argsort(passes["start_s"], kind="stable")
     first, last = (

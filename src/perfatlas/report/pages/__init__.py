@@ -9,6 +9,7 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.report.pages.closing import (
         answer_page as answer_page,
+        key_values as key_values,
         results_page as results_page,
     )
     from perfatlas.report.pages.documents import (

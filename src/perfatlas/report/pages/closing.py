@@ -9,13 +9,17 @@ from perfatlas.report.text import (
     METHODS,
     evidence_headline,
     format_share,
+    format_value,
     headline,
+    interval_text,
+    label_of,
+    limited_text,
     limits_of,
     printed_results,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from perfatlas.report.pages.page import Block
 
@@ -31,12 +35,7 @@ def answer_page(
     sections: Sequence[Section],
     reproduce: str,
 ) -> Page:
-    """Return the page of an answer, with its evidence, warnings and versions.
-
-    Args:
-        values: Key numbers.
-        sections: Charts and tables.
-    """
+    """Return the page of an answer, with its evidence, warnings and versions."""
     return Page(
         command=str(answer["command"]),
         title=title,
@@ -53,11 +52,7 @@ def answer_page(
 def results_page(
     answer: Mapping[str, Any], *, reproduce: str, sections: Sequence[Section] = ()
 ) -> Page:
-    """Return the page of any answer: its numbers with their intervals, after its charts.
-
-    Args:
-        sections: Charts and tables.
-    """
+    """Return the page of any answer: its numbers with their intervals, after its charts."""
     results = answer["results"]
     limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
     shown = printed_results(results, limits=limits)
@@ -74,6 +69,26 @@ def results_page(
         sections=[*sections, *([Section(title="Results", blocks=[table])] if rows else [])],
         reproduce=reproduce,
     )
+
+
+def key_values(
+    results: Mapping[str, Any], names: Iterable[str], *, tier: str = "", short: bool = False
+) -> list[Value]:
+    """Return metrics as key numbers, without unknown ones; limits have "≥" or "≤" before them.
+
+    Args:
+        tier: Tier of the answer; all times and rates of tier bound are limits.
+    """
+    limits = limits_of(results, tier=tier)
+    return [
+        Value(
+            label=label_of(name, short=short),
+            value=limited_text(format_value(name, results[name]), limits.get(name, "")),
+            interval="" if name in limits else interval_text(results, name),
+        )
+        for name in names
+        if results.get(name) is not None
+    ]
 
 
 def _evidence(answer: Mapping[str, Any]) -> list[Section]:

@@ -19,7 +19,6 @@ def joined_page(pages: Sequence[Page], *, reproduce: str) -> Page:
 
     Args:
         pages: One or more.
-        reproduce: The command line of the whole.
     """
     labels = dict.fromkeys(one.label for page in pages for one in page.values)
     found = [

@@ -28,7 +28,6 @@ class Value:
     """A key number at the top of a page.
 
     Args:
-        value: Value with its unit.
         interval: 90% interval, or "".
     """
 
@@ -42,7 +41,6 @@ class Table:
     """A table of text cells.
 
     Args:
-        head: Column titles.
         rows: Cells (rows, columns).
         text_columns: Indices of text columns, which may wrap; others are right-aligned numbers.
         dim_rows: Indices of rows that detail the row above.
@@ -128,15 +126,7 @@ class Page:
     """A page: the answer, its explanation, its evidence, and the command that reproduces it.
 
     Args:
-        command: The verb.
-        title: The question.
-        subtitle: Conditions.
-        summary: Summary sentences.
-        values: Key numbers.
-        sections: Intervals, charts and tables.
-        evidence: Evidence for the numbers.
         warnings: Warnings to read before relying on them.
-        versions: Versions of programs and data, by name.
         has_figures: Whether the command writes charts with --figure.
     """
 

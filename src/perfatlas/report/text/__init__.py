@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from perfatlas.report.text.rows import (
         label_of as label_of,
         print_aligned as print_aligned,
+        print_cells as print_cells,
         print_facts as print_facts,
         print_heading as print_heading,
         print_labelled as print_labelled,

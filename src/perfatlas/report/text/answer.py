@@ -51,7 +51,6 @@ def print_bottlenecks(
     """Write the bounds of each step, then its slowest operators; the others share one row.
 
     Args:
-        breakdown: The `breakdown` of an answer.
         most: Number of operators with their own row; 0 for steps only.
     """
     phases = phases_of(breakdown)
@@ -69,7 +68,6 @@ def slowest(phases: Mapping[str, Sequence[Row]], most: int) -> list[str]:
     """Return the operators with the largest share of any phase, largest first.
 
     Args:
-        phases: From `phases_of`.
         most: Maximum number, or one more if only one would remain.
 
     Example:
@@ -141,9 +139,6 @@ def print_answer(
     console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
 ) -> None:
     """Write an answer to a console; unless verbose, it fits one screen.
-
-    Args:
-        verbose: Whether to show all results, the whole breakdown and all evidence.
 
     Example:
         >>> import sys

@@ -37,11 +37,7 @@ NUMERIC: Final = frozenset(("count", "time", HIDDEN, ENERGY, "share", ROOFLINE))
 def rows_by_phase(
     breakdown: Sequence[Mapping[str, Any]],
 ) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the rows of each phase, phases and rows in order of appearance.
-
-    Args:
-        breakdown: The `breakdown` of an answer.
-    """
+    """Return the rows of each phase, phases and rows in order of appearance."""
     phases: dict[str, list[Mapping[str, Any]]] = {}
     for row in breakdown:
         phases.setdefault(str(row.get("phase") or ""), []).append(row)
@@ -49,11 +45,7 @@ def rows_by_phase(
 
 
 def phases_of(breakdown: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the rows of each phase, phases in order of appearance, rows slowest first.
-
-    Args:
-        breakdown: The `breakdown` of an answer.
-    """
+    """Return the rows of each phase, phases in order of appearance, rows slowest first."""
     return {
         phase: sorted(rows, key=lambda row: float(row.get("time_s") or 0.0), reverse=True)
         for phase, rows in rows_by_phase(breakdown).items()

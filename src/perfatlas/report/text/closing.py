@@ -43,7 +43,6 @@ def print_closing(
     Args:
         method: Description of the method; derived from tier and calibrations by default.
         covered: What its intervals cover, if the method is set.
-        verbose: Whether to show all calibrations, assumptions, sources, versions and warnings.
 
     Example:
         >>> import sys

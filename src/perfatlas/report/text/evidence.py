@@ -55,9 +55,6 @@ NUMBERS_WIDTH: Final = 28  # of the rows and errors, with their gaps and the ind
 def evidence_headline(evidence: Mapping[str, Any]) -> str:
     """Return one line: method, tier, and the rows that its calibrations are fitted to.
 
-    Args:
-        evidence: The `evidence` of an answer.
-
     Example:
         >>> from perfatlas.report.text import evidence_headline
         >>> evidence_headline({"tier": "bound", "calibrations": []})
@@ -164,11 +161,7 @@ def _calibrations_text(calibrations: Calibrations) -> str:
 
 
 def calibration_table(calibrations: Calibrations, *, width: int) -> Table:
-    """Return a table of calibrations with rows and errors.
-
-    Args:
-        calibrations: `evidence.calibrations` of an answer.
-    """
+    """Return a table of calibrations with rows and errors."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
@@ -193,7 +186,6 @@ def evidence_lines(evidence: Mapping[str, Any], *, width: int) -> list[tuple[str
     """Return (label, text) lines for protocols, assumptions, sources and data versions.
 
     Args:
-        evidence: The `evidence` of an answer.
         width: Maximum width; measurement protocols are shown if they fit.
     """
     measured = [c.get("protocol") for c in evidence.get("calibrations") or []]

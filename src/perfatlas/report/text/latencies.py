@@ -29,9 +29,6 @@ LEAVES: Final = (INTERVAL, "p95", "p90", "p50")  # omitted in this order on narr
 def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the results that are distributions, without interval ends.
 
-    Args:
-        results: The `results` of an answer.
-
     Example:
         >>> from perfatlas.report.text import distributions
         >>> list(distributions({"ttft_s": {"mean": 1.0, "p99": 2.0}, "steps": 3}))
@@ -59,7 +56,6 @@ def print_distributions(
     Columns that do not fit are omitted and named below: first the interval, then percentiles.
 
     Args:
-        results: The `results` of an answer; `x_low` and `x_high` are the ends of `x`.
         limits: From `limits_of`: name -> "at least" if all statistics are limits.
         brief: Whether to show only client latencies, without an empty line before tails.
     """
@@ -94,11 +90,7 @@ def print_distributions(
 
 
 def is_printed(results: Mapping[str, Any]) -> bool:
-    """Return whether a brief answer has lines for tails; with kinds, the table has them.
-
-    Args:
-        results: The `results` of an answer.
-    """
+    """Return whether a brief answer has lines for tails; with kinds, the table has them."""
     return bool(tails(results)) and "kind_1" not in results
 
 
@@ -127,7 +119,6 @@ def stability_line(results: Mapping[str, Any], limits: Mapping[str, str] | None 
     """Return the load, the capacity and the measured requests in a line, "" without a capacity.
 
     Args:
-        results: The `results` of an answer.
         limits: From `limits_of`: in tier bound the capacity is "at most" that.
 
     Example:
@@ -163,7 +154,6 @@ class LatencyPart(NamedTuple):
 
     Args:
         name: Key of the cause.
-        value: Time with its unit.
         share: Fraction of their latency.
     """
 
@@ -189,9 +179,6 @@ class Tail(NamedTuple):
 
 def tails(results: Mapping[str, Any]) -> list[Tail]:
     """Return the latency of the slowest requests by cause, for TTFT and end-to-end latency.
-
-    Args:
-        results: The `results` of an answer, with `tail_ttft_s` and `tail_request_latency_s`.
 
     Example:
         >>> from perfatlas.report.text import tails
@@ -220,7 +207,6 @@ def tail_title(results: Mapping[str, Any], tail: Tail) -> str:
     """Return the title of a tail: its requests and their latency.
 
     Args:
-        results: The `results` of an answer.
         tail: One of its `tails`.
     """
     few = round(TAIL * (results.get("requests_completed") or 0)) <= 1
@@ -237,7 +223,6 @@ def print_tail(console: Console, results: Mapping[str, Any], *, brief: bool = Fa
     """Write the causes of tail latency, one line per metric.
 
     Args:
-        results: As for `tails`.
         brief: Whether to show only the largest causes, as percentages.
     """
     for tail in tails(results):

@@ -38,7 +38,6 @@ def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
     """Return the results that are limits, and their direction.
 
     Args:
-        results: The `results` of an answer, or a row of them.
         tier: Tier of the answer; all times and rates of tier bound are limits.
 
     Returns:

@@ -99,9 +99,6 @@ def _legend(
 def memory_verdict(memory: Mapping[str, Any]) -> str:
     """Return one line: memory in use, and whether it fits or by how much it does not.
 
-    Args:
-        memory: The `memory` object of an answer.
-
     Example:
         >>> from perfatlas.report.text.memory_use import memory_verdict
         >>> memory_verdict({"total_bytes": 9e10, "capacity_bytes": 8e10, "fits": False})

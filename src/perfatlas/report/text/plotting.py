@@ -43,7 +43,6 @@ def line_chart(
     Args:
         points: Horizontal and vertical values above 0, and labels, "" for none.
         titles: Titles of the horizontal and the vertical axis.
-        unicode: Use Unicode characters instead of ASCII.
         height: Lines between the axes.
         joined: Whether the points are joined in the given order.
 

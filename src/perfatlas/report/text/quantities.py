@@ -107,11 +107,7 @@ def format_value(key: str, value: object) -> str:
 
 
 def is_empty(value: object) -> bool:
-    """Return whether a value is empty: None, no text, or no items.
-
-    Args:
-        value: Any JSON value.
-    """
+    """Return whether a value is empty: None, no text, or no items."""
     return value is None or (isinstance(value, (str, list, tuple, dict)) and not value)
 
 

@@ -28,11 +28,7 @@ BRIEF: Final = ("request_share", "utilization", "output_tokens_per_s_per_gpu")
 
 
 def kinds_of(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the results of each kind of replicas, by "kind 1" and so on; empty for a single kind.
-
-    Args:
-        results: The `results` of an answer.
-    """
+    """Return the results of each kind of replicas by "kind 1" and so on, empty for a single one."""
     return {
         name.replace("_", " "): value
         for name, value in results.items()
@@ -42,9 +38,6 @@ def kinds_of(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """Return rows of a table of kinds: a label, then one cell per kind; the first two are headings.
-
-    Args:
-        kinds: From `kinds_of`.
 
     Example:
         >>> from perfatlas.report.text import kind_rows
@@ -67,11 +60,7 @@ def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 
 
 def brief_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    """Return the most important rows of `kind_rows`.
-
-    Args:
-        kinds: From `kinds_of`.
-    """
+    """Return the most important rows of `kind_rows`."""
     rows = [["", *kinds], ["", *(kind_name(kind) for kind in kinds.values())], *_tier_rows(kinds)]
     for name in LATENCIES[:2]:
         told = [format_value(name, (kind.get(name) or {}).get("p99")) for kind in kinds.values()]
@@ -132,7 +121,6 @@ def print_kinds(
     """Write a table of kinds, in blocks that fit; nothing for a single kind.
 
     Args:
-        results: The `results` of an answer.
         breakdown: Breakdown of the answer, for step times and bounds of each kind.
         brief: Whether to show only shares, latencies, utilization and rates of the kinds that fit.
     """

@@ -41,6 +41,7 @@ INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", 
 OF_SIZED: Final = (
     *("slo_attainment", "goodput_requests_per_s", "requests_per_s", "output_tokens_per_s"),
 )
+SIZED: Final = frozenset(("required_replicas", "required_prefill_workers"))
 NARROW_COLUMNS: Final = 64
 INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
 NO_INTERVAL: Final = "no interval"
@@ -71,11 +72,7 @@ def printed_results(
     """Return the results that are single numbers, formatted.
 
     Args:
-        results: The `results` of an answer; `x_low` and `x_high` are the interval of `x`, null
-            if there is none. Objects, such as `memory`, are skipped.
-        short: Whether to use short labels.
         brief: Whether to omit details and zero counts.
-        limits: From `limits_of`.
 
     Example:
         >>> from perfatlas.report.text import printed_results
@@ -105,8 +102,8 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
     """Return redundant results.
 
     They are completed requests if all were, totals of kinds, power of runs, rates of FLOP of
-    operators that have none, rates of deployments sized with a probability of meeting their SLOs,
-    and of sized pools busy times, and either a share of requests of 100% or what follows from the
+    operators that have none, rates of deployments sized by their SLOs, and of sized pools busy
+    times, and either a share of requests of 100% or what follows from the
     share and the rate of requests.
     """
     run = ("power_w", "energy_j", "energy_per_output_token_j")
@@ -116,7 +113,7 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
         *complete,
         *power,
         *(OF_FLOP if results.get("flop") == 0.0 else ()),
-        *(OF_SIZED if "slo_probability" in results else ()),
+        *(OF_SIZED if SIZED.intersection(results) else ()),
         *(("utilization", "output_tokens_per_s") if "kind_1" in results else ()),
         *(_unneeded_of_sized_pools(results) if "required_prefill_workers" in results else ()),
     )
@@ -162,11 +159,6 @@ def print_results(
 
     Labels are short if lines would exceed the terminal; then half-widths and intervals are omitted,
     and named below.
-
-    Args:
-        results: As for `printed_results`.
-        limits: As for `printed_results`.
-        brief: As for `printed_results`.
     """
     from rich.text import Text
 
@@ -228,9 +220,6 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
 
     If only one end is known, that end is returned. A result that step times do not change, such as
     the throughput of a deployment that keeps up, shows none.
-
-    Args:
-        results: The `results` of an answer.
 
     Example:
         >>> from perfatlas.report.text.results import interval_text

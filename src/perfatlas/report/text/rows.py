@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from perfatlas.report.text.quantities import format_number, format_value, is_empty
 from perfatlas.report.text.terminal import print_line, print_plain
 from perfatlas.vocabulary.metrics import find_metric
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from rich.console import Console
+
+    Row = Mapping[str, Any]
 
 UNFOLDED_LENGTH: Final = 12  # length up to which text is never folded
 FOLDED: Final = 16  # minimum width of folded text
@@ -122,7 +124,6 @@ def print_rows(
     Args:
         rows: Mappings; the keys of the first are the columns.
         columns: Keys to show and their titles; all by default.
-        title: Line above the table.
     """
     from rich.table import Table
 
@@ -149,6 +150,29 @@ def print_rows(
         print_line(console, f"a wider terminal or --json shows {left}", style="dim")
     if title:
         console.print()
+
+
+def print_cells(
+    console: Console,
+    rows: Sequence[Row],
+    columns: Mapping[str, Callable[[Row], str]],
+    texts: Collection[str] = (),
+) -> None:
+    """Write rows as a table of which no column is left out, as a page has it.
+
+    Args:
+        columns: By title, the function that returns the cell of a row.
+        texts: Titles of text columns; others are aligned to the right.
+    """
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+    for title in columns:
+        side: Literal["left", "right"] = "left" if title in texts else "right"
+        table.add_column(title, justify=side, header_style="dim")
+    for row in rows:
+        table.add_row(*(cell(row) for cell in columns.values()))
+    print_plain(console, table)
 
 
 def _fitting(titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:

@@ -54,7 +54,6 @@ def row_text(row: Mapping[str, Any], objective: str) -> str:
 
     Args:
         row: A best row of a summary.
-        objective: The metric that ranks it.
     """
     names = [name for name in _columns(row, objective) if name != "point"]
     limit = {_objective_column(row, objective): _limit(row, objective)}
@@ -88,11 +87,7 @@ def _limit(row: Mapping[str, Any], objective: str) -> str:
 def print_study_summary(
     console: Console, results: Mapping[str, Any], verb: str, *, verbose: bool
 ) -> None:
-    """Write the counts, best rows and refusals of a run.
-
-    Args:
-        verbose: Whether to list all best rows and reasons.
-    """
+    """Write the counts, best rows and refusals of a run."""
     left, refused = sum(results["left_out"].values()), results["failed"]
     counts = [f"{results['answered']:,} answered"]
     counts += [f"{refused:,} refused"] if refused else []

@@ -23,7 +23,6 @@ class TitledRows(NamedTuple):
     """A table: its title, rows, keys to show with their titles, and whether it may be shortened.
 
     Args:
-        title: Line above the table.
         rows: As for `print_rows`.
         columns: As for `print_rows`.
         detail: Whether brief output omits the table.
@@ -42,7 +41,6 @@ def print_tables(
 
     Args:
         tables: The most important first; empty ones are skipped.
-        verbose: Whether to write every row.
         used: Lines that are already on the screen.
     """
     left = SCREEN_LINES - CLOSING_LINES - used

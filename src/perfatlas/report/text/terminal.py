@@ -59,10 +59,6 @@ def print_plain(
     """Write a table or text without trailing spaces.
 
     A number is never cut: a table whose words do not fit is wider than the terminal.
-
-    Args:
-        style: Style, such as a color.
-        wrap: Whether long lines are wrapped.
     """
     from rich.table import Table
 
@@ -108,9 +104,5 @@ def encodable(text: str, encoding: str) -> str:
 
 
 def print_line(console: Console, text: str, *, style: str = "") -> None:
-    """Write a line of text, wrapped at the console's width.
-
-    Args:
-        style: Style, such as a color.
-    """
+    """Write a line of text, wrapped at the console's width."""
     print_plain(console, text, style=style)

@@ -95,7 +95,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.step_interval import (
         StepScale as StepScale,
         price_ends as price_ends,
-        prices_at as prices_at,
         slowed as slowed,
     )
     from perfatlas.scenario.deployments.traffic_facts import (

@@ -100,7 +100,6 @@ def quantized_model(
     Args:
         model: As the field.
         formats: Of matrix products and of the KV cache, None for those of the checkpoint.
-        method: Quantization method.
         benchmark: Benchmark whose change is asked for.
 
     Raises:

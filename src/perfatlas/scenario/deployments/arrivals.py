@@ -20,7 +20,6 @@ class ResolvedTraffic(NamedTuple):
     Args:
         concurrency: Requests in flight in a closed loop, 0 for timed arrivals.
         assumptions: Sentences for the evidence.
-        warnings: Warnings for the user.
     """
 
     requests: Requests

@@ -37,11 +37,7 @@ class CacheCapacity:
 
 
 def derived_blocks(question: Candidates, memory: MemoryColumns) -> int:
-    """Return the number of cache blocks that fit in memory, per scheduler.
-
-    Args:
-        memory: Memory of its fullest rank.
-    """
+    """Return the number of cache blocks that fit in memory, per scheduler."""
     ranks, block = int(question.plan.attention_dp[0]), int(question.limits.block_size[0])
     return int(memory.kv_capacity_tokens[0]) // ranks // block
 

@@ -194,11 +194,7 @@ def energy_results(
 
 
 def run_prices(ready: Service, energies: Mapping[str, Any]) -> list[PoolPrices]:
-    """Return the prices of the GPUs of all pools.
-
-    Args:
-        energies: Result of `energy_results`.
-    """
+    """Return the prices of the GPUs of all pools."""
     scenario = ready.entry.scenario
     asked = Given(*([getattr(scenario, name)] for name in Given._fields))
     pools = [(pool.question.take([0]), _gpus(pool) * pool.replicas.number) for pool in ready.pools]
@@ -246,11 +242,7 @@ def _widths(ready: Service) -> tuple[float, float]:
 
 
 def meters_without_power(ready: Service, energies: Mapping[str, Any]) -> list[str]:
-    """Return a warning if PUE or rates have no effect, as the power of nodes is unknown.
-
-    Args:
-        energies: Result of `energy_results`.
-    """
+    """Return a warning if PUE or rates have no effect, as the power of nodes is unknown."""
     scenario = ready.entry.scenario
     return unused_meter(energies, _nodes(ready), {n: getattr(scenario, n) for n in PER_KWH})
 

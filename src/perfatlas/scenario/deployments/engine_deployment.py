@@ -130,11 +130,8 @@ class Deployment:
     """An engine deployed on its devices, ready to simulate requests.
 
     Args:
-        question: The resolved candidate.
-        memory: Memory of the fullest rank.
         limits: Limits of one scheduler.
         replicas: Number of replicas and their routing.
-        table: Step prices.
         front: Front end of a replica.
         tiers: KV cache tiers below the GPUs.
     """

@@ -185,7 +185,6 @@ class EstimatedRows:
         """Start without results.
 
         Args:
-            resolution: The resolved table.
             progress: Called before each simulated row with how many of a block are simulated, and
                 how many will be.
             advises: Whether the error of a row that does not fit has the changes with which it

@@ -70,7 +70,6 @@ class LoadRun(NamedTuple):
 
     Args:
         load: None where every request is rejected, or the run was stopped.
-        interrupted: Whether it was stopped.
     """
 
     load: OfferedLoad | None

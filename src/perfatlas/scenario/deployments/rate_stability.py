@@ -35,7 +35,6 @@ class Flow(NamedTuple):
         under_way: Units in flight at its start plus those at its end.
         span_s: From the first to the last start [s].
         unit_s: Mean duration of a unit without queueing [s].
-        units: Number of units.
     """
 
     began: int

@@ -326,11 +326,7 @@ def _kind_numbers(numbers: Sequence[int]) -> str:
 
 
 def holds_all(ready: Service, requests: Requests) -> bool:
-    """Return whether every request fits in the caches and in the context of the model.
-
-    Args:
-        ready: What serves them.
-    """
+    """Return whether every request fits in the caches and in the context of the model."""
     context = ready.entry.question.model.network.max_position_embeddings or np.inf
     try:
         check_room(int(requests.isl_N.max()), int(requests.osl_N.max()), ready)
@@ -344,7 +340,6 @@ def check_room(isl: int, most_osl: int, ready: Service) -> None:
 
     Args:
         isl: Longest prompt.
-        ready: What serves them.
 
     Raises:
         InfeasibleError: A request does not fit.

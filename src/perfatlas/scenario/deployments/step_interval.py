@@ -16,10 +16,9 @@ from perfatlas.inference import (
     slowest_s,
     step_tails,
 )
-from perfatlas.sampling import normal_quantile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.prices import PriceTable, StepPrices
@@ -114,30 +113,6 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
             for (pool, tail), (_, slow) in zip(pools, sending, strict=True)
         )
     return ends
-
-
-def prices_at(
-    ends: Mapping[str, tuple[StepScale, ...]], probability: float
-) -> tuple[StepScale, ...]:
-    """Return the scales of step times that are not exceeded with a probability.
-
-    The logarithm of a step time is normal above the prediction, its median, with the upper end of
-    the 90% interval at 95%.
-
-    Args:
-        ends: From `price_ends`, with an upper end.
-        probability: At least 0.5, below 1.
-
-    Example:
-        >>> from perfatlas.scenario.deployments import StepScale, prices_at
-        >>> ends = {"high": (StepScale(decode=1.44, prompts=1.21),)}
-        >>> [round(scale, 3) for scale in prices_at(ends, 0.95)[0]]
-        [1.44, 1.21, 1.0]
-        >>> prices_at(ends, 0.5)[0].decode
-        1.0
-    """
-    power = normal_quantile(probability) / normal_quantile(0.95)
-    return tuple(StepScale(*(factor**power for factor in scale)) for scale in ends["high"])
 
 
 def _partly_bound(table: PriceTable) -> bool:

@@ -77,9 +77,6 @@ def typical_step_rows(
 
     There are none if no request completed. Each of several replica types has its own rows, named by
     its number.
-
-    Args:
-        outcome: Results of the run.
     """
     if (outcome.finished_N < 0).all():
         return [], ["no breakdown, as no request completed"], []

@@ -101,7 +101,6 @@ def resolved_name(catalog: str, text: str) -> str:
     Args:
         catalog: models, systems, engines, training_engines or formats; other catalogs leave names
             unchanged.
-        text: The name as the user wrote it.
 
     Example:
         >>> from perfatlas.scenario.fields import resolved_name

@@ -25,7 +25,6 @@ class ReplicaEvent(BaseModel):
     """A replica fails or is drained, and returns at a time, after a duration, or never.
 
     Args:
-        replica: Index of the replica, from 0.
         fails_at_s: Time from which it gets no requests [s].
         back_at_s: Time at which it serves again, with an empty cache [s].
         down_for_s: Duration of the outage, instead of `back_at_s` [s].

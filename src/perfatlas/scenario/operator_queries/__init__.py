@@ -14,18 +14,21 @@ if TYPE_CHECKING:
         price_collective_queries as price_collective_queries,
         read_collective as read_collective,
     )
-    from perfatlas.scenario.operator_queries.grouped_tiles import fixed_tile as fixed_tile
     from perfatlas.scenario.operator_queries.inputs import (
         AttentionDesignInputs as AttentionDesignInputs,
         AttentionInputs as AttentionInputs,
         DesignInputs as DesignInputs,
         ElementwiseInputs as ElementwiseInputs,
+        GemmDesignInputs as GemmDesignInputs,
         GemmInputs as GemmInputs,
         OperatorInputs as OperatorInputs,
         read_attention_design as read_attention_design,
-        read_gemm_design as read_gemm_design,
+        read_operator as read_operator,
     )
-    from perfatlas.scenario.operator_queries.operator_columns import appends as appends
+    from perfatlas.scenario.operator_queries.operator_columns import (
+        appends as appends,
+        fixed_tile as fixed_tile,
+    )
     from perfatlas.scenario.operator_queries.priced import (
         QUERIES as QUERIES,
         READERS as READERS,

@@ -196,15 +196,3 @@ def read_attention_design(fields: Mapping[str, Any]) -> AttentionDesignInputs:
         )
     _check_sizes(inputs)
     return inputs
-
-
-def read_gemm_design(fields: Mapping[str, Any]) -> GemmDesignInputs:
-    """Return the GEMM kernel of named fields.
-
-    Args:
-        fields: The fields as given; None means "not given".
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-    """
-    return read_operator(GemmDesignInputs, fields)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.files import shipped_table
+from perfatlas.hardware import resolve_system
 from perfatlas.networks import ModelFormats, stream_bytes
 from perfatlas.networks.graphs import Node
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase, Streaming
-from perfatlas.quantities import Expression
+from perfatlas.quantities import Expression, UnsupportedError
 from perfatlas.scenario.fields import columns_of
-from perfatlas.scenario.operator_queries.grouped_tiles import fixed_tile
 from perfatlas.scenario.resolution import format_of
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
         GemmInputs,
         MoeInputs,
     )
+
 
 # fields that are columns of an operator; those priced together share all others
 GEMM_SIZES: Final = ("m", "n", "k", "groups")
@@ -206,3 +209,50 @@ def elementwise_columns(inputs: Sequence[ElementwiseInputs]) -> Streaming:
         write_bytes=tokens * row.write,
         cold_read_bytes=row.cold + tokens * row.cold_per_token,
     )
+
+
+_DATA: Final = "data/grouped_kernels.toml"
+_FEWEST_ROWS: Final = 128
+_MOST_ROWS: Final = 2048
+_LARGE_SIZES: Final = 2  # of rows, columns and inner dimension
+
+
+@cache
+def _tiles() -> tuple[dict[str, Any], ...]:
+    return tuple(shipped_table(_DATA)["tiles"])
+
+
+def fixed_tile(inputs: GemmInputs) -> tuple[float, float]:
+    """Return rows and columns of the output tile of a grouped product; zeros where it is chosen.
+
+    Raises:
+        UnsupportedError: The kernel does not support the format or the device.
+
+    Source: data/grouped_kernels.toml, from the code of the kernels.
+    """
+    if inputs.grouped_kernel == "best_tile":
+        return 0.0, 0.0
+    device = resolve_system(inputs.system).device
+    name, own = format_of(inputs.format).name, inputs.grouped_kernel
+    for one in _tiles():
+        if (one["kernel"], one["architecture"]) == (own, device.architecture) and (
+            name in one["formats"]
+        ):
+            return _of_sizes(one, inputs)
+    known = "; ".join(
+        f"{', '.join(one['formats'])} on {one['architecture']}"
+        for one in _tiles()
+        if one["kernel"] == own
+    )
+    raise UnsupportedError(
+        f"grouped_kernel = {own} has no kernel for {name} on {device.name}"
+        f" ({device.architecture}); it has those for {known}. Leave grouped_kernel out"
+    )
+
+
+def _of_sizes(tiles: dict[str, Any], inputs: GemmInputs) -> tuple[float, float]:
+    """Return the tile of the sizes of a mean group."""
+    large = sum(size >= _MOST_ROWS for size in (inputs.m, inputs.n, inputs.k)) >= _LARGE_SIZES
+    kind = "few" if min(inputs.m, inputs.n) <= _FEWEST_ROWS else "large" if large else "other"
+    rows, columns = tiles[kind]
+    return float(rows), float(columns)

@@ -87,7 +87,6 @@ class Passes(NamedTuple):
 
     Args:
         work: Arithmetic and bytes.
-        time: Predicted time.
         low: 5% quantile of the time.
         high: 95% quantile of the time.
     """

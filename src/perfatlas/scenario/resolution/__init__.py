@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         overridden_sentence as overridden_sentence,
     )
     from perfatlas.scenario.resolution.model_formats import half_format as half_format
-    from perfatlas.scenario.resolution.plan_from_gpus import planned_scenario as planned_scenario
     from perfatlas.scenario.resolution.pools import (
         PARTS as PARTS,
         SHARED as SHARED,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         with_formats as with_formats,
     )
     from perfatlas.scenario.resolution.resolved_scenario import (
+        planned_scenario as planned_scenario,
         resolve_scenarios as resolve_scenarios,
     )
     from perfatlas.scenario.resolution.scenario_checks import read_scenario as read_scenario
@@ -47,10 +47,6 @@ if TYPE_CHECKING:
         may_be_simulated as may_be_simulated,
     )
     from perfatlas.scenario.resolution.simulation_fields import split_fields as split_fields
-    from perfatlas.scenario.resolution.spread import (
-        SPREAD as SPREAD,
-        spread_candidates as spread_candidates,
-    )
     from perfatlas.scenario.resolution.tables import (
         EVALUATED as EVALUATED,
         Group as Group,

@@ -124,9 +124,6 @@ def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecErr
 def model_in_engine(name: str, profile: EngineProfile, copies: int = 0) -> Model:
     """Return a model as an engine runs it: some apply no sliding windows.
 
-    Args:
-        copies: Redundant experts of each MoE layer.
-
     Raises:
         PerfatlasError: The model cannot be resolved.
     """

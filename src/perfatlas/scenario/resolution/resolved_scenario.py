@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -43,12 +43,13 @@ from perfatlas.scenario.resolution.resolved_names import (
     launched_engine,
     model_in_engine,
     placed_distribution,
+    resolved_plan,
 )
 from perfatlas.scenario.resolution.workers import load_of, workers_of
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.engines import EngineProfile
     from perfatlas.operators import IntArray
@@ -84,20 +85,13 @@ def candidates_of(
         parts = dict(zip(PARTS, model.network.split(), strict=True))
         model = replace(model, network=parts[workers.part])
 
-    def usable(name: str) -> System:
-        system = resolve_system(name)
-        require_engine(system, profile)
-        require_tier(system, fields["tier"], profile.kernel_family, fields["silicon_version"])
-        for format_name in _needed_formats(formats[0], model.network):
-            device_peak(system.device, format_name)
-        return system
-
     _refuse_limits(workers, rows_C, fields["tier"], refusals)
     _refuse_engine(workers, rows_C, (model, profile), refusals)
     _refuse_format(workers, rows_C, (model, profile, formats[0].gemm), refusals)
     _refuse_decode(workers, rows_C, model, refusals)
     _refuse_stages(workers, rows_C, profile, refusals)
-    systems = _systems(workers, rows_C, usable, refusals)
+    needed = _needed_formats(formats[0], model.network)
+    systems = _systems(workers, rows_C, (profile, fields, needed), refusals)
     _refuse_node_limits(workers, rows_C, systems, refusals)
     for broken_N, reason in workers.rules:
         refusals.refuse(rows_C[broken_N[rows_C]], reason, workers.stage)
@@ -332,16 +326,29 @@ def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candi
 
 
 def _systems(
-    workers: Workers, rows_C: IntArray, usable: Callable[[str], System], refusals: Refusals
+    workers: Workers,
+    rows_C: IntArray,
+    needs: tuple[EngineProfile, Mapping[str, Any], set[str]],
+    refusals: Refusals,
 ) -> dict[str, System]:
-    """Return the distinct systems of rows by name, and refuse rows with invalid ones."""
+    """Return the distinct systems of rows by name, and refuse rows whose engine they do not run.
+
+    Args:
+        needs: The engine, the fields that the rows share, and their number formats.
+    """
+    profile, fields, formats = needs
     column = workers.columns["system"]
     distinct = distinct_rows([column.value_codes[rows_C]])
     systems = {}
     for code, place in enumerate(distinct.first_U.tolist()):
         name = column.values[column.codes_N[rows_C[place]]]
         try:
-            systems[name] = usable(name)
+            system = resolve_system(name)
+            require_engine(system, profile)
+            require_tier(system, fields["tier"], profile.kernel_family, fields["silicon_version"])
+            for format_name in formats:
+                device_peak(system.device, format_name)
+            systems[name] = system
         except PerfatlasError as error:
             refused_C = rows_C[distinct.codes_N == code]
             refusals.refuse(refused_C, always(error), workers.stage)
@@ -385,3 +392,27 @@ def resolve_scenarios(
     for row in refusals.rows():
         errors[row] = refusals.error(row)
     return None if answered is None else answered[1], errors
+
+
+def planned_scenario(scenario: Scenario) -> Scenario:
+    """Return a scenario with its plan where it states only a number of GPUs.
+
+    Args:
+        scenario: The scenario; it is returned unchanged if it states a plan, or has none.
+
+    Raises:
+        PerfatlasError: The model, engine or format cannot be resolved.
+
+    Example:
+        >>> from perfatlas.scenario.fields import Scenario
+        >>> from perfatlas.scenario.resolution import planned_scenario
+        >>> asked = Scenario(model="meta-llama/Llama-3.1-8B", system="h100_sxm", gpus=16)
+        >>> planned_scenario(asked).tp, planned_scenario(asked).dp
+        (1, 16)
+    """
+    if scenario.mode == "disaggregated" or not has_free_plan(columns_of([scenario]))[0]:
+        return scenario
+    question, _ = resolve_scenarios([scenario])
+    if question is None:
+        return scenario
+    return scenario.model_copy(update=resolved_plan(question))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import TRAFFIC_NAMES, parse_traffic, shared_fields
-from perfatlas.scenario.resolution.plan_from_gpus import planned_scenario
+from perfatlas.scenario.resolution.resolved_scenario import planned_scenario
 from perfatlas.scenario.resolution.scenario_checks import read_scenario
 
 if TYPE_CHECKING:

@@ -103,7 +103,6 @@ class Resolution:
         scenario: Returns a row as a scenario.
         columns: Fields of all rows; refused rows may have defaults.
         groups: Rows that are answered together, in order of their first rows.
-        refusals: The refused rows.
     """
 
     scenario: Callable[[int], Scenario]

@@ -14,7 +14,6 @@ from perfatlas.energy import ZEROS
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.resolution.default_plans import has_free_plan
-from perfatlas.scenario.resolution.size_errors import product_message, sequences_message
 from perfatlas.step import EngineLimits, Load
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.scenario.resolution.refusals import Reason
+
 
 LIMITS: Final = tuple(one.name for one in fields(EngineLimits))
 
@@ -155,4 +155,24 @@ def _size_rules(
     return (
         (columns.is_set("gpus") & (remainder_N != 0.0), false_product),
         (columns.equals("mode", "static") & too_many_N, too_many),
+    )
+
+
+def product_message(s: Scenario, tp: int, dp: int) -> str:
+    """Return the message that a plan does not match gpus."""
+    total = tp * s.pp * s.cp * s.attention_dp * dp
+    return (
+        f"gpus = {s.gpus}, but tp x pp x cp x attention_dp x dp ="
+        f" {tp} x {s.pp} x {s.cp} x {s.attention_dp} x {dp} = {total};"
+        " leave gpus out, or make the product match"
+    )
+
+
+def sequences_message(s: Scenario, batch: int) -> str:
+    """Return the message that a static batch exceeds max_num_seqs."""
+    ranks, most = s.attention_dp, s.max_num_seqs or 0
+    return (
+        f"max_num_seqs = {most}, but a batch of {batch} needs {-(-batch // ranks)}"
+        f" concurrent sequences; use a batch of at most {most * ranks} per replica,"
+        " raise max_num_seqs, or use mode aggregated, in which requests queue"
     )

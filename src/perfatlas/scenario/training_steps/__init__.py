@@ -8,7 +8,10 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.breakdown import training_breakdown as training_breakdown
-    from perfatlas.scenario.training_steps.evidence import evidence_of as evidence_of
+    from perfatlas.scenario.training_steps.evidence import (
+        above_measured as above_measured,
+        evidence_of as evidence_of,
+    )
     from perfatlas.scenario.training_steps.inputs import TrainInputs as TrainInputs
     from perfatlas.scenario.training_steps.power import FACILITY as FACILITY
     from perfatlas.scenario.training_steps.priced_step import (
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
         schedule_of as schedule_of,
     )
     from perfatlas.scenario.training_steps.recipe import refused_by_recipe as refused_by_recipe
-    from perfatlas.scenario.training_steps.remarks import above_measured as above_measured
     from perfatlas.scenario.training_steps.results import (
         STORAGE as STORAGE,
         training_results as training_results,

@@ -9,10 +9,9 @@ from perfatlas.cost import price_problem, prices_of
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.training_steps.advice import does_not_fit
-from perfatlas.scenario.training_steps.evidence import evidence_of
+from perfatlas.scenario.training_steps.evidence import evidence_of, training_warnings
 from perfatlas.scenario.training_steps.power import broken_limit, power_rows
 from perfatlas.scenario.training_steps.question import question_of, read_training
-from perfatlas.scenario.training_steps.remarks import training_warnings
 from perfatlas.scenario.training_steps.results import checkpoint_results, training_results
 from perfatlas.training.layouts import layout_problems
 from perfatlas.training.step import training_steps
@@ -31,7 +30,6 @@ class TrainingStep:
     """One training step that fits in memory and keeps its power limit.
 
     Args:
-        inputs: The fields.
         question: The candidates of the steps that are priced together.
         results: Its results by name, as `train` answers them.
         warnings: What to know before relying on it.

@@ -258,9 +258,6 @@ def schedule_of(inputs: TrainInputs) -> str:
 def training_format(text: str) -> str:
     """Return the name of a number format of training.
 
-    Args:
-        text: As the user wrote it.
-
     Raises:
         UnsupportedError: Training in it is not supported.
     """

@@ -12,14 +12,11 @@ if TYPE_CHECKING:
         SIZES as SIZES,
         listed_names as listed_names,
     )
-    from perfatlas.studies.deployments.engine_rules import launch_rules as launch_rules
     from perfatlas.studies.deployments.find import (
         NO_GAIN as NO_GAIN,
-        PLAN as PLAN,
         Columns as Columns,
         Found as Found,
         find_deployments as find_deployments,
-        place_of_plan as place_of_plan,
         ranked as ranked,
         within_slos as within_slos,
     )
@@ -29,6 +26,18 @@ if TYPE_CHECKING:
         RequestLengths as RequestLengths,
         SearchObjective as SearchObjective,
         SearchSpace as SearchSpace,
+    )
+    from perfatlas.studies.deployments.launch import (
+        DRAFTER as DRAFTER,
+        NODE_DEVICES as NODE_DEVICES,
+        OPTIONS as OPTIONS,
+        ROLES as ROLES,
+        SETTINGS as SETTINGS,
+        launch_commands as launch_commands,
+        launch_rules as launch_rules,
+        launcher_of as launcher_of,
+        left_out_note as left_out_note,
+        needed_checkpoint as needed_checkpoint,
     )
     from perfatlas.studies.deployments.leaders import (
         Leader as Leader,
@@ -42,7 +51,6 @@ if TYPE_CHECKING:
         DELTA as DELTA,
         HIGHER as HIGHER,
         LOSS as LOSS,
-        PER_GPU as PER_GPU,
         RATE as RATE,
         percentile_name as percentile_name,
     )
@@ -57,7 +65,6 @@ if TYPE_CHECKING:
     )
     from perfatlas.studies.deployments.rows import (
         POOL_SIZES as POOL_SIZES,
-        ROLES as ROLES,
         candidate_table as candidate_table,
         deficit as deficit,
         estimate_fields as estimate_fields,

@@ -21,7 +21,7 @@ from perfatlas.studies.deployments.space import chunk_sizes, families
 from perfatlas.studies.ranking import joined, rank_order, ranking_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.studies.deployments.limits import Judged
@@ -64,7 +64,6 @@ class Found:
         frontier: Points that no other exceeds in both rates, or in all objectives, as columns.
         rejected: Refused combinations by rule.
         reasons: Why combinations of system, engine, settings and formats are not supported.
-        points: Number of priced points.
         steps: Number of distinct steps among them that were priced.
         cpu_s: CPU time [s].
         by_frontier: Whether plans are points of the frontier, as with several objectives.
@@ -186,13 +185,11 @@ def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
         missed = exists & (judged.probability[after] < inputs.min_slo_probability)
         code = np.where(missed, each.argmin(axis=0), code)
     next_probability: FloatArray = np.where(exists, judged.probability[after], np.nan)
-    next_score = np.where(exists, judged.score[after], np.nan)
     next_load = np.where(exists, points.sequences[after] * judged.replicas[places], np.nan)
     return {
         "binding_constraint": np.array(names, np.object_)[code],
         "next_probability": next_probability,
         "next_concurrency": next_load,
-        "next_score": next_score,
     }
 
 
@@ -227,25 +224,3 @@ def within_slos(found: Found, inputs: SearchInputs) -> int:
         return 0
     meets = found.candidates["slo_probability"] >= inputs.min_slo_probability
     return int(np.count_nonzero(meets))
-
-
-def place_of_plan(
-    found: Found, place: int, sizes: Mapping[str, int | None], inputs: SearchInputs
-) -> tuple[int | None, float | None]:
-    """Return the first candidate of a plan, and the best score of those that meet all limits.
-
-    Args:
-        place: Candidate of the same family.
-        sizes: Sizes of the plan by name, None for any.
-
-    Returns:
-        None where there is none.
-    """
-    columns = found.leading
-    same = columns["family"] == columns["family"][place]
-    for name, size in sizes.items():
-        same &= (columns[name] == size) if size is not None else True
-    places = np.flatnonzero(same)
-    meets = places[columns["slo_probability"][places] >= inputs.min_slo_probability]
-    first = int(places[0]) if places.size else None
-    return first, float(np.max(columns["score"][meets])) if meets.size else None

@@ -35,8 +35,6 @@ class Pairs(NamedTuple):
     Args:
         first: Prefill worker, a position.
         second: Decode worker, a position.
-        prefill_workers: Number of prefill workers.
-        decode_workers: Number of decode workers.
     """
 
     first: IntArray

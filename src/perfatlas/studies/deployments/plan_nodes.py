@@ -16,7 +16,7 @@ from perfatlas.parallelism import (
 )
 from perfatlas.quantities import counted
 from perfatlas.studies.deployments.find import PLAN
-from perfatlas.studies.deployments.rows import ROLES
+from perfatlas.studies.deployments.launch import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

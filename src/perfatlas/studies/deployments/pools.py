@@ -29,6 +29,7 @@ from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import node_gpus
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies.deployments.find import LIMITS, Found, reported
+from perfatlas.studies.deployments.launch import ROLES
 from perfatlas.studies.deployments.limits import (
     PER_GPU,
     PER_USER,
@@ -38,7 +39,7 @@ from perfatlas.studies.deployments.limits import (
 )
 from perfatlas.studies.deployments.matching import Rates, matched_pairs
 from perfatlas.studies.deployments.points import LOADS, accuracies, costs, priced_points
-from perfatlas.studies.deployments.rows import POOL_SIZES, ROLES
+from perfatlas.studies.deployments.rows import POOL_SIZES
 from perfatlas.studies.deployments.space import families
 from perfatlas.studies.pareto import pareto_points
 from perfatlas.studies.probability import value_exceeded

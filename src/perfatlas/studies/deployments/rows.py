@@ -10,6 +10,7 @@ import numpy as np
 from perfatlas.answer import tier_names
 from perfatlas.studies.deployments.choices import EXCHANGE
 from perfatlas.studies.deployments.find import LIMITS, PLAN, reported
+from perfatlas.studies.deployments.launch import ROLES
 from perfatlas.studies.deployments.limits import HIGHER
 from perfatlas.studies.deployments.points import COSTS
 from perfatlas.studies.deployments.space import of_plan
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.question import SearchInputs
     from perfatlas.studies.deployments.space import Family
 
-ROLES: Final = ("prefill", "decode")
 # parallel sizes that each pool has of its own
 POOL_SIZES: Final = {
     role: tuple(name for name in PLAN if f"{role}_{name}" in fields_of(Pools)) for role in ROLES

@@ -20,14 +20,13 @@ from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import (
     LIMITS,
-    SPREAD,
     read_scenario,
     resolve_scenarios,
-    spread_candidates,
 )
+from perfatlas.scenario.resolution.default_limits import LimitedLoad, filled_limits
 from perfatlas.step import EngineLimits, Load, take_columns
 from perfatlas.studies.deployments.choices import EXCHANGE, SETTINGS, SIZES, TOKENS, settings_of
-from perfatlas.studies.deployments.engine_rules import divides_prompts, whole_fields
+from perfatlas.studies.deployments.launch import divides_prompts, whole_fields
 from perfatlas.studies.refusals import refused_by_rule
 
 if TYPE_CHECKING:
@@ -437,3 +436,32 @@ def _given_limits(inputs: SearchInputs, chunks: FloatArray) -> EngineLimits:
         for name, value in values.items()
     }
     return EngineLimits(**limits | {"max_num_batched_tokens": chunks})
+
+
+# columns of candidates that are spread; all else is that of the scenario
+SPREAD: Final = ("plan", "load", "limits", "recipe_C")
+
+
+def spread_candidates(
+    base: Candidates, plan: PlanColumns, load: Load, limits: EngineLimits
+) -> Candidates:
+    """Return candidates with the model, engine, formats and system of one resolved scenario.
+
+    Limits that are not given are filled in as for a scenario that states the load.
+
+    Args:
+        base: Candidates, of which the first is read.
+        limits: Their limits, NaN where not given.
+    """
+    moved = replace(base.take([0] * load.isl.size), plan=plan, load=load)
+    limited = LimitedLoad(
+        isl=load.isl,
+        requests=np.ceil(load.sequences),
+        attention_dp=plan.attention_dp,
+        gpus=plan.gpus_per_replica,
+        pooled=base.pooled,
+    )
+    filled, recipe_C = filled_limits(
+        limits, base.model.base, base.profile, moved.placement, limited
+    )
+    return replace(moved, limits=filled, recipe_C=recipe_C)

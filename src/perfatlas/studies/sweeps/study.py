@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import commands, verb_fields
 from perfatlas.files import Text, known_keys
@@ -24,12 +24,11 @@ from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.studies.points import Method
     from perfatlas.vocabulary.fields import Field
 
 RANGE: Final = ("from", "to", "steps", "step", "scale")
 SCALES: Final = ("linear", "log")
-METHODS: Final = ("sobol", "latin_hypercube")
+METHOD: Final = "sobol"  # of samples
 MOST_VALUES: Final = 1_000_000  # of one axis
 DEFAULT_SAMPLES: Final = 1024
 MOST_POINTS: Final = 100_000  # of a study with a base, whose rows are in memory
@@ -202,12 +201,8 @@ def read_sample(command: str, raw: Mapping[str, Any], origin: str) -> Sample | N
         return None
     where = f"{origin}: sample"
     known_keys(raw, dict.fromkeys(("method", "points", "seed", "vary")), where)
-    method = raw.get("method", "sobol")
-    if method not in METHODS:
-        raise InvalidSpecError(
-            f"{where}: method = {repr_for_error(method)} is not one of {', '.join(METHODS)}"
-            f"{did_you_mean(str(method), METHODS)}"
-        )
+    if (method := raw.get("method", METHOD)) != METHOD:
+        raise InvalidSpecError(f"{where}: method = {repr_for_error(method)}: expected {METHOD}")
     points, seed = raw.get("points", DEFAULT_SAMPLES), raw.get("seed", 0)
     for key, value, least in (("points", points, 1), ("seed", seed, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -223,7 +218,7 @@ def read_sample(command: str, raw: Mapping[str, Any], origin: str) -> Sample | N
     if not vary:
         raise InvalidSpecError(f"{where}: nothing is sampled; give a table [sample.vary]")
     names = tuple(_sampled(command, name, value, f"{where}.vary") for name, value in vary.items())
-    return Sample(method=cast("Method", method), points=points, seed=seed, names=names)
+    return Sample(points=points, seed=seed, names=names)
 
 
 def _sampled(command: str, name: str, raw: Any, where: str) -> SampledName:  # noqa: ANN401
@@ -255,7 +250,6 @@ class Study:
     """A study, checked.
 
     Args:
-        command: The verb.
         fixed: Fields of the verb that are the same at all points.
         points: What varies.
         constraints: Expressions that a point must meet.

@@ -50,12 +50,7 @@ class Tally:
         return self._study.objective
 
     def begin(self, *, resumed: int, damaged: Sequence[int]) -> None:
-        """Start computing.
-
-        Args:
-            resumed: Blocks that an earlier process finished.
-            damaged: Blocks that it left damaged.
-        """
+        """Start computing."""
         self.resumed, self.damaged, self.is_old = resumed, damaged, False
         self.resumed_points = self.points
 

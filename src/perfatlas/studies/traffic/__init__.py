@@ -9,7 +9,6 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.studies.traffic.judged_sizes import (
         ONE_POOL as ONE_POOL,
-        PROBABLE as PROBABLE,
         TWO_POOLS as TWO_POOLS,
         Size as Size,
         SizeSearch as SizeSearch,
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
         load_on as load_on,
         load_on_one as load_on_one,
         size_at as size_at,
-        slo_probability as slo_probability,
         smallest_size as smallest_size,
     )
     from perfatlas.studies.traffic.request_rates import (

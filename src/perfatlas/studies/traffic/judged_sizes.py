@@ -3,9 +3,7 @@
 Traffic with a steady rate is judged in steady state: a run is extended until the statistics are
 above or within their SLOs with 95% confidence each. Other traffic, and a fixed number of requests,
 is judged by that sample. All sizes serve the same requests.
-More workers of either pool are taken not to make latencies worse. All steps are slower or faster
-than predicted together: the probability that a size meets the SLOs is that of step times no longer
-than the longest with which it does.
+More workers of either pool are taken not to make latencies worse.
 """
 
 from __future__ import annotations
@@ -19,14 +17,13 @@ from perfatlas.scenario.deployments import (
     OfferedLoad,
     has_steady_rate,
     offered_load,
-    prices_at,
     resolve_traffic,
     service,
     slowed,
 )
 from perfatlas.serving.config import MAX_SCHEDULERS
 from perfatlas.serving.outcome import request_latencies, saturated
-from perfatlas.studies.bisection import bisected, cheapest_pair, smallest_number
+from perfatlas.studies.bisection import cheapest_pair, smallest_number
 from perfatlas.studies.traffic.run_length import FIRST, Sizing, TrafficRun, extended_run
 from perfatlas.studies.traffic.slo_checks import (
     checks_text,
@@ -36,8 +33,6 @@ from perfatlas.studies.traffic.slo_checks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from perfatlas.scenario.deployments import Priced, ResolvedTraffic, Service, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Outcome
@@ -219,9 +214,6 @@ def refuse_unmeetable(search: SizeSearch) -> None:
 def judge(search: SizeSearch, size: Size) -> Judgement:
     """Return whether a size meets the SLOs, and remember it.
 
-    Args:
-        search: The search, updated in place.
-
     Raises:
         InfeasibleError: Requests are rejected, whatever the size.
         KeyboardInterrupt: The search was stopped.
@@ -238,9 +230,6 @@ def confirmed(search: SizeSearch, size: Size) -> bool:
 
     Requests of equal length may keep replicas out of step for thousands of requests, during which
     queues are shorter than later.
-
-    Args:
-        search: The search, updated in place.
     """
     judgement = judge(search, size)
     sized = judgement.run is not None and judgement.run.window is not None
@@ -335,47 +324,11 @@ def _outcome(
     return ready, search.runs.run(ready, resolved)
 
 
-PROBABLE: Final = 0.8  # the default of a search for deployments
-HIGHEST: Final = 0.999
-PRECISION: Final = 0.02  # of a probability
-
-
-def slo_probability(
-    search: SizeSearch, size: Size, ends: Mapping[str, tuple[StepScale, ...]]
-) -> float:
-    """Return the probability that a size meets the SLOs.
-
-    Args:
-        search: The search that found it: it meets them at the predicted step times.
-        ends: Scales of step times at the ends of their 90% interval, of which it has the upper one.
-
-    Raises:
-        KeyboardInterrupt: The search was stopped.
-
-    Limits: At least 0.5 and at most `HIGHEST`; from below, to 0.02.
-    """
-
-    def meets(probability: float) -> bool:
-        return judge(search.at_prices(prices_at(ends, probability)), size).verdict == "met"
-
-    low, high = (PROBABLE, HIGHEST) if meets(PROBABLE) else (0.5, PROBABLE)
-    return bisected(
-        meets,
-        low,
-        high,
-        lambda met, missed: (met + missed) / 2.0,
-        lambda met, missed: missed - met <= PRECISION,
-    )[0]
-
-
 LARGEST: Final = 64  # largest number that is tried / number that the capacity asks for
 
 
 def smallest_size(search: SizeSearch) -> Size:
     """Return the smallest number of replicas, or of workers with the fewest GPUs, within the SLOs.
-
-    Args:
-        search: The search, updated in place.
 
     Raises:
         InfeasibleError: No number meets them.

@@ -59,9 +59,7 @@ class RateSearch:
     """State of a rate search.
 
     Args:
-        scenario: The deployment.
         traffic: The traffic, at a rate of 1 or as recorded in its file.
-        ready: The priced deployment.
         unit: Requests/s at a factor of 1.
         slower: How the steps of each pool or replica type are slower.
         watch: Called regularly; returns True to stop the search.
@@ -143,9 +141,6 @@ class TooShortError(Exception):
 
 def find_rate(search: RateSearch, start: float) -> None:
     """Find the maximum factor on the rate that meets the SLOs.
-
-    Args:
-        search: The search, updated in place.
 
     Raises:
         InfeasibleError: The minimum tested factor misses the SLOs.

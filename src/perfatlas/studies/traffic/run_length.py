@@ -70,7 +70,6 @@ class WatchedRuns:
     Args:
         watch: Called regularly with the progress of the search; returns True to stop it.
         expected: Expected number of runs, for the progress.
-        done: Number of runs so far.
     """
 
     watch: OnProgress | None = None
@@ -112,8 +111,6 @@ class Sizing:
     """Traffic with a steady rate, of which as many requests run as a statistic needs.
 
     Args:
-        traffic: What arrives.
-        scenario: What serves it.
         load: Offered rate and capacity.
         known: Tables of prices of earlier calls, to take from and to add to.
         most: Requests of the longest one.
@@ -140,7 +137,6 @@ class SizedRun(NamedTuple):
     """A run that is as long as a statistic needs, or as long as a run may be.
 
     Args:
-        run: What ran.
         measured: Latencies of the requests that are measured; None where it was stopped.
         rejected: Number of requests that need more KV cache than available.
     """
@@ -221,7 +217,6 @@ def slow_load(run: TrafficRun, scenario: Scenario, known: Priced) -> OfferedLoad
 
     Args:
         run: A run as long as its precision asks.
-        known: Tables of prices of earlier calls.
     """
     ends = price_ends(run.ready)
     if run.window is None or run.load is None or "high" not in ends:

@@ -31,7 +31,6 @@ class SloCheck(NamedTuple):
     that take few values, as steps do, have none.
 
     Args:
-        name: The metric.
         statistic: "mean" or a percentile such as "p95".
         slo_s: The SLO [s].
         value_s: The statistic [s].

@@ -18,13 +18,13 @@ DECLARATION: Final = Declaration(
         Command(
             name="bench device",
             help="Measure this CPU into a hardware file.",
-            run="device:device",
+            run="run:device",
             needs="PyTorch, of perfatlas[bench]",
         ),
         Command(
             name="bench compare",
             help="Which kernels changed between two runs of a suite.",
-            run="compare:compare",
+            run="run:compare",
             needs="two files that bench run wrote",
         ),
     ),

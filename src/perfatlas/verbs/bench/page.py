@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.charts import BLUE, ORANGE, Axis, Bar, BarChart
 from perfatlas.report.pages import Page, Section, Table, Value
 from perfatlas.report.text import format_value, interval_text
-from perfatlas.verbs.bench.text import case_text
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
@@ -101,3 +100,12 @@ def _failed(records: Records) -> list[Section]:
         return []
     columns = {"case": case_text, "reason": lambda one: str(one["error"])}
     return [Section(title="Not measured", blocks=[Table.of(records, columns, texts=TEXTS)])]
+
+
+def case_text(record: Mapping[str, Any]) -> str:
+    """Return operator, sizes, format, temperature and implementation in a few words."""
+    from perfatlas.lab.harness import SHAPES
+
+    sizes = "x".join(str(record[name]) for name in SHAPES if record[name] is not None)
+    words = (record["name"], sizes, record["format"], record["data"], record["kernel"])
+    return " ".join(filter(None, words))

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, Count, PageFlags, WrittenFile, changed_flags
+from perfatlas.commands.flags import SWITCH, Count, File, PageFlags, WrittenFile, changed_flags
 from perfatlas.commands.output import envelope, print_json, write_page_files
 from perfatlas.files import check_writable
-from perfatlas.quantities import UnsupportedError, UsageError, counted
-from perfatlas.verbs.bench.text import case_text
+from perfatlas.quantities import UnsupportedError, UsageError, ValidationGateError, counted
+from perfatlas.verbs.bench.page import case_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.lab.harness import Bench, Case
+
 
 COMMAND: Final = "bench run"
 INTERRUPTED: Final = 130
@@ -235,3 +236,94 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
             )
         ),
     }
+
+
+def device(*, output: WrittenFile, json: Annotated[bool, SWITCH] = False) -> int:
+    """Measure one core of this CPU into a hardware file; return the exit code.
+
+    Args:
+        output: The TOML file, which --system takes.
+        json: Print one JSON object.
+    """
+    from perfatlas.files import write_atomic
+    from perfatlas.hardware import resolve_system
+    from perfatlas.lab.harness import (
+        Sensors,
+        device_file,
+        measured_ceilings,
+        require_torch,
+        this_machine,
+    )
+    from perfatlas.report.text import open_terminal, print_facts, print_plain
+
+    require_torch()
+    machine = this_machine()
+    if machine.gpu:
+        raise UnsupportedError(
+            f"bench device measures CPUs; for {machine.device} see `perfatlas catalog systems`"
+        )
+    sensors = Sensors(machine)
+    ceilings = measured_ceilings()
+    write_atomic(output, device_file(machine, ceilings, sensors.read(1.0)))
+    found = resolve_system(str(output))
+    results = {
+        "device": machine.device,
+        "file": str(output),
+        **{f"{name}_flop_per_s": rate for name, rate in ceilings.flop_per_s.items()},
+        "memory_bytes_per_s": found.device.memory_bandwidth,
+        "call_s": ceilings.call_s,
+    }
+    if json:
+        bandwidths = [
+            {"bytes": size, "bytes_per_s": rate}
+            for size, rate in zip(ceilings.sizes, ceilings.bytes_per_s, strict=True)
+        ]
+        results |= {"bandwidths": bandwidths}
+        print_json(envelope("bench device", results=results, scenario={"output": str(output)}))
+        return 0
+    console = open_terminal(sys.stdout)
+    print_facts(console, results)
+    print_plain(console, f"perfatlas estimate --system {output} takes it", style="dim")
+    return 0
+
+
+def compare(first: File, second: File, /, *, json: Annotated[bool, SWITCH] = False) -> int:
+    """Compare two runs of a suite; the exit code is 7 if a kernel is slower, fails or is missing.
+
+    Args:
+        first: Records that bench run wrote.
+        second: Those of a later run.
+        json: Print one JSON object.
+    """
+    from perfatlas.lab.harness import TEST, compare_runs
+    from perfatlas.report.text import format_value, open_terminal, print_plain, print_rows
+
+    found = compare_runs(first, second)
+    if json:
+        scenario = {"first": str(first), "second": str(second)}
+        print_json(envelope("bench compare", results={**found, "test": TEST}, scenario=scenario))
+    else:
+        console = open_terminal(sys.stdout)
+        rows = [
+            {
+                "case": one["case"],
+                "kernel": one["kernel"],
+                "first": format_value("time_s", one["first_s"]),
+                "second": format_value("time_s", one["second_s"]),
+                "change": f"{one['ratio'] - 1.0:+.1%}",
+                "p": f"{one['p_value']:.2g}",
+                "verdict": one["verdict"],
+            }
+            for one in found["changes"]
+        ]
+        print_rows(console, rows)
+        print_rows(console, found["failed"], title="\nfailed in the second run")
+        print_plain(
+            console,
+            f"\n{found['slower']} slower, {found['faster']} faster of {found['cases']} cases"
+            f" ({found['criterion']})\ntest: {TEST}",
+        )
+        if found["only_in_first"]:
+            print_plain(console, f"missing in the second run: {', '.join(found['only_in_first'])}")
+    regressed = found["slower"] or found["failed"] or found["only_in_first"]
+    return ValidationGateError.exit_code if regressed else 0

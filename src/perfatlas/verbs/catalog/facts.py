@@ -44,11 +44,7 @@ def system_rows() -> list[dict[str, Any]]:
 
 
 def system_facts(name: str) -> dict[str, Any]:
-    """Return the details of a system.
-
-    Args:
-        name: Name as the user wrote it.
-    """
+    """Return the details of a system."""
     from perfatlas.cost import chip_note, gpu_price
     from perfatlas.hardware import describe, resolve_system
 
@@ -86,11 +82,7 @@ def model_rows() -> list[dict[str, Any]]:
 
 
 def model_facts(name: str) -> dict[str, Any]:
-    """Return the details of a model.
-
-    Args:
-        name: Name as the user wrote it.
-    """
+    """Return the details of a model."""
     from perfatlas.networks import resolve_model
 
     model = resolve_model(name)
@@ -160,11 +152,7 @@ def format_rows() -> list[dict[str, Any]]:
 
 
 def format_facts(name: str) -> dict[str, Any]:
-    """Return the details of a format.
-
-    Args:
-        name: Name as the user wrote it.
-    """
+    """Return the details of a format."""
     from perfatlas.formats import get_format
 
     return asdict(get_format(name))
@@ -191,11 +179,7 @@ def engine_rows() -> list[dict[str, Any]]:
 
 
 def engine_facts(name: str) -> dict[str, Any]:
-    """Return the details of an engine.
-
-    Args:
-        name: Name as the user wrote it.
-    """
+    """Return the details of an engine."""
     from perfatlas.engines import profile_fields, resolve_engine
 
     facts: dict[str, Any] = _plain(resolve_engine(name))
@@ -210,11 +194,7 @@ def rate_rows() -> list[dict[str, Any]]:
 
 
 def rate_facts(name: str) -> dict[str, Any]:
-    """Return the details of a published failure rate.
-
-    Args:
-        name: Name as the user wrote it.
-    """
+    """Return the details of a published failure rate."""
     from perfatlas.reliability.fleet.model import find_rate
 
     return asdict(find_rate(name))
@@ -228,11 +208,7 @@ def duration_rows() -> list[dict[str, Any]]:
 
 
 def duration_facts(name: str) -> dict[str, Any]:
-    """Return the details of a published time.
-
-    Args:
-        name: Name as the user wrote it.
-    """
+    """Return the details of a published time."""
     from perfatlas.reliability.fleet.model import find_duration
 
     return asdict(find_duration(name))
@@ -253,9 +229,6 @@ def verb_rows() -> list[dict[str, Any]]:
 
 def verb_facts(name: str) -> dict[str, Any]:
     """Return the JSON schema of a verb's fields.
-
-    Args:
-        name: Name as the user wrote it.
 
     Raises:
         InvalidSpecError: No verb of that name takes named fields.
@@ -289,9 +262,6 @@ def study_rows() -> list[dict[str, Any]]:
 def study_facts(name: str) -> dict[str, Any]:
     """Return a study that comes with perfatlas.
 
-    Args:
-        name: Name as the user wrote it.
-
     Raises:
         InvalidSpecError: No study of that name comes with perfatlas.
     """
@@ -320,9 +290,7 @@ class Catalog(NamedTuple):
 
     Args:
         rows: Returns all entries.
-        facts: Returns the details of one entry.
         columns: Keys of the rows that fit in 80 columns, with their titles; empty for all.
-        example: Name of an example entry.
     """
 
     rows: Callable[[], list[dict[str, Any]]]
@@ -383,7 +351,6 @@ class FileKind:
     """Files of one catalog.
 
     Args:
-        example: Name of such a file.
         text: Returns the text of a new one, which starts from `base`, an entry of the catalog, and
             of systems from a `kind`.
         checked: Reads one and returns what it describes.

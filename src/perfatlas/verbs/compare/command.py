@@ -58,8 +58,7 @@ def compare(
         flags: Fields that all scenarios share, and alternatives.
     """
     from perfatlas.report.text import open_terminal, reproduce_line
-    from perfatlas.verbs.compare.answer import compared
-    from perfatlas.verbs.compare.question import compared_scenarios
+    from perfatlas.verbs.compare.answer import compared, compared_scenarios
     from perfatlas.verbs.compare.text import print_comparison
 
     output = output or CompareFlags()

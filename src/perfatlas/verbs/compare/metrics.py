@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics import METRICS, Metric, declare_metrics
+from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
 COMPARE: Final = ("compare",)
 COMPARED: Final = (
@@ -30,19 +30,6 @@ PASSES: Final = ("latency_s", "throughput_per_s", "energy_per_item_j", "usd_per_
 ACCURACY: Final = ("accuracy_delta",)  # reported where a benchmark is named
 
 declare_metrics(
-    *(
-        Metric(
-            name=f"rows.{name}",
-            label=METRICS[name].label,
-            short=METRICS[name].short,
-            unit=METRICS[name].unit,
-            shown=METRICS[name].shown,
-            better=METRICS[name].better,
-            has_interval=METRICS[name].has_interval,
-            description=METRICS[name].description,
-        )
-        for name in (*COMPARED, *FACILITY, *CARBON, *PASSES, *ACCURACY)
-    ),
     Metric(
         name="rows.gpus",
         label="GPUs",

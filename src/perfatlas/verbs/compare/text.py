@@ -36,11 +36,7 @@ MOST_SCENARIOS: Final = 8  # whose differences a brief answer shows
 def print_comparison(
     console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
 ) -> None:
-    """Write a comparison.
-
-    Args:
-        verbose: Whether to print all operators and evidence.
-    """
+    """Write a comparison."""
     results = answer["results"]
     rows = results["rows"]
     scenarios = answer["scenario"]["scenarios"]

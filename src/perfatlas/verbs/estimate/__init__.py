@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.estimate.answer import estimate as estimate, explain as explain
-    from perfatlas.verbs.estimate.frontiers import Frontier as Frontier, frontier as frontier
-    from perfatlas.verbs.estimate.table import (
+    from perfatlas.verbs.estimate.answer import (
         TableAnswer as TableAnswer,
+        estimate as estimate,
         estimate_columns as estimate_columns,
         estimate_table as estimate_table,
+        explain as explain,
     )
+    from perfatlas.verbs.estimate.frontiers import Frontier as Frontier, frontier as frontier
     from perfatlas.verbs.estimate.text import (
         print_explanation as print_explanation,
         print_frontier as print_frontier,

@@ -1,16 +1,26 @@
-"""`estimate`: latencies, throughput and memory of one inference scenario, with a breakdown."""
+"""`estimate`: latencies, throughput and memory of scenarios, of one with a breakdown.
+
+Shape legend: N rows.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of
-from perfatlas.scenario.deployments import estimate_of
+from perfatlas.files import DictionaryCells
+from perfatlas.scenario.deployments import EstimatedRows, estimate_of
+from perfatlas.scenario.resolution import resolve
 from perfatlas.verbs.estimate.metrics import EXPLAIN
 
 if TYPE_CHECKING:
-    from perfatlas.answer import Answer
+    from collections.abc import Callable, Mapping, Sequence
+
+    Table = Mapping[str, Sequence[Any]]
 
 
 @signature_of("estimate")
@@ -43,7 +53,6 @@ def explain(
     slo_ttft_s: float | None = None,
     slo_tpot_s: float | None = None,
     slo_request_latency_s: float | None = None,
-    spread: float | None = None,
     **fields: Any,  # noqa: ANN401 - the vocabulary is checked by its schema
 ) -> Answer:
     """Return an estimate with its sensitivities to the hardware.
@@ -53,15 +62,14 @@ def explain(
         slo_tpot_s: TPOT for which they are sought [s].
         slo_request_latency_s: Request latency for which they are sought [s]. Without any of the
             three, TTFT and TPOT 10% below the prediction.
-        spread: Also return Sobol indices for hardware between 1/spread and spread times its values.
         **fields: A scenario, as for `estimate`.
 
     Returns:
         The answer of `estimate` with `sensitivity` (elasticities by metric and factor),
-        `next_bottleneck`, `break_even` and, with a spread, `sobol`.
+        `next_bottleneck` and `break_even`.
 
     Raises:
-        InvalidSpecError: A target or the spread is invalid.
+        InvalidSpecError: A target is invalid.
         PerfatlasError: As for `estimate`.
 
     Example:
@@ -79,4 +87,133 @@ def explain(
         "request_latency_s": slo_request_latency_s,
     }
     given = {name: value for name, value in targets.items() if value is not None}
-    return replace(explained_estimate(fields, given, spread), command=EXPLAIN[0])
+    return replace(explained_estimate(fields, given), command=EXPLAIN[0])
+
+
+# columns of a table that the points of a frontier do not have
+NOT_OF_POINTS: Final = ("error", "error_code")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableAnswer(AnsweredRun):
+    """Answers of a table; `results` contains row counts.
+
+    Args:
+        cells: Result columns, `tier`, `prefill_bound` and `decode_bound` (what binds most of the
+            step), `warnings` of each row as one text, `error_code` and `error`; failed rows
+            contain None (N,). In tier bound, times are lower limits and rates are upper
+            limits: the other end of their interval is None. Numbers are kept as arrays.
+    """
+
+    cells: dict[str, Sequence[Any]]
+
+    @cached_property
+    def columns(self) -> dict[str, list[Any]]:
+        """The answers of all rows as columns of plain values, each (N,)."""
+        return {name: list(cells) for name, cells in self.cells.items()}
+
+
+def estimate_table(
+    table: Mapping[str, Sequence[Any]], progress: Callable[[int, int], None] | None = None
+) -> TableAnswer:
+    """Return the estimates of all rows; failed rows contain their error.
+
+    Args:
+        table: Columns by name; names of the vocabulary are read, others are ignored. None, NaN
+            and empty text mean "not given".
+        progress: Called before each simulated row with how many of a block are simulated, and how
+            many will be.
+
+    Raises:
+        InvalidSpecError: A column is not a list, or columns differ in length.
+
+    Limits: A row that method simulate or auto simulates takes up to seconds where its steps have
+        prices of their own (another plan, clock or limit), and some milliseconds otherwise; method
+        formula answers 10,000 rows in seconds.
+
+    Example:
+        >>> from perfatlas.verbs.estimate import estimate_table
+        >>> rows = {"model": ["meta-llama/Llama-3.1-8B"] * 2, "system": ["h200_sxm", "h2000"]}
+        >>> estimate_table(rows).columns["error_code"]
+        ['', 'invalid']
+    """
+    found = EstimatedRows(resolve(table), progress)
+    warnings, codes, errors = ([""] * found.resolution.size for _ in range(3))
+    for group in found.answered():
+        for row, texts in zip(group.rows_C.tolist(), found.warnings(group), strict=True):
+            warnings[row] = "; ".join(texts)
+    refusals = found.resolution.refusals
+    for row in refusals.rows():
+        error = refusals.error(row)
+        codes[row], errors[row] = error.error_code, str(error)
+    failed = int(found.refused.sum())
+    answer = Answer(
+        command="estimate --table",
+        scenario={},
+        results={
+            "rows": found.resolution.size,
+            "answered": found.resolution.size - failed,
+            "failed": failed,
+            "operators_priced": found.rows_priced,
+            "distinct_shapes": found.distinct_shapes,
+        },
+        breakdown=[],
+        evidence=Evidence(tier=""),
+    )
+    status = {"warnings": warnings, "error_code": codes, "error": errors}
+    cells = found.cells() | {name: DictionaryCells.of(texts) for name, texts in status.items()}
+    return TableAnswer(answer=answer, cells=cells)
+
+
+def estimate_columns(table: Mapping[str, Sequence[Any]]) -> EstimatedRows:
+    """Return the numeric results of all rows of a table, without texts.
+
+    Raises:
+        InvalidSpecError: A column is not a list, or columns differ in length.
+
+    Limits: As for `estimate_table`.
+
+    Example:
+        >>> from perfatlas.verbs.estimate import estimate_columns
+        >>> rows = {"model": ["meta-llama/Llama-3.1-8B"] * 2, "system": ["h200_sxm", "h2000"]}
+        >>> found = estimate_columns(rows)
+        >>> found.refused.tolist(), found.columns["gpus"].tolist()
+        ([False, True], [1.0, nan])
+    """
+    found = EstimatedRows(resolve(table))
+    for _ in found.answered():
+        pass  # results are stored in `found`
+    return found
+
+
+def simulated_points(tell: Callable[[str], None]) -> Callable[[int, int], None]:
+    """Return the progress of a table whose rows are the points of a frontier.
+
+    Args:
+        tell: Receives a line before each simulated point.
+
+    Example:
+        >>> from perfatlas.verbs.estimate.answer import simulated_points
+        >>> simulated_points(print)(0, 33)
+        simulating 33 points, as prompts queue; method = formula leaves queues out and takes seconds
+    """
+    started_s = time.monotonic()
+
+    def progress(done: int, count: int) -> None:
+        nonlocal started_s
+        if not done:
+            started_s = time.monotonic()
+            tell(
+                f"simulating {count} points, as prompts queue; method = formula leaves queues out"
+                " and takes seconds"
+            )
+            return
+        left_s = (time.monotonic() - started_s) * (count - done) / done
+        tell(f"{done} of {count} points simulated, about {left_s:.0f} s left")
+
+    return progress
+
+
+def estimate_cells(table: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """Return the answers of all rows as columns, numbers among them as arrays."""
+    return estimate_table(table).cells

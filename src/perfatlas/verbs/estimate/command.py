@@ -58,7 +58,6 @@ class EstimateFlags:
         slo_ttft_s: With --explain: TTFT for which break-even values are sought.
         slo_tpot_s: With --explain: TPOT for which break-even values are sought.
         slo_request_latency_s: With --explain: request latency, likewise.
-        spread: With --explain: Sobol indices for hardware from 1/spread to spread times its values.
     """
 
     scenario: File | None = None
@@ -70,12 +69,11 @@ class EstimateFlags:
     slo_ttft_s: Seconds = None
     slo_tpot_s: Seconds = None
     slo_request_latency_s: Seconds = None
-    spread: float | None = None
 
     @property
     def of_explain(self) -> dict[str, Any]:
         """The options of --explain that are set."""
-        names = ("slo_ttft_s", "slo_tpot_s", "slo_request_latency_s", "spread")
+        names = ("slo_ttft_s", "slo_tpot_s", "slo_request_latency_s")
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -134,7 +132,7 @@ def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
         raise UsageError(f"{' and '.join(given)} cannot be combined; use one of them")
     if extra.of_explain and not extra.explain:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in extra.of_explain)
-        raise UsageError(f"{flags} needs --explain, whose break-even values and indices it sets")
+        raise UsageError(f"{flags} needs --explain, whose break-even values it sets")
 
 
 def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
@@ -183,7 +181,7 @@ def _with_memory_answer(set_fields: Mapping[str, Any]) -> Iterator[None]:
 
 def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
     from perfatlas.scenario.fields import FIELD_NAMES
-    from perfatlas.verbs.estimate.table import estimate_table
+    from perfatlas.verbs.estimate.answer import estimate_table
 
     priced: dict[str, int] = {}
 

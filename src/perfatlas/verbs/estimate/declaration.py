@@ -16,7 +16,7 @@ DECLARATION: Final = Declaration(
                 "estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm --gpus 8 "
                 "--batch 64 --isl 2048 --osl 512"
             ),
-            table="table:estimate_cells",
+            table="answer:estimate_cells",
             page="page:estimate_page",
         ),
     ),

@@ -13,8 +13,12 @@ from perfatlas.networks import is_graph
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one, memory_of
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.table import NOT_OF_POINTS, estimate_table, simulated_points
+from perfatlas.verbs.estimate.answer import (
+    NOT_OF_POINTS,
+    estimate,
+    estimate_table,
+    simulated_points,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics import METRICS, Metric, declare_metrics, metrics_of
+from perfatlas.vocabulary.metrics import Metric, declare_metrics, metrics_of
 
 EXPLAIN: Final = ("estimate --explain",)
-LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 ROWS: Final = ("next_bottleneck", "break_even")
 
 declare_metrics(
@@ -17,13 +16,6 @@ declare_metrics(
         holds="object",
         parts={one.name: one.label for one in metrics_of("estimate") if one.has_interval},
         description="By metric and factor: change of the metric in percent for 1% of the factor.",
-    ),
-    Metric(
-        name="sobol",
-        label="Sobol indices",
-        holds="object",
-        parts={name: METRICS[name].label for name in LATENCIES},
-        description="By latency and factor: first-order and total share of its variance.",
     ),
     Metric(
         name="next_bottleneck",

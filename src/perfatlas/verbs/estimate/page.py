@@ -9,15 +9,10 @@ from perfatlas.hardware import resolve_system
 from perfatlas.machines import device_peak
 from perfatlas.report.charts import (
     BLUE,
-    BOUND_COLOURS,
-    CLEAR,
-    GREY,
     ORANGE,
     Axis,
-    BarPart,
     Line,
     LineChart,
-    StackedBars,
 )
 from perfatlas.report.pages import (
     Chart,
@@ -25,6 +20,7 @@ from perfatlas.report.pages import (
     Table,
     Value,
     answer_page,
+    key_values,
     memory_section,
     results_page,
     roofline,
@@ -34,9 +30,7 @@ from perfatlas.report.pages import (
 from perfatlas.report.text import (
     format_value,
     headline,
-    interval_text,
     label_of,
-    limited_text,
     limits_of,
     share_text,
     subheadline,
@@ -204,34 +198,21 @@ def _points(rows: Rows, names: Sequence[str]) -> Section:
 
 
 def operators_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
-    """Return an estimate as an HTML page: operators, what binds them, and memory.
-
-    Args:
-        answer: The answer of an estimate.
-    """
+    """Return an estimate as an HTML page: operators, what binds them, and memory."""
     results, scenario = answer["results"], answer["scenario"]
-    limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
+    tier = str(answer["evidence"].get("tier") or "")
     phases = dict.fromkeys(row["phase"] for row in answer["breakdown"])
     own = {one: [row for row in answer["breakdown"] if row["phase"] == one] for one in phases}
-    shown = [name for name in VALUES if results.get(name) is not None]
     return answer_page(
         answer,
         title=headline(answer),
         subtitle=subheadline(answer),
-        values=[
-            Value(
-                label=label_of(name),
-                value=limited_text(format_value(name, results[name]), limits.get(name, "")),
-                interval="" if name in limits else interval_text(results, name),
-            )
-            for name in shown[:MOST_VALUES]
-        ],
+        values=key_values(results, VALUES, tier=tier)[:MOST_VALUES],
         sections=[
             *_sensitivities(results),
             *(steps_section(STEPS.format(PHASES.get(one, one)), rows) for one, rows in own.items()),
             *_roofline(own, scenario),
             *_memories(results),
-            *_stages(own.get("decode", []), scenario),
             _operators(answer["breakdown"]),
         ],
         reproduce=reproduce,
@@ -287,33 +268,3 @@ def _sensitivities(results: Mapping[str, Any]) -> list[Section]:
         if (chart := tornado(values, axis, higher_is_better=better)).bars:
             found.append(Section.charted(f"What {label_of(name)} depends on", chart))
     return found
-
-
-def _stages(rows: Rows, scenario: Mapping[str, Any]) -> list[Section]:
-    """Return when each stage runs in a decode step, and what bounds its operators.
-
-    The bar of a stage starts where the one before ends. Stages have equal shares of the layers.
-    """
-    stages = int(scenario.get("decode_pp") or scenario.get("pp") or 1)
-    if stages == 1 or not rows:
-        return []
-    time_s = {name: 0.0 for name in BOUND_COLOURS if any(row["bound"] == name for row in rows)}
-    for row in rows:
-        time_s[row["bound"]] = time_s.get(row["bound"], 0.0) + row["time_s"]
-    whole_s = sum(time_s.values())
-    starts_s = [whole_s * stage / stages for stage in range(stages)]
-    parts = [BarPart("begins", starts_s, [format_value("time_s", one) for one in starts_s], CLEAR)]
-    for bound, total_s in time_s.items():
-        text = format_value("time_s", total_s / stages)
-        colour = BOUND_COLOURS.get(bound, GREY)
-        parts.append(BarPart(bound, [total_s / stages] * stages, [text] * stages, colour))
-    shares = [
-        [bound, format_value("time_s", each_s), share_text(each_s / whole_s)]
-        for bound, each_s in time_s.items()
-    ]
-    table = Table(
-        head=("bound", "time", "share"), rows=shares, colours=[one.colour for one in parts[1:]]
-    )
-    names = [f"stage {stage}" for stage in range(stages)]
-    chart = StackedBars(names, parts, Axis("time since the step began", unit="s"))
-    return [Section.charted("Decode step by stage", chart, table)]

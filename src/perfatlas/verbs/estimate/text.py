@@ -50,7 +50,6 @@ def frontier_chart(
 
     Args:
         rows: Points with `batch`, `output_tokens_per_s_per_gpu`, `output_tokens_per_s_per_user`.
-        unicode: Use Unicode characters instead of ASCII.
         height: Lines between the axes.
 
     Example:
@@ -72,11 +71,7 @@ def frontier_chart(
 def print_frontier(
     console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
 ) -> None:
-    """Write the chart, the points as a table, and the common end of answers.
-
-    Args:
-        verbose: Whether to print a larger chart, more points and all evidence.
-    """
+    """Write the chart, the points as a table, and the common end of answers."""
     points = answer["results"]["frontier"]
     gpus = {"gpus": points[0]["gpus"]} if "gpus" in points[0] else {}
     print_question(console, {**answer, "results": gpus})
@@ -103,11 +98,7 @@ def print_clock_frontier(
     reproduce: str,
     verbose: bool = False,
 ) -> None:
-    """Write energy against latency at lower clocks or power limits, and where energy is least.
-
-    Args:
-        verbose: Whether to print a larger chart, more points and all evidence.
-    """
+    """Write energy against latency at lower clocks or power limits, and where energy is least."""
     results = answer["results"]
     rows = results["frontier"]
     print_question(console, {**answer, "results": {"gpus": rows[0]["gpus"]}})
@@ -242,11 +233,7 @@ def _thinned(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, 
 def print_explanation(
     console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
 ) -> None:
-    """Write the sensitivities of an estimate.
-
-    Args:
-        verbose: Whether to print all factors, metrics and evidence.
-    """
+    """Write the sensitivities of an estimate."""
     print_question(console, answer)
     print_sensitivities(console, answer["results"], verbose=verbose)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)

@@ -21,7 +21,7 @@ design_attention, design_gemm = (
             command=f"kernel design {operator}",
             function=f"kernel_design_{operator}",
             first="time_s",
-            text="text:print_design",
+            text="design:print_design",
         )
     )
     for operator in ("attention", "gemm")

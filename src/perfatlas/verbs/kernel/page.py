@@ -20,8 +20,15 @@ from perfatlas.report.charts import (
     LineChart,
     StackedBars,
 )
-from perfatlas.report.pages import Section, Table, Value, answer_page, results_page, roofline
-from perfatlas.report.text import format_value, interval_text, label_of, share_text
+from perfatlas.report.pages import (
+    Section,
+    Table,
+    answer_page,
+    key_values,
+    results_page,
+    roofline,
+)
+from perfatlas.report.text import format_value, label_of, share_text
 from perfatlas.scenario.resolution import format_of
 from perfatlas.verbs.kernel.answer import kernel_columns
 
@@ -103,15 +110,7 @@ def design_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
         answer,
         title=f"{answer['command']} on {answer['scenario']['system']}",
         subtitle=f"tile of {sizes}, {results['stages']} stages, {results['warpgroups']} warpgroups",
-        values=[
-            Value(
-                label=label_of(name, short=True),
-                value=format_value(name, results[name]),
-                interval=interval_text(results, name) if f"{name}_low" in results else "",
-            )
-            for name in VALUES
-            if name in results
-        ],
+        values=key_values(results, VALUES, short=True),
         sections=[_timeline(results), _units(results["units"]), _changes(results["what_if"])],
         reproduce=reproduce,
     )

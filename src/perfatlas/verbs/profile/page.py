@@ -30,12 +30,7 @@ TEXTS: Final = ("operator", "class", "", "predicted")
 
 
 def profile_page(results: Facts, *, reproduce: str) -> Page:
-    """Return the results of `profile` as an HTML page.
-
-    Args:
-        results: As of `--json`.
-        reproduce: The command line.
-    """
+    """Return the results of `profile` as an HTML page."""
     times = [(label.strip(), text) for label, text in time_lines(results)]
     sections = [
         Section(title="Time", blocks=[_pairs([*times, *prediction_lines(results)])]),

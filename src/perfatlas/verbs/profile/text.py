@@ -50,12 +50,7 @@ NAMES: Final = {
 
 
 def print_profile(console: Console, results: Facts, *, verbose: bool = False) -> None:
-    """Write where the time of a profile went.
-
-    Args:
-        results: As of `--json`.
-        verbose: Whether to print all operators.
-    """
+    """Write where the time of a profile went."""
     print_line(console, profile_title(results), style="bold")
     print_labelled(console, time_lines(results))
     if rows := class_rows(results):
@@ -218,12 +213,7 @@ def _slower(results: Facts) -> str:
 
 
 def print_changes(console: Console, changes: Facts, *, verbose: bool = False) -> None:
-    """Write what changed against another profile.
-
-    Args:
-        changes: `against` of the results.
-        verbose: Whether to print all operators.
-    """
+    """Write what changed against another profile."""
     print_line(console, f"against {changes['device'] or 'unnamed device'}", style="bold")
     _print_changes(console, changes, "against", verbose=verbose)
 
@@ -264,12 +254,7 @@ def change_rows(changes: Facts, label: str, most: int | None) -> list[dict[str, 
 
 
 def print_on_system(console: Console, results: Facts, *, verbose: bool = False) -> None:
-    """Write how long a profile takes on another system.
-
-    Args:
-        results: As of `--json`, with `on`.
-        verbose: Whether to print all operators.
-    """
+    """Write how long a profile takes on another system."""
     on = results["on"]
     print_line(console, f"re-timed on {on['system']}", style="bold")
     print_labelled(console, retimed_lines(results))

@@ -9,10 +9,14 @@ from perfatlas.commands.flags import SWITCH, File
 from perfatlas.commands.output import envelope, print_json
 from perfatlas.files import check_writable, table_format
 from perfatlas.quantities import InvalidSpecError, UsageError, counted, printable
+from perfatlas.report.text import print_facts, print_labelled, print_line
 from perfatlas.studies import RunFolder, drop_run, export_run, find_run, indexed_runs, runs_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rich.console import Console
+
 
 LISTED: Final = ("id", "state", "command", "points", "created")
 
@@ -54,8 +58,6 @@ def show(
         json: Print one JSON object.
         verbose: Show all best rows, reasons of refused rows, versions and hashes.
     """
-    from perfatlas.verbs.runs.text import print_run
-
     folder = find_run(run)
     described = folder.describe()
     summary = folder.summary()
@@ -108,37 +110,6 @@ def export(run: str, /, *, output: File, json: Annotated[bool, SWITCH] = False) 
     return 0
 
 
-def compare(
-    first: str,
-    second: str,
-    /,
-    *,
-    json: Annotated[bool, SWITCH] = False,
-    verbose: Annotated[bool, SWITCH] = False,
-) -> int:
-    """Compare two runs; return the exit code.
-
-    Args:
-        first: Id of a run, or the beginning of it.
-        second: Id of another.
-        json: Print one JSON object.
-        verbose: Show all results, also those that are equal.
-    """
-    from perfatlas.studies import compared_runs
-
-    runs = find_run(first), find_run(second)
-    results = compared_runs(*runs)
-    if json:
-        scenario = {"first": runs[0].id, "second": runs[1].id}
-        print_json(envelope("runs compare", results=results, scenario=scenario))
-        return 0
-    from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.runs.text import print_comparison
-
-    print_comparison(open_terminal(sys.stdout), results, verbose=verbose)
-    return 0
-
-
 def rm(
     *runs: str,
     interrupted: Annotated[bool, SWITCH] = False,
@@ -169,3 +140,51 @@ def rm(
         return 0
     sys.stdout.write(printable(f"deleted {', '.join(names) or 'nothing'}\n"))
     return 0
+
+
+def print_run(
+    console: Console, described: Mapping[str, Any], results: Mapping[str, Any], *, verbose: bool
+) -> None:
+    """Write the description of a run, and its summary.
+
+    Args:
+        results: The results of `runs show`.
+        verbose: Whether to show versions, hashes, all best rows and reasons.
+    """
+    from perfatlas.report.text import print_study_summary
+
+    facts = {
+        "run": results["run"],
+        "state": results["state"],
+        "created": results["created"],
+        "folder": results["folder"],
+        "perfatlas": described["versions"]["perfatlas"],
+        "code": described["data_hashes"]["code"][:19],
+    }
+    if verbose:
+        facts |= {**described["versions"], **described["data_hashes"], **described["files"]}
+    print_facts(console, facts)
+    print_line(console, "study", style="bold")
+    print_labelled(console, list(_study_facts(described["study"]).items()))
+    if results["summary"] is None:
+        blocks = counted(described["blocks"], "block")
+        print_line(console, f"{results['blocks_kept']:,} of {blocks} finished")
+        return
+    print_study_summary(console, results["summary"], described["command"], verbose=verbose)
+
+
+def _study_facts(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return the values of a study by their dotted names; a range or list is one text."""
+    facts: dict[str, str] = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and "from" not in value:
+            facts |= _study_facts(value, f"{prefix}{key}.")
+        elif isinstance(value, dict):
+            facts[prefix + key] = ", ".join(f"{name} {one}" for name, one in value.items())
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for number, item in enumerate(value, 1):
+                facts |= _study_facts(item, f"{prefix}{key}.{number}.")
+        else:
+            items = value if isinstance(value, list) else [value]
+            facts[prefix + key] = ", ".join(str(one) for one in items)
+    return facts

@@ -8,7 +8,7 @@ from perfatlas.declarations import Command, Declaration
 
 DECLARATION: Final = Declaration(
     commands=(
-        Command(name="runs", help="Runs of sweep: list, show, export, compare, delete."),
+        Command(name="runs", help="Runs of sweep: list, show, export, delete."),
         Command(
             name="runs list",
             help="List all runs, the latest first.",
@@ -23,11 +23,6 @@ DECLARATION: Final = Declaration(
             name="runs export",
             help="Write all rows of a run to a CSV, Parquet or JSON Lines file.",
             run="command:export",
-        ),
-        Command(
-            name="runs compare",
-            help="Compare two runs: their studies, and results at the points they share.",
-            run="command:compare",
         ),
         Command(
             name="runs rm",

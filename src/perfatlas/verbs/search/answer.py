@@ -18,17 +18,19 @@ from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.text import format_share, format_value
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
-from perfatlas.scenario.resolution import planned_scenario, read_scenario
+from perfatlas.scenario.resolution import read_scenario
 from perfatlas.studies import joined, rejected_counts
 from perfatlas.studies.deployments import (
-    EXCHANGE,
+    DRAFTER,
     LATENCIES,
-    PLAN,
+    NODE_DEVICES,
+    OPTIONS,
     ROLES,
+    SETTINGS,
     SIZES,
     Found,
     candidate_table,
@@ -38,8 +40,11 @@ from perfatlas.studies.deployments import (
     find_deployments,
     find_pools,
     frontier_rows,
+    launch_commands,
     launch_rules,
-    place_of_plan,
+    launcher_of,
+    left_out_note,
+    needed_checkpoint,
     placement_of,
     plan_row,
     ranked,
@@ -49,27 +54,14 @@ from perfatlas.studies.deployments import (
     within_slos,
     without_exceeded,
 )
-from perfatlas.verbs.search.launch import (
-    DRAFTER,
-    NODE_DEVICES,
-    OPTIONS,
-    SETTINGS,
-    launch_commands,
-    launcher_of,
-    left_out_note,
-    needed_checkpoint,
-)
 from perfatlas.verbs.search.machine import solved_machine
 from perfatlas.verbs.search.metrics import RESULTS
-from perfatlas.verbs.search.text import plan_name, plan_text
-from perfatlas.verbs.search.why import (
+from perfatlas.verbs.search.text import (
     SIMULATION,
     fewer_plans_note,
-    gain_of_next_load,
-    held_back,
     no_plan,
     no_simulated_plan,
-    rank_change,
+    plan_name,
     ranking_notes,
     reason_of,
 )
@@ -150,126 +142,6 @@ class SearchProgress:
         if self._inputs.has_limits:
             told.append(f"P(SLO) {format_share(row['slo_probability'])}")
         return f"{self._name(row)}{loaded}: {', '.join(told)}"
-
-
-LATENCY: Final = "request_latency_s"
-OF_LATENCY: Final = {"ttft_s": "TTFT", "tpot_s": "TPOT"}
-EQUAL_LOADS: Final = 1e-9  # relative difference of loads of a GPU that are equal
-
-
-def runner_up_lacks(
-    first: Mapping[str, Any], second: Mapping[str, Any], held: str, objective: str
-) -> str:
-    """Return why the second plan is worse by the objective, "" where plan and metrics tell it.
-
-    Args:
-        held: What prevents a higher load of the next one.
-        objective: The metric that ranks them, one.
-
-    Example:
-        >>> from perfatlas.verbs.search.answer import runner_up_lacks
-        >>> first = {"gpus": 8, "concurrency": 64, "request_latency_s": 11.1}
-        >>> second = {"gpus": 8, "concurrency": 56, "request_latency_s": 11.2}
-        >>> rate = "output_tokens_per_s_per_gpu"
-        >>> runner_up_lacks(first, second, "the KV cache holds no more requests", rate)
-        '56 requests in flight instead of 64, as the KV cache holds no more requests'
-        >>> runner_up_lacks(first, {**second, "concurrency": 64}, "", rate)
-        'requests take 11.2 s instead of 11.1 s'
-        >>> runner_up_lacks(first, {**second, "gpus": 12}, "", "gpus")
-        '12 GPUs instead of 8'
-    """
-    if objective == "gpus":
-        more = f"{second['gpus']:,} GPUs instead of {first['gpus']:,}"
-        return more if second["gpus"] > first["gpus"] else ""
-    if objective == LATENCY:
-        longer = [name for name in OF_LATENCY if _is_longer(name, first, second)]
-        return " and ".join(
-            f"{OF_LATENCY[name]} {_instead(name, first, second)}" for name in longer
-        )
-    if "decode_workers" in second:
-        return held
-    loads = [int(row.get("concurrency") or row["batch"] * row["dp"]) for row in (first, second)]
-    if loads[1] / second["gpus"] < loads[0] / first["gpus"] * (1.0 - EQUAL_LOADS):
-        on = f" on {second['gpus']:,} GPUs" if second["gpus"] != first["gpus"] else ""
-        instead = f" on {first['gpus']:,}" if on else ""
-        return f"{loads[1]:,} requests in flight{on} instead of {loads[0]:,}{instead}, as {held}"
-    if _is_longer(LATENCY, first, second):
-        return f"requests take {_instead(LATENCY, first, second)}"
-    return ""
-
-
-def tied_plans(deficit: float, gain: float) -> str:
-    """Return that two plans tie as their best loads are not known exactly, "" if they do not.
-
-    Args:
-        deficit: How much worse the second plan is.
-        gain: How much worse it is than at the next load that is searched, which misses a limit.
-
-    Example:
-        >>> from perfatlas.verbs.search.answer import tied_plans
-        >>> tied_plans(0.02, 0.09).startswith("the two tie, as its limit lies between two")
-        True
-        >>> tied_plans(0.1, 0.09)
-        ''
-    """
-    if not 0.0 < deficit < gain:
-        return ""
-    return "the two tie, as its limit lies between two loads"
-
-
-def _is_longer(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Return whether a latency is longer, as far as its text tells."""
-    values = first[name], second[name]
-    if None in values:
-        return False
-    longer: bool = values[1] > values[0]
-    return longer and format_value(name, values[1]) != format_value(name, values[0])
-
-
-def _instead(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
-    return f"{format_value(name, second[name])} instead of {format_value(name, first[name])}"
-
-
-def default_plan_note(found: Found, best: Leader, inputs: SearchInputs) -> str:
-    """Return by how much the best plan beats the one that `estimate` chooses for its GPUs.
-
-    Both are at their best loads by closed forms.
-
-    Returns:
-        "" where the best plan is no better, or `estimate` chooses none that was searched: for two
-        pools, with sizes that are set, or where it does not fit. With several objectives there is
-        no single best load.
-    """
-    if inputs.mode == "disaggregated" or inputs.pinned or len(inputs.objectives) > 1:
-        return ""
-    usual = _default_plan(found, best, inputs)
-    if usual is None or all(int(best.row.get(n, 1)) == (getattr(usual, n) or 1) for n in SIZES):
-        return ""
-    sizes = {name: getattr(usual, name) for name in PLAN}
-    place, score = place_of_plan(found, best.place, sizes, inputs)
-    if place is None:
-        return ""
-    text = plan_text(plan_row(found, place, inputs))
-    chosen = f"the plan that estimate chooses for {best.row['gpus']:,} GPUs ({text})"
-    if score is None:
-        return f"{chosen} does not meet the limits"
-    behind = deficit(float(found.leading["score"][best.place]), score, inputs) or 0.0
-    if behind <= 0.0:  # the simulation ranks another one first
-        return ""
-    share = format_share(behind)
-    return f"{chosen} is {share} worse than the first by closed forms, each at its best load"
-
-
-def _default_plan(found: Found, best: Leader, inputs: SearchInputs) -> Scenario | None:
-    """Return the scenario of the best plan with the plan of its GPUs; None without one."""
-    fields = found.families[int(found.leading["family"][best.place])].fields
-    left_out = (*SIZES, *EXCHANGE, "gpus", "concurrency", "redundant_experts")
-    asked = {name: value for name, value in fields.items() if name not in left_out}
-    load = {} if inputs.concurrency is None else {"concurrency": inputs.concurrency}
-    try:
-        return planned_scenario(read_scenario({**asked, **load, "gpus": best.row["gpus"]}))
-    except PerfatlasError:
-        return None
 
 
 __all__ = ["RESULTS", "SearchAnswer", "search"]
@@ -410,8 +282,6 @@ def search(
     leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
     if not leaders:
         raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
-    if note := default_plan_note(found, leaders[0], inputs):
-        notes.append(note)
     return _answer(inputs, found, leaders, notes)
 
 
@@ -457,9 +327,9 @@ def _answer(
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(leader, found, inputs, steps)
-        if change := rank_change(leader, number + 1, found):
-            plan["rank_change"] = change
-        plan |= _runner_up(leader, following, found, inputs)
+        plan["runner_up_deficit"] = (
+            None if following is None else deficit(leader.score, following.score, inputs)
+        )
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)
@@ -497,22 +367,6 @@ def _answer(
     first = leaders[0]
     best = estimate_fields(found, first.row, first.place, inputs)
     return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
-
-
-def _runner_up(
-    leader: Leader, following: Leader | None, found: Found, inputs: SearchInputs
-) -> dict[str, Any]:
-    """Return how much worse the next plan is than a plan, and what it lacks."""
-    if following is None:
-        return {"runner_up_deficit": None}
-    row: dict[str, Any] = {"runner_up_deficit": deficit(leader.score, following.score, inputs)}
-    if len(inputs.objectives) == 1:
-        held = held_back(following, found, inputs)
-        gain = gain_of_next_load(following, found, inputs)
-        row["runner_up_lacks"] = tied_plans(row["runner_up_deficit"], gain) or runner_up_lacks(
-            leader.row, following.row, held, inputs.objective
-        )
-    return row
 
 
 def _launched(

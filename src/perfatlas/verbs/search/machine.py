@@ -16,6 +16,8 @@ from perfatlas.quantities import (
 )
 from perfatlas.report.text import (
     format_value,
+    interval_text,
+    label_of,
     print_closing,
     print_line,
     print_plain,
@@ -26,7 +28,6 @@ from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
 from perfatlas.studies import AREA, MachineSearch, limit_costs, read_unknowns, scaled_scenario
 from perfatlas.studies.deployments import LATENCIES
-from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,10 +156,6 @@ def _machine(found: CheapestMachine, answer: Answer) -> dict[str, Any]:
     return machine | {f"{n}{end}": answer.results.get(f"{n}{end}") for n in SHOWN for end in ends}
 
 
-def _ends(name: str, low: float, high: float) -> str:
-    return f"{format_value(name, low)} - {format_value(name, high)}"
-
-
 def machine_toml(answer: Mapping[str, Any]) -> str:
     """Return the solved machine as a hardware file.
 
@@ -181,22 +178,16 @@ def machine_toml(answer: Mapping[str, Any]) -> str:
 def print_machine(
     console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
 ) -> None:
-    """Write the machine, what holds its fields, and what its limits cost.
-
-    Args:
-        verbose: Whether to print all evidence.
-    """
+    """Write the machine, what holds its fields, and what its limits cost."""
     results = answer["results"]
     machine = results["machine"]
     print_question(console, {**answer, "results": {"gpus": answer["scenario"].get("gpus") or 1}})
     lines = [f"  {'cheapest machine':28} {'':>12}  90% interval"]
     for name in ("chip_usd", AREA, *SHOWN):
-        metric = METRICS[f"machine.{name}"]
-        value = machine[name]
-        if value is not None:
-            low, high = (machine.get(f"{name}_{end}") for end in ("low", "high"))
-            interval = "" if low is None or high is None else _ends(metric.name, low, high)
-            lines.append(f"  {metric.label:28} {format_value(metric.name, value):>12}  {interval}")
+        if machine[name] is not None:
+            interval = interval_text(machine, name)
+            value = format_value(name, machine[name])
+            lines.append(f"  {label_of(name):28} {value:>12}  {interval}")
     lines += ["", f"  {'field':28} {'value':>12}  {'of base':>8}  held by"]
     for row in results["unknowns"]:
         ratio = row["value"] / row["base_value"]
@@ -211,7 +202,7 @@ def print_machine(
             for side in ("tighter", "looser")
             for usd in (row[f"{side}_chip_usd"],)
         ]
-        value, most = (format_value(f"machine.{row['limit']}", row[n]) for n in ("value", "most"))
-        label = METRICS[f"machine.{row['limit']}"].label
+        value, most = (format_value(row["limit"], row[n]) for n in ("value", "most"))
+        label = label_of(row["limit"])
         print_line(console, f"{label} {value} of at most {most}; {'; '.join(told)}")
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)

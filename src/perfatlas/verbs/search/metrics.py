@@ -6,50 +6,19 @@ from dataclasses import replace
 from typing import Final
 
 from perfatlas.studies.deployments import POOL_SIZES, percentile_name
-from perfatlas.vocabulary.metrics import METRICS, Metric, declare_metrics
+from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
+# of plans and the frontier; other keys of their rows are fields, or metrics of an estimate
 COUNTS: Final = {
-    "tp": "tensor-parallel size",
-    "pp": "pipeline-parallel size",
-    "cp": "context-parallel size",
-    "attention_dp": "attention data-parallel size",
-    "ep": "expert-parallel size",
-    "moe_tp": "tensor-parallel size inside an expert",
-    "dp": "replicas",
     "spare_replicas": "spare replicas",
     "node_gpus": "GPUs of the occupied nodes",
-    "concurrency": "requests in flight",
-    "batch": "sequences per batch and replica",
-    "max_num_seqs": "maximum sequences per step",
-    "max_num_batched_tokens": "maximum tokens per step",
-    "speculative_depth": "draft tokens per step",
-}
-POOLED: Final = {
-    f"{role}_{name}": f"{label} of {role} workers"
-    for role, names in POOL_SIZES.items()
-    for name, label in {
-        **{one: COUNTS[one] for one in names},
-        "workers": "number",
-        "batch": "sequences per step",
-    }.items()
 }
 TEXTS: Final = {
-    "prefill_system": "system of prefill workers",
-    "decode_system": "system of decode workers",
-    **{
-        f"{role}_{name}_format": f"format of {name} layers of {role} workers"
-        for role in POOL_SIZES
-        for name in ("gemm", "moe")
-    },
-    "system": "system",
-    "gemm_format": "format of dense layers",
-    "moe_format": "format of expert layers",
-    "kv_format": "format of the KV cache",
+    f"{role}_{name}_format": f"format of {name} layers of {role} workers"
+    for role in POOL_SIZES
+    for name in ("gemm", "moe")
 }
 ROWS: Final = ("plans", "frontier")
-MACHINE: Final = (
-    *("ttft_s", "tpot_s", "request_latency_s", "output_tokens_per_s_per_gpu", "power_w"),
-)
 OF_BOTH: Final = (  # of the best plans and of the frontier
     Metric(
         name="slo_probability",
@@ -66,12 +35,6 @@ OF_BOTH: Final = (  # of the best plans and of the frontier
         shown="share",
         better="higher",
         description="Share of the prompt tokens of a trace that its prefix caches have.",
-    ),
-    Metric(
-        name="prefix_caching",
-        label="prefix caching",
-        holds="flag",
-        description="Whether KV blocks of the cached part of prompts are reused.",
     ),
     Metric(
         name="availability",
@@ -104,8 +67,7 @@ RESULTS: Final = declare_metrics(
             description=f"{label[0].upper()}{label[1:]} of the deployment.",
         )
         for rows in ROWS
-        for name, label in {**COUNTS, **POOLED}.items()
-        if (rows, name) != ("frontier", "batch")
+        for name, label in COUNTS.items()
     ),
     *(
         Metric(
@@ -143,12 +105,6 @@ RESULTS: Final = declare_metrics(
         description="Rank of the plan before the simulation of the best plans.",
     ),
     Metric(
-        name="plans.rank_change",
-        label="change by the simulation",
-        holds="text",
-        description="How the simulation changed the rank, load and metrics of a plan, or why not.",
-    ),
-    Metric(
         name="launch",
         label="launch commands",
         short="launch",
@@ -176,7 +132,7 @@ RESULTS: Final = declare_metrics(
         description="The base with the solved fields as overrides.",
     ),
     Metric(
-        name="machine.chip_usd",
+        name="chip_usd",
         label="cost of a chip",
         unit="USD",
         better="lower",
@@ -184,16 +140,12 @@ RESULTS: Final = declare_metrics(
         description="What a chip costs to make.",
     ),
     Metric(
-        name="machine.die_mm2",
+        name="die_mm2",
         label="area of a die",
         unit="mm2",
         better="lower",
         has_interval=True,
         description="Predicted area of a die.",
-    ),
-    *(
-        replace(METRICS[name], name=f"machine.{name}", verbs=(), statistics_of=(), rows_of=())
-        for name in MACHINE
     ),
     Metric(
         name="unknowns.field",
@@ -283,12 +235,6 @@ RESULTS: Final = declare_metrics(
         short="next plan",
         shown="share",
         description="How much worse the objective of the next plan is, relative to this plan.",
-    ),
-    Metric(
-        name="plans.runner_up_lacks",
-        label="what the next plan lacks",
-        holds="text",
-        description="Why the objective of the next plan is worse, empty if its plan tells it.",
     ),
     Metric(
         name="candidates",

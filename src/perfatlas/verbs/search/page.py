@@ -12,29 +12,28 @@ from perfatlas.report.pages import (
     Table,
     Value,
     answer_page,
+    key_values,
     results_page,
 )
 from perfatlas.report.text import (
-    format_share,
     headline,
-    interval_text,
-    label_of,
     subheadline,
 )
 from perfatlas.verbs.search.text import (
     LINE,
+    VARIED,
     at_most_text,
     counts_line,
     frontier_axes,
     has_limits,
-    marked_metric,
     objectives_of,
+    plan_columns,
     plan_name,
 )
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.report.pages import Page
 
@@ -42,11 +41,8 @@ if TYPE_CHECKING:
 
 X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
-SHOWN: Final = (Y, X, "ttft_s", "tpot_s", "request_latency_s")
 COST: Final = "usd_per_million_output_tokens"
-TEXTS: Final = ("plan", "tier")  # columns of text
 FRONTIERS: Final = ("best deployment at each speed", "non-dominated deployments")
-LOADS: Final = ("concurrency", "batch", "decode_batch")
 
 
 def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
@@ -61,68 +57,39 @@ def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
         answer,
         title=headline({**answer, "results": {"gpus": plans[0]["gpus"]}}),
         subtitle=f"{subheadline(answer)}; {counts_line(counts, verbose=True)}",
-        values=_values(plans[0], answer["scenario"]),
+        values=[
+            Value(label="best plan", value=plan_name(plans[0], answer["scenario"])),
+            *key_values(plans[0], _named(answer["scenario"]), tier=str(plans[0]["tier"])),
+        ],
         sections=[_plans(plans, results["ranking"], answer["scenario"]), *_frontier(answer)],
         reproduce=reproduce,
     )
 
 
-def _values(best: Mapping[str, Any], scenario: Mapping[str, Any]) -> list[Value]:
-    """Return the best plan and its metrics with their intervals."""
-    names = (Y, "ttft_s", "tpot_s", *((COST,) if best.get(COST) is not None else ()))
-    return [
-        Value(label="best plan", value=plan_name(best, scenario)),
-        *(
-            [Value(label="P(SLO)", value=format_share(best["slo_probability"]))]
-            if has_limits(scenario)
-            else []
-        ),
-        *(
-            Value(
-                label=label_of(name),
-                value=marked_metric(name, best),
-                interval=interval_text(best, name) if f"{name}_low" in best else "",
-            )
-            for name in names
-        ),
-    ]
+def _named(scenario: Mapping[str, Any]) -> list[str]:
+    """Return the metrics of the best plan that a page begins with."""
+    return [*(["slo_probability"] if has_limits(scenario) else []), Y, "ttft_s", "tpot_s", COST]
 
 
-def _columns_of(
-    scenario: Mapping[str, Any], metrics: Iterable[str], *, limited: bool = False
-) -> dict[str, Callable[[Mapping[str, Any]], str]]:
-    """Return the columns of a table of plans: title, and cell of a plan.
-
-    Args:
-        limited: Whether to show the probability of all limits.
-    """
-    return {
-        "plan": partial(plan_name, scenario=scenario),
-        "GPUs": lambda row: f"{row['gpus']:,}",
-        "load": lambda row: f"{_load(row):,}",
-        **{label_of(name, short=True): partial(marked_metric, name) for name in metrics},
-        **({"P(SLO)": lambda row: format_share(row["slo_probability"])} if limited else {}),
-        "tier": itemgetter("tier"),
+def _table(rows: Rows, scenario: Mapping[str, Any]) -> Table:
+    """Return plans, or points of the frontier, as the table of the text, with their tiers."""
+    columns = {
+        **{name.replace("\n", ""): cell for name, cell in plan_columns(rows, scenario).items()},
+        "tier": lambda row: str(row["tier"]),
     }
+    return Table.of(rows, columns, (*VARIED, "plan", "tier"))
 
 
 def _plans(plans: Rows, ranking: Sequence[str], scenario: Mapping[str, Any]) -> Section:
     """Return the best plans, and why each is where it is."""
-    columns = _columns_of(scenario, SHOWN, limited=has_limits(scenario))
     reasons: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        "plan": columns["plan"],
+        "plan": partial(plan_name, scenario=scenario),
         "why not a higher load": itemgetter("why"),
-        "what the next plan lacks": lambda plan: plan.get("runner_up_lacks") or "-",
-        "simulation": lambda plan: plan.get("rank_change", "-"),
     }
-    tables = [Table.of(plans, columns, TEXTS), Table.of(plans, reasons, tuple(reasons))]
+    tables = [_table(plans, scenario), Table.of(plans, reasons, tuple(reasons))]
     if ranking:
         tables.append(Table(head=["ranking"], rows=[[note] for note in ranking]))
     return Section(title="Best plans", blocks=tables)
-
-
-def _load(row: Mapping[str, Any]) -> int:
-    return next(int(row[name]) for name in LOADS if row.get(name) is not None)
 
 
 def _frontier(answer: Mapping[str, Any]) -> list[Section]:
@@ -131,9 +98,8 @@ def _frontier(answer: Mapping[str, Any]) -> list[Section]:
     known = [row for row in answer["results"]["frontier"] if row[x] and row[y]]
     if not known:
         return []
-    metrics = dict.fromkeys((*SHOWN, *(n for n in (y, x) if n in METRICS and n != "gpus")))
     title = f"Frontier of {'throughput and speed' if x == X else 'the objectives'}"
-    table = Table.of(known, _columns_of(answer["scenario"], metrics), TEXTS)
+    table = _table(known, answer["scenario"])
     return [Section.charted(title, _frontier_chart(answer, known), table)]
 
 

@@ -103,11 +103,7 @@ def generated_lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
 
 
 def resolved_fields(ready: Service, traffic: Traffic, scenario: Scenario) -> dict[str, Any]:
-    """Return the resolved fields of an answer: common limits, engine, plans and seed.
-
-    Args:
-        ready: What serves the traffic.
-    """
+    """Return the resolved fields of an answer: common limits, engine, plans and seed."""
     limits = [
         {
             "max_num_seqs": int(pool.question.limits.max_num_seqs[0]),
@@ -142,7 +138,6 @@ class Simulation(AnsweredRun):
     """A simulation: its answer, requests and results.
 
     Args:
-        answer: The envelope.
         requests: The requests, of the first seed if there are several.
         seen: Delays between engine and client.
         kv_blocks: KV cache blocks of all schedulers.
@@ -271,7 +266,6 @@ def simulation_of(
 
     Args:
         fields: The fields, as for `simulate`.
-        known: Tables of prices of earlier calls.
         progress: As for `simulate`.
     """
     traffic = run.traffic

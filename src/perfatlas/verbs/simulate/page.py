@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.quantities import significant
@@ -33,6 +34,7 @@ from perfatlas.report.pages import (
     Table,
     Value,
     answer_page,
+    key_values,
 )
 from perfatlas.report.text import (
     distributions,
@@ -43,7 +45,6 @@ from perfatlas.report.text import (
     kind_rows,
     kinds_of,
     label_of,
-    limited_text,
     limits_of,
     printed_results,
     subheadline,
@@ -62,8 +63,7 @@ if TYPE_CHECKING:
 METRICS: Final = ("ttft_s", "tpot_s", "request_latency_s", "queue_s", "kv_transfer_s")
 # values at the top of a page, if available
 OBJECTIVES: Final = (
-    *("max_requests_per_s", "required_replicas", "slo_probability", "required_replicas_p80"),
-    *("goodput_requests_per_s", "slo_attainment"),
+    *("max_requests_per_s", "required_replicas", "goodput_requests_per_s", "slo_attainment"),
 )
 MEANS: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = (
@@ -125,7 +125,7 @@ def traffic_page(
         answer,
         title=headline(answer),
         subtitle=subheadline(answer),
-        values=_values(results, limits),
+        values=_values(results, str(answer["evidence"]["tier"])),
         sections=[
             *_results(results, limits),
             *(_charts(run, latency_limit=limits.get("ttft_s", "")) if run else ()),
@@ -136,30 +136,20 @@ def traffic_page(
     )
 
 
-def _values(results: Mapping[str, Any], limits: Mapping[str, str]) -> list[Value]:
-    """Return the key results of a simulation; limits have "≥" or "≤" before them."""
-    means = []
-    for name in MEANS:
-        mean = (distributions(results).get(name) or {}).get("mean")
-        if mean is not None:
-            label = f"{label_of(name, short=True)}, mean"
-            interval = _mean_interval(results, name)
-            value = limited_text(format_value(name, mean), limits.get(name, ""))
-            means.append(Value(label=label, value=value, interval=interval))
-    return [*_singles(results, OBJECTIVES, limits), *means, *_singles(results, RATES, limits)]
-
-
-def _singles(
-    results: Mapping[str, Any], names: Sequence[str], limits: Mapping[str, str]
-) -> list[Value]:
-    values = []
-    for name in names:
-        if results.get(name) is not None:
-            low, high = (results.get(f"{name}_{end}") for end in ("low", "high"))
-            interval = "" if low is None or high is None else format_interval(name, low, high)
-            value = limited_text(format_value(name, results[name]), limits.get(name, ""))
-            values.append(Value(label=label_of(name), value=value, interval=interval))
-    return values
+def _values(results: Mapping[str, Any], tier: str) -> list[Value]:
+    """Return the key results of a simulation, of latencies the mean."""
+    known = [name for name in MEANS if (results.get(name) or {}).get("mean") is not None]
+    means = {
+        f"{name}{end}": (results.get(f"{name}{end}") or {}).get("mean")
+        for name in known
+        for end in ("", "_low", "_high")
+    }
+    latencies = key_values(means, known, tier=tier, short=True)
+    return [
+        *key_values(results, OBJECTIVES, tier=tier),
+        *(replace(one, label=f"{one.label}, mean") for one in latencies),
+        *key_values(results, RATES, tier=tier),
+    ]
 
 
 def _mean_interval(results: Mapping[str, Any], name: str) -> str:

@@ -14,7 +14,6 @@ from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.scenario.deployments import (
     containing_predictions,
     price_ends,
-    prices_at,
     refuse_unused_options,
     resolve_traffic,
     service,
@@ -25,7 +24,6 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.studies.traffic import (
     FIRST,
     ONE_POOL,
-    PROBABLE,
     TWO_POOLS,
     RateSearch,
     SizeSearch,
@@ -40,7 +38,6 @@ from perfatlas.studies.traffic import (
     rate_at,
     size_at,
     sized_run,
-    slo_probability,
     smallest_size,
 )
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, simulation_of
@@ -48,7 +45,6 @@ from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, sim
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from perfatlas.scenario.deployments import StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.requests import Requests
     from perfatlas.studies.traffic import Size, TrafficRun
@@ -276,9 +272,7 @@ def required_replicas(
     Returns:
         The simulation with that number. Its results also contain `required_replicas`, or
         `required_prefill_workers` and `required_decode_workers`, with `_low` and `_high` for steps
-        faster or slower by the errors of measured serving runs, and `_p80` for those that meet the
-        SLOs with a probability of 80%; None where no number meets them. `slo_probability` is the
-        probability that the number found meets them.
+        faster or slower by the errors of measured serving runs; None where no number meets them.
 
     Raises:
         InfeasibleError: No number meets the SLOs, or the model does not fit.
@@ -306,7 +300,6 @@ def required_replicas(
     run = _final_run(search, size)
     ends = price_ends(run.ready)
     results = _numbers(search, size, {end: size_at(search, by) for end, by in ends.items()})
-    results |= _by_probability(search, size, ends)
     numbers = dict(zip(search.names, size, strict=True))
     at = {name: value for name, value in fields.items() if name != "slo_percentile"}
     done = simulation_of(run, search.of(size), {**at, **numbers}, search.known, search.runs.look)
@@ -324,23 +317,6 @@ def _numbers(
         for end, moved in ends.items():
             results[f"{_RESULTS[name]}_{end}"] = None if moved is None else moved[pool]
     return results
-
-
-def _by_probability(
-    search: SizeSearch, size: Size, ends: Mapping[str, tuple[StepScale, ...]]
-) -> dict[str, float | None]:
-    """Return the probability that a size meets the SLOs, and the numbers for one of 80%.
-
-    Nothing where step times have no upper end.
-    """
-    if "high" not in ends:
-        return {}
-    likely = size_at(search, prices_at(ends, PROBABLE))
-    numbers = {
-        f"{_RESULTS[name]}_p80": None if likely is None else likely[pool]
-        for pool, name in enumerate(search.names)
-    }
-    return {"slo_probability": slo_probability(search, size, ends), **numbers}
 
 
 def _size_question(fields: dict[str, Any]) -> tuple[Traffic, Scenario]:

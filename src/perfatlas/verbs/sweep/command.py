@@ -14,10 +14,17 @@ from perfatlas.commands.flags import OUTPUT, SWITCH, Count, File, PageFlags, def
 from perfatlas.commands.output import print_json, write_page_files
 from perfatlas.files import check_writable, table_format
 from perfatlas.quantities import UsageError, counted, printable
+from perfatlas.report.text import print_line, print_plain, print_study_summary, reproduce_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rich.console import Console
+
     from perfatlas.studies.sweeps import Tally
     from perfatlas.verbs.sweep.answer import Sweep
+
 
 TOLD_EVERY_S: Final = 0.5  # on a terminal
 LOGGED_EVERY_S: Final = 10.0  # in a file
@@ -109,7 +116,6 @@ def _show(found: Sweep, study: File, flags: SweepFlags) -> None:
         print_json(answer)
         return
     from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.sweep.text import print_sweep
 
     fields: dict[str, Any] = {"output": flags.output}
     console = open_terminal(sys.stdout)
@@ -154,3 +160,29 @@ class _Progress:
         else:
             sys.stderr.write(printable(f"perfatlas: {text.strip()}\n"))
         sys.stderr.flush()
+
+
+def print_sweep(
+    console: Console,
+    answer: Mapping[str, Any],
+    *,
+    study: str,
+    output: Path | None,
+    verbose: bool,
+) -> None:
+    """Write the summary of a sweep.
+
+    Args:
+        output: The file with all rows, if one was written.
+        verbose: Whether to list all best rows and reasons.
+    """
+    results = answer["results"]
+    print_study_summary(console, results, answer["scenario"]["study"]["verb"], verbose=verbose)
+    for text in answer["warnings"]:
+        print_line(console, text)
+    if output is not None:
+        print_line(console, f"rows: {output}")
+    line = reproduce_line("sweep", {"output": None if output is None else str(output)})
+    words = line.split(" ", 2)
+    words.insert(2, shlex.quote(study))
+    print_plain(console, f"reproduce: {' '.join(words)}", style="dim", wrap=False)

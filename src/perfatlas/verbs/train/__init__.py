@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         train_columns as train_columns,
         training_timeline as training_timeline,
     )
+    from perfatlas.verbs.train.layouts import search_training as search_training
     from perfatlas.verbs.train.page import training_page as training_page
-    from perfatlas.verbs.train.search.answer import search_training as search_training
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -22,8 +22,8 @@ DECLARATION: Final = Declaration(
         Command(
             name="search training",
             help="Best layouts of a training job for a model, a cluster and a global batch.",
-            run="search.command:search_training",
-            page="search.page:layouts_page",
+            run="command:search_training",
+            page="page:layouts_page",
             example=(
                 "search training --model meta-llama/Llama-3.1-8B --system h100_sxm --gpus 8 "
                 "--global-batch 64"

@@ -9,21 +9,6 @@ from perfatlas.vocabulary.metrics import Metric, declare_metrics
 TRAIN: Final = ("train",)
 SEARCH: Final = ("search training",)
 TRAINING_VERBS: Final = (*TRAIN, *SEARCH)
-SIZES: Final = {
-    "tp": "tensor-parallel size",
-    "pp": "pipeline stages",
-    "vpp": "chunks of layers per stage",
-    "cp": "context-parallel size",
-    "dp": "data-parallel size",
-    "ep": "expert-parallel size",
-    "expert_tp": "tensor-parallel size inside an expert",
-    "micro_batch": "sequences per forward pass",
-}
-CHOICES: Final = {
-    "pipeline_schedule": "pipeline schedule",
-    "zero": "ZeRO stage",
-    "recompute": "recomputation",
-}
 RULES: Final = {
     "tp_divides_heads": "attention heads not divisible by tp",
     "tp_divides_kv_heads": "KV heads neither divisible nor replicated by tp",
@@ -250,33 +235,6 @@ METRICS: Final = declare_metrics(
         short="layouts",
         holds="rows",
         description="The best layouts, best first, each with different parallel sizes.",
-    ),
-    *(
-        Metric(
-            name=f"layouts.{name}",
-            label=label,
-            short=name,
-            holds="count",
-            description=f"{label[0].upper()}{label[1:]} of the layout.",
-        )
-        for name, label in SIZES.items()
-    ),
-    *(
-        Metric(
-            name=f"layouts.{name}",
-            label=label,
-            short=name.replace("pipeline_", ""),
-            holds="text",
-            description=f"{label[0].upper()}{label[1:]} of the layout.",
-        )
-        for name, label in CHOICES.items()
-    ),
-    Metric(
-        name="layouts.expert_overlap",
-        label="overlapped experts",
-        short="overlap",
-        holds="flag",
-        description="Whether passes run in pairs that hide transfers of tokens to experts.",
     ),
     Metric(
         name="layouts.goodput",

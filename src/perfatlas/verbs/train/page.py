@@ -11,6 +11,8 @@ from perfatlas.report.charts import (
     ORANGE,
     RED,
     Axis,
+    Bar,
+    BarChart,
     Line,
     LineChart,
     PipelineChart,
@@ -22,9 +24,10 @@ from perfatlas.report.pages import (
     Chart,
     Section,
     Table,
-    Value,
     answer_page,
+    key_values,
     memory_section,
+    results_page,
 )
 from perfatlas.report.text import (
     format_interval,
@@ -35,13 +38,14 @@ from perfatlas.report.text import (
 )
 from perfatlas.verbs.train.answer import training_timeline
 from perfatlas.verbs.train.metrics import ENERGY, PARTS
-from perfatlas.verbs.train.text import batch_line, layout_line
+from perfatlas.verbs.train.text import batch_line, layout_line, layout_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from perfatlas.report.pages import Page
     from perfatlas.training.step import StepTimeline
+
 
 VALUES: Final = (
     *("step_time_s", "tokens_per_s_per_gpu", "mfu", "hfu"),
@@ -69,7 +73,7 @@ def training_page(
         answer,
         title=headline(answer),
         subtitle=f"{layout_line(scenario)}; {batch_line(scenario, results)}",
-        values=[_value(results, name) for name in VALUES if results[name] is not None],
+        values=key_values(results, VALUES),
         sections=[
             _waterfall(results),
             *_energy(results),
@@ -80,13 +84,6 @@ def training_page(
         ],
         reproduce=reproduce,
     )
-
-
-def _value(results: Mapping[str, Any], name: str) -> Value:
-    low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
-    interval = "" if low is None or high is None else format_interval(name, low, high)
-    value = format_value(name, results[name])
-    return Value(label=label_of(name), value=value, interval=interval)
 
 
 def _waterfall(results: Mapping[str, Any]) -> Section:
@@ -191,3 +188,33 @@ def _operators(answer: Mapping[str, Any]) -> Section:
     }
     table = Table.of(rows, columns, ("operator", "part", "bound"))
     return Section(title="Longest operators on the busiest rank", blocks=[table])
+
+
+RATE: Final = "tokens_per_s_per_gpu"
+SHOWN: Final = ("step_time_s", RATE, "mfu")
+
+
+def layouts_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
+    """Return the best layouts of a training job as an HTML page."""
+    rows = answer["results"]["layouts"]
+    names = [layout_text(row) for row in rows]
+    ends = [(row[f"{RATE}_low"], row[f"{RATE}_high"]) for row in rows]
+    bars = [
+        Bar(name, row[RATE], format_value(RATE, row[RATE]), interval=None if None in own else own)
+        for name, row, own in zip(names, rows, ends, strict=True)
+    ]
+    cells = [
+        [name, *(_cell(row, metric) for metric in SHOWN)]
+        for name, row in zip(names, rows, strict=True)
+    ]
+    table = Table(head=("layout", *(label_of(one, short=True) for one in SHOWN)), rows=cells)
+    axis = Axis(f"{label_of(RATE)}, with 90% intervals")
+    best = Section.charted("Best layouts", BarChart(bars, axis), table)
+    return results_page(answer, sections=[best] if rows else (), reproduce=reproduce)
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    """Return a metric of a layout with its interval."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    shown = format_value(name, row[name])
+    return shown if None in (low, high) else f"{shown} ({format_interval(name, low, high)})"

@@ -24,7 +24,7 @@ DECLARATION: Final = Declaration(
         Command(
             name="validate here",
             help="Kernels and transformer steps predicted and measured on this CPU.",
-            run="here:here",
+            run="command:here",
             needs="PyTorch, of perfatlas[bench]",
         ),
     ),

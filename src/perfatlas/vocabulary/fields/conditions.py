@@ -40,11 +40,7 @@ def is_set(value: object) -> bool:
 
 
 def value_text(value: object) -> str:
-    """Return the value of a field as messages show it.
-
-    Args:
-        value: Of any type.
-    """
+    """Return the value of a field as messages show it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

@@ -131,9 +131,6 @@ class Number:
     def read(self, value: object) -> object:
         """Return text as a number [unit]; other values unchanged.
 
-        Args:
-            value: The value as the user wrote it.
-
         Raises:
             ValueError: The text is not a number with a unit of this dimension, the value is a
                 boolean, or it is far above the maximum of a fraction.

@@ -35,12 +35,14 @@ REMOVED: Final = {
     "fleet schedule --job-format helios": _JOBS,
     "fleet schedule --job-format acme": _JOBS,
     "fleet schedule --job-format alibaba_gpu_v2020": _JOBS,
+    "runs compare": "runs export writes the rows of each run to a table",
+    "spread": "explain has elasticities and break-even values, and sweep samples hardware",
     "servegen": "write the generated requests to a file and use --request-format perfatlas",
 }
 
 
 def removed_note(name: str) -> str:
-    """Return what takes the place of a command or value that perfatlas no longer has, or "".
+    """Return what takes the place of a command, flag or value that was removed, or "".
 
     Args:
         name: What a user wrote.

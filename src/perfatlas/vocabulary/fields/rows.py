@@ -152,7 +152,6 @@ class Field:
         name: Name of the flag, key, column and argument.
         hint: Annotated type.
         default: Default value; None if it is derived.
-        required: Whether it must be set.
         group: The group it belongs to.
     """
 
@@ -180,9 +179,6 @@ class Field:
 
     def folded(self, value: object) -> object:
         """Return a word in any letter case as the choice it is, anything else as it is.
-
-        Args:
-            value: As a user wrote it.
 
         Example:
             >>> from perfatlas.vocabulary.fields import CollectiveShape, fields_of

@@ -51,7 +51,6 @@ class Metric:
         rows_of: Commands that report it as a list of objects.
         asked_with: Fields, beside the required ones, that make a command report it; for tests.
         parts: Labels of the parts, by key, if it divides a whole; the unit is that of the metric.
-        description: Description, a sentence.
     """
 
     name: str

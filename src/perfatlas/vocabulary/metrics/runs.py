@@ -5,34 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric, reported_by
-from perfatlas.vocabulary.metrics.serving import FIND_REPLICAS, REQUIRED, SIMULATE
+from perfatlas.vocabulary.metrics.serving import SIMULATE
 
 STEADY: Final = (*SIMULATE, "fleet schedule")
-BY_PROBABILITY: Final = (
-    Metric(
-        name="slo_probability",
-        label="probability of meeting all SLOs",
-        short="P(SLO)",
-        shown="share",
-        better="higher",
-        verbs=(FIND_REPLICAS,),
-        description="Probability that the size found meets all SLOs, by the interval of step"
-        " times; a lower limit, at most 0.02 too small.",
-    ),
-    *(
-        Metric(
-            name=f"required_{name}_p80",
-            label=f"{name.replace('_', ' ')} within SLOs with a probability of 80%",
-            short=f"{name.removesuffix('_workers')} at 80%",
-            better="lower",
-            holds="count",
-            verbs=(FIND_REPLICAS,),
-            description=f"As `required_{name}`, to meet all SLOs with a probability of 80% by the"
-            " interval of step times; null where no number does.",
-        )
-        for name in REQUIRED
-    ),
-)
 STEADY_STATE: Final = reported_by(
     Metric(
         name="stable_probability",
@@ -219,4 +194,4 @@ TABLE: Final = reported_by(
     ),
     verbs=TABLES,
 )
-RUNS: Final = (*BY_PROBABILITY, *STEADY_STATE, *SERIES, *TABLE)
+RUNS: Final = (*STEADY_STATE, *SERIES, *TABLE)

@@ -5,11 +5,31 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric, reported_by
-from perfatlas.vocabulary.metrics.time_parts import SPENT, TO_FIRST_TOKEN
 
 ESTIMATE: Final = ("estimate", "estimate --frontier", "estimate --explain")
 FIND: Final = "simulate --find-rate"
 FIND_REPLICAS: Final = "simulate --find-replicas"
+# parts of the time of a request, in chronological order
+SPENT: Final = {
+    "http": "HTTP",
+    "tokenize": "tokenization (incl. queueing)",
+    "stream": "output streaming (incl. queueing)",
+    "queue": "queue",
+    "prompt": "own prefill",
+    "shared": "batched steps",
+    "decode": "own decode",
+    "interference": "prefill interference",
+    "preemption": "preemption",
+    "transfer": "KV cache transfer",
+    "join": "joining the decode batch",
+    "failure": "failed attempts",
+    "load": "KV cache offload transfers",
+}
+TO_FIRST_TOKEN: Final = {
+    name: label
+    for name, label in SPENT.items()
+    if name not in ("decode", "interference", "preemption")
+}
 SIMULATE: Final = ("simulate", FIND, FIND_REPLICAS)
 SERVING_VERBS: Final = (*ESTIMATE, *SIMULATE)
 
@@ -413,3 +433,52 @@ DEPLOYMENT: Final = (
     ),
 )
 SERVING: Final = (*LATENCIES, *PASSES, *TAILS, *RATES, *SIZES, *RUN, *DEPLOYMENT)
+
+
+UTILIZATION: Final = reported_by(
+    Metric(
+        name="prefill_mfu",
+        label="MFU of a full prefill chunk",
+        short="prefill MFU",
+        shown="share",
+        better="higher",
+        description=(
+            "Model FLOP utilization of a full prefill chunk on one GPU: FLOP of its tokens with"
+            " causal attention over its time at the dense peak of the GEMM format."
+        ),
+    ),
+    Metric(
+        name="prefill_mbu",
+        label="MBU of a full prefill chunk",
+        short="prefill MBU",
+        shown="share",
+        better="higher",
+        description=(
+            "Model bandwidth utilization of a full prefill chunk on one GPU: bytes of weights and"
+            " KV cache that it reads over its time at the memory bandwidth."
+        ),
+    ),
+    Metric(
+        name="decode_mfu",
+        label="MFU of a decode step",
+        short="decode MFU",
+        shown="share",
+        better="higher",
+        description=(
+            "Model FLOP utilization of a decode step on one GPU: FLOP of its tokens, without the"
+            " padding of the batch, over its time at the dense peak of the GEMM format."
+        ),
+    ),
+    Metric(
+        name="decode_mbu",
+        label="MBU of a decode step",
+        short="decode MBU",
+        shown="share",
+        better="higher",
+        description=(
+            "Model bandwidth utilization of a decode step on one GPU: bytes of weights and"
+            " KV cache that it reads over its time at the memory bandwidth."
+        ),
+    ),
+    verbs=ESTIMATE,
+)

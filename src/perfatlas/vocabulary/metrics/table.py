@@ -15,9 +15,8 @@ from perfatlas.vocabulary.metrics.metric import reported_by
 from perfatlas.vocabulary.metrics.operators import OPERATOR
 from perfatlas.vocabulary.metrics.runs import RUNS
 from perfatlas.vocabulary.metrics.schedule import JOBS
-from perfatlas.vocabulary.metrics.serving import SERVING
+from perfatlas.vocabulary.metrics.serving import SERVING, UTILIZATION
 from perfatlas.vocabulary.metrics.spares import FORMS
-from perfatlas.vocabulary.metrics.step_utilization import UTILIZATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Launch commands of a plan, by the documentation of each engine."""
+"""What engines run of a plan, and the commands that launch it, by their documentation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import math
 import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfatlas.files import shipped_table
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.studies.deployments import ROLES, launch_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.networks import Network
+
+
+ROLES: Final = ("prefill", "decode")  # of the workers of two pools
 # limits that the search does not vary
 OPTIONS: Final = (
     *("block_size", "gpu_memory_utilization", "kv_blocks", "stream_interval"),
@@ -42,7 +46,7 @@ def launcher_of(emit: str, engine: str, *, pools: bool) -> str:
         UnsupportedError: Its launch of pools is not known.
 
     Example:
-        >>> from perfatlas.verbs.search.launch import launcher_of
+        >>> from perfatlas.studies.deployments.launch import launcher_of
         >>> launcher_of("dynamo", "vllm", pools=True), launcher_of("dynamo", "trtllm", pools=True)
         ('dynamo', 'dynamo_trtllm')
     """
@@ -87,7 +91,7 @@ def launch_commands(
         UnsupportedError: The engine refuses the plan when it starts.
 
     Example:
-        >>> from perfatlas.verbs.search.launch import launch_commands
+        >>> from perfatlas.studies.deployments.launch import launch_commands
         >>> plan = {"tp": 4, "pp": 1, "attention_dp": 1, "dp": 2, "max_num_batched_tokens": 8192}
         >>> launch_commands("vllm", "meta-llama/Llama-3.1-8B", plan, 4500)[0]
         'vllm serve meta-llama/Llama-3.1-8B --max-model-len 4500 --tensor-parallel-size 4\
@@ -249,7 +253,7 @@ def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
         plan: A row of the answer, with the `OPTIONS` that are set.
 
     Example:
-        >>> from perfatlas.verbs.search.launch import left_out_note
+        >>> from perfatlas.studies.deployments.launch import left_out_note
         >>> left_out_note("sglang", {"tp": 2, "kv_blocks": 4096, "speculative_depth": 3})
         'the launch command leaves out kv_blocks and speculative_depth: add what sglang needs'
         >>> left_out_note("vllm", {"tp": 2, "kv_blocks": 4096})
@@ -280,7 +284,7 @@ def needed_checkpoint(launcher: str, plan: Mapping[str, Any], stored: str) -> st
         stored: Format of the dense layers of the checkpoint.
 
     Example:
-        >>> from perfatlas.verbs.search.launch import needed_checkpoint
+        >>> from perfatlas.studies.deployments.launch import needed_checkpoint
         >>> needed_checkpoint("vllm", {"gemm_format": "nvfp4"}, "bf16")
         'the launch commands need a checkpoint in nvfp4: vllm does not quantize bf16 weights to it'
         >>> needed_checkpoint("vllm", {"gemm_format": "fp8_dynamic"}, "bf16")
@@ -303,7 +307,6 @@ class NodeSpan(NamedTuple):
     """How a replica is spread over nodes.
 
     Args:
-        nodes: Number of nodes.
         local: GPUs on each of them; with `by_ranks`, attention-DP ranks.
         by_ranks: Whether whole attention-DP ranks are on each node, which the engine numbers.
     """
@@ -323,7 +326,7 @@ def node_span(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> NodeSpan | N
         plan: Sizes of a replica, with the devices of its nodes.
 
     Example:
-        >>> from perfatlas.verbs.search.launch import node_span
+        >>> from perfatlas.studies.deployments.launch import node_span
         >>> node_span({"nodes": {}}, {"tp": 8, "pp": 2, "node_devices": 8})
         NodeSpan(nodes=2, local=8, by_ranks=False)
     """
@@ -357,7 +360,7 @@ def commands_of_nodes(
 
     Example:
         >>> from perfatlas.studies.deployments import launch_rules
-        >>> from perfatlas.verbs.search.launch import NodeSpan, commands_of_nodes
+        >>> from perfatlas.studies.deployments.launch import NodeSpan, commands_of_nodes
         >>> span = NodeSpan(nodes=2, local=8, by_ranks=False)
         >>> command = "python -m sglang.launch_server"
         >>> commands_of_nodes(launch_rules()["sglang"], (command, command), span)[0]
@@ -389,3 +392,38 @@ def commands_of_nodes(
 
 def _gpus(plan: Mapping[str, Any]) -> int:
     return math.prod(int(plan.get(name) or 1) for name in NODE_SIZES)
+
+
+LAUNCHES: Final = "data/launch_arguments.toml"
+
+
+def launch_rules() -> dict[str, dict[str, Any]]:
+    """Return the names of launch arguments by launcher, from shipped data."""
+    return shipped_table(LAUNCHES)
+
+
+def whole_fields(engine: str) -> tuple[str, ...]:
+    """Return the fields that an engine sets to 1 or to all ranks of a replica only.
+
+    Example:
+        >>> from perfatlas.studies.deployments.launch import whole_fields
+        >>> whole_fields("vllm"), whole_fields("sglang")
+        (('ep',), ())
+    """
+    return tuple(launch_rules().get(engine, {}).get("whole", ()))
+
+
+def divides_prompts(engine: str, network: Network) -> bool:
+    """Return whether an engine runs a model with context parallelism in prefill.
+
+    Example:
+        >>> from perfatlas.networks import resolve_model
+        >>> from perfatlas.studies.deployments.launch import divides_prompts
+        >>> llama = resolve_model("meta-llama/Llama-3.1-8B").network
+        >>> divides_prompts("ideal", llama), divides_prompts("vllm", llama)
+        (True, False)
+    """
+    models = launch_rules()["context_parallel"].get(engine, "")
+    if models == "sparse":
+        return any(group.selects_keys for group in network.layers)
+    return bool(models)
