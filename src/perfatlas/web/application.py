@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gzip
 import json
 import shlex
 from functools import cache
@@ -19,8 +18,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from perfatlas.declarations import commands
 from perfatlas.quantities import PerfatlasError, UsageError, repr_for_error
-from perfatlas.vocabulary.fields import json_schema
 from perfatlas.version import __version__
+from perfatlas.vocabulary.fields import json_schema
 from perfatlas.web.answers import Reply
 from perfatlas.web.catalogs import CATALOGS, catalog_words, entry, listed
 from perfatlas.web.forms import form_of, path_of
@@ -337,7 +336,7 @@ def _asked(question: Question, given: Mapping[str, str]) -> str:
         here=here,
         title=f"{about or command} - perfatlas {command}",
         form=form_of(command, given),
-        line=shlex.join(["perfatlas", *question.words]),
+        words=["perfatlas", *map(shlex.quote, question.words)],
         api=f"/api{here}?{urlencode(given)}",
         edit=f"{here}?{urlencode({**given, EDIT: 'yes'})}",
     )
@@ -369,7 +368,7 @@ async def _streamed(
         task.cancel()
 
 
-async def _home(request: Request) -> Response:
+async def _home(_: Request) -> Response:
     verbs = [
         (path_of(name), name, commands()[name][1].help, typical_fields(name)) for name in FORMS
     ]
@@ -410,6 +409,7 @@ async def _catalog(request: Request, kind: str, name: str = "") -> Response:
         heading=name or kind.capitalize(),
         line=shlex.join(["perfatlas", *words]),
         tables=tables,
+        catalogs=CATALOGS,
         refused=None if reply.is_answer else reply.answer,
     )
 

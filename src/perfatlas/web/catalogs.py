@@ -9,10 +9,10 @@ from perfatlas.report.text import format_value, profile_values, spelled_out, sys
 from perfatlas.web.questions import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 CATALOGS: Final = ("systems", "models", "engines", "formats", "rates", "durations", "studies")
-VALUES: Final = ("value", "kind", "source", "note")
+VALUES: Final = ("field", "value", "kind", "source", "note")
 
 
 class CatalogTable(NamedTuple):
@@ -23,12 +23,14 @@ class CatalogTable(NamedTuple):
         rows: Cells (rows, columns).
         title: Heading, or "".
         links: Address to which the first cell is appended; "" for no links.
+        texts: Indices of text columns, which may wrap; others are right-aligned.
     """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
     links: str = ""
+    texts: Collection[int] = (0, 1)
 
 
 def catalog_words(kind: str, name: str = "") -> list[str]:
@@ -58,7 +60,9 @@ def listed(kind: str, results: Mapping[str, Any]) -> list[CatalogTable]:
     key = "profile" if kind == "engines" else "name"
     names = [key, *(name for name in names if name != key)]
     cells = [[str(row[key]), *(format_value(n, row.get(n)) for n in names[1:])] for row in rows]
-    return [CatalogTable([spelled_out(n) for n in names], cells, links=f"/catalog/{kind}/")]
+    texts = [place for place, n in enumerate(names) if isinstance(rows[0][n], str)]
+    head = [spelled_out(n) for n in names]
+    return [CatalogTable(head, cells, links=f"/catalog/{kind}/", texts=texts)]
 
 
 def entry(kind: str, facts: Mapping[str, Any]) -> list[CatalogTable]:
@@ -77,8 +81,15 @@ def entry(kind: str, facts: Mapping[str, Any]) -> list[CatalogTable]:
         values = profile_values({n: v for n, v in facts.items() if n not in ("source", "notes")})
         about = [[name, str(facts[name])] for name in ("source",) if facts.get(name)]
         about += [["note", str(note)] for note in facts.get("notes") or ()]
-    columns = [(one.field, one.value, one.kind, "; ".join(one.refs), one.note) for one in values]
-    kept = [0, *(n for n in range(1, 5) if any(row[n] for row in columns))]
-    head = ["field", *(VALUES[n - 1] for n in kept[1:])]
-    found = [CatalogTable(head, [[row[n] for n in kept] for row in columns], title="Values")]
-    return [*found, *([CatalogTable(("about", ""), about, title="Notes")] if about else [])]
+    refs = list(dict.fromkeys(ref for one in values for ref in one.refs if ref))
+    numbers = {ref: f"[{number}]" for number, ref in enumerate(refs, start=1)}
+    columns = [
+        (one.field, one.value, one.kind, " ".join(numbers[r] for r in one.refs if r), one.note)
+        for one in values
+    ]
+    kept = [n for n in range(len(VALUES)) if n == 0 or any(row[n] for row in columns)]
+    rows = [[row[n] for n in kept] for row in columns]
+    about += [[number, ref] for ref, number in numbers.items()]
+    texts = range(len(kept))
+    found = [CatalogTable([VALUES[n] for n in kept], rows, title="Values", texts=texts)]
+    return [*found, *([CatalogTable(("", ""), about, title="Notes and sources")] if about else [])]

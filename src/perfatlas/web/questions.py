@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.commands.flags import listed_names
 from perfatlas.declarations import commands, verb_fields
 from perfatlas.quantities import (
     InvalidSpecError,
@@ -57,6 +58,10 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud8
 _FILES: Final = r"\.(?:toml|json\w*|ya?ml|csv|parquet|te?xt|log|pt2?|onnx|safetensors|gz|zst|py)\b"
 _PATH: Final = re.compile(rf"[/\\]|^\s*[~@.\[{{]|\.\.|{_FILES}", re.IGNORECASE)
 _UNIT: Final = re.compile(r"[-+]?[\d.,_]+(?:e[-+]?\d+)?\s*[A-Za-z]*(?:/[A-Za-z0-9]+)?")
+_NAMES_ONLY: Final = {  # catalogs of which any other text is a path, if a file has that name
+    "models": ("perfatlas.networks:model_names", "perfatlas.networks:catalog_aliases"),
+    "fleets": ("perfatlas.reliability.fleet.model:shipped_fleets",),
+}
 _FILE_CHANGES: Final = ("node.topology",)  # hardware fields that may name a file
 _YES: Final = {"true": True, "yes": True, "on": True, "1": True}
 _NO: Final = {"false": False, "no": False, "off": False, "0": False}
@@ -187,15 +192,13 @@ def check_name(where: str, catalog: str, text: str) -> None:
         text: A name, with overrides in braces or without.
 
     Raises:
-        InvalidSpecError: It is a path, an unknown model, or an override that may name a file.
+        InvalidSpecError: It is a path, no model or fleet of the catalog, or an override that may name a file.
     """
     name, brace, changes = text.strip().partition("{")
-    if catalog == "models":
-        from perfatlas.networks import catalog_aliases, model_names
-
-        known = [*model_names(), *catalog_aliases()]
+    if catalog in _NAMES_ONLY:
+        known = listed_names(_NAMES_ONLY[catalog])
         lists = "the catalog lists all"
-        resolve_name(name.strip(), known, what="model", lists=lists, shorten=False)
+        resolve_name(name.strip(), known, what=catalog[:-1], lists=lists, shorten=False)
     else:
         _refuse_path(where, name)
     for change in changes.rstrip().removesuffix("}").split(",") if brace else ():

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from perfatlas.commands.flags import Count, Seconds
+from typing import Annotated
+
+from perfatlas.commands.flags import Count, Seconds, default
+
+Port = Annotated[Count, default("8000")]
+Workers = Annotated[Count, default("the CPU cores")]
+Limit = Annotated[Seconds, default("600 s")]
 
 
 def web(
     *,
     host: str = "127.0.0.1",
-    port: Count = None,
-    workers: Count = None,
-    time_limit_s: Seconds = None,
+    port: Port = None,
+    workers: Workers = None,
+    time_limit_s: Limit = None,
 ) -> int:
     """Serve until interrupted; return the exit code.
 
     Args:
         host: Address to listen on; the default is reached from this machine only.
-        port: Port to listen on, 8000 by default.
-        workers: Questions answered at the same time; as many as CPU cores by default.
-        time_limit_s: Time limit of a search, 600 s by default.
+        port: Port to listen on.
+        workers: Questions that are answered at the same time.
+        time_limit_s: Time limit of a search.
     """
     from perfatlas.web import Settings, serve
 
     given = {"port": port, "workers": workers, "limit_s": time_limit_s}
-    serve(
-        Settings(host=host, **{name: value for name, value in given.items() if value is not None})
-    )
+    chosen = {name: value for name, value in given.items() if value is not None}
+    serve(Settings(host=host, **chosen))
     return 0
