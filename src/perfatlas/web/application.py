@@ -35,7 +35,7 @@ SEARCHES: Final = ("search", "search training")
 EDIT: Final = "edit"  # parameter that shows a form with its values instead of the answer
 PATIENCE_S: Final = 0.7  # after which a page is sent before its answer
 BEAT_S: Final = 0.5  # between two looks at whether the client is still there
-MOST_BYTES: Final = 65_536  # of a request
+MOST_BYTES: Final = 32_768  # of a request
 CHART: Final = 'class="chart"'
 HEADERS: Final = {
     "Content-Security-Policy": (
