@@ -62,7 +62,7 @@ class _Lines(io.TextIOBase):
 
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
+        for line in filter(str.strip, lines):
             self._tell(line.removeprefix("perfatlas: "))
         return len(text)
 

@@ -131,7 +131,7 @@ def _add_command(app: FastAPI, command: str) -> None:
     async def ask(request: Request) -> Response:
         return await _api(request, command)
 
-    path, schema = path_of(command), _schema(command)
+    path, schema, example = path_of(command), _schema(command), typical_fields(command)
     app.add_api_route(path, page, include_in_schema=False)
     about: dict[str, Any] = {
         "summary": commands()[command][1].help,
@@ -145,10 +145,12 @@ def _add_command(app: FastAPI, command: str) -> None:
             "required": name in schema["required"],
             "description": row.get("description", ""),
             "schema": {key: value for key, value in row.items() if key != "description"},
+            **({"example": example[name]} if name in example else {}),
         }
         for name, row in schema["properties"].items()
     ]
-    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+    content = {"application/json": {"schema": schema, "example": example}}
+    body = {"required": True, "content": content}
     name = command.replace(" ", "_")
     app.add_api_route(
         f"/api{path}",
