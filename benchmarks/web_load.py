@@ -11,17 +11,16 @@ import argparse
 import asyncio
 import contextlib
 import os
-import random
 import socket
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
-from urllib.request import urlopen
+
+import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator
 
 MODELS: Final = (
     *("openai/gpt-oss-20b", "openai/gpt-oss-120b", "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-32B"),
@@ -30,7 +29,7 @@ MODELS: Final = (
 SYSTEMS: Final = ("h100_sxm", "h200_sxm", "b200_sxm", "gb200", "mi300x", "a100_sxm", "l40s")
 
 
-def question(draws: random.Random) -> str:
+def question(draws: np.random.Generator) -> str:
     """Return the query of an estimate that hardly any other user asks."""
     width = draws.choice((1, 2, 4, 8))
     values = {
@@ -38,9 +37,9 @@ def question(draws: random.Random) -> str:
         "system": draws.choice(SYSTEMS),
         "gpus": width,
         "tp": width,
-        "batch": draws.randint(1, 64),
-        "isl": draws.randint(128, 8192),
-        "osl": draws.randint(16, 1024),
+        "batch": draws.integers(1, 65),
+        "isl": draws.integers(128, 8193),
+        "osl": draws.integers(16, 1025),
     }
     return urlencode(values)
 
@@ -62,7 +61,7 @@ async def user(
     number: int, host: str, port: int, options: argparse.Namespace
 ) -> list[tuple[int, float]]:
     """Return status and time of all questions of a user."""
-    draws = random.Random(number)
+    draws = np.random.default_rng(number)
     end = time.monotonic() + options.for_s
     await asyncio.sleep(draws.uniform(0.0, options.every_s))
     found = []
@@ -73,29 +72,32 @@ async def user(
     return found
 
 
-@contextlib.contextmanager
-def served() -> Iterator[tuple[str, int]]:
+@contextlib.asynccontextmanager
+async def served() -> AsyncIterator[tuple[str, int]]:
     """Start a server; yield its address once it answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "perfatlas", "web", "--port", str(port)]
-    with subprocess.Popen(command, env=os.environ) as server:  # noqa: S603 - this program
-        try:
-            for _ in range(100):
-                with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/"):
-                    break
-                time.sleep(0.2)
-            time.sleep(3.0)  # its processes answer a question each when they start
-            yield "127.0.0.1", port
-        finally:
-            server.terminate()
+    words = ("-m", "perfatlas", "web", "--port", str(port))
+    server = await asyncio.create_subprocess_exec(sys.executable, *words)
+    try:
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                await asked("127.0.0.1", port, "")
+                break
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(3.0)  # its processes answer two questions each when they start
+        yield "127.0.0.1", port
+    finally:
+        server.terminate()
+        await server.wait()
 
 
-async def measured(host: str, port: int, options: argparse.Namespace) -> list[tuple[int, float]]:
+async def measured(options: argparse.Namespace) -> list[tuple[int, float]]:
     """Return status and time of all questions of all users."""
-    users = [user(number, host, port, options) for number in range(options.users)]
-    return [one for each in await asyncio.gather(*users) for one in each]
+    async with served() as (host, port):
+        users = [user(number, host, port, options) for number in range(options.users)]
+        return [one for each in await asyncio.gather(*users) for one in each]
 
 
 def main() -> None:
@@ -105,8 +107,7 @@ def main() -> None:
     parser.add_argument("--every-s", type=float, default=5.0)
     parser.add_argument("--for-s", type=float, default=120.0)
     options = parser.parse_args()
-    with served() as (host, port):
-        found = asyncio.run(measured(host, port, options))
+    found = asyncio.run(measured(options))
     times = sorted(seconds for _, seconds in found)
     statuses = sorted({status for status, _ in found})
     ranks = {

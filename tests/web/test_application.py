@@ -7,8 +7,9 @@ import json
 import re
 import time
 from html import unescape
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -17,19 +18,21 @@ pytest.importorskip("fastapi")
 from starlette.testclient import TestClient
 
 from perfatlas.cli import main
-from perfatlas.web import FORMS, Settings, application
+from perfatlas.web import FORMS, Settings, web_application
 from perfatlas.web.questions import typical_fields
 from perfatlas.web.workers import Question, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 ESTIMATE: Final = {"model": "openai/gpt-oss-20b", "system": "h200_sxm", "batch": "8"}
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    with TestClient(application(Settings(workers=1)), follow_redirects=False) as found:
+    app = web_application(Settings(workers=1))
+    with TestClient(app, base_url="http://localhost", follow_redirects=False) as found:
         yield found
 
 
@@ -37,7 +40,7 @@ def _path(command: str) -> str:
     return f"/{command.replace(' ', '/')}"
 
 
-def _without_rates(value: Any) -> Any:
+def _without_rates(value: object) -> object:
     """Return an answer without the rate of its search, which differs between runs."""
     if isinstance(value, dict):
         return {n: _without_rates(v) for n, v in value.items() if not n.endswith("_per_cpu_s")}
@@ -65,7 +68,7 @@ def test_every_form_answers_its_example(
 
 
 def test_the_page_is_that_of_html(
-    client: TestClient, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+    client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "page.html"
     flags = [f"--{name}={value}" for name, value in ESTIMATE.items()]
@@ -189,12 +192,13 @@ def test_openapi_lists_the_fields_of_every_form(client: TestClient) -> None:
 
 
 def test_a_cancelled_question_ends_its_process() -> None:
-    search = "search --model=meta-llama/Llama-3.1-405B --system=h100_sxm --max-gpus=1024"
+    model, system = "--model=meta-llama/Llama-3.1-405B", "--system=h100_sxm"
+    search = ["search", model, system, "--max-gpus=1024"]
 
     async def ask_and_cancel() -> float:
         workers = Workers(1, limit_s=300.0)
         try:
-            question = Question(search.split(), "search")
+            question = Question(search, "search")
             task = asyncio.ensure_future(workers.ask(question, lambda _: None))
             await asyncio.sleep(3.0)
             assert not task.done()
@@ -202,7 +206,7 @@ def test_a_cancelled_question_ends_its_process() -> None:
             began = time.monotonic()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            gemm = "kernel gemm --system=h200_sxm --m=64 --n=64 --k=64".split()
+            gemm = ["kernel", "gemm", system, "--m=64", "--n=64", "--k=64"]
             reply = await workers.ask(Question(gemm, "kernel gemm"), lambda _: None)
             assert reply.is_answer
             return time.monotonic() - began
@@ -216,7 +220,7 @@ def test_a_question_has_a_time_limit_and_a_queue_an_end() -> None:
     async def ask() -> None:
         workers = Workers(1, limit_s=0.001)
         try:
-            question = Question("catalog models".split(), "catalog")
+            question = Question(["catalog", "models"], "catalog")
             reply = await workers.ask(question, lambda _: None)
             assert (reply.status, reply.answer["error_code"]) == (422, "time_limit")
             asked = [asyncio.ensure_future(workers.ask(question, print)) for _ in range(80)]
@@ -230,3 +234,21 @@ def test_a_question_has_a_time_limit_and_a_queue_an_end() -> None:
             workers.close()
 
     asyncio.run(ask())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/search", "/api/search"])
+def test_a_client_that_leaves_ends_its_search(path: str, address: str) -> None:
+    server = urlsplit(address)
+    assert server.hostname is not None
+    asked = f"{path}?model=meta-llama/Llama-3.1-405B&system=h100_sxm&max_gpus=2048"
+    left = HTTPConnection(server.hostname, server.port or 80)
+    left.request("GET", asked)
+    time.sleep(0.3)
+    left.close()
+    began = time.monotonic()
+    small = HTTPConnection(server.hostname, server.port or 80)
+    small.request("GET", "/api/search?model=openai/gpt-oss-20b&system=h200_sxm&gpus=1")
+    assert small.getresponse().status == 200  # by the only process of searches
+    small.close()
+    assert time.monotonic() - began < 40.0

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import shutil
-import socket
-import subprocess
-import sys
-import time
-from typing import TYPE_CHECKING, Any, Final
-from urllib.request import urlopen
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -22,6 +15,8 @@ if CHROMIUM is None:
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
 
 MODEL, SYSTEM = "openai/gpt-oss-20b", "h200_sxm"
 ANSWER: Final = f"/estimate?model={MODEL}&system={SYSTEM}&batch=8"
@@ -37,24 +32,7 @@ SEARCH: Final = "/search?model=meta-llama/Llama-3.1-405B&system=h100_sxm&max_gpu
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "perfatlas", "web", f"--port={port}", "--workers=1"]
-    with subprocess.Popen(command) as server:
-        try:
-            for _ in range(150):
-                with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/"):
-                    break
-                time.sleep(0.2)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser() -> Iterator[Browser]:
     with sync_api.sync_playwright() as program:
         found = program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield found
@@ -64,7 +42,9 @@ def browser() -> Iterator[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [400, 1200])
 @pytest.mark.parametrize("path", PAGES)
-def test_pages_have_no_errors_and_fit(path: str, width: int, browser: Any, address: str) -> None:
+def test_pages_have_no_errors_and_fit(
+    path: str, width: int, browser: Browser, address: str
+) -> None:
     page = browser.new_page(viewport={"width": width, "height": 900})
     errors: list[str] = []
     page.on("console", lambda message: errors.append(message.text))
@@ -82,7 +62,9 @@ def test_pages_have_no_errors_and_fit(path: str, width: int, browser: Any, addre
 
 
 @pytest.mark.slow
-def test_a_form_answers_and_its_address_reproduces_the_answer(browser: Any, address: str) -> None:
+def test_a_form_answers_and_its_address_reproduces_the_answer(
+    browser: Browser, address: str
+) -> None:
     page = browser.new_page()
     page.goto(f"{address}/estimate")
     page.fill("#model", MODEL)
@@ -92,8 +74,7 @@ def test_a_form_answers_and_its_address_reproduces_the_answer(browser: Any, addr
     assert page.url.partition("?")[2] == "model=openai%2Fgpt-oss-20b&system=h200_sxm&batch=8"
     values = page.inner_text(".values")
     link = page.get_attribute(".asked > p a", "href")
-    with urlopen(address + link) as reply:
-        answer = json.load(reply)
+    answer = page.request.get(f"{address}{link}").json()
     other = browser.new_page()
     other.goto(page.url)
     assert other.inner_text(".values") == values
@@ -103,7 +84,7 @@ def test_a_form_answers_and_its_address_reproduces_the_answer(browser: Any, addr
 
 
 @pytest.mark.slow
-def test_a_search_shows_progress_and_can_be_cancelled(browser: Any, address: str) -> None:
+def test_a_search_shows_progress_and_can_be_cancelled(browser: Browser, address: str) -> None:
     page = browser.new_page()
     page.goto(address + SEARCH, wait_until="commit")
     page.wait_for_selector(".progress p")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from perfatlas.cli import main
 from perfatlas.declarations import commands, example_of, verb_fields
 from perfatlas.hardware import resolve_system
 from perfatlas.hardware.schema import FIELDS
@@ -17,7 +20,6 @@ from perfatlas.web.questions import typical_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 MARK: Final = "secretfile"
 ENDINGS: Final = ("", ".toml", ".json", ".csv", ".parquet", ".onnx", ".pt2", ".jsonl")
@@ -48,7 +50,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     folder: Path = tmp_path_factory.mktemp("client")
     for ending in ENDINGS:
         (folder / f"{MARK}{ending}").write_text("a = 1\n", "utf-8")
-    here = os.getcwd()
+    here = Path.cwd()
     os.chdir(folder)
     sys.addaudithook(_listen)
     yield OPENED
@@ -160,3 +162,17 @@ def test_switches_are_flags_of_their_commands() -> None:
             assert command_words(command, {name: "true"}) == [command, f"--{name}"]
             assert command_words(command, {name: "no"}) == [command]
             assert name not in verb_fields(command)
+
+
+def test_without_fastapi_the_message_has_the_pip_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert main(["web"]) == 6
+    assert "pip install 'perfatlas[web]'" in capsys.readouterr().err
+
+
+def test_other_commands_do_not_import_fastapi() -> None:
+    told = "import sys; from perfatlas.cli import main; main(['web', '--help']);"
+    told += "assert not {'fastapi', 'uvicorn', 'starlette', 'perfatlas.web'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", told], check=False).returncode == 0

@@ -8,7 +8,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.web.answers import answer_command_line as answer_command_line
-    from perfatlas.web.application import application as application
+    from perfatlas.web.application import web_application as web_application
     from perfatlas.web.questions import (
         FORMS as FORMS,
         SWITCHES as SWITCHES,

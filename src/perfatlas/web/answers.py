@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
@@ -19,9 +18,10 @@ from perfatlas.quantities import PerfatlasError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from cyclopts import CycloptsError
+
 BODY: Final = ("<body>", "</body>")  # texts of a page are escaped, so that each is there once
 SCRIPT: Final = "<script>"  # that draws the charts, at the end of the body
-DEFECT: Final = "this is a defect in perfatlas; its log has the reason"
 STATUS: Final = {"usage": 400, "invalid": 400}  # HTTP status by error code
 NO_ANSWER: Final = 422  # of other errors
 
@@ -53,10 +53,11 @@ class Reply(NamedTuple):
         return self.status == 200
 
 
-class _Lines(io.TextIOBase):
+class _Lines(io.StringIO):
     """A stream that passes on every complete line."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
         self._tell = tell
         self._rest = ""
 
@@ -86,6 +87,8 @@ def answer_command_line(
         >>> reply.status, sorted(reply.answer)[:3], reply.body.lstrip()[:8]
         (200, ['breakdown', 'command', 'evidence'], '<header>')
     """
+    from cyclopts import CycloptsError
+
     out = io.StringIO()
     with tempfile.TemporaryDirectory(prefix="perfatlas-web-") as folder:
         page = Path(folder, "page.html")
@@ -93,10 +96,12 @@ def answer_command_line(
         if has_page:
             asked += [f"--html={page}", "--html-script=none"]
         try:
-            with redirect_stdout(out), redirect_stderr(_Lines(tell)):  # type: ignore[type-var]
+            with redirect_stdout(out), redirect_stderr(_Lines(tell)):
                 _run(command, asked)
-        except Exception as problem:  # noqa: BLE001 - told apart below
+        except (CycloptsError, PerfatlasError) as problem:
             return _refused(problem, words)
+        except MemoryError:
+            return Reply.refused("too_large", "the question needs more memory than a worker has")
         body = page.read_text("utf-8") if page.exists() else ""
     return Reply(200, json.loads(out.getvalue()), _body(body))
 
@@ -125,19 +130,10 @@ def _run(command: str, words: Sequence[str]) -> None:
     app(arguments, exit_on_error=False, print_error=False)
 
 
-def _refused(problem: Exception, words: Sequence[str]) -> Reply:
-    """Return the reply to a question that an error ended; a defect is logged."""
-    from cyclopts import CycloptsError
-
-    if isinstance(problem, CycloptsError | PerfatlasError):
-        refused = refused_command(problem, words).answer
-        error = refused.pop("error")
-        message = getattr(problem, "message", "") or error["message"]
-        reply = Reply.refused(error["code"], message, advice=error.get("advice", ()))
-        return reply._replace(answer=refused | reply.answer)
-    if isinstance(problem, MemoryError):
-        return Reply.refused("too_large", "the question needs more memory than a worker has")
-    import traceback
-
-    sys.__stderr__ and traceback.print_exception(problem, file=sys.__stderr__)
-    return Reply.refused("defect", f"{type(problem).__name__}: {DEFECT}")
+def _refused(problem: CycloptsError | PerfatlasError, words: Sequence[str]) -> Reply:
+    """Return the reply to a question that the command line refuses."""
+    refused = refused_command(problem, words).answer
+    error = refused.pop("error")
+    message = getattr(problem, "message", "") or error["message"]
+    reply = Reply.refused(error["code"], message, advice=error.get("advice", ()))
+    return reply._replace(answer=refused | reply.answer)

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
@@ -27,11 +28,13 @@ from perfatlas.web.questions import FORMS, SWITCHES, command_words, form_fields,
 from perfatlas.web.workers import LOWERED, Question, Settings, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Coroutine, Mapping
 
     from jinja2 import Environment
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SEARCHES: Final = ("search", "search training")
+LOCAL: Final = ["127.0.0.1", "localhost"]
 EDIT: Final = "edit"  # parameter that shows a form with its values instead of the answer
 PATIENCE_S: Final = 0.7  # after which a page is sent before its answer
 BEAT_S: Final = 0.5  # between two looks at whether the client is still there
@@ -58,7 +61,7 @@ STATIC: Final = {
 NAV: Final = ("estimate", "compare", "search", "train", "goodput", "kernel gemm")
 
 
-def application(settings: Settings) -> FastAPI:
+def web_application(settings: Settings) -> FastAPI:
     """Return the application; its processes start and end with it.
 
     Args:
@@ -78,10 +81,9 @@ def application(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="perfatlas", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    if settings.host in ("127.0.0.1", "localhost", "::1"):  # no other site may name this address
-        own = ["127.0.0.1", "localhost", "[::1]", "testserver"]
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=own, www_redirect=False)
-    app.middleware("http")(_guarded)
+    if settings.host in LOCAL:  # no other site may give this address its name
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOCAL, www_redirect=False)
+    app.add_middleware(_Guarded)
     app.add_exception_handler(HTTPException, _no_such_page)
     for command in FORMS:
         _add_command(app, command)
@@ -89,25 +91,35 @@ def application(settings: Settings) -> FastAPI:
     app.add_api_route("/static/{name}", _static, include_in_schema=False)
     app.add_api_route("/catalog/{kind}", _catalog, include_in_schema=False)
     app.add_api_route("/catalog/{kind}/{name:path}", _catalog, include_in_schema=False)
-    about = {"summary": "A catalog.", "responses": RESPONSES}
+    about: dict[str, Any] = {"summary": "A catalog.", "responses": RESPONSES}
     app.add_api_route("/api/catalog/{kind}", _catalog_answer, **about)
     about = {"summary": "An entry of a catalog.", "responses": RESPONSES}
-    app.add_api_route("/api/catalog/{kind}/{name:path}", _catalog_entry, **about)
+    app.add_api_route("/api/catalog/{kind}/{name:path}", _catalog_answer, **about)
     return app
 
 
-async def _guarded(request: Request, follow: Any) -> Response:  # noqa: ANN401 - of Starlette
-    """Answer a request with the security headers; refuse one that is too large."""
-    length = request.headers.get("content-length", "0")
-    if len(request.url.query) > MOST_BYTES or not length.isdecimal() or int(length) > MOST_BYTES:
-        reply = Reply.refused("too_large", f"at most {MOST_BYTES:,} bytes", status=413)
-        response: Response = JSONResponse(reply.answer, reply.status)
-    else:
-        response = await follow(request)
-    for name, value in HEADERS.items():
-        response.headers[name] = value
-    response.headers.setdefault("Cache-Control", "no-cache")
-    return response
+class _Guarded:
+    """Adds the security headers to every response, and refuses requests that are too large."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-cache")
+            await send(message)
+
+        answer: ASGIApp = self._app
+        if scope["type"] == "http":
+            length = Headers(scope=scope).get("content-length", "0")
+            size = int(length) if length.isdecimal() else MOST_BYTES + 1
+            if max(size, len(scope["query_string"])) > MOST_BYTES:
+                reply = Reply.refused("too_large", f"at most {MOST_BYTES:,} bytes", status=413)
+                answer = JSONResponse(reply.answer, reply.status)
+        await answer(scope, receive, guarded)
 
 
 async def _no_such_page(request: Request, problem: Exception) -> Response:
@@ -273,7 +285,7 @@ def _workers(request: Request, command: str) -> Workers:
     return found
 
 
-async def _while_there(request: Request, answering: Any) -> Reply:  # noqa: ANN401 - a coroutine
+async def _while_there(request: Request, answering: Coroutine[Any, Any, Reply]) -> Reply:
     """Return a reply; it is given up when the client has gone."""
     task = asyncio.ensure_future(answering)
     try:
@@ -317,7 +329,7 @@ async def _answer(request: Request, question: Question, given: Mapping[str, str]
     """Answer a question at once, or send its page first and the answer when there is one."""
     lines: asyncio.Queue[str] = asyncio.Queue()
     asking = _workers(request, question.command).ask(question, lines.put_nowait)
-    task = asyncio.ensure_future(asking)
+    task = asyncio.ensure_future(_while_there(request, asking))
     top = _asked(question, given)
     await asyncio.wait({task}, timeout=PATIENCE_S)
     if not task.done():
@@ -340,7 +352,6 @@ def _asked(question: Question, given: Mapping[str, str]) -> str:
         form=form_of(command, given),
         words=["perfatlas", *map(shlex.quote, question.words)],
         api=f"/api{here}?{urlencode(given)}",
-        edit=f"{here}?{urlencode({**given, EDIT: 'yes'})}",
     )
 
 
@@ -354,17 +365,16 @@ def _bottom(reply: Reply) -> str:
 async def _streamed(
     request: Request, task: asyncio.Future[Reply], lines: asyncio.Queue[str], top: str
 ) -> AsyncIterator[str]:
-    """Yield a page while its answer is found; a client that goes ends the work."""
+    """Yield a page while its answer is found."""
     try:
         yield top + _rendered("progress.html", edit=f"{request.url.path}?{request.url.query}")
         while not task.done():
             heard = asyncio.ensure_future(lines.get())
-            await asyncio.wait({task, heard}, timeout=BEAT_S, return_when="FIRST_COMPLETED")
+            waited: set[asyncio.Future[Any]] = {task, heard}
+            await asyncio.wait(waited, timeout=BEAT_S, return_when="FIRST_COMPLETED")
             if heard.done():
                 yield _rendered("line.html", line=heard.result())
             heard.cancel()
-            if await request.is_disconnected():
-                return
         yield "</section>\n" + _bottom(task.result())
     finally:
         task.cancel()
@@ -421,11 +431,7 @@ async def _look_up(request: Request, words: list[str]) -> Reply:
     return await _while_there(request, asking)
 
 
-async def _catalog_answer(request: Request, kind: str) -> Response:
-    return await _catalog_entry(request, kind, "")
-
-
-async def _catalog_entry(request: Request, kind: str, name: str) -> Response:
+async def _catalog_answer(request: Request, kind: str, name: str = "") -> Response:
     try:
         reply = await _look_up(request, catalog_words(kind, name))
     except PerfatlasError as problem:
@@ -433,11 +439,11 @@ async def _catalog_entry(request: Request, kind: str, name: str) -> Response:
     return JSONResponse(reply.answer, reply.status)
 
 
-def _html(template: str, status: int, **content: Any) -> Response:  # noqa: ANN401 - of templates
+def _html(template: str, status: int, **content: object) -> Response:
     return Response(_rendered(template, **content), status, media_type="text/html")
 
 
-def _rendered(template: str, **content: Any) -> str:  # noqa: ANN401 - of templates
+def _rendered(template: str, **content: object) -> str:
     return _environment().get_template(template).render(**content)
 
 

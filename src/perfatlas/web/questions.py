@@ -192,7 +192,8 @@ def check_name(where: str, catalog: str, text: str) -> None:
         text: A name, with overrides in braces or without.
 
     Raises:
-        InvalidSpecError: It is a path, no model or fleet of the catalog, or an override that may name a file.
+        InvalidSpecError: It is a path, no model or fleet of the catalog, or has an override that
+            may name a file.
     """
     name, brace, changes = text.strip().partition("{")
     if catalog in _NAMES_ONLY:

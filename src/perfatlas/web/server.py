@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from perfatlas.quantities import MissingDependencyError
+from perfatlas.quantities import InvalidSpecError, MissingDependencyError
 
 if TYPE_CHECKING:
     from perfatlas.web.workers import Settings
@@ -19,6 +20,7 @@ def serve(settings: Settings) -> None:
         settings: Address and limits.
 
     Raises:
+        InvalidSpecError: The address cannot be listened on.
         MissingDependencyError: FastAPI or uvicorn is not installed.
     """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
@@ -27,15 +29,29 @@ def serve(settings: Settings) -> None:
         )
     import uvicorn
 
-    from perfatlas.web.application import application
+    from perfatlas.web.application import web_application
 
+    listening = _listen(settings)
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-    sys.stderr.write(f"perfatlas: http://{shown}:{settings.port}; Ctrl-C ends it\n")
-    uvicorn.run(
-        application(settings),
-        host=settings.host,
-        port=settings.port,
+    port = listening.getsockname()[1]
+    sys.stderr.write(f"perfatlas: http://{shown}:{port}; Ctrl-C ends it\n")
+    config = uvicorn.Config(
+        web_application(settings),
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=1,
     )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """Return the socket that the server listens on."""
+    try:
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        return socket.create_server((settings.host, settings.port), family=family)
+    except (OSError, OverflowError, UnicodeError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise InvalidSpecError(
+            f"cannot listen on host {settings.host!r}, port {settings.port}: {reason}; choose"
+            " another --host or --port"
+        ) from problem

@@ -10,7 +10,7 @@ import signal
 import threading
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.web.answers import Reply, answer_command_line
 
@@ -27,7 +27,8 @@ WARMED: Final = (  # what a process answers before its first question
 MOST_WAITING: Final = 64  # questions
 MOST_ANSWERS: Final = 2000  # of a process, whose caches grow with each
 MOST_BYTES: Final = 16 * 2**30  # address space of a process
-LOWERED: Final = 10  # priority of searches, as of `nice`
+DEFECT: Final = "the process that answered this question ended; the log of the server says why"
+LOWERED: Final = 10  # niceness of searches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +72,8 @@ def _work(connection: Connection, priority: int) -> None:
         import resource
 
         most = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, most))
+        allowed = MOST_BYTES if most == resource.RLIM_INFINITY else min(MOST_BYTES, most)
+        resource.setrlimit(resource.RLIMIT_AS, (allowed, most))
     for line in WARMED:
         words = line.split()
         answer_command_line(words, command=words[0], has_page=True, tell=lambda _: None)
@@ -108,7 +110,7 @@ class _Worker:
         self.process.close()
         self.connection.close()
 
-    async def message(self) -> Any:  # noqa: ANN401 - a line, or a reply
+    async def message(self) -> str | Reply:
         """Return the next message, or raise an EOFError if the process has ended."""
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self.connection.fileno(), ready.set)
@@ -116,7 +118,8 @@ class _Worker:
             await ready.wait()
         finally:
             loop.remove_reader(self.connection.fileno())
-        return self.connection.recv()
+        message: str | Reply = self.connection.recv()
+        return message
 
 
 class Workers:
@@ -125,7 +128,7 @@ class Workers:
     Args:
         count: Number of processes.
         limit_s: Time limit of a question [s].
-        priority: Of the processes, as of `nice`; 0 is that of the server.
+        priority: Niceness of the processes; 0 is that of the server.
     """
 
     def __init__(self, count: int, limit_s: float, priority: int = 0) -> None:
@@ -163,7 +166,7 @@ class Workers:
             return Reply.refused("time_limit", told, advice=[f"`{line}` has no time limit"])
         except (EOFError, OSError):
             worker.answers = MOST_ANSWERS
-            return Reply.refused("defect", "the process that answered this question ended")
+            return Reply.refused("defect", DEFECT)
         finally:
             self._put_back(worker)
             self._free.release()
@@ -176,8 +179,7 @@ class Workers:
         while isinstance(message := await worker.message(), str):
             tell(message)
         worker.answers = number
-        reply: Reply = message
-        return reply
+        return message
 
     def _put_back(self, worker: _Worker) -> None:
         """Keep a process for the next question, or replace one that is still at work."""

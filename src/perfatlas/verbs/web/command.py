@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from perfatlas.commands.flags import Count, Seconds, default
 
@@ -29,6 +29,6 @@ def web(
     from perfatlas.web import Settings, serve
 
     given = {"port": port, "workers": workers, "limit_s": time_limit_s}
-    chosen = {name: value for name, value in given.items() if value is not None}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     serve(Settings(host=host, **chosen))
     return 0
