@@ -77,13 +77,13 @@ def answer_command_line(
         words: The command line, which names no files.
         command: The command that the words begin with.
         has_page: Whether the command writes a page.
-        tell: Gets each line of progress.
+        tell: Gets each line of progress; it must not write to stdout.
 
     Example:
         >>> from perfatlas.web import answer_command_line
-        >>> words = ["goodput", "--gpus=8", "--mtti-s=3h", "--restart-s=60"]
-        >>> words += ["--checkpoint-write-s=10"]
-        >>> reply = answer_command_line(words, command="goodput", has_page=True, tell=print)
+        >>> words = "goodput --gpus=8 --mtti-s=3h --restart-s=60 --checkpoint-write-s=10".split()
+        >>> lines = []
+        >>> reply = answer_command_line(words, command="goodput", has_page=True, tell=lines.append)
         >>> reply.status, sorted(reply.answer)[:3], reply.body.lstrip()[:8]
         (200, ['breakdown', 'command', 'evidence'], '<header>')
     """
