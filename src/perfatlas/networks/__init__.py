@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture as Architecture
     from perfatlas.networks.catalog import (
         Model as Model,
+        catalog_aliases as catalog_aliases,
         graph_names as graph_names,
         is_graph as is_graph,
         model_config as model_config,

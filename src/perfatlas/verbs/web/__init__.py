@@ -1,0 +1,1 @@
+"""Forms, pages and a REST API in a browser."""

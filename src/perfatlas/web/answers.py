@@ -1,0 +1,139 @@
+"""The answer of a command line in this process: its JSON object and the body of its page."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.commands.flags import FlagsSignature
+from perfatlas.commands.output import refused_command
+from perfatlas.declarations import commands
+from perfatlas.quantities import PerfatlasError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cyclopts import CycloptsError
+
+BODY: Final = ("<body>", "</body>")  # texts of a page are escaped, so that each is there once
+SCRIPT: Final = "<script>"  # that draws the charts, at the end of the body
+STATUS: Final = {"usage": 400, "invalid": 400}  # HTTP status by error code
+NO_ANSWER: Final = 422  # of other errors
+
+
+class Reply(NamedTuple):
+    """The reply to a question.
+
+    Args:
+        status: HTTP status.
+        answer: The object that --json writes, or {error_code, error, advice}.
+        body: HTML of the page that --html writes, inside its body; "" if it has none.
+    """
+
+    status: int
+    answer: dict[str, Any]
+    body: str = ""
+
+    @classmethod
+    def refused(
+        cls, code: str, message: str, *, status: int = 0, advice: Sequence[str] = ()
+    ) -> Reply:
+        """Return the reply to a question that has no answer."""
+        answer = {"error_code": code, "error": message, "advice": list(advice)}
+        return cls(status or STATUS.get(code, NO_ANSWER), answer)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether there is an answer."""
+        return self.status == 200
+
+
+class _Lines(io.StringIO):
+    """A stream that passes on every complete line."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self._tell = tell
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in filter(str.strip, lines):
+            self._tell(line.removeprefix("perfatlas: "))
+        return len(text)
+
+
+def answer_command_line(
+    words: Sequence[str], *, command: str, has_page: bool, tell: Callable[[str], None]
+) -> Reply:
+    """Return the reply to a command line, the same that --json and --html write.
+
+    Args:
+        words: The command line, which names no files.
+        command: The command that the words begin with.
+        has_page: Whether the command writes a page.
+        tell: Gets each line of progress; it must not write to stdout.
+
+    Example:
+        >>> from perfatlas.web import answer_command_line
+        >>> words = "goodput --gpus=8 --mtti-s=3h --restart-s=60 --checkpoint-write-s=10".split()
+        >>> lines = []
+        >>> reply = answer_command_line(words, command="goodput", has_page=True, tell=lines.append)
+        >>> reply.status, sorted(reply.answer)[:3], reply.body.lstrip()[:8]
+        (200, ['breakdown', 'command', 'evidence'], '<header>')
+    """
+    from cyclopts import CycloptsError
+
+    out = io.StringIO()
+    with tempfile.TemporaryDirectory(prefix="perfatlas-web-") as folder:
+        page = Path(folder, "page.html")
+        asked = [*words, "--json"]
+        if has_page:
+            asked += [f"--html={page}", "--html-script=none"]
+        try:
+            with redirect_stdout(out), redirect_stderr(_Lines(tell)):
+                _run(command, asked)
+        except (CycloptsError, PerfatlasError) as problem:
+            return _refused(problem, words)
+        except MemoryError:
+            return Reply.refused("too_large", "the question needs more memory than a worker has")
+        body = page.read_text("utf-8") if page.exists() else ""
+    return Reply(200, json.loads(out.getvalue()), _body(body))
+
+
+def _body(page: str) -> str:
+    """Return what is inside the body of a page, without the script that draws its charts."""
+    inside = page.partition(BODY[0])[2].partition(BODY[1])[0]
+    return inside.partition(SCRIPT)[0]
+
+
+def _run(command: str, words: Sequence[str]) -> None:
+    """Run a command as the command line does."""
+    from cyclopts import App, CycloptsError
+
+    package, row = commands()[command]
+    module, _, name = row.run.partition(":")
+    function = getattr(import_module(f"{package}.{module}"), name)
+    app = App(name=command, help_flags=(), version_flags=(), result_action="return_value")
+    app.default(function)
+    arguments = list(words[len(command.split()) :])
+    signature = getattr(function, "__signature__", None)
+    if isinstance(signature, FlagsSignature):
+        with suppress(CycloptsError), signature.limited_to(arguments):
+            app(arguments, exit_on_error=False, print_error=False)
+            return
+    app(arguments, exit_on_error=False, print_error=False)
+
+
+def _refused(problem: CycloptsError | PerfatlasError, words: Sequence[str]) -> Reply:
+    """Return the reply to a question that the command line refuses."""
+    refused = refused_command(problem, words).answer
+    error = refused.pop("error")
+    message = getattr(problem, "message", "") or error["message"]
+    reply = Reply.refused(error["code"], message, advice=error.get("advice", ()))
+    return reply._replace(answer=refused | reply.answer)

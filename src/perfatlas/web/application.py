@@ -1,0 +1,466 @@
+"""The application: forms, answers, catalogs and the REST API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shlex
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from perfatlas.declarations import commands
+from perfatlas.quantities import PerfatlasError, UsageError, repr_for_error
+from perfatlas.version import __version__
+from perfatlas.vocabulary.fields import json_schema
+from perfatlas.web.answers import Reply
+from perfatlas.web.catalogs import CATALOGS, catalog_words, entry, listed
+from perfatlas.web.forms import form_of, path_of
+from perfatlas.web.questions import FORMS, SWITCHES, command_words, form_fields, typical_fields
+from perfatlas.web.workers import LOWERED, Question, Settings, Workers
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Mapping
+
+    from jinja2 import Environment
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+SEARCHES: Final = ("search", "search training")
+LOCAL: Final = ["127.0.0.1", "localhost"]
+EDIT: Final = "edit"  # parameter that shows a form with its values instead of the answer
+PATIENCE_S: Final = 0.7  # after which a page is sent before its answer
+BEAT_S: Final = 0.5  # between two looks at whether the client is still there
+MOST_BYTES: Final = 32_768  # of a request
+CHART: Final = 'class="chart"'
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
+        " img-src 'self' data: blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+STATIC: Final = {
+    "page.css": ("perfatlas.report.pages", "templates/page.css", "text/css"),
+    "draw.js": ("perfatlas.report.pages", "templates/draw.js", "text/javascript"),
+    "web.css": ("perfatlas.web", "templates/web.css", "text/css"),
+    "plotly.js": ("perfatlas", "data/plotly/plotly-cartesian.min.js.gz", "text/javascript"),
+}
+NAV: Final = ("estimate", "compare", "search", "train", "goodput", "kernel gemm")
+
+
+def web_application(settings: Settings) -> FastAPI:
+    """Return the application; its processes start and end with it.
+
+    Args:
+        settings: Limits of questions.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.short = Workers(settings.workers, settings.short_limit_s)
+        app.state.long = Workers(max(1, settings.workers - 1), settings.limit_s, LOWERED)
+        try:
+            yield
+        finally:
+            app.state.short.close()
+            app.state.long.close()
+
+    app = FastAPI(
+        title="perfatlas", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
+    )
+    if settings.host in LOCAL:  # no other site may give this address its name
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOCAL, www_redirect=False)
+    app.add_middleware(_Guarded)
+    app.add_exception_handler(HTTPException, _no_such_page)
+    for command in FORMS:
+        _add_command(app, command)
+    app.add_api_route("/", _home, include_in_schema=False)
+    app.add_api_route("/static/{name}", _static, include_in_schema=False)
+    app.add_api_route("/catalog/{kind}", _catalog, include_in_schema=False)
+    app.add_api_route("/catalog/{kind}/{name:path}", _catalog, include_in_schema=False)
+    about: dict[str, Any] = {"summary": "A catalog.", "responses": RESPONSES}
+    app.add_api_route("/api/catalog/{kind}", _catalog_answer, **about)
+    about = {"summary": "An entry of a catalog.", "responses": RESPONSES}
+    app.add_api_route("/api/catalog/{kind}/{name:path}", _catalog_answer, **about)
+    return app
+
+
+class _Guarded:
+    """Adds the security headers to every response, and refuses requests that are too large."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-cache")
+            await send(message)
+
+        answer: ASGIApp = self._app
+        if scope["type"] == "http":
+            length = Headers(scope=scope).get("content-length", "0")
+            size = int(length) if length.isdecimal() else MOST_BYTES + 1
+            if max(size, len(scope["query_string"])) > MOST_BYTES:
+                reply = Reply.refused("too_large", f"at most {MOST_BYTES:,} bytes", status=413)
+                answer = JSONResponse(reply.answer, reply.status)
+        await answer(scope, receive, guarded)
+
+
+async def _no_such_page(request: Request, problem: Exception) -> Response:
+    status = getattr(problem, "status_code", 404)
+    told = {404: f"there is no page {repr_for_error(request.url.path)}", 405: "method not allowed"}
+    reply = Reply.refused("usage", told.get(status, "the request is invalid"), status=status)
+    headers = getattr(problem, "headers", None)
+    if request.url.path.startswith("/api"):
+        return JSONResponse(reply.answer, status, headers)
+    return _html(
+        "question.html", status, here="", title="perfatlas", form=None, refused=reply.answer
+    )
+
+
+def _add_command(app: FastAPI, command: str) -> None:
+    """Add the page and the API of a command."""
+
+    async def page(request: Request) -> Response:
+        return await _page(request, command)
+
+    async def ask(request: Request) -> Response:
+        return await _api(request, command)
+
+    path, schema, example = path_of(command), _schema(command), typical_fields(command)
+    app.add_api_route(path, page, include_in_schema=False)
+    about: dict[str, Any] = {
+        "summary": commands()[command][1].help,
+        "responses": RESPONSES,
+        "tags": [command.partition(" ")[0]],
+    }
+    parameters = [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in schema["required"],
+            "description": row.get("description", ""),
+            "schema": {key: value for key, value in row.items() if key != "description"},
+            **({"example": example[name]} if name in example else {}),
+        }
+        for name, row in schema["properties"].items()
+    ]
+    content = {"application/json": {"schema": schema, "example": example}}
+    body = {"required": True, "content": content}
+    name = command.replace(" ", "_")
+    app.add_api_route(
+        f"/api{path}",
+        ask,
+        operation_id=f"{name}_get",
+        openapi_extra={"parameters": parameters},
+        **about,
+    )
+    app.add_api_route(
+        f"/api{path}",
+        ask,
+        methods=["POST"],
+        operation_id=f"{name}_post",
+        openapi_extra={"requestBody": body},
+        **about,
+    )
+
+
+RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The object that --json writes.", "content": {"application/json": {}}},
+    "4XX": {
+        "description": "Why there is no answer.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["error_code", "error", "advice"],
+                    "properties": {
+                        "error_code": {"type": "string"},
+                        "error": {"type": "string"},
+                        "advice": {"type": "array", "items": {"type": "string"}},
+                    },
+                }
+            }
+        },
+    },
+}
+
+
+def _schema(command: str) -> dict[str, Any]:
+    """Return the JSON schema of a question."""
+    found = json_schema(command, form_fields(command))
+    found.pop("$schema")  # that of OpenAPI holds
+    for name, text in SWITCHES.get(command, {}).items():
+        found["properties"][name] = {"type": "boolean", "description": text}
+    return found
+
+
+def _values(request: Request) -> dict[str, str]:
+    """Return the values of a query by field.
+
+    Raises:
+        UsageError: A field is set twice.
+    """
+    pairs = request.query_params.multi_items()
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name in found if [n for n, _ in pairs].count(name) > 1)
+        raise UsageError(f"{repr_for_error(twice)} is set twice")
+    return found
+
+
+async def _posted(request: Request) -> dict[str, str]:
+    """Return the values of a JSON object by field, as text.
+
+    Raises:
+        UsageError: The body is no JSON object of texts, numbers, booleans and lists of them.
+    """
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise UsageError(f"the body has more than {MOST_BYTES:,} bytes")
+    try:
+        given = json.loads(body, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as problem:
+        raise UsageError("the body is not a JSON object") from problem
+    if not isinstance(given, dict):
+        raise UsageError("the body is not a JSON object")
+    return {name: _text(name, value) for name, value in given.items() if value is not None}
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _text(name: str, value: object) -> str:
+    """Return a JSON value as a user writes it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case str():
+            return value
+        case list() if all(isinstance(one, str | int | float) for one in value):
+            return ",".join(_text(name, one) for one in value)
+        case _:
+            raise UsageError(f"{repr_for_error(name)}: expected a text, a number or a list")
+
+
+async def _api(request: Request, command: str) -> Response:
+    """Answer a question with the object of --json."""
+    try:
+        given = await _posted(request) if request.method == "POST" else _values(request)
+        question = Question(command_words(command, given), command)
+    except PerfatlasError as problem:
+        reply = Reply.refused(problem.error_code, str(problem))
+    else:
+        reply = await _while_there(request, _workers(request, command).ask(question, _unheard))
+    return JSONResponse(reply.answer, reply.status)
+
+
+def _unheard(_: str) -> None:
+    """Drop a line of progress."""
+
+
+def _workers(request: Request, command: str) -> Workers:
+    found: Workers = request.app.state.long if command in SEARCHES else request.app.state.short
+    return found
+
+
+async def _while_there(request: Request, answering: Coroutine[Any, Any, Reply]) -> Reply:
+    """Return a reply; it is given up when the client has gone."""
+    task = asyncio.ensure_future(answering)
+    try:
+        while not (await asyncio.wait({task}, timeout=BEAT_S))[0]:
+            if await request.is_disconnected():
+                return Reply.refused("usage", "the client has gone", status=499)
+        reply: Reply = task.result()
+        return reply
+    finally:
+        task.cancel()
+
+
+async def _page(request: Request, command: str) -> Response:
+    """Answer with a form, or with the answer to it."""
+    given: dict[str, str] = {}
+    here = path_of(command)
+    try:
+        given = _values(request)
+        editing = given.pop(EDIT, "") != ""
+        kept = {name: value for name, value in given.items() if value.strip()}
+        if len(kept) < len(given) and not editing:  # an address holds what is set alone
+            return RedirectResponse(f"{here}?{urlencode(kept)}" if kept else here, 303)
+        question = Question(command_words(command, given), command, has_page=True)
+    except PerfatlasError as problem:
+        reply = Reply.refused(problem.error_code, str(problem))
+        return _form(command, given, reply)
+    if editing or not given:
+        return _form(command, given)
+    return await _answer(request, question, given)
+
+
+def _form(command: str, given: Mapping[str, str], reply: Reply | None = None) -> Response:
+    form = form_of(command, given)
+    status, refused = (reply.status, reply.answer) if reply else (200, None)
+    title = f"perfatlas {command}"
+    here = path_of(command)
+    return _html("question.html", status, here=here, title=title, form=form, refused=refused)
+
+
+async def _answer(request: Request, question: Question, given: Mapping[str, str]) -> Response:
+    """Answer a question at once, or send its page first and the answer when there is one."""
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    asking = _workers(request, question.command).ask(question, lines.put_nowait)
+    task = asyncio.ensure_future(_while_there(request, asking))
+    top = _asked(question, given)
+    await asyncio.wait({task}, timeout=PATIENCE_S)
+    if not task.done():
+        parts = _streamed(request, task, lines, top)
+        return StreamingResponse(parts, media_type="text/html")
+    reply = task.result()
+    if not reply.is_answer:
+        return _form(question.command, given, reply)
+    return Response(top + _bottom(reply), media_type="text/html")
+
+
+def _asked(question: Question, given: Mapping[str, str]) -> str:
+    """Return the beginning of the page of an answer: the question."""
+    command, here = question.command, path_of(question.command)
+    about = ", ".join(given[name] for name in ("model", "system") if name in given)
+    return _rendered(
+        "asked.html",
+        here=here,
+        title=f"{about or command} - perfatlas {command}",
+        form=form_of(command, given),
+        words=["perfatlas", *map(shlex.quote, question.words)],
+        api=f"/api{here}?{urlencode(given)}",
+    )
+
+
+def _bottom(reply: Reply) -> str:
+    """Return the end of the page of an answer: the answer."""
+    if not reply.is_answer:
+        return _rendered("refused.html", refused=reply.answer)
+    return _rendered("answer.html", body=reply.body, has_charts=CHART in reply.body)
+
+
+async def _streamed(
+    request: Request, task: asyncio.Future[Reply], lines: asyncio.Queue[str], top: str
+) -> AsyncIterator[str]:
+    """Yield a page while its answer is found."""
+    try:
+        yield top + _rendered("progress.html", edit=f"{request.url.path}?{request.url.query}")
+        while not task.done():
+            heard = asyncio.ensure_future(lines.get())
+            waited: set[asyncio.Future[Any]] = {task, heard}
+            await asyncio.wait(waited, timeout=BEAT_S, return_when="FIRST_COMPLETED")
+            if heard.done():
+                yield _rendered("line.html", line=heard.result())
+            heard.cancel()
+        yield "</section>\n" + _bottom(task.result())
+    finally:
+        task.cancel()
+
+
+async def _home(_: Request) -> Response:
+    verbs = [
+        (path_of(name), name, commands()[name][1].help, typical_fields(name)) for name in FORMS
+    ]
+    return _html("home.html", 200, here="/", title="perfatlas", verbs=verbs, catalogs=CATALOGS)
+
+
+async def _static(name: str) -> Response:
+    if name not in STATIC:
+        raise HTTPException(404)
+    content, media_type, is_packed = _static_file(name)
+    headers = {"Cache-Control": "max-age=3600"}
+    if is_packed:
+        headers["Content-Encoding"] = "gzip"
+    return Response(content, media_type=media_type, headers=headers)
+
+
+@cache
+def _static_file(name: str) -> tuple[bytes, str, bool]:
+    package, path, media_type = STATIC[name]
+    content = resources.files(package).joinpath(path).read_bytes()
+    return content, media_type, path.endswith(".gz")
+
+
+async def _catalog(request: Request, kind: str, name: str = "") -> Response:
+    """Show a catalog, or an entry of one."""
+    try:
+        words = catalog_words(kind, name)
+        reply = await _look_up(request, words)
+    except PerfatlasError as problem:
+        words, reply = ["catalog"], Reply.refused(problem.error_code, str(problem), status=404)
+    found = reply.answer.get("results", {})
+    tables = [] if not reply.is_answer else entry(kind, found) if name else listed(kind, found)
+    return _html(
+        "catalog.html",
+        reply.status,
+        here=f"/catalog/{kind}",
+        title=f"{name or kind} - perfatlas catalog",
+        heading=name or kind.capitalize(),
+        line=shlex.join(["perfatlas", *words]),
+        tables=tables,
+        catalogs=CATALOGS,
+        refused=None if reply.is_answer else reply.answer,
+    )
+
+
+async def _look_up(request: Request, words: list[str]) -> Reply:
+    asking = request.app.state.short.ask(Question(words, "catalog"), _unheard)
+    return await _while_there(request, asking)
+
+
+async def _catalog_answer(request: Request, kind: str, name: str = "") -> Response:
+    try:
+        reply = await _look_up(request, catalog_words(kind, name))
+    except PerfatlasError as problem:
+        reply = Reply.refused(problem.error_code, str(problem), status=404)
+    return JSONResponse(reply.answer, reply.status)
+
+
+def _html(template: str, status: int, **content: object) -> Response:
+    return Response(_rendered(template, **content), status, media_type="text/html")
+
+
+def _rendered(template: str, **content: object) -> str:
+    return _environment().get_template(template).render(**content)
+
+
+@cache
+def _environment() -> Environment:
+    import jinja2
+
+    from perfatlas.report.text import typeset
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("perfatlas.web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    links = [(path_of(name), name.partition(" ")[0]) for name in NAV]
+    environment.globals["links"] = [*links, ("/catalog/systems", "catalog")]
+    environment.filters["typeset"] = typeset
+    return environment

@@ -1,0 +1,151 @@
+"""A form of each command, made from the table of fields."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfatlas.commands.flags import listed_names
+from perfatlas.declarations import commands
+from perfatlas.vocabulary.fields import (
+    LARGEST_COUNT,
+    bounds_text,
+    default_text,
+    json_schema,
+    needs_text,
+)
+from perfatlas.web.questions import FORMS, SWITCHES, catalog_field, form_fields, typical_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.vocabulary.fields import Field
+
+NO_UNIT: Final = ("fraction", "ratio", "percent", "tokens")
+LONGEST_PLACEHOLDER: Final = 24  # characters that an input shows in full
+NO_FILE: Final = "Files can be named on the command line only"
+_NAMES_FILE: Final = re.compile(r"\b(file|path|profile)\b")
+_UNIT_WORD: Final = re.compile(r"_(?:s|w|bytes|usd)$")
+
+
+class Input(NamedTuple):
+    """An input of a form.
+
+    Args:
+        name: Name of the field.
+        label: Its name in words, without the unit.
+        value: What the client set, "" for nothing.
+        text: Its meaning, a sentence.
+        notes: Default, bounds and condition, each a text.
+        unit: SI unit, or "".
+        choices: Allowed values; empty for any.
+        listed: Catalog whose names complete the value, or "".
+        placeholder: An example, or the default.
+        required: Whether it must be set.
+    """
+
+    name: str
+    label: str
+    value: str
+    text: str
+    notes: Sequence[str] = ()
+    unit: str = ""
+    choices: Sequence[str] = ()
+    listed: str = ""
+    placeholder: str = ""
+    required: bool = False
+
+
+class Form(NamedTuple):
+    """A form.
+
+    Args:
+        command: The command that it asks.
+        title: What the command does.
+        shown: Inputs that most questions state, and those that are set.
+        folded: Groups of further inputs by title.
+        lists: Names by catalog, for completion.
+        example: Values of an example by field.
+    """
+
+    command: str
+    title: str
+    shown: Sequence[Input]
+    folded: Mapping[str, Sequence[Input]]
+    lists: Mapping[str, Sequence[str]]
+    example: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        """Path of the form and its answers."""
+        return path_of(self.command)
+
+    @property
+    def siblings(self) -> list[tuple[str, str]]:
+        """Paths and commands of the same verb, if there are others."""
+        verb = self.command.partition(" ")[0]
+        found = [(path_of(name), name) for name in FORMS if name.partition(" ")[0] == verb]
+        return found if len(found) > 1 else []
+
+
+def path_of(command: str) -> str:
+    """Return the path of the pages of a command."""
+    return f"/{command.replace(' ', '/')}"
+
+
+def form_of(command: str, given: Mapping[str, str]) -> Form:
+    """Return the form of a command.
+
+    Args:
+        given: What the client has set, by field.
+    """
+    fields, example = form_fields(command), typical_fields(command)
+    first = {name for name, field in fields.items() if field.required} | set(example)
+    needed = json_schema(command, fields)["required"]
+    shown: list[Input] = []
+    groups: dict[tuple[int, str], list[Input]] = {}
+    lists: dict[str, Sequence[str]] = {}
+    for name, field in fields.items():
+        one = _input(field, fields, given.get(name, ""), example.get(name, ""))
+        one = one._replace(required=name in needed)
+        if one.listed and one.listed not in lists:
+            lists[one.listed] = listed_names(catalog_field(field, fields).listed_by)
+        if name in first or one.value:
+            shown.append(one)
+        else:
+            groups.setdefault((field.group.order, field.group.title), []).append(one)
+    shown += [
+        Input(name, name, given.get(name, ""), text, choices=("true",), placeholder="no")
+        for name, text in SWITCHES.get(command, {}).items()
+    ]
+    folded = {title: inputs for (_, title), inputs in sorted(groups.items())}
+    title = commands()[command][1].help
+    return Form(command, title, shown, folded, lists, example)
+
+
+def _input(field: Field, fields: Mapping[str, Field], value: str, example: str) -> Input:
+    default, needs = default_text(field), needs_text(field.row.needs, fields)
+    choices = field.choices or (("true", "false") if field.type is bool else ())
+    catalog = catalog_field(field, fields)
+    most = field.number.at_most if field.number else None
+    notes = {
+        "Default": default if len(default) > LONGEST_PLACEHOLDER else "",
+        "Range": bounds_text(field) if most and most < LARGEST_COUNT else "",
+        "Applies with": needs,
+    }
+    told = [f"{label}: {text}" for label, text in notes.items() if text]
+    if catalog.catalog and _NAMES_FILE.search(field.row.text):
+        told.append(NO_FILE)
+    unit = "" if field.unit in NO_UNIT else field.unit
+    label = _UNIT_WORD.sub("", field.name) if unit else field.name
+    return Input(
+        name=field.name,
+        label=label.replace("_", " "),
+        value=value,
+        text=field.row.text,
+        notes=told,
+        unit=unit,
+        choices=choices,
+        listed=catalog.catalog if catalog.listed_by else "",
+        placeholder=default or (f"such as {example}" if example else "not set"),
+    )

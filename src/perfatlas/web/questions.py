@@ -1,0 +1,222 @@
+"""Questions of clients: which fields a form has, and their values as words of a command line.
+
+No value of a client opens a file. Fields that name files are left out, names of catalogs must be
+names of the catalog, and other text has no form that any reader takes for a path.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.commands.flags import listed_names
+from perfatlas.declarations import commands, verb_fields
+from perfatlas.quantities import (
+    InvalidSpecError,
+    UsageError,
+    did_you_mean,
+    repr_for_error,
+    resolve_name,
+)
+from perfatlas.vocabulary.fields import canonical_name, read_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.vocabulary.fields import Field
+
+FORMS: Final = (
+    "estimate",
+    "compare",
+    "search",
+    "train",
+    "search training",
+    "goodput",
+    "goodput spares",
+    "accuracy",
+    "collective",
+    "kernel gemm",
+    "kernel attention",
+    "kernel moe",
+    "kernel conv",
+    "kernel elementwise",
+    "kernel design attention",
+    "kernel design gemm",
+)
+SWITCHES: Final[Mapping[str, Mapping[str, str]]] = {
+    "estimate": {
+        "frontier": "Throughput against interactivity for all batches that fit.",
+        "explain": "Sensitivities to the hardware, the next bottleneck and break-even values.",
+    },
+    "compare": {"decide": "The three measurements that would most change which is faster."},
+    "search": {"explain": "What the latencies of the best plan depend on."},
+    "goodput": {"frontier": "Recovery strategies of a fleet's job."},
+}
+NO_PAGE: Final = ("solve",)  # fields whose answer is a file
+MOST_CHARACTERS: Final = 1000  # of a value
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_FILES: Final = r"\.(?:toml|json\w*|ya?ml|csv|parquet|te?xt|log|pt2?|onnx|safetensors|gz|zst|py)\b"
+_PATH: Final = re.compile(rf"[/\\]|^\s*[~@.\[{{]|\.\.|{_FILES}", re.IGNORECASE)
+_UNIT: Final = re.compile(r"[-+]?[\d.,_]+(?:e[-+]?\d+)?\s*[A-Za-z]*(?:/[A-Za-z0-9]+)?")
+_NAMES_ONLY: Final = {  # catalogs of which any other text is a path, if a file has that name
+    "models": ("perfatlas.networks:model_names", "perfatlas.networks:catalog_aliases"),
+    "fleets": ("perfatlas.reliability.fleet.model:shipped_fleets",),
+}
+_FILE_CHANGES: Final = ("node.topology",)  # hardware fields that may name a file
+_YES: Final = {"true": True, "yes": True, "on": True, "1": True}
+_NO: Final = {"false": False, "no": False, "off": False, "0": False}
+
+
+def form_fields(command: str) -> dict[str, Field]:
+    """Return the fields that a client may set, by name.
+
+    Args:
+        command: One of `FORMS`.
+
+    Example:
+        >>> from perfatlas.web import form_fields
+        >>> "gpus" in form_fields("goodput"), "strategy_file" in form_fields("goodput")
+        (True, False)
+    """
+    return {
+        name: field
+        for name, field in verb_fields(command).items()
+        if not field.is_file and name not in NO_PAGE
+    }
+
+
+def typical_fields(command: str) -> dict[str, str]:
+    """Return the fields of the example of a command with their values, by name."""
+    found: dict[str, str] = {}
+    name = ""
+    for word in commands()[command][1].example.split():
+        if word.startswith("--"):
+            name = word[2:].replace("-", "_")
+        elif name:
+            found[name] = word
+    return found
+
+
+def catalog_field(field: Field, fields: Mapping[str, Field]) -> Field:
+    """Return the field whose catalog has the names of a field, such as `system` for `systems`."""
+    single = fields.get(field.name.removesuffix("s"), field)
+    return field if field.catalog else single
+
+
+def command_words(command: str, given: Mapping[str, str]) -> list[str]:
+    """Return the command line of a question, checked; it opens no file of the client's choice.
+
+    Args:
+        given: Values by field, as text; empty ones are unset.
+
+    Raises:
+        UsageError: A field is unknown or cannot be set here.
+        InvalidSpecError: A value is too long, has control characters, names a file, or is no name
+            of its catalog.
+
+    Example:
+        >>> from perfatlas.web import command_words
+        >>> command_words("kernel gemm", {"system": "H200", "m": "64", "n": ""})
+        ['kernel', 'gemm', '--system=H200', '--m=64']
+    """
+    fields, switches = form_fields(command), SWITCHES.get(command, {})
+    words = command.split()
+    for name, text in given.items():
+        if not text.strip():
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        if name not in fields and name not in switches:
+            raise UsageError(_unknown(command, name, fields))
+        _check_text(name, text)
+        if name in switches or fields[name].type is bool:
+            is_default = name in switches or fields[name].default is False
+            words += _switch(name, text, off=[] if is_default else [f"--no-{flag[2:]}"])
+        else:
+            _check_value(fields[name], text, fields)
+            words.append(f"{flag}={text}")
+    return words
+
+
+def _unknown(command: str, name: str, fields: Mapping[str, Field]) -> str:
+    if name in verb_fields(command):
+        why = "its answer is a file" if name in NO_PAGE else "it names a file"
+        return f"{name} can be set on the command line only: {why}"
+    ours = canonical_name(name, tuple(fields))
+    hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, fields)
+    return f"unknown field {repr_for_error(name)}{hint}"
+
+
+def _check_text(name: str, text: str) -> None:
+    if len(text) > MOST_CHARACTERS:
+        raise InvalidSpecError(
+            f"{name} has {len(text):,} characters; at most {MOST_CHARACTERS:,} are accepted"
+        )
+    if _CONTROL.search(text):
+        raise InvalidSpecError(f"{name} = {repr_for_error(text)} has control characters")
+
+
+def _switch(name: str, text: str, *, off: list[str]) -> list[str]:
+    """Return the words of a value that is true or false.
+
+    Args:
+        off: The words of false.
+    """
+    value = (_YES | _NO).get(text.strip().casefold())
+    if value is None:
+        raise InvalidSpecError(f"{name} = {repr_for_error(text)}: expected true or false")
+    return [f"--{name.replace('_', '-')}"] if value else off
+
+
+def _check_value(field: Field, text: str, fields: Mapping[str, Field]) -> None:
+    """Refuse a value that a reader could take for a path."""
+    if field.number is not None or field.choices:
+        return  # numbers and words of a list, which no reader opens
+    catalog = catalog_field(field, fields)
+    if not catalog.catalog:
+        _refuse_path(field.name, text)
+        return
+    try:
+        parts: Any = (text,) if catalog is field else read_names(text)
+    except ValueError as problem:
+        raise InvalidSpecError(f"{field.name}: {problem}") from None
+    for part in parts:
+        check_name(field.name, catalog.catalog, part)
+
+
+def check_name(where: str, catalog: str, text: str) -> None:
+    """Refuse a name of a catalog that is a path, or whose overrides name a file.
+
+    Args:
+        where: The field, for messages.
+        catalog: Such as "systems".
+        text: A name, with overrides in braces or without.
+
+    Raises:
+        InvalidSpecError: It is a path, no model or fleet of the catalog, or has an override that
+            may name a file.
+    """
+    name, brace, changes = text.strip().partition("{")
+    if catalog in _NAMES_ONLY:
+        known = listed_names(_NAMES_ONLY[catalog])
+        lists = "the catalog lists all"
+        resolve_name(name.strip(), known, what=catalog[:-1], lists=lists, shorten=False)
+    else:
+        _refuse_path(where, name)
+    for change in changes.rstrip().removesuffix("}").split(",") if brace else ():
+        path, _, value = change.partition("=")
+        if path.strip() in _FILE_CHANGES:
+            raise InvalidSpecError(
+                f"{where}: {path.strip()} may name a file, so it can be set on the command line"
+                " only"
+            )
+        if not _UNIT.fullmatch(value.strip()):
+            _refuse_path(where, value)
+        _refuse_path(where, path)
+
+
+def _refuse_path(name: str, text: str) -> None:
+    if _PATH.search(text):
+        raise InvalidSpecError(
+            f"{name} = {repr_for_error(text)} looks like the name of a file; a file can be used on"
+            " the command line only"
+        )

@@ -1,0 +1,189 @@
+"""Worker processes that answer command lines; a question that is given up ends its process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import threading
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfatlas.web.answers import Reply, answer_command_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkServerProcess
+
+PRELOADED: Final = ["perfatlas.web.answers", "numpy", "cyclopts", "perfatlas.scenario.deployments"]
+WARMED: Final = (  # what a process answers before its first question
+    "estimate --model=meta-llama/Llama-3.1-8B --system=h200_sxm",
+    "compare --model=meta-llama/Llama-3.1-8B --system=h200_sxm --systems=b200_sxm",
+)
+MOST_WAITING: Final = 64  # questions
+MOST_ANSWERS: Final = 2000  # of a process, whose caches grow with each
+MOST_BYTES: Final = 16 * 2**30  # address space of a process
+DEFECT: Final = "the process that answered this question ended; the log of the server says why"
+LOWERED: Final = 10  # niceness of searches
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where pages are served, and the limits of questions.
+
+    Args:
+        host: Address to listen on.
+        port: Port to listen on; 0 for any that is free.
+        workers: Questions that are answered at the same time, and as many searches but one.
+        limit_s: Time limit of a search [s].
+        short_limit_s: Time limit of other questions [s].
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = os.cpu_count() or 1
+    limit_s: float = 600.0
+    short_limit_s: float = 60.0
+
+
+class Question(NamedTuple):
+    """A checked command line.
+
+    Args:
+        words: Its words.
+        command: The command that they begin with.
+        has_page: Whether its page is asked for.
+    """
+
+    words: list[str]
+    command: str
+    has_page: bool = False
+
+
+def _work(connection: Connection, priority: int) -> None:
+    """Answer questions until the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
+    os.nice(priority)
+    with contextlib.suppress(ImportError):  # of systems without this limit
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[1]
+        allowed = MOST_BYTES if most == resource.RLIM_INFINITY else min(MOST_BYTES, most)
+        resource.setrlimit(resource.RLIMIT_AS, (allowed, most))
+    for line in WARMED:
+        words = line.split()
+        answer_command_line(words, command=words[0], has_page=True, tell=lambda _: None)
+    lock = threading.Lock()  # lines of progress come from timers too
+
+    def send(message: str | Reply) -> None:
+        with lock:
+            connection.send(message)
+
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            words, command, has_page = connection.recv()
+            send(answer_command_line(words, command=command, has_page=has_page, tell=send))
+
+
+class _Worker:
+    """A process and the connection to it."""
+
+    def __init__(self, priority: int) -> None:
+        context = get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        self.connection, other = context.Pipe()
+        self.process: ForkServerProcess = context.Process(
+            target=_work, args=(other, priority), daemon=True
+        )
+        self.process.start()
+        other.close()
+        self.answers = 0
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.connection.close()
+
+    async def message(self) -> str | Reply:
+        """Return the next message, or raise an EOFError if the process has ended."""
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self.connection.fileno(), ready.set)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(self.connection.fileno())
+        message: str | Reply = self.connection.recv()
+        return message
+
+
+class Workers:
+    """Processes that answer one question at a time each.
+
+    Args:
+        count: Number of processes.
+        limit_s: Time limit of a question [s].
+        priority: Niceness of the processes; 0 is that of the server.
+    """
+
+    def __init__(self, count: int, limit_s: float, priority: int = 0) -> None:
+        """Start the processes."""
+        self._limit_s, self._priority = limit_s, priority
+        self._idle = [_Worker(priority) for _ in range(count)]
+        self._free = asyncio.Semaphore(count)
+        self._waiting = 0
+
+    def close(self) -> None:
+        """End all idle processes."""
+        while self._idle:
+            self._idle.pop().close()
+
+    async def ask(self, question: Question, tell: Callable[[str], None]) -> Reply:
+        """Return the reply to a question; if this is cancelled, its process ends.
+
+        Args:
+            tell: Gets each line of progress.
+        """
+        if self._waiting >= MOST_WAITING:
+            return Reply.refused("busy", "too many questions are waiting; ask later", status=429)
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        worker = self._idle.pop(0)
+        try:
+            async with asyncio.timeout(self._limit_s):
+                return await self._reply(worker, question, tell)
+        except TimeoutError:
+            line = shlex.join(["perfatlas", *question.words])
+            told = f"no answer after {self._limit_s:g} s, the time limit of this server"
+            return Reply.refused("time_limit", told, advice=[f"`{line}` has no time limit"])
+        except (EOFError, OSError):
+            worker.answers = MOST_ANSWERS
+            return Reply.refused("defect", DEFECT)
+        finally:
+            self._put_back(worker)
+            self._free.release()
+
+    async def _reply(
+        self, worker: _Worker, question: Question, tell: Callable[[str], None]
+    ) -> Reply:
+        number, worker.answers = worker.answers + 1, MOST_ANSWERS  # until there is a reply
+        worker.connection.send(tuple(question))
+        while isinstance(message := await worker.message(), str):
+            tell(message)
+        worker.answers = number
+        return message
+
+    def _put_back(self, worker: _Worker) -> None:
+        """Keep a process for the next question, or replace one that is still at work."""
+        if worker.answers >= MOST_ANSWERS:
+            worker.close()
+            worker = _Worker(self._priority)
+        self._idle.append(worker)

@@ -1,0 +1,254 @@
+"""Pages and the API of `perfatlas web`, answered by worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from html import unescape
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from starlette.testclient import TestClient
+
+from perfatlas.cli import main
+from perfatlas.web import FORMS, Settings, web_application
+from perfatlas.web.questions import typical_fields
+from perfatlas.web.workers import Question, Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ESTIMATE: Final = {"model": "openai/gpt-oss-20b", "system": "h200_sxm", "batch": "8"}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    app = web_application(Settings(workers=1))
+    with TestClient(app, base_url="http://localhost", follow_redirects=False) as found:
+        yield found
+
+
+def _path(command: str) -> str:
+    return f"/{command.replace(' ', '/')}"
+
+
+def _without_rates(value: object) -> object:
+    """Return an answer without the rate of its search, which differs between runs."""
+    if isinstance(value, dict):
+        return {n: _without_rates(v) for n, v in value.items() if not n.endswith("_per_cpu_s")}
+    return value
+
+
+@pytest.mark.parametrize("command", FORMS)
+def test_every_form_answers_its_example(
+    command: str, client: TestClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = typical_fields(command)
+    form = client.get(_path(command))
+    assert form.status_code == 200
+    for name in values:
+        assert f'<label for="{name}">' in form.text
+    page = client.get(_path(command), params=values)
+    assert page.status_code == 200
+    assert '<section id="reproduce">' in page.text
+    answer = client.get(f"/api{_path(command)}", params=values).json()
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
+    assert main([*command.split(), *flags, "--json"]) == 0
+    assert _without_rates(answer) == _without_rates(json.loads(capsys.readouterr().out))
+    posted = client.post(f"/api{_path(command)}", json=values).json()
+    assert _without_rates(posted) == _without_rates(answer)
+
+
+def test_the_page_is_that_of_html(
+    client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "page.html"
+    flags = [f"--{name}={value}" for name, value in ESTIMATE.items()]
+    assert main(["estimate", *flags, f"--html={path}", "--html-script=none"]) == 0
+    assert capsys.readouterr().out
+    written = path.read_text("utf-8").partition("<body>")[2].partition("<script>")[0]
+    assert written.strip() in client.get("/estimate", params=ESTIMATE).text
+
+
+def test_an_address_reproduces_its_question(client: TestClient) -> None:
+    page = client.get("/estimate", params=ESTIMATE).text
+    for name, value in ESTIMATE.items():
+        assert re.search(rf'name="{name}" value="{re.escape(value)}"', page)
+    (link,) = re.findall(r'href="(/api/estimate[^"]+)"', page)
+    answer = client.get(unescape(link)).json()
+    assert answer["scenario"]["batch"] == 8
+
+
+def test_empty_inputs_leave_the_address(client: TestClient) -> None:
+    found = client.get("/estimate", params={**ESTIMATE, "tp": "", "kv_format": ""})
+    assert found.status_code == 303
+    assert found.headers["location"].endswith("batch=8")
+
+
+def test_errors_are_those_of_the_library(client: TestClient) -> None:
+    unknown = client.get("/api/estimate", params={**ESTIMATE, "system": "h2000"})
+    assert unknown.status_code == 400
+    assert unknown.json()["error_code"] == "invalid"
+    assert "did you mean 'h200_sxm'" in unknown.json()["error"]
+    large = client.get("/api/estimate", params={**ESTIMATE, "batch": "8000000"})
+    assert large.status_code == 422
+    assert large.json()["error_code"] == "infeasible"
+    assert large.json()["advice"][0].startswith("batch = ")
+    missing = client.get("/api/estimate", params={"batch": "8"})
+    assert missing.json()["error_code"] == "usage"
+    page = client.get("/estimate", params={**ESTIMATE, "batch": "8000000"})
+    assert page.status_code == 422
+    assert 'role="alert"' in page.text
+    assert 'value="8000000"' in page.text
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"[1]", 400),
+        (b'{"model": {"a": 1}}', 400),
+        (b'{"batch": NaN}', 400),
+        (b'{"batch": ' + b"9" * 5000 + b"}", 400),
+        (b'{"batch": 1e400}', 400),
+        (b"[" * 5000, 400),
+        (b"\xff\xfe", 400),
+        (b'"' + b"x" * 70_000 + b'"', 413),
+    ],
+)
+def test_hostile_bodies_are_refused(body: bytes, status: int, client: TestClient) -> None:
+    found = client.post("/api/estimate", content=body)
+    assert found.status_code == status
+    assert set(found.json()) >= {"error_code", "error", "advice"}
+
+
+def test_values_are_escaped(client: TestClient) -> None:
+    hostile = "<script>alert(1)</script>\"'"
+    for page in (
+        client.get("/estimate", params={"model": hostile}),
+        client.get("/estimate", params={hostile: "x"}),
+        client.get(f"/catalog/models/{hostile}"),
+        client.get(f"/{hostile}"),
+    ):
+        assert page.status_code in (400, 404)
+        assert "<script>alert" not in page.text
+
+
+def test_pages_have_security_headers(client: TestClient) -> None:
+    for path in ("/", "/estimate", "/api/estimate", "/static/plotly.js", "/none"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self';" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+    page = client.get("/estimate", params=ESTIMATE).text
+    inline = re.findall(r"<script(?![^>]*(?:src=|application/json))[^>]*>", page)
+    assert inline == []
+    assert not re.search(r'\son\w+="', page)
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', page)
+
+
+def test_other_hosts_and_methods_are_refused(client: TestClient) -> None:
+    assert client.get("/", headers={"host": "example.com"}).status_code == 400
+    for method in ("PUT", "DELETE", "PATCH"):
+        found = client.request(method, "/api/estimate")
+        assert found.status_code == 405
+        assert "GET" in found.headers["allow"]
+    assert client.get("/api/estimate?batch=1&batch=2").status_code == 400
+    assert client.get("/api/estimate?model=" + "x" * 40_000).status_code == 413
+    assert client.get("/static/..%2Fserver.py").status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["systems", "models", "engines", "formats", "rates", "durations"])
+def test_catalogs_show_every_entry_with_its_sources(kind: str, client: TestClient) -> None:
+    names = client.get(f"/api/catalog/{kind}").json()["results"][kind]
+    page = client.get(f"/catalog/{kind}")
+    assert page.status_code == 200
+    name = names[0]["profile" if kind == "engines" else "name"]
+    link = f'href="/catalog/{kind}/{quote(name)}"'
+    assert link in unescape(page.text)
+    shown = client.get(f"/catalog/{kind}/{name}")
+    assert shown.status_code == 200
+    assert name in unescape(shown.text)
+    assert client.get(f"/catalog/{kind}/..%2Fx.toml").status_code == 404
+
+
+def test_openapi_lists_the_fields_of_every_form(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    for command in FORMS:
+        entry = paths[f"/api{_path(command)}"]
+        names = {row["name"] for row in entry["get"]["parameters"]}
+        schema = entry["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert names == set(schema["properties"])
+        assert names >= set(typical_fields(command))
+
+
+def test_a_cancelled_question_ends_its_process() -> None:
+    model, system = "--model=meta-llama/Llama-3.1-405B", "--system=h100_sxm"
+    search = ["search", model, system, "--max-gpus=1024"]
+
+    async def ask_and_cancel() -> float:
+        workers = Workers(1, limit_s=300.0)
+        try:
+            question = Question(search, "search")
+            task = asyncio.ensure_future(workers.ask(question, lambda _: None))
+            await asyncio.sleep(3.0)
+            assert not task.done()
+            task.cancel()
+            began = time.monotonic()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            gemm = ["kernel", "gemm", system, "--m=64", "--n=64", "--k=64"]
+            reply = await workers.ask(Question(gemm, "kernel gemm"), lambda _: None)
+            assert reply.is_answer
+            return time.monotonic() - began
+        finally:
+            workers.close()
+
+    assert asyncio.run(ask_and_cancel()) < 20.0
+
+
+def test_a_question_has_a_time_limit_and_a_queue_an_end() -> None:
+    async def ask() -> None:
+        workers = Workers(1, limit_s=0.001)
+        try:
+            question = Question(["catalog", "models"], "catalog")
+            reply = await workers.ask(question, lambda _: None)
+            assert (reply.status, reply.answer["error_code"]) == (422, "time_limit")
+            asked = [asyncio.ensure_future(workers.ask(question, print)) for _ in range(80)]
+            await asyncio.sleep(0)
+            codes = {task.result().status for task in asked if task.done()}
+            assert codes == {429}
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        finally:
+            workers.close()
+
+    asyncio.run(ask())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/search", "/api/search"])
+def test_a_client_that_leaves_ends_its_search(path: str, address: str) -> None:
+    server = urlsplit(address)
+    assert server.hostname is not None
+    asked = f"{path}?model=meta-llama/Llama-3.1-405B&system=h100_sxm&max_gpus=2048"
+    left = HTTPConnection(server.hostname, server.port or 80)
+    left.request("GET", asked)
+    time.sleep(0.3)
+    left.close()
+    began = time.monotonic()
+    small = HTTPConnection(server.hostname, server.port or 80)
+    small.request("GET", "/api/search?model=openai/gpt-oss-20b&system=h200_sxm&gpus=1")
+    assert small.getresponse().status == 200  # by the only process of searches
+    small.close()
+    assert time.monotonic() - began < 40.0

@@ -1,0 +1,97 @@
+"""`perfatlas web` in Chromium: no errors, forms, answers to the digit, a cancelled search."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("fastapi")
+CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("Chromium is not installed", allow_module_level=True)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+MODEL, SYSTEM = "openai/gpt-oss-20b", "h200_sxm"
+ANSWER: Final = f"/estimate?model={MODEL}&system={SYSTEM}&batch=8"
+PAGES: Final = (
+    "/",
+    "/estimate",
+    "/train",
+    "/catalog/systems/h200_sxm",
+    ANSWER,
+    f"/estimate?model={MODEL}&system={SYSTEM}&frontier=true",
+)
+SEARCH: Final = "/search?model=meta-llama/Llama-3.1-405B&system=h100_sxm&max_gpus=2048"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_api.sync_playwright() as program:
+        found = program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [400, 1200])
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_have_no_errors_and_fit(
+    path: str, width: int, browser: Browser, address: str
+) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda problem: errors.append(str(problem)))
+    page.on("requestfailed", lambda request: errors.append(request.url))
+    page.goto(address + path)
+    if "model" in path:
+        page.wait_for_selector(".chart svg")
+    unlabelled = "[...document.querySelectorAll('input,select')].filter(one => !one.labels.length)"
+    assert page.evaluate(f"{unlabelled}.length") == 0
+    assert page.evaluate("document.querySelectorAll('main').length") == 1
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert errors == []
+    page.close()
+
+
+@pytest.mark.slow
+def test_a_form_answers_and_its_address_reproduces_the_answer(
+    browser: Browser, address: str
+) -> None:
+    page = browser.new_page()
+    page.goto(f"{address}/estimate")
+    page.fill("#model", MODEL)
+    page.fill("#system", SYSTEM)
+    page.fill("#batch", "8")
+    page.click("text=Answer")
+    assert page.url.partition("?")[2] == "model=openai%2Fgpt-oss-20b&system=h200_sxm&batch=8"
+    values = page.inner_text(".values")
+    link = page.get_attribute(".asked > p a", "href")
+    answer = page.request.get(f"{address}{link}").json()
+    other = browser.new_page()
+    other.goto(page.url)
+    assert other.inner_text(".values") == values
+    assert f"{1e3 * answer['results']['tpot_s']:.2f} ms" in values
+    for one in (page, other):
+        one.close()
+
+
+@pytest.mark.slow
+def test_a_search_shows_progress_and_can_be_cancelled(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.goto(address + SEARCH, wait_until="commit")
+    page.wait_for_selector(".progress p")
+    assert "working" in page.inner_text(".progress")
+    page.click("text=Cancel")
+    assert page.input_value("#max_gpus") == "2048"
+    page.goto(f"{address}/search?model={MODEL}&system={SYSTEM}&gpus=1", wait_until="commit")
+    page.wait_for_selector("#reproduce", timeout=120_000)  # the only process is free again
+    assert page.is_hidden(".progress")
+    page.close()
