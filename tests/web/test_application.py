@@ -8,6 +8,7 @@ import re
 import time
 from html import unescape
 from http.client import HTTPConnection
+from multiprocessing import active_children
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
@@ -31,7 +32,7 @@ ESTIMATE: Final = {"model": "openai/gpt-oss-20b", "system": "h200_sxm", "batch":
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    app = web_application(Settings(workers=1))
+    app = web_application(Settings(workers=1, page_after_s=60.0))
     with TestClient(app, base_url="http://localhost", follow_redirects=False) as found:
         yield found
 
@@ -195,25 +196,27 @@ def test_a_cancelled_question_ends_its_process() -> None:
     model, system = "--model=meta-llama/Llama-3.1-405B", "--system=h100_sxm"
     search = ["search", model, system, "--max-gpus=1024"]
 
-    async def ask_and_cancel() -> float:
+    async def ask_and_cancel() -> None:
+        before = set(active_children())
         workers = Workers(1, limit_s=300.0)
         try:
             question = Question(search, "search")
             task = asyncio.ensure_future(workers.ask(question, lambda _: None))
             await asyncio.sleep(3.0)
             assert not task.done()
+            started = set(active_children()) - before
             task.cancel()
-            began = time.monotonic()
             with pytest.raises(asyncio.CancelledError):
                 await task
             gemm = ["kernel", "gemm", system, "--m=64", "--n=64", "--k=64"]
             reply = await workers.ask(Question(gemm, "kernel gemm"), lambda _: None)
             assert reply.is_answer
-            return time.monotonic() - began
+            assert started
+            assert not started & set(active_children())
         finally:
             workers.close()
 
-    assert asyncio.run(ask_and_cancel()) < 20.0
+    asyncio.run(ask_and_cancel())
 
 
 def test_a_question_has_a_time_limit_and_a_queue_an_end() -> None:
@@ -241,14 +244,13 @@ def test_a_question_has_a_time_limit_and_a_queue_an_end() -> None:
 def test_a_client_that_leaves_ends_its_search(path: str, address: str) -> None:
     server = urlsplit(address)
     assert server.hostname is not None
-    asked = f"{path}?model=meta-llama/Llama-3.1-405B&system=h100_sxm&max_gpus=2048"
+    asked = f"{path}?model=meta-llama/Llama-3.1-405B&system=h100_sxm&max_gpus=65536"
     left = HTTPConnection(server.hostname, server.port or 80)
     left.request("GET", asked)
     time.sleep(0.3)
     left.close()
-    began = time.monotonic()
-    small = HTTPConnection(server.hostname, server.port or 80)
+    # The search of the client that left would have lasted longer.
+    small = HTTPConnection(server.hostname, server.port or 80, timeout=120.0)
     small.request("GET", "/api/search?model=openai/gpt-oss-20b&system=h200_sxm&gpus=1")
     assert small.getresponse().status == 200  # by the only process of searches
     small.close()
-    assert time.monotonic() - began < 40.0

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 SEARCHES: Final = ("search", "search training")
 LOCAL: Final = ["127.0.0.1", "localhost"]
 EDIT: Final = "edit"  # parameter that shows a form with its values instead of the answer
-PATIENCE_S: Final = 0.7  # after which a page is sent before its answer
 BEAT_S: Final = 0.5  # between two looks at whether the client is still there
 MOST_BYTES: Final = 32_768  # of a request
 CHART: Final = 'class="chart"'
@@ -71,6 +70,7 @@ def web_application(settings: Settings) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.short = Workers(settings.workers, settings.short_limit_s)
+        app.state.page_after_s = settings.page_after_s
         app.state.long = Workers(max(1, settings.workers - 1), settings.limit_s, LOWERED)
         try:
             yield
@@ -331,7 +331,7 @@ async def _answer(request: Request, question: Question, given: Mapping[str, str]
     asking = _workers(request, question.command).ask(question, lines.put_nowait)
     task = asyncio.ensure_future(_while_there(request, asking))
     top = _asked(question, given)
-    await asyncio.wait({task}, timeout=PATIENCE_S)
+    await asyncio.wait({task}, timeout=request.app.state.page_after_s)
     if not task.done():
         parts = _streamed(request, task, lines, top)
         return StreamingResponse(parts, media_type="text/html")

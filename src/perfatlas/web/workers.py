@@ -41,6 +41,7 @@ class Settings:
         workers: Questions that are answered at the same time, and as many searches but one.
         limit_s: Time limit of a search [s].
         short_limit_s: Time limit of other questions [s].
+        page_after_s: Time after which a page is sent before its answer [s].
     """
 
     host: str = "127.0.0.1"
@@ -48,6 +49,7 @@ class Settings:
     workers: int = os.cpu_count() or 1
     limit_s: float = 600.0
     short_limit_s: float = 60.0
+    page_after_s: float = 0.7
 
 
 class Question(NamedTuple):
