@@ -126,13 +126,27 @@ def test_a_trace_of_one_run_of_several_names_its_seed() -> None:
 
 
 def test_two_requests_never_share_a_line_at_a_time() -> None:
-    lines: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    lines: dict[tuple[int, int], list[tuple[int, int]]] = {}  # nanoseconds
     for event in spans():
-        lines.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["dur"]))
+        start, duration = (round(1e3 * event[name]) for name in ("ts", "dur"))
+        lines.setdefault((event["pid"], event["tid"]), []).append((start, duration))
     for taken in lines.values():
         taken.sort()
         for (start, duration), (following, _) in itertools.pairwise(taken):
-            assert following >= start + duration - 1e-2  # microseconds, rounded to 1e-3
+            assert following >= start + duration
+
+
+def test_the_state_of_the_deployment_is_counters() -> None:
+    series = DONE.series()
+    text = requests_trace_text(DONE.per_request(), series, start_s=0.2)
+    events = json.loads(text)["traceEvents"]
+    found = [e for e in events if e["ph"] == "C" and e["name"] == "running requests"]
+    values = [e["args"]["running requests"] for e in found]
+    assert max(values) == max(series["running"])
+    assert all(before != after for before, after in itertools.pairwise(values))
+    assert min(e["ts"] for e in found) >= 0.2e6
+    named = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert "request line 1" in named
 
 
 def test_a_window_shows_the_requests_that_are_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -11,24 +12,39 @@ if TYPE_CHECKING:
     Columns = Mapping[str, Sequence[Any]]
 
 MICROSECONDS: Final = 1e6
+DEPLOYMENT: Final = 0  # process of the counters
+# Column of the series -> name and unit of its counter.
+COUNTERS: Final = {
+    "running": ("running requests", 1.0),
+    "waiting": ("waiting requests", 1.0),
+    "kv_used_share": ("KV cache in use (%)", 100.0),
+    "replicas": ("replicas in service", 1.0),
+    "deployment_power_w": ("power of all GPUs (W)", 1.0),
+}
 MOST_REQUESTS: Final = 50_000  # limit of what a viewer can show
 
 
 def requests_trace_text(
-    columns: Columns, *, start_s: float = 0.0, duration_s: float | None = None
+    columns: Columns,
+    series: Columns | None = None,
+    *,
+    start_s: float = 0.0,
+    duration_s: float | None = None,
 ) -> str:
     """Return the requests of a window as JSON of the Trace Event format.
 
     A replica is a process. A request occupies the lowest free line while it is active, with its
     time in tokenization, queue, prefill and output; with two pools also, under its prefill worker,
     its KV cache transfer. Times are those of the engine; the latency between engine and client is
-    at the end.
+    at the end. The state of the deployment is counters of a process of its own.
 
     Args:
         columns: Requests as columns: request, state, arrival_s, replica, read_s,
             queue_s, prefilled_s, generated_s, request_latency_s, isl, osl, preemptions,
             cached_tokens; with two pools also kv_transfer_s; optionally seed, which the trace
             then names.
+        series: State over time: time_s and any of running, waiting, kv_used_share, replicas,
+            deployment_power_w.
         start_s: Start of the window [s].
         duration_s: Length of the window [s]; unlimited by default.
 
@@ -57,20 +73,35 @@ def requests_trace_text(
         ends = free.setdefault(row["replica"], [])
         line = _line(ends, row["arrival_s"], row["arrival_s"] + row["request_latency_s"])
         events += _spans(row, line)
-    events += [
-        {
-            "ph": "M",
-            "name": "process_name",
-            "pid": replica + 1,
-            "tid": 0,
-            "args": {"name": f"replica {replica}"},
-        }
-        for replica in sorted(free)
-    ]
+    for replica, ends in sorted(free.items()):
+        events.append(_name("process_name", replica + 1, 0, f"replica {replica}"))
+        events += [
+            _name("thread_name", replica + 1, line + 1, f"request line {line + 1}")
+            for line in range(len(ends))
+        ]
+    events += _counters(series or {}, start_s, end_s)
     trace: dict[str, Any] = {"traceEvents": events, "displayTimeUnit": "ms"}
     if columns.get("seed"):
         trace["otherData"] = {"seed": columns["seed"][0]}
     return json.dumps(trace)
+
+
+def _name(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _counters(series: Columns, start_s: float, end_s: float) -> list[dict[str, Any]]:
+    """Return the state of the deployment as counters, a value at each change."""
+    events = [_name("process_name", DEPLOYMENT, 0, "deployment")]
+    for column, (name, scale) in COUNTERS.items():
+        before = None
+        for at_s, value in zip(series.get("time_s", ()), series.get(column, ()), strict=False):
+            if value != before and start_s <= at_s < end_s:
+                args = {name: round(value * scale, 3)}
+                counter = {"ph": "C", "name": name, "pid": DEPLOYMENT, "args": args}
+                events.append({**counter, "ts": round(at_s * MICROSECONDS, 3)})
+                before = value
+    return events if len(events) > 1 else []
 
 
 def _rows(columns: Columns) -> Iterator[dict[str, Any]]:
@@ -99,6 +130,8 @@ def _spans(row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
     starts = row["read_s"] + row["queue_s"]
     ends = [row["generated_s"], row["request_latency_s"]]
     borders = [0.0, row["read_s"], starts, *borders, *ends]
+    # One rounding of each border: spans that follow each other never overlap.
+    ns = [round((row["arrival_s"] + border) * 1e9) for border in borders]
     details = {
         name: row[name] for name in ("request", "isl", "osl", "preemptions", "cached_tokens")
     }
@@ -108,10 +141,10 @@ def _spans(row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
             "name": name,
             "pid": row["replica"] + 1,
             "tid": line + 1,
-            "ts": round((row["arrival_s"] + start_s) * MICROSECONDS, 3),
-            "dur": round((until_s - start_s) * MICROSECONDS, 3),
+            "ts": start_ns / 1e3,
+            "dur": (until_ns - start_ns) / 1e3,
             "args": details,
         }
-        for name, start_s, until_s in zip(names, borders[:-1], borders[1:], strict=True)
-        if until_s > start_s
+        for name, (start_ns, until_ns) in zip(names, pairwise(ns), strict=True)
+        if until_ns > start_ns
     ]

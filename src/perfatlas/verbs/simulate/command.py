@@ -168,7 +168,10 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
         write_page_files(extra.page, traffic_page(answer, seen, reproduce=line), note=of_one)
     if extra.trace is not None:
         text = requests_trace_text(
-            columns, start_s=extra.trace_from_s or 0.0, duration_s=extra.trace_for_s
+            columns,
+            done.series(),
+            start_s=extra.trace_from_s or 0.0,
+            duration_s=extra.trace_for_s,
         )
         write_atomic(extra.trace, text)
     for flag, path in extra.records().items():
