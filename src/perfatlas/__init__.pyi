@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from perfatlas.answer import Answer as Answer, AnsweredRun as AnsweredRun
+from perfatlas.verbs.catalog import models as models, systems as systems
 from perfatlas.verbs.estimate import (
     Frontier as Frontier,
     TableAnswer as TableAnswer,
@@ -51,11 +52,13 @@ __all__ = [
     "kernel_gemm",
     "kernel_moe",
     "max_request_rate",
+    "models",
     "required_replicas",
     "search",
     "search_training",
     "simulate",
     "sweep",
+    "systems",
     "train",
 ]
 

@@ -92,7 +92,7 @@ def test_a_page_of_requests_that_were_all_rejected_is_a_page() -> None:
 
 
 def spans(**window: float) -> list[dict[str, Any]]:
-    events = json.loads(requests_trace_text(DONE.per_request(), **window))["traceEvents"]
+    events = json.loads(requests_trace_text(DONE.per_request(), None, **window))["traceEvents"]
     return [event for event in events if event["ph"] == "X"]
 
 

@@ -14,4 +14,5 @@ DECLARATION: Final = Declaration(
             run="command:catalog",
         ),
     ),
+    functions=("models", "systems"),
 )
