@@ -55,7 +55,7 @@ def main() -> int:
         "site_dir": str(ROOT / "build/site"),
         "theme": {"name": "material", "font": False, "features": ["toc.follow"]},
         "markdown_extensions": ["tables", "fenced_code", {"toc": {"permalink": True}}],
-        "plugins": ["material/search", "material/offline"],
+        "plugins": ["material/search"],
         "use_directory_urls": False,
         "nav": contents(),
     }
