@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perfatlas.commands.flags.from_fields import (
         FlagsSignature as FlagsSignature,
         flags_of as flags_of,
+        positional_fields as positional_fields,
         set_flags as set_flags,
         takes_fields as takes_fields,
     )

@@ -43,7 +43,7 @@ SIZES: Final = {  # what a curve varies, by operator and phase
     ("attention", "prefill"): "kv_len",
     ("attention", "decode"): "batch",
     ("moe", None): "tokens",
-    ("elementwise", None): "tokens",
+    **{(name, None): "tokens" for name in ("norm", "softmax", "embedding", "elementwise")},
 }
 WORKS: Final = ("scores", "values", "softmax", "product", "sum")  # by color
 
