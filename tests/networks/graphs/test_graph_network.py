@@ -159,7 +159,13 @@ def test_tables_mix_graphs_and_language_models() -> None:
         ({"tp": 2}, "graph of operators = 1 must be divisible by tp"),
         ({"model": "resnet-50{image=1}"}, "unknown size 'image'; did you mean 'image_size'"),
         ({"model": "resnet-50{image_size=0}"}, "image_size = '0': expected an integer from 1"),
-        ({"model": "sdxl{image_size=1}"}, "image_size = 1 leaves an operator empty: conv: m = "),
+        ({"model": "vgg-16{image_size=8}"}, "image_size = 8 leaves an operator empty: conv: m = "),
+        ({"model": "sdxl{image_size=1}"}, "takes multiples of 8; the nearest are 8"),
+        ({"model": "sdxl{image_size=100}"}, "multiples of 8; the nearest are 96 and 104"),
+        ({"model": "bert-large{sequence_length=513}"}, "= 513: bert-large takes 1 to 512"),
+        ({"model": "sd3-medium{image_size=4096}"}, "takes multiples of 16, 1 to 3,072"),
+        ({"model": "wan2.1-t2v-14b{frames=80}"}, r"takes 4 k \+ 1; the nearest are 77 and 81"),
+        ({"model": "sdxl{steps=0}"}, "steps = '0': expected an integer from 1"),
         ({"model": "vit-large-16{image_size=384}"}, "all its sizes are fixed"),
     ],
 )
@@ -212,6 +218,13 @@ def test_a_batch_that_does_not_fit_is_infeasible() -> None:
         ({"parameters": -1}, "parameters = -1"),
         ({"sizes": {"side": 0}}, "side = 0"),
         ({"colour": "red"}, "colour"),
+        ({"limits": {"sides": {"most": 8}}}, "limits.sides: there is no such size"),
+        ({"limits": {"side": {"multiple_of": 3}}}, "side = 8: small takes multiples of 3"),
+        ({"limits": {"side": {"least": 9}}}, "side = 8: small takes at least 9"),
+        (
+            {"operators": [{"kind": "linear", "m": "batch", "n": "side / 3", "k": 1}]},
+            "side = 8: linear: n = side / 3 is 2.66667, not whole",
+        ),
     ],
 )
 def test_files_without_meaning_are_refused(change: dict[str, Any], message: str) -> None:

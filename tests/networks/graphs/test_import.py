@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, save
 
 from perfatlas.networks import import_graph
+from perfatlas.networks.graphs import read_graph
 from perfatlas.networks.torch_export.program import expression_of
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError, UsageError
 from perfatlas.verbs.model.importing import importing
@@ -41,13 +42,19 @@ def _call(target: str, output: str, **inputs: str | dict[str, int]) -> dict[str,
     }
 
 
-def _archive(path: Path, calls: list[dict[str, Any]], values: dict[str, Any]) -> Path:
+def _archive(
+    path: Path,
+    calls: list[dict[str, Any]],
+    values: dict[str, Any],
+    ranges: dict[str, dict[str, int]] | None = None,
+) -> Path:
     weights = [{"parameter": {"arg": {"name": n}}} for n in values if n.startswith("p_")]
     user = [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}}]
     graph = {"nodes": calls, "tensor_values": values}
     module = {"graph": graph, "signature": {"input_specs": [*weights, *user]}}
+    program = {"graph_module": module, "range_constraints": ranges or {}}
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("net/models/model.json", json.dumps({"graph_module": module}))
+        archive.writestr("net/models/model.json", json.dumps(program))
     return path
 
 
@@ -101,6 +108,20 @@ def test_constructors_of_sizes_become_expressions() -> None:
     assert eval(found, {"side": 224}) == 64 * 112**2  # noqa: S307 - a text of this test
     with pytest.raises(InvalidSpecError, match="not arithmetic"):
         expression_of("System('rm')", {})
+
+
+def test_ranges_of_symbols_are_limits_of_sizes(tmp_path: Path) -> None:
+    side = "Mul(Integer(32), Symbol('s1', positive=True, integer=True))"
+    values = {"x": _tensor("Symbol('s0')", 4, side), "y": _tensor("Symbol('s0')", 4, side)}
+    values["x"]["sizes"][2]["as_expr"]["hint"] = {"as_int": 224}
+    ranges = {"s0": {"min_val": 2}, "s1": {"min_val": 2, "max_val": 16}}
+    file = _archive(tmp_path / "n.pt2", [_call("relu", "y", self="x")], values, ranges)
+    found = tomllib.loads(import_graph(file))
+    assert found["sizes"] == {"x_2": 224}
+    assert found["limits"] == {"x_2": {"most": 512, "multiple_of": 32}}
+    network = read_graph(found, "net")
+    with pytest.raises(InvalidSpecError, match="x_2 = 100: n takes multiples of 32, 1 to 512"):
+        network.changed({"x_2": "100"})
 
 
 def _onnx(
