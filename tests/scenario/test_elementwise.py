@@ -44,7 +44,11 @@ def test_bytes_by_hand(
 
 @pytest.mark.parametrize("operator", ["norm", "softmax", "embedding"])
 def test_a_table_answers_as_single_queries(operator: str) -> None:
-    table = {"system": ["h200_sxm"] * 2, "tokens": [64, 4096], "width": [768, 4096]}
+    table: dict[str, list[Any]] = {
+        "system": ["h200_sxm"] * 2,
+        "tokens": [64, 4096],
+        "width": [768, 4096],
+    }
     found = kernel_columns(operator, table)
     for row, time_s in enumerate(found["time_s"]):
         fields: dict[str, Any] = {name: cells[row] for name, cells in table.items()}

@@ -177,8 +177,9 @@ def test_what_graphs_have_not_is_refused(fields: dict[str, Any], message: str) -
 
 @pytest.mark.parametrize("by", ["tp", "pp", "cp"])
 def test_graphs_are_copied_and_not_divided(by: str) -> None:
+    asked: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", by: 2}
     with pytest.raises(InvalidSpecError, match=f"{by} = 2: graphs .* set dp = 2 for copies"):
-        perfatlas.estimate(model="resnet-50", system="h100_sxm", **{by: 2})
+        perfatlas.estimate(**asked)
 
 
 def test_results_are_of_items(capsys: pytest.CaptureFixture[str]) -> None:

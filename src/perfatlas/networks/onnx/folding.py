@@ -72,7 +72,7 @@ def _computed(one: Any, read: Mapping[str, Any]) -> Any:  # noqa: ANN401 - array
     """Return what an operator computes of its inputs, None where they are many, or not its own."""
     from onnx.reference import ReferenceEvaluator
 
-    last = next(reversed(read.values()), np.ones(1))
+    last = [*read.values(), np.ones(1)][max(len(read) - 1, 0)]
     many = [value.size for value in read.values()]
     if one.op_type in _RESHAPED:
         many.append(np.prod(np.abs(last.astype(float))))

@@ -110,9 +110,9 @@ class _Wires:
                 best = best if ends is None else (chosen, *ends)
             for near in self._near(chosen):
                 grown = chosen | {near}
-                types = Counter(self.nodes[one].op_type for one in grown - first)
+                counts = Counter(self.nodes[one].op_type for one in grown - first)
                 if grown not in seen and all(
-                    number <= pattern.inside.get(kind, 0) for kind, number in types.items()
+                    number <= pattern.inside.get(kind, 0) for kind, number in counts.items()
                 ):
                     seen.add(grown)
                     left.append(grown)
