@@ -49,8 +49,11 @@ __all__ = [
     "kernel_design_attention",
     "kernel_design_gemm",
     "kernel_elementwise",
+    "kernel_embedding",
     "kernel_gemm",
     "kernel_moe",
+    "kernel_norm",
+    "kernel_softmax",
     "max_request_rate",
     "models",
     "required_replicas",
@@ -2195,12 +2198,12 @@ def kernel_design_gemm(
 def kernel_elementwise(
     *,
     system: str,
-    op: Literal["norm", "activation", "rope_and_cache", "quantize", "embedding", "sampling"],
-    tokens: int | str,
-    width: int | str,
+    op: Literal["activation", "rope_and_cache", "quantize", "sampling"],
     kv_width: int | str = 0,
     kv_format: str = "bf16",
     format: str = "fp8_static",
+    tokens: int | str,
+    width: int | str,
     kernel_family: str | None = None,
     protocol: Literal["cold"] = "cold",
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
@@ -2209,23 +2212,24 @@ def kernel_elementwise(
     power_cap_w: float | str | None = None,
     input_distribution: Literal["random", "zeros"] = "random",
 ) -> Answer:
-    """Return the time of an operator that is limited by memory bandwidth on one device.
+    """Return the time of an elementwise operator on one device.
 
     Args:
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        op: Operator: RMSNorm or LayerNorm with its residual addition, gated activation, rotary
-            embedding with the append to the KV cache, dynamic quantization, embedding lookup or
-            sampling.
-        tokens: Rows: tokens of the step.
-        width: Elements per token: the hidden size, the output width of an activation, query heads
-            x head_dim of a rotary embedding, or the vocabulary of sampling.
+        op: Operator: gated activation, rotary embedding with the append to the KV cache, dynamic
+            quantization, or sampling.
         kv_width: Elements of keys and values per token: 2 x KV heads x head_dim. Default: 0. Needs
             op = rope_and_cache.
         kv_format: Number format of the KV cache. Default: bf16. Needs op = rope_and_cache and
             kv_width other than 0.
         format: Number format that activations are quantized to. Default: fp8_static. Needs op =
             quantize.
+        tokens: Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of
+            all images of a norm.
+        width: Elements per row: the hidden size, the channels of images, the keys of a softmax,
+            the output width of an activation, query heads x head_dim of a rotary embedding, or the
+            vocabulary of sampling.
         kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
             fastest engine.
         protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
@@ -2242,12 +2246,51 @@ def kernel_elementwise(
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
         UnsupportedError: There is no data for the tier.
+    """
 
-    Example:
-        >>> from perfatlas.verbs.kernel import kernel_elementwise
-        >>> asked = {"system": "h200_sxm", "op": "norm", "tokens": 4096, "width": 8192}
-        >>> kernel_elementwise(**asked).results["bound"]
-        'memory'
+def kernel_embedding(
+    *,
+    system: str,
+    ids: int | str = 1,
+    rows: int | str | None = None,
+    tokens: int | str,
+    width: int | str,
+    kernel_family: str | None = None,
+    protocol: Literal["cold"] = "cold",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
+) -> Answer:
+    """Return the time of an embedding lookup on one device.
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        ids: Ids per sample, whose rows are summed (embedding bag). Default: 1.
+        rows: Rows of the table, each of which is read once at most. Default: no limit.
+        tokens: Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of
+            all images of a norm.
+        width: Elements per row: the hidden size, the channels of images, the keys of a softmax,
+            the output width of an activation, query heads x head_dim of a rotary embedding, or the
+            vocabulary of sampling.
+        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
+            fastest engine.
+        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
+            Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        UnsupportedError: There is no data for the tier.
     """
 
 def kernel_gemm(
@@ -2364,6 +2407,99 @@ def kernel_moe(
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
         UnsupportedError: The device does not support the format, or there is no data for the tier.
+    """
+
+def kernel_norm(
+    *,
+    system: str,
+    kind: Literal["rms", "layer", "group", "batch"] = "rms",
+    residual: Literal["included", "excluded"] = "included",
+    tokens: int | str,
+    width: int | str,
+    kernel_family: str | None = None,
+    protocol: Literal["cold"] = "cold",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
+) -> Answer:
+    """Return the time of a norm on one device.
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        kind: Norm: RMSNorm, LayerNorm, GroupNorm, which reads its input once more for the
+            statistics of groups, or BatchNorm in inference. Default: rms.
+        residual: Whether the residual is added to the input, and written, by the same kernel.
+            Default: included. Needs kind = rms or layer.
+        tokens: Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of
+            all images of a norm.
+        width: Elements per row: the hidden size, the channels of images, the keys of a softmax,
+            the output width of an activation, query heads x head_dim of a rotary embedding, or the
+            vocabulary of sampling.
+        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
+            fastest engine.
+        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
+            Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        UnsupportedError: There is no data for the tier.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_norm
+        >>> kernel_norm(system="h200_sxm", tokens=4096, width=8192).results["bound"]
+        'memory'
+    """
+
+def kernel_softmax(
+    *,
+    system: str,
+    tokens: int | str,
+    width: int | str,
+    kernel_family: str | None = None,
+    protocol: Literal["cold"] = "cold",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
+) -> Answer:
+    """Return the time of a softmax over rows on one device.
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        tokens: Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of
+            all images of a norm.
+        width: Elements per row: the hidden size, the channels of images, the keys of a softmax,
+            the output width of an activation, query heads x head_dim of a rotary embedding, or the
+            vocabulary of sampling.
+        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
+            fastest engine.
+        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
+            Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        UnsupportedError: There is no data for the tier.
     """
 
 def max_request_rate(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given as when, strategies as st
 
 from perfatlas.collectives import OPS
-from perfatlas.commands.flags import flags_of, set_flags
+from perfatlas.commands.flags import flags_of, positional_fields, set_flags
 from perfatlas.commands.output.answers import finite
 from perfatlas.declarations import questions, verb_fields
 from perfatlas.measurements.tables import QUANTIZED_INSIDE
@@ -18,7 +18,9 @@ from perfatlas.vocabulary.fields.operators import QUANTIZED
 
 @pytest.mark.parametrize("verb", questions())
 def test_every_field_of_a_verb_is_a_flag_and_no_other(verb: str) -> None:
-    assert [item.name for item in fields(flags_of(verb))] == list(verb_fields(verb))
+    flags = [item.name for item in fields(flags_of(verb))]
+    assert sorted([*positional_fields(verb), *flags]) == sorted(verb_fields(verb))
+    assert flags == [name for name in verb_fields(verb) if name in flags]
 
 
 def test_estimate_takes_the_fields_of_a_scenario() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import perfatlas
+from perfatlas.commands.flags import positional_fields
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import refuse_unused_options
@@ -139,7 +140,8 @@ def fields_of(question: Question) -> Fields | None:
     if len(question.commands) != 1:
         return None
     rows, words = verb_fields(question.verb), [*question.commands[0], "--"]
-    fields: Fields = {}
+    after = question.commands[0][len(question.verb.split()) :]
+    fields: Fields = dict(zip(positional_fields(question.verb), after, strict=False))
     for word, value in itertools.pairwise(words):
         name = word.removeprefix("--").replace("-", "_")
         if not word.startswith("--") or name == "json":

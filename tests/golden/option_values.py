@@ -246,7 +246,8 @@ _GOODPUT: Final[Values] = {
 _OPERATORS: Final = {
     f"kernel {name}": _KERNELS
     for name in (
-        *("gemm", "attention", "moe", "conv", "elementwise"),
+        *("gemm", "attention", "moe", "conv", "norm", "softmax"),
+        *("embedding", "elementwise"),
         *("design gemm", "design attention"),
     )
 }

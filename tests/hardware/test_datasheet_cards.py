@@ -24,6 +24,9 @@ CARDS = {
     "rtx_a6000": (154.8, 38.7, 768.0, 32.0, 300.0),
     "l40": (181.05, 90.5, 864.0, 32.0, 300.0),
     "rtx_6000_ada": (364.2, 91.1, 960.0, 32.0, 300.0),
+    "rtx_pro_6000_max_q": (438.9, 109.7, 1792.0, 64.0, 300.0),
+    "jetson_agx_orin": (42.6, 5.3, 204.8, 16.0, 60.0),
+    "jetson_agx_thor": (258.5, 8.08, 273.0, 32.0, 130.0),
     "h100_nvl": (835.5, 60.0, 3938.0, 64.0, 400.0),
 }
 WITHOUT_BF16 = ("t4", "v100_sxm2_16gb", "v100_sxm2_32gb", "v100_pcie")
@@ -86,7 +89,7 @@ def test_unset_formats_of_an_operator_are_fp16_without_bf16() -> None:
     layer: dict[str, Any] = {"batch": 4, "kv_len": 1024, "num_heads": 8, "head_dim": 128}
     attention = perfatlas.kernel_attention(system="t4", phase="decode", **layer)
     assert {attention.scenario[name] for name in ("format", "kv_format")} == {"fp16"}
-    norm = perfatlas.kernel_elementwise(system="t4", op="norm", tokens=16, width=4096)
+    norm = perfatlas.kernel_norm(system="t4", tokens=16, width=4096)
     assert norm.results["time_s_low"] < norm.results["time_s"] < norm.results["time_s_high"]
     with pytest.raises(UnsupportedError, match="t4 does not multiply in bf16"):
         perfatlas.kernel_gemm(**product, format="bf16")

@@ -29,7 +29,7 @@ KERNELS: Final = {
         system="h200_sxm", tokens=64, hidden=4096, intermediate=1536, experts=128, top_k=8
     ),
     "elementwise": lambda: perfatlas.kernel_elementwise(
-        system="h200_sxm", op="norm", tokens=4096, width=8192
+        system="h200_sxm", op="activation", tokens=4096, width=8192
     ),
 }
 

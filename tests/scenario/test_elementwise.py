@@ -1,4 +1,4 @@
-"""`kernel elementwise`: the bytes of norms, activations, rotary embeddings, and their times."""
+"""`kernel norm`, `softmax`, `embedding` and `elementwise`: their bytes and times."""
 
 from __future__ import annotations
 
@@ -7,27 +7,65 @@ from typing import Any
 import pytest
 
 import perfatlas
+from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.kernel import kernel_columns
 
 ASKED: dict[str, Any] = {"system": "h200_sxm", "tokens": 4096, "width": 4096}
-# bytes by hand: 2-byte activations
-BYTES = {
-    # the input and the residual are read, the norm and the residual written; the weights are cold
-    "norm": (4096 * 4 * 4096 * 2, 4096 * 2),
+# bytes by hand: 2-byte activations of 4096 rows of 4096, and what is cold
+MIB: int = 1 << 20
+BYTES: list[tuple[str, dict[str, Any], float, float]] = [
+    # the input and the residual are read, the norm and the residual written
+    ("norm", {}, 4 * 32 * MIB, 4096 * 2),
+    ("norm", {"kind": "layer"}, 4 * 32 * MIB, 4096 * 4),  # scale and bias
+    ("norm", {"residual": "excluded"}, 2 * 32 * MIB, 4096 * 2),
+    ("norm", {"kind": "group"}, 3 * 32 * MIB, 4096 * 4),  # read for statistics, and again
+    ("norm", {"kind": "batch"}, 2 * 32 * MIB, 4096 * 8),  # scale, bias, mean and variance
+    ("softmax", {}, 2 * 32 * MIB, 0),
     # gate and up are read, their product written
-    "activation": (4096 * 3 * 4096 * 2, 0),
-    "quantize": (4096 * (4096 * 2 + 4096 * 1), 0),
-    "embedding": (4096 * 4096 * 2, 4096 * 4096 * 2),
-    "sampling": (4096 * (4096 * 2 + 4), 0),
-}
+    ("elementwise", {"op": "activation"}, 3 * 32 * MIB, 0),
+    ("elementwise", {"op": "quantize"}, 48 * MIB, 0),
+    ("elementwise", {"op": "sampling"}, 32 * MIB + 4096 * 4, 0),
+    ("embedding", {}, 32 * MIB, 32 * MIB),
+    ("embedding", {"ids": 27}, 32 * MIB, 27 * 32 * MIB),  # a bag writes one row
+    ("embedding", {"ids": 27, "rows": 1024}, 32 * MIB, 8 * MIB),  # the whole table
+]
 
 
-@pytest.mark.parametrize("op", BYTES)
-def test_bytes_by_hand(op: Any) -> None:  # noqa: ANN401 - one of the choices
-    results = perfatlas.kernel_elementwise(**ASKED, op=op).results
-    assert (results["activation_bytes"], results["cold_bytes"]) == BYTES[op]
+@pytest.mark.parametrize(("operator", "fields", "activations", "cold"), BYTES)
+def test_bytes_by_hand(
+    operator: str, fields: dict[str, Any], activations: float, cold: float
+) -> None:
+    results = getattr(perfatlas, f"kernel_{operator}")(**ASKED, **fields).results
+    assert (results["activation_bytes"], results["cold_bytes"]) == (activations, cold)
     assert results["time_s"] >= results["bound_time_s"]
     assert results["bytes_per_s"] < 4.8e12  # of the memory
+
+
+@pytest.mark.parametrize("operator", ["norm", "softmax", "embedding"])
+def test_a_table_answers_as_single_queries(operator: str) -> None:
+    table: dict[str, list[Any]] = {
+        "system": ["h200_sxm"] * 2,
+        "tokens": [64, 4096],
+        "width": [768, 4096],
+    }
+    found = kernel_columns(operator, table)
+    for row, time_s in enumerate(found["time_s"]):
+        fields: dict[str, Any] = {name: cells[row] for name, cells in table.items()}
+        assert getattr(perfatlas, f"kernel_{operator}")(**fields).results["time_s"] == time_s
+
+
+def test_the_operator_follows_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--system", "h200_sxm", "--tokens", "64", "--width", "768"]
+    assert main(["kernel", "elementwise", "quantize", *words]) == 0
+    assert f"perfatlas kernel elementwise quantize {' '.join(words)}" in capsys.readouterr().out
+    for asked, message in (
+        (["--op", "norm"], "kernel elementwise --op was removed: name the operator as in"),
+        ([], "missing OP"),
+        (["tanh"], "Choose from"),
+    ):
+        assert main(["kernel", "elementwise", *asked, *words]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_a_rotary_embedding_appends_to_the_cache() -> None:
@@ -57,7 +95,7 @@ def test_a_step_prices_the_same_operators() -> None:
 
 def test_more_tokens_take_longer() -> None:
     times = [
-        perfatlas.kernel_elementwise(**{**ASKED, "tokens": tokens}, op="norm").results["time_s"]
+        perfatlas.kernel_norm(**{**ASKED, "tokens": tokens}).results["time_s"]
         for tokens in (1, 64, 4096, 65536)
     ]
     assert times == sorted(times)
@@ -65,7 +103,7 @@ def test_more_tokens_take_longer() -> None:
 
 def test_fields_of_other_operators_are_refused() -> None:
     with pytest.raises(InvalidSpecError, match="kv_width"):
-        perfatlas.kernel_elementwise(**ASKED, op="norm", kv_width=2048)
+        perfatlas.kernel_elementwise(**ASKED, op="activation", kv_width=2048)
     with pytest.raises(InvalidSpecError, match="op = 'tanh'"):
         perfatlas.kernel_elementwise(**{**ASKED, "op": "tanh"})
 

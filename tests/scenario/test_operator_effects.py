@@ -128,7 +128,7 @@ def _cases() -> list[tuple[Verb, Fields, list[Fields], list[Fields]]]:
         (
             kernel_elementwise,
             ELEMENTWISE,
-            _grid(tier=("physics",), op=("norm", "rope_and_cache", "quantize", "embedding")),
+            _grid(tier=("physics",), op=("activation", "rope_and_cache", "quantize", "sampling")),
             _grid(tokens=(65536,), width=(4096,)),
         ),
         (

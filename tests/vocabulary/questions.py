@@ -25,8 +25,11 @@ from perfatlas.verbs.kernel import (
     kernel_attention,
     kernel_conv,
     kernel_elementwise,
+    kernel_embedding,
     kernel_gemm,
     kernel_moe,
+    kernel_norm,
+    kernel_softmax,
 )
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.search import search
@@ -77,7 +80,10 @@ OPERATORS: Final = {
         "system": "h200_sxm", "batch": 8, "channels": 64, "height": 56, "width": 56,
         "filters": 64, "kernel": 3}),
     "elementwise": Question(kernel_elementwise, {
-        "system": "h200_sxm", "op": "norm", "tokens": 4096, "width": 4096}),
+        "system": "h200_sxm", "op": "activation", "tokens": 4096, "width": 4096}),
+    **{name: Question(asked, {"system": "h200_sxm", "tokens": 4096, "width": 4096})
+       for name, asked in (("norm", kernel_norm), ("softmax", kernel_softmax),
+                           ("embedding", kernel_embedding))},
     "collective": Question(
         collective, {"system": "h200_sxm", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
@@ -213,7 +219,10 @@ SHORTEST: Final = {
     "kernel attention": OPERATORS["attention"],
     "kernel moe": OPERATORS["moe"],
     "kernel conv": OPERATORS["conv"],
-    "kernel elementwise": OPERATORS["elementwise"],
+    **{
+        f"kernel {name}": OPERATORS[name]
+        for name in ("norm", "softmax", "embedding", "elementwise")
+    },
     "collective": OPERATORS["collective"],
     "estimate": ESTIMATES["static"],
     "simulate": SIMULATIONS["one pool"],

@@ -115,6 +115,7 @@ def write(name: str) -> None:
             one.parameters for part, one in zip(row.parts, parts, strict=True) if part.stored
         ),
         "sizes": dict(row.sizes),
+        "limits": {name: dict(limit) for name, limit in row.limits.items()},
     }
     nodes = [one for part in parts for one in part.nodes]
     write_atomic(FOLDER / f"{name}.toml", graph_text(head, nodes).encode())

@@ -27,6 +27,14 @@ GUIDED: Final = "2 * batch"
 SCHEDULER: Final = "the scheduler, the safety checker and the host's work on images are left out"
 PARTS: Final = ("hidden_states", "encoder_hidden_states", "timestep")
 LATENT: Final = "image_size // 8"
+# What pipelines of diffusers check: pixels of a latent position, of a patch of 2 x 2, and of
+# videos 4 frames after the first one.
+LATENT_PIXELS: Final = {"multiple_of": 8}
+PATCH: Final = {"multiple_of": 16}
+VIDEO_LIMITS: Final = {
+    "frames": {"multiple_of": 4, "plus": 1},
+    **dict.fromkeys(("height", "width"), PATCH),
+}
 
 
 def _items(*names: str, **more: Mapping[int, str]) -> dict[str, Mapping[int, str]]:
@@ -96,12 +104,14 @@ def _decoder(latent_channels: int) -> Part:
     return Part(build=build, sizes={"x": {0: BATCH, 2: LATENT, 3: LATENT}})
 
 
-def _image_row(source: str, steps: int, *parts: Part) -> Row:
+def _image_row(source: str, steps: int, limit: Mapping[str, int], *parts: Part) -> Row:
+    """Return a pipeline of images, whose size has the limits that the pipeline checks."""
     return Row(
         item="image",
         source=source,
         parts=parts,
         sizes={"image_size": 1024, "steps": steps},
+        limits={"image_size": limit},
         notes=(SCHEDULER,),
     )
 
@@ -118,6 +128,7 @@ def _unet() -> dict[str, Any]:
 SDXL: Final = _image_row(
     "SDXL (arXiv 2307.01952); stabilityai/stable-diffusion-xl-base-1.0",
     50,
+    LATENT_PIXELS,
     _clip(GUIDED),
     _clip_g(GUIDED),
     Part(
@@ -152,6 +163,7 @@ SDXL: Final = _image_row(
 SD3: Final = _image_row(
     "SD3-medium (arXiv 2403.03206); stabilityai/stable-diffusion-3-medium",
     28,
+    {**PATCH, "most": 3072},
     _clip(GUIDED),
     _clip_g(GUIDED),
     _t5_xxl(GUIDED, 256),
@@ -183,6 +195,7 @@ SD3: Final = _image_row(
 FLUX: Final = _image_row(
     "FLUX.1-dev (black-forest-labs/FLUX.1-dev), guidance distilled",
     28,
+    PATCH,
     _clip(BATCH),
     _t5_xxl(BATCH, 512),
     Part(
@@ -212,6 +225,7 @@ FLUX: Final = _image_row(
 PIXART: Final = _image_row(
     "PixArt-Sigma (arXiv 2403.04692); PixArt-alpha/PixArt-Sigma-XL-2-1024-MS",
     20,
+    PATCH,
     _t5_xxl(GUIDED, 300),
     Part(
         build=diffuser(
@@ -302,6 +316,7 @@ def _wan(name: str, heads: int, inner: int, layers: int) -> Row:
             ),
         ),
         sizes={"frames": 81, "height": 480, "width": 832, "steps": 50},
+        limits=VIDEO_LIMITS,
         notes=(SCHEDULER, "the decoder is that of 480 x 832, whatever the size"),
     )
 
@@ -437,6 +452,7 @@ HUNYUAN: Final = Row(
         ),
     ),
     sizes={"frames": 129, "height": 720, "width": 1280, "steps": 50},
+    limits=VIDEO_LIMITS,
     notes=(
         SCHEDULER,
         "the decoder runs in tiles of 17 frames of 256 x 256, of which 12 of 192 x 192 are new",

@@ -5,7 +5,7 @@ Modules are built on the meta device: no weights are read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Row:
     Args:
         source: Where its architecture is published.
         sizes: Its sizes with their defaults.
+        limits: Values that sizes may have: `least`, `most`, `multiple_of` and `plus`, by name.
         notes: What was left out.
     """
 
@@ -50,6 +51,7 @@ class Row:
     source: str
     parts: tuple[Part, ...]
     sizes: Mapping[str, int]
+    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

@@ -118,6 +118,7 @@ ROWS: Final[Mapping[str, Row]] = {
             ),
         ),
         sizes={"sequence_length": 384},
+        limits={"sequence_length": {"most": 512}},  # max_position_embeddings
     ),
     "bert-large": Row(
         item="sequence",
@@ -138,6 +139,7 @@ ROWS: Final[Mapping[str, Row]] = {
             ),
         ),
         sizes={"sequence_length": 384},
+        limits={"sequence_length": {"most": 512}},  # max_position_embeddings
     ),
     "t5-base": _t5("t5-base", 768, 3072, 12, 12),
     "t5-large": _t5("t5-large", 1024, 4096, 24, 16),
@@ -207,6 +209,7 @@ ROWS: Final[Mapping[str, Row]] = {
             ),
         ),
         sizes={"target_length": 128},
+        limits={"target_length": {"most": 448}},  # max_target_positions
         notes=(TEACHER_FORCED,),
     ),
     "dlrm-dcnv2": Row(

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
         read_dimension as read_dimension,
         unknown_dimension as unknown_dimension,
     )
-    from perfatlas.networks.elementwise import stream_bytes as stream_bytes
+    from perfatlas.networks.elementwise import (
+        RowBytes as RowBytes,
+        norm_bytes as norm_bytes,
+        stream_bytes as stream_bytes,
+    )
     from perfatlas.networks.emission import ModelFormats as ModelFormats, StepTokens as StepTokens
     from perfatlas.networks.importing import import_graph as import_graph
     from perfatlas.networks.key_index import INDEX_FORMAT as INDEX_FORMAT

@@ -22,13 +22,11 @@ class RowBytes(NamedTuple):
         read: Activations read [bytes].
         write: Activations written [bytes].
         cold: Read from device memory once per execution [bytes].
-        cold_per_token: Read from device memory per row [bytes].
     """
 
     read: Width
     write: Width
     cold: Width = 0.0
-    cold_per_token: Width = 0.0
 
 
 def norm_bytes(width: Width, *, residual: bool = True) -> RowBytes:
@@ -70,7 +68,7 @@ def stream_bytes(
     """Return the bytes of an elementwise operator by its name.
 
     Args:
-        op: norm, activation, rope_and_cache, quantize, embedding or sampling.
+        op: activation, rope_and_cache, quantize or sampling.
         width: Elements per token.
         kv_width: Elements of keys and values of rope_and_cache.
         kv_bytes: Bytes per element of the cache.
@@ -81,18 +79,14 @@ def stream_bytes(
 
     Example:
         >>> from perfatlas.networks import stream_bytes
-        >>> row = stream_bytes("norm", 4096, kv_width=0, kv_bytes=2, quantized_bytes=1)
-        >>> row.read, row.write, row.cold  # the input and the residual, and the weights
-        (16384.0, 16384.0, 8192.0)
+        >>> row = stream_bytes("quantize", 4096, kv_width=0, kv_bytes=2, quantized_bytes=1)
+        >>> row.read, row.write
+        (8192.0, 4096)
     """
     moved = {
-        "norm": norm_bytes(width),
         "activation": activation_bytes(width),
         "rope_and_cache": rope_and_cache_bytes(width, kv_width, kv_bytes),
         "quantize": RowBytes(width * ACTIVATION_BYTES, width * quantized_bytes),
-        "embedding": RowBytes(
-            0.0, width * ACTIVATION_BYTES, cold_per_token=width * ACTIVATION_BYTES
-        ),
         "sampling": RowBytes(width * ACTIVATION_BYTES, TOKEN_ID_BYTES),
     }
     if op not in moved:

@@ -68,6 +68,7 @@ def import_graph(
         "parameters": found.parameters,
         "notes": notes or None,
         "sizes": dict(found.sizes),
+        "limits": {name: dict(limit) for name, limit in found.limits.items()},
     }
     return graph_text(head, found.per_batch())
 

@@ -208,11 +208,12 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     recurrent = any(group.is_recurrent for group in network.layers)
     layers = network.num_layers
     rules = [
+        *(_whole_graph(plan, by) for by in ("tp", "pp", "cp") if network.item),
         _Rule(
             plan.pp > layers,
             lambda i: f"pp = {plan.pp[i]:g}: the model has {layers} layers; pp is at most {layers}",
             "pp_within_layers",
-        )
+        ),
     ]
     if recurrent:
         rules.append(
@@ -274,6 +275,19 @@ def _dense_rules(plan: PlanColumns) -> list[_Rule]:
             "dense_without_moe_tp",
         ),
     ]
+
+
+def _whole_graph(plan: PlanColumns, by: str) -> _Rule:
+    """Return the rule that no field but dp takes more GPUs for a graph of operators."""
+    ways = getattr(plan, by)
+    return _Rule(
+        ways > 1,
+        lambda i: (
+            f"{by} = {ways[i]:g}: graphs of operators are not divided over GPUs; set dp ="
+            f" {ways[i]:g} for copies, and leave {by} out"
+        ),
+        f"{by}_of_graphs",
+    )
 
 
 def _layer_rules(network: Network, plan: PlanColumns) -> list[_Rule]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies
 
 import perfatlas
+from perfatlas.cli import main
 from perfatlas.networks import ModelFormats, StepTokens, graph_names, resolve_model
 from perfatlas.networks.graphs import read_graph
 from perfatlas.operators import Phase
@@ -156,16 +157,38 @@ def test_tables_mix_graphs_and_language_models() -> None:
     [
         ({"isl": 512}, "isl = 512: resnet-50 runs over items of one size"),
         ({"osl": 2}, "runs one pass per request and decodes nothing"),
-        ({"tp": 2}, "graph of operators = 1 must be divisible by tp"),
+        ({"tp": 2}, "tp = 2: graphs of operators are not divided over GPUs; set dp = 2"),
         ({"model": "resnet-50{image=1}"}, "unknown size 'image'; did you mean 'image_size'"),
         ({"model": "resnet-50{image_size=0}"}, "image_size = '0': expected an integer from 1"),
-        ({"model": "sdxl{image_size=1}"}, "image_size = 1 leaves an operator empty: conv: m = "),
+        ({"model": "vgg-16{image_size=8}"}, "image_size = 8 leaves an operator empty: conv: m = "),
+        ({"model": "sdxl{image_size=1}"}, "takes multiples of 8; the nearest are 8"),
+        ({"model": "sdxl{image_size=100}"}, "multiples of 8; the nearest are 96 and 104"),
+        ({"model": "bert-large{sequence_length=513}"}, "= 513: bert-large takes 1 to 512"),
+        ({"model": "sd3-medium{image_size=4096}"}, "takes multiples of 16, 1 to 3,072"),
+        ({"model": "wan2.1-t2v-14b{frames=80}"}, r"takes 4 k \+ 1; the nearest are 77 and 81"),
+        ({"model": "sdxl{steps=0}"}, "steps = '0': expected an integer from 1"),
         ({"model": "vit-large-16{image_size=384}"}, "all its sizes are fixed"),
     ],
 )
 def test_what_graphs_have_not_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         perfatlas.estimate(**{"model": "resnet-50", "system": "h100_sxm"} | fields)
+
+
+@pytest.mark.parametrize("by", ["tp", "pp", "cp"])
+def test_graphs_are_copied_and_not_divided(by: str) -> None:
+    asked: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", by: 2}
+    with pytest.raises(InvalidSpecError, match=f"{by} = 2: graphs .* set dp = 2 for copies"):
+        perfatlas.estimate(**asked)
+
+
+def test_results_are_of_items(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["estimate", "--model", "retinanet-resnet-50", "--system", "h100_sxm"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert all(one in shown for one in ("images/s", "energy per image", "cost per million images"))
+    found = perfatlas.estimate(model="retinanet-resnet-50", system="h100_sxm").results
+    assert found["item"] == "image"  # of 800 x 800
 
 
 def test_engines_run_their_own_networks() -> None:
@@ -212,6 +235,13 @@ def test_a_batch_that_does_not_fit_is_infeasible() -> None:
         ({"parameters": -1}, "parameters = -1"),
         ({"sizes": {"side": 0}}, "side = 0"),
         ({"colour": "red"}, "colour"),
+        ({"limits": {"sides": {"most": 8}}}, "limits.sides: there is no such size"),
+        ({"limits": {"side": {"multiple_of": 3}}}, "side = 8: small takes multiples of 3"),
+        ({"limits": {"side": {"least": 9}}}, "side = 8: small takes at least 9"),
+        (
+            {"operators": [{"kind": "linear", "m": "batch", "n": "side / 3", "k": 1}]},
+            "side = 8: linear: n = side / 3 is 2.66667, not whole",
+        ),
     ],
 )
 def test_files_without_meaning_are_refused(change: dict[str, Any], message: str) -> None:
@@ -241,6 +271,14 @@ def test_designs_of_graphs_are_compared() -> None:
     first, second = found["rows"]
     assert first["latency_s"] > second["latency_s"]
     assert first["throughput_per_s"] == pytest.approx(64 / first["latency_s"])
+
+
+def test_a_comparison_names_the_engine_that_was_chosen() -> None:
+    rows = perfatlas.compare(model="resnet-50", system="h100_sxm", engines=["pytorch"]).results
+    first, second = (row["label"] for row in rows["rows"])
+    assert first.startswith("inductor@")
+    assert first.endswith(" (default)")
+    assert second == "pytorch"
 
 
 def test_earlier_releases_of_pytorch_run_slower_attention_on_hopper() -> None:

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, save
 
 from perfatlas.networks import import_graph
+from perfatlas.networks.graphs import read_graph
 from perfatlas.networks.torch_export.program import expression_of
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError, UsageError
 from perfatlas.verbs.model.importing import importing
@@ -41,13 +42,19 @@ def _call(target: str, output: str, **inputs: str | dict[str, int]) -> dict[str,
     }
 
 
-def _archive(path: Path, calls: list[dict[str, Any]], values: dict[str, Any]) -> Path:
+def _archive(
+    path: Path,
+    calls: list[dict[str, Any]],
+    values: dict[str, Any],
+    ranges: dict[str, dict[str, int]] | None = None,
+) -> Path:
     weights = [{"parameter": {"arg": {"name": n}}} for n in values if n.startswith("p_")]
     user = [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}}]
     graph = {"nodes": calls, "tensor_values": values}
     module = {"graph": graph, "signature": {"input_specs": [*weights, *user]}}
+    program = {"graph_module": module, "range_constraints": ranges or {}}
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("net/models/model.json", json.dumps({"graph_module": module}))
+        archive.writestr("net/models/model.json", json.dumps(program))
     return path
 
 
@@ -101,6 +108,20 @@ def test_constructors_of_sizes_become_expressions() -> None:
     assert eval(found, {"side": 224}) == 64 * 112**2  # noqa: S307 - a text of this test
     with pytest.raises(InvalidSpecError, match="not arithmetic"):
         expression_of("System('rm')", {})
+
+
+def test_ranges_of_symbols_are_limits_of_sizes(tmp_path: Path) -> None:
+    side = "Mul(Integer(32), Symbol('s1', positive=True, integer=True))"
+    values = {"x": _tensor("Symbol('s0')", 4, side), "y": _tensor("Symbol('s0')", 4, side)}
+    values["x"]["sizes"][2]["as_expr"]["hint"] = {"as_int": 224}
+    ranges = {"s0": {"min_val": 2}, "s1": {"min_val": 2, "max_val": 16}}
+    file = _archive(tmp_path / "n.pt2", [_call("relu", "y", self="x")], values, ranges)
+    found = tomllib.loads(import_graph(file))
+    assert found["sizes"] == {"x_2": 224}
+    assert found["limits"] == {"x_2": {"most": 512, "multiple_of": 32}}
+    network = read_graph(found, "net")
+    with pytest.raises(InvalidSpecError, match="x_2 = 100: n takes multiples of 32, 1 to 512"):
+        network.changed({"x_2": "100"})
 
 
 def _onnx(
@@ -209,6 +230,85 @@ def test_products_around_a_softmax_are_an_attention(tmp_path: Path) -> None:
     (found,) = tomllib.loads(import_graph(file))["operators"]
     sizes = {"kind": "attention", "q_len": 64, "kv_len": 64, "num_heads": 12, "head_dim": 32}
     assert found == sizes
+    # rows without a key become zero, as PyTorch writes them
+    masked = [*nodes[:3], *_chain("n = IsNaN p", "w = Where n scale p", "y = MatMul w v")]
+    file = _onnx(tmp_path / "masked.onnx", masked, inputs, {"scale": (1,)})
+    assert tomllib.loads(import_graph(file))["operators"] == [sizes]
+
+
+def _chain(*steps: str) -> list[Any]:
+    """Return operators such as "y = Mul x half"."""
+    found = []
+    for step in steps:
+        written, _, call = step.partition(" = ")
+        kind, *read = call.split()
+        found.append(helper.make_node(kind, read, [written]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"),
+    [
+        ("activation", ("a = Div x c", "b = Erf a", "d = Add b c", "e = Mul x d", "y = Mul e c")),
+        ("activation", ("a = Sigmoid x", "y = Mul a x")),
+        ("activation", ("a = Add x c", "b = Clip a", "d = Mul x b", "y = Div d c")),
+        (
+            "norm",
+            (
+                *("m = ReduceMean x", "s = Sub x m", "p = Pow s c", "v = ReduceMean p"),
+                *("e = Add v c", "r = Sqrt e", "d = Div s r", "g = Mul d w", "y = Add g w"),
+            ),
+        ),
+    ],
+)
+def test_operators_that_exporters_take_apart_are_one(
+    tmp_path: Path, kind: str, steps: tuple[str, ...]
+) -> None:
+    inputs = [helper.make_tensor_value_info("i", FLOAT, [4, 16])]
+    nodes = _chain("x = MatMul i l", *steps)
+    weights = {"l": (16, 8), "c": (1,), "w": (8,)}
+    first, found = tomllib.loads(import_graph(_onnx(tmp_path / "n.onnx", nodes, inputs, weights)))[
+        "operators"
+    ]
+    assert first["kind"] == "linear"
+    assert found == {"kind": kind, "read": "8 * batch", "after": "linear"}
+
+
+def test_what_others_read_too_stays_apart(tmp_path: Path) -> None:
+    inputs = [helper.make_tensor_value_info(name, FLOAT, [4, 16]) for name in "xz"]
+    nodes = _chain("a = Sigmoid x", "b = Mul a x", "y = Add a b")  # the gate is read again
+    gate = _chain("a = Sigmoid x", "y = Mul a z")  # and here it is no SiLU
+    for number, steps in enumerate((nodes, gate)):
+        file = _onnx(tmp_path / f"{number}.onnx", steps, inputs, {})
+        kinds = [one["kind"] for one in tomllib.loads(import_graph(file))["operators"]]
+        assert kinds[:2] == ["activation", "elementwise"]
+
+
+@pytest.mark.parametrize(("weight", "told"), [("onnx::Conv_5", ""), ("w", "FuseBatchNormIntoConv")])
+def test_a_folded_batch_norm_comes_back(tmp_path: Path, weight: str, told: str) -> None:
+    conv = helper.make_node("Conv", ["x", weight], ["c"], pads=[1, 1, 1, 1])
+    conv.metadata_props.add(key="rule", value=told)
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [2, 4, 8, 8])]
+    nodes = [conv, helper.make_node("Relu", ["c"], ["y"])]
+    file = _onnx(tmp_path / "n.onnx", nodes, inputs, {weight: (16, 4, 3, 3)})
+    found = tomllib.loads(import_graph(file))["operators"]
+    norm = {"kind": "norm", "read": "1024 * batch", "after": "conv"}
+    relu = {"kind": "activation", "read": "1024 * batch", "after": "norm"}
+    assert found == [WANTED[0], norm, relu]
+
+
+def test_sizes_are_folded_where_inference_does_not(tmp_path: Path) -> None:
+    sizes = helper.make_tensor("s", TensorProto.INT64, [2], [-1, 8])
+    ones = helper.make_tensor("o", TensorProto.INT64, [2], [4, 8])
+    nodes = [
+        helper.make_node("Constant", [], ["s"], value=sizes),
+        helper.make_node("Constant", [], ["o"], value=ones),
+        *_chain("q = Equal s s", "t = Where q o s", "e = Expand x t", "y = Relu e"),
+    ]
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [1, 8])]
+    found = tomllib.loads(import_graph(_onnx(tmp_path / "n.onnx", nodes, inputs, {})))["operators"]
+    assert [one["kind"] for one in found] == ["copy", "activation"]
+    assert found[1]["read"] == "32 * batch"
 
 
 def test_unknown_operators_are_named_or_priced_as_elementwise(tmp_path: Path) -> None:

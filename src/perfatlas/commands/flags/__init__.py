@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         FlagsSignature as FlagsSignature,
         flags_of as flags_of,
         listed_names as listed_names,
+        positional_fields as positional_fields,
         set_flags as set_flags,
         takes_fields as takes_fields,
     )

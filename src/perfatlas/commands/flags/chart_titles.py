@@ -45,7 +45,10 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
         "Gain from single changes",
         "Recovery strategies",
     ),
-    **{f"kernel {one}": OPERATOR for one in ("attention", "elementwise", "gemm", "moe")},
+    **{
+        f"kernel {one}": OPERATOR
+        for one in ("attention", "elementwise", "embedding", "gemm", "moe", "norm", "softmax")
+    },
     "kernel design attention": DESIGN,
     "kernel design gemm": DESIGN,
     "goodput spares": ("Waiting time by spares",),

@@ -45,6 +45,8 @@ def takes_fields(verb: str) -> Callable[[Command], Command]:
 class FlagsSignature(inspect.Signature):
     """The signature of a command; the class of its argument `flags` is made when it is read.
 
+    Fields without a flag come first, and are `positional` of the command as declared.
+
     Args:
         verb: Key of `QUESTIONS`.
         own: The signature as declared.
@@ -63,7 +65,15 @@ class FlagsSignature(inspect.Signature):
         """The declared arguments, `flags` with the class of its flags."""
         if self._made is None:
             flags = self._own["flags"].replace(annotation=flags_of(self._verb, self._words) | None)
-            self._made = {**self._own, "flags": flags}
+            kind = inspect.Parameter.POSITIONAL_ONLY
+            first = {
+                name: inspect.Parameter(
+                    name, kind, default=None, annotation=_hint(verb_fields(self._verb)[name])
+                )
+                for name in positional_fields(self._verb)
+            }
+            own = {name: one for name, one in self._own.items() if name != "positional"}
+            self._made = {**first, **own, "flags": flags}
         return self._made
 
     @contextmanager
@@ -88,7 +98,8 @@ def flags_of(verb: str, words: Sequence[str] | None = None) -> Any:  # noqa: ANN
         verb: Key of `QUESTIONS`.
         words: A command line: only flags that it names, in the spelling of --help, and the first.
     """
-    fields = verb_fields(verb)
+    left_out = positional_fields(verb)
+    fields = {name: field for name, field in verb_fields(verb).items() if name not in left_out}
     if words is not None:
         named = {word.partition("=")[0] for word in words if word.startswith("--")}
         fields = {
@@ -106,6 +117,11 @@ def _spellings(field: Field) -> set[str]:
     """Return the flags of a field as --help shows them."""
     flag = field.name.replace("_", "-")
     return {f"--{flag}", f"--no-{flag}", f"--{field.row.alias}"}
+
+
+def positional_fields(verb: str) -> tuple[str, ...]:
+    """Return the fields of a verb that a command line has after the command, without a flag."""
+    return tuple(name for name, field in verb_fields(verb).items() if field.row.positional)
 
 
 def set_flags(flags: object, scenario: Path | None = None) -> dict[str, Any]:

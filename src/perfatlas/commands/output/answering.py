@@ -12,6 +12,7 @@ from perfatlas.commands.flags import (
     Output,
     OutputFlags,
     PageFlags,
+    positional_fields,
     set_flags,
     takes_fields,
 )
@@ -107,11 +108,15 @@ def command_of(form: Answering) -> Callable[..., int]:
 
     @takes_fields(form.command)
     def command(
-        *, flags: object = None, page: PageFlags | None = None, output: Output = None
+        *positional: str,
+        flags: object = None,
+        page: PageFlags | None = None,
+        output: Output = None,
     ) -> int:
         """Return the exit code of an answer.
 
         Args:
+            positional: Values of the fields without a flag.
             page: HTML page of the answer.
             output: Where the answer goes.
         """
@@ -121,7 +126,8 @@ def command_of(form: Answering) -> Callable[..., int]:
             if wants_table(output):
                 raise UsageError(f"{flag} cannot be combined with --table")
             check_writable(path)
-        return answer_command(form, set_flags(flags), output, page)
+        first = dict(zip(positional_fields(form.command), positional, strict=False))
+        return answer_command(form, {**first, **set_flags(flags)}, output, page)
 
     return command
 
@@ -159,7 +165,8 @@ def answer_command(
     if needed is None:
         needed = tuple(name for name, field in fields.items() if field.required)
     if form.unless not in set_fields:
-        require(set_fields, needed, example=example_of(form.command))
+        first = positional_fields(form.command)
+        require(set_fields, needed, example=example_of(form.command), positional=first)
     text = form.find(form.text) if form.text else None
     answer = function(**set_fields).to_dict()
     code = show_answer(answer, output=output, set_fields=set_fields, text=text)

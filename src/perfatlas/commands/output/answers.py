@@ -87,12 +87,14 @@ def reproduced(command: str, set_fields: Mapping[str, Any]) -> str:
 
     verb = command.partition(" --")[0]
     known = verb_fields(verb) if has_fields(verb) else {}
+    first = [name for name in set_fields if name in known and known[name].row.positional]
+    words = [command, *(str(set_fields[name]) for name in first)]
     named = {
         name: resolved_name("systems", value)
         for name, value in set_fields.items()
         if name in known and known[name].catalog == "systems" and isinstance(value, str)
     }
-    return reproduce_line(command, {**set_fields, **named})
+    return reproduce_line(" ".join(words), {**set_fields, **named, **dict.fromkeys(first)})
 
 
 def fits(answer: Mapping[str, Any]) -> bool:
@@ -101,13 +103,20 @@ def fits(answer: Mapping[str, Any]) -> bool:
     return all(part.get("fits") is not False for part in results.values() if isinstance(part, dict))
 
 
-def require(fields: Mapping[str, Any], names: Sequence[str], *, example: str) -> None:
+def require(
+    fields: Mapping[str, Any], names: Sequence[str], *, example: str, positional: Sequence[str] = ()
+) -> None:
     """Refuse a command line without a required flag.
+
+    Args:
+        positional: Names that have no flag.
 
     Raises:
         UsageError: Flags are missing; all are listed.
     """
-    missing = [f"--{name.replace('_', '-')}" for name in names if name not in fields]
+    flags = {name: f"--{name.replace('_', '-')}" for name in names}
+    flags |= {name: name.upper() for name in positional}
+    missing = [flags[name] for name in names if name not in fields]
     if missing:
         *first, last = missing
         listed = f"{', '.join(first)} and {last}" if first else last

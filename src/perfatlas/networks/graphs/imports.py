@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -83,6 +83,7 @@ class Imported:
         sizes: Sizes that nodes refer to, beside the batch, with the values of the file.
         items: Items of its inputs, 0 where their number is `batch` already.
         unknown: How often an operator that is not known runs, by its name.
+        limits: Values that sizes may have: `least`, `most` and `multiple_of`, by name.
     """
 
     nodes: Sequence[Node]
@@ -90,6 +91,7 @@ class Imported:
     sizes: Mapping[str, int]
     items: int
     unknown: Mapping[str, int]
+    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def per_batch(self) -> tuple[Node, ...]:
         """Return the nodes of a file with a fixed number of items as ones of a batch.

@@ -5,10 +5,11 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from perfatlas.networks.contract import (
     DividedSize,
@@ -31,6 +32,42 @@ if TYPE_CHECKING:
     from perfatlas.quantities import Expression
 
 MOST: int = 10_000_000
+_DIVIDED: Final = re.compile(r"[^/]/[^/]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """Values that a size may have: multiples of a number, and a number more.
+
+    Args:
+        plus: What is left over, such as 1 of 4 k + 1 frames.
+    """
+
+    least: int = 1
+    most: int = MOST - 1
+    multiple_of: int = 1
+    plus: int = 0
+
+    def check(self, name: str, value: int, network: str) -> None:
+        """Refuse another value of a size.
+
+        Raises:
+            InvalidSpecError: The rule and the nearest values are named.
+        """
+        over = (value - self.plus) % self.multiple_of
+        near = [one for one in (value - over, value - over + self.multiple_of) if over]
+        near = [one for one in near if self.least <= one <= self.most]
+        if near or not self.least <= value <= self.most:
+            rules = []
+            if self.multiple_of > 1:
+                plus = f"{self.multiple_of} k + {self.plus}"
+                rules.append(plus if self.plus else f"multiples of {self.multiple_of}")
+            if self.most < MOST - 1:
+                rules.append(f"{self.least:,} to {self.most:,}")
+            elif self.least > 1:
+                rules.append(f"at least {self.least:,}")
+            nearest = f"; the nearest are {' and '.join(map(str, near))}" if near else ""
+            raise InvalidSpecError(f"{name} = {value}: {network} takes {', '.join(rules)}{nearest}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +89,7 @@ class GraphNetwork(Network):
         nodes: The operators.
         sizes: Sizes that nodes refer to, such as image_size, by name.
         lengths: Expressions over sizes and earlier lengths, by name: nodes refer to them too.
+        limits: Values that sizes may have, by name; others may have any.
         weight_count: Parameters.
         live: Most elements of an item that are live at once.
     """
@@ -62,6 +100,7 @@ class GraphNetwork(Network):
     nodes: tuple[Node, ...]
     sizes: Mapping[str, int]
     lengths: Mapping[str, Expression] = field(default_factory=dict)
+    limits: Mapping[str, Limit] = field(default_factory=dict)
     weight_count: int
     live: float = 0.0
 
@@ -147,12 +186,36 @@ class GraphNetwork(Network):
                 )
         changes = {name: _size(name, text) for name, text in settings.items()}
         changed = replace(self, sizes={**self.sizes, **changes})
-        try:
-            _ = changed.live_elements()
-        except InvalidSpecError as problem:
-            given = ", ".join(f"{name} = {value}" for name, value in changes.items())
-            raise InvalidSpecError(f"{given} leaves an operator empty: {problem}") from None
+        changed.check_sizes()
         return changed, changes
+
+    def check_sizes(self) -> None:
+        """Refuse sizes beyond their limits, that leave an operator empty or do not divide.
+
+        Raises:
+            InvalidSpecError: The size, or the expression that is not whole, is named.
+        """
+        for name, limit in self.limits.items():
+            limit.check(name, self.sizes[name], self.model_type)
+        columns = self._columns(1.0)
+        dividing = [
+            (where, one)
+            for where, one in (
+                *((f"lengths.{name}", length) for name, length in self.lengths.items()),
+                *((f"{n.kind}: {s}", n.sizes[s]) for n in self.nodes for s in n.whole_sizes),
+            )
+            if _DIVIDED.search(one.text) and BATCH not in one.names
+        ]
+        given = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
+        for where, one in dividing:
+            if (value := float(one.of(columns))) % 1.0:
+                raise InvalidSpecError(f"{given}: {where} = {one.text} is {value:g}, not whole")
+        try:
+            _ = self.live_elements()
+        except InvalidSpecError as problem:
+            if not given:
+                raise
+            raise InvalidSpecError(f"{given} leaves an operator empty: {problem}") from None
 
     def describe_layers(self) -> tuple[dict[str, object], ...]:
         """Return the sizes, the FLOP of an item, and the operators by kind."""

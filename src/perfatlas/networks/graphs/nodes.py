@@ -79,6 +79,11 @@ class Node:
         """Kind, and what it follows: what fusions of engines name."""
         return f"{self.kind}_after_{self.after}" if self.after else self.kind
 
+    @property
+    def whole_sizes(self) -> tuple[str, ...]:
+        """Names of its sizes that are counted, not moved."""
+        return tuple(name for name in self.sizes if name in _POSITIVE)
+
     def values(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Return its sizes and its count, each (C,) or one number.
 

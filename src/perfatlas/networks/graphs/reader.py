@@ -16,7 +16,7 @@ from perfatlas.files import (
     read_fields,
     read_toml as read_toml_file,
 )
-from perfatlas.networks.graphs.network import GraphNetwork
+from perfatlas.networks.graphs.network import MOST, GraphNetwork, Limit
 from perfatlas.networks.graphs.nodes import BATCH, KINDS, SIZES, Node
 from perfatlas.networks.readers import Reader
 from perfatlas.quantities import Expression, InvalidSpecError, did_you_mean, repr_for_error
@@ -103,6 +103,10 @@ class _Nodes:
         return tuple(found)
 
 
+_LIMITS: Final[Mapping[str, Field[Any]]] = {
+    **{name: Field(Whole(least=1, most=MOST)) for name in ("least", "most", "multiple_of")},
+    "plus": Field(Whole(least=0, most=MOST)),
+}
 FIELDS: Final[Mapping[str, Field[Any]]] = {
     "name": Field(Text(empty=False), required=True, into="model_type"),
     "item": Field(Text(empty=False)),
@@ -111,6 +115,7 @@ FIELDS: Final[Mapping[str, Field[Any]]] = {
     "live_elements": Field(Number(least=0.0), into="live"),
     "sizes": Field(Named(of=Whole(least=1))),
     "lengths": Field(Named(of=_Size())),
+    "limits": Field(Named(of=Record(fields=_LIMITS, build=Limit))),
     "notes": Field(Array(of=Text(longest=LONGEST_TEXT))),
     "operators": Field(_Nodes(), required=True, into="nodes"),
 }
@@ -121,8 +126,8 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
 
     Args:
         table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `sizes` by name,
-            `lengths` that follow from sizes, and `operators`, each with a `kind` and its sizes:
-            numbers, or expressions over `batch`, `sizes` and `lengths`.
+            `lengths` that follow from sizes, `limits` of sizes, and `operators`, each with a
+            `kind` and its sizes: numbers, or expressions over `batch`, `sizes` and `lengths`.
         origin: The file, for messages.
 
     Raises:
@@ -147,8 +152,10 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
     for number, node in enumerate(network.nodes, 1):
         for expression in (node.count, *node.sizes.values()):
             _check_names(expression, names, f"{origin}: operators[{number}]")
+    if wrong := [name for name in network.limits if name not in network.sizes]:
+        raise InvalidSpecError(f"{origin}: limits.{wrong[0]}: there is no such size")
     try:
-        _ = network.live_elements()
+        network.check_sizes()
     except InvalidSpecError as problem:
         raise InvalidSpecError(f"{origin}: {problem}") from None
     return network

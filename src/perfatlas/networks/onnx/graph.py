@@ -7,8 +7,9 @@ never opened, and weights are dropped as soon as they are counted.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.networks.graphs.imports import (
@@ -20,6 +21,8 @@ from perfatlas.networks.graphs.imports import (
     kinds_of_operators,
     node,
 )
+from perfatlas.networks.onnx.folding import fold_sizes
+from perfatlas.networks.onnx.patterns import Group, groups, is_folded_norm
 from perfatlas.quantities import (
     InvalidSpecError,
     MissingDependencyError,
@@ -28,13 +31,14 @@ from perfatlas.quantities import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from perfatlas.networks.graphs.nodes import Node
 
 LARGEST_FILE: Final = (1 << 31) - 1  # bytes of a protocol buffer
 FEW: Final = 1024  # elements of an initializer that may be a shape
+MOST_ROUNDS: Final = 8  # of inference, each with the sizes that the one before made known
 MOST_SHAPE: Final = 64  # elements of a tensor of integers that is a shape
 # Places of the activations and of the weights among the inputs.
 _CONVOLUTIONS: Final = {
@@ -53,6 +57,7 @@ _GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1, "DynamicQuantizeLSTM": 4}
 _CONTROL: Final = ("If", "Loop", "Scan", "SequenceMap")
 # What may stand between the scores of an attention and their softmax.
 _SCORES: Final = ("MatMul", "FusedMatMul")
+PYTORCH: Final = "pytorch"  # whose exporters scale queries and keys of one attention each
 MOST_SCALING: Final = 8  # operators between a product and its softmax
 BATCHED: Final = 3  # dimensions of products in a batch
 _SCALED: Final = ("Add", "Cast", "Div", "Mul", "Where")
@@ -93,7 +98,7 @@ def _imported(model: Any, path: Path, batch: int | None, given: dict[str, int]) 
     items = _fix_sizes(model.graph, batch, given, path)
     parameters, weights = _drop_weights(model)
     graph = _inferred(model, path)
-    reader = _Graph(graph=graph, weights=weights)
+    reader = _Graph(graph=graph, weights=weights, producer=model.producer_name)
     reader.read()
     return Imported(
         nodes=tuple(reader.nodes),
@@ -202,9 +207,14 @@ def _inferred(model: Any, path: Path) -> Any:  # noqa: ANN401
     for one in model.graph.output:
         one.type.tensor_type.ClearField("shape")
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        for _ in range(MOST_ROUNDS):
+            if not fold_sizes(model.graph, found):
+                break
+            found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
         raise InvalidSpecError(f"{path}: shapes cannot be inferred: {problem}") from problem
+    return found
 
 
 @dataclass
@@ -213,9 +223,11 @@ class _Graph:
 
     Attributes:
         weights: Tensors that no input of the network changes.
+        producer: What wrote the file.
         shapes: Sizes of tensors by name.
         types: Types of their elements.
         readers: How many operators read a tensor.
+        users: The operators that read a tensor.
         writers: The operator that writes a tensor.
         kinds: Kind of the operator that wrote a tensor, through views.
         skipped: Tensors inside of operators that several make up.
@@ -225,9 +237,11 @@ class _Graph:
 
     graph: Any
     weights: set[str]
+    producer: str = ""
     shapes: dict[str, Tensor] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)
     readers: Counter[str] = field(default_factory=Counter)
+    users: defaultdict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     writers: dict[str, Any] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
@@ -238,6 +252,29 @@ class _Graph:
 
     def read(self) -> None:
         """Add all operators."""
+        self._take_shapes()
+        for one in self.graph.node:
+            for name in one.input:
+                self.users[name].append(one)
+            self.writers |= dict.fromkeys(one.output, one)
+            if all(name in self.weights for name in one.input if name):
+                self.weights.update(one.output)
+        self.readers.update({name: len(users) for name, users in self.users.items()})
+        together = self._together()
+        for one in self.graph.node:
+            if id(one) in together:
+                self._put(together[id(one)](), one)
+            elif not self.skipped.intersection(one.output):
+                try:
+                    self._add(one)
+                except (ValueError, LookupError, ZeroDivisionError) as problem:
+                    raise InvalidSpecError(
+                        f"{one.op_type} {one.name!r} has inputs, shapes or attributes that are not"
+                        f" those of the operator: {problem}"
+                    ) from problem
+
+    def _take_shapes(self) -> None:
+        """Take the shapes and types of tensors; the weights so far are those of the file."""
         graph, self.stored = self.graph, frozenset(self.weights)
         for one in (*graph.input, *graph.value_info, *graph.output):
             tensor = one.type.tensor_type
@@ -249,24 +286,24 @@ class _Graph:
         for one in graph.initializer:
             self.shapes[one.name] = Tensor(tuple(int(size) for size in one.dims))
             self.types[one.name] = one.data_type
-        for one in graph.node:
-            self.readers.update(one.input)
-            self.writers |= dict.fromkeys(one.output, one)
-        found = filter(None, map(self._attention, graph.node))
-        attentions = {id(each[0]): each for each in found}
-        for _, _, inside in attentions.values():
+
+    def _together(self) -> dict[int, Callable[[], Node]]:
+        """Return what makes one of several operators, by the last of them; skip the others."""
+        found: dict[int, Callable[[], Node]] = {}
+        for last, attention, inside in filter(None, map(self._attention, self.graph.node)):
             self.skipped |= inside
-        for one in graph.node:
-            if id(one) in attentions:
-                self._put(attentions[id(one)][1], one)
-            elif not self.skipped.intersection(one.output):
-                try:
-                    self._add(one)
-                except (ValueError, LookupError, ZeroDivisionError) as problem:
-                    raise InvalidSpecError(
-                        f"{one.op_type} {one.name!r} has inputs, shapes or attributes that are not"
-                        f" those of the operator: {problem}"
-                    ) from problem
+            found[id(last)] = partial(lambda attention: attention, attention)
+        for group in groups(self.graph, self.weights):
+            if not self.skipped & group.written:
+                self.skipped |= group.written
+                found[id(group.last)] = partial(self._grouped, group)
+        return found
+
+    def _grouped(self, group: Group) -> Node:
+        """Return operators that are one."""
+        alone = all(group.written.issuperset(each.output) for each in self.users[group.read])
+        read = [group.read]
+        return self._moving(group.kind, group.last, read, read if alone else [])
 
     def _put(self, found: Node, one: Any) -> None:  # noqa: ANN401 - `onnx.NodeProto`
         self.nodes.append(found)
@@ -284,8 +321,9 @@ class _Graph:
             or self._is_shape(one)
             or self._is_view(one, read)
         ):
-            if self.readers[read[0]] == 1:
-                self.kinds |= dict.fromkeys(one.output, self.kinds.get(read[0], ""))
+            source = next(each for each in read if each not in self.weights)
+            if self.readers[source] == 1:
+                self.kinds |= dict.fromkeys(one.output, self.kinds.get(source, ""))
             return
         if one.op_type in _CONTROL:
             raise UnsupportedError(
@@ -339,7 +377,7 @@ class _Graph:
             own = [each for each in read if each in self.weights and each not in self.stored]
             self.computed |= {each: _count(self.shape(each, one)) for each in own}
         if name in _CONVOLUTIONS:
-            return [self._convolution(one)]
+            return self._convolution(one)
         if name in _PRODUCTS:
             return [self._product(one)]
         if name in _GATES:
@@ -351,22 +389,36 @@ class _Graph:
             return [node("embedding", sizes)]
         if name == "Einsum":
             raise UnsupportedError(f"Einsum {one.name!r} is not read; export it as MatMul")
-        moved = [self.shape(each, one) for each in read if each not in self.weights]
-        kind = _kinds().get(name, "elementwise")
-        if kind == "add" and len(moved) < 2:
-            kind = "elementwise"
         if name not in _kinds():
             self.unknown[name] += 1
-        producers = [self.kinds.get(each, "") for each in read if self.readers[each] == 1]
-        written = self.shape(one.output[0], one).elements()
-        moves = {"read": Tensor.total(moved), "write": written}
-        return [node(kind, moves, after=fused_into(producers))]
+        alone = [each for each in read if self.readers[each] == 1]
+        return [self._moving(_kinds().get(name, "elementwise"), one, read, alone)]
 
-    def _convolution(self, one: Any) -> Node:  # noqa: ANN401
+    def _moving(self, kind: str, one: Any, read: list[str], alone: list[str]) -> Node:  # noqa: ANN401
+        """Return an operator that is limited by memory bandwidth.
+
+        Args:
+            one: What writes its result.
+            read: The tensors that it reads.
+            alone: Those that nothing else reads.
+        """
+        moved = [self.shape(each, one) for each in read if each not in self.weights]
+        if kind == "add" and len(moved) < 2:
+            kind = "elementwise"
+        producers = [self.kinds.get(each, "") for each in alone]
+        moves = {"read": Tensor.total(moved), "write": self.shape(one.output[0], one).elements()}
+        return node(kind, moves, after=fused_into(producers))
+
+    def _convolution(self, one: Any) -> list[Node]:  # noqa: ANN401
+        """Return a convolution, and the batch norm that an exporter folded into its weights."""
         image, weight = (self.shape(one.input[place], one) for place in _CONVOLUTIONS[one.op_type])
-        out, groups = self.shape(one.output[0], one), int(_attribute(one, "group", 1))
+        out, number = self.shape(one.output[0], one), int(_attribute(one, "group", 1))
         transposed = one.op_type == "ConvTranspose"
-        return convolution(image, weight, out, groups, transposed=transposed)
+        found = convolution(image, weight, out, number, transposed=transposed)
+        if not is_folded_norm(one):
+            return [found]
+        moved = dict.fromkeys(("read", "write"), out.elements())
+        return [found, node("norm", moved, after=found.kind)]
 
     def _product(self, one: Any) -> Node:  # noqa: ANN401
         first, second = (one.input[place] for place in _PRODUCTS[one.op_type])
@@ -399,19 +451,34 @@ class _Graph:
 
     def _attention(self, one: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
         """Return the attention whose softmax an operator is: its last product, and its inside."""
-        if one.op_type != "Softmax" or self.readers[one.output[0]] != 1:
+        if one.op_type != "Softmax":
             return None
         inside = {one.output[0]}
         scores = self._scores(one.input[0], inside)
-        last = next(each for each in self.graph.node if one.output[0] in each.input)
-        if scores is None or last.op_type != scores.op_type:
+        last = self._after_softmax(one.output[0], inside)
+        if last is None or scores is None or last.op_type != scores.op_type:
             return None
         (query, key), value = scores.input[:2], last.input[1]
         sizes = self._sizes(query, scores.output[0], value)
         if sizes is None or {query, key, value} & self.weights:
             return None
-        inside |= {scores.output[0], *self._scaling(query), *self._scaling(key)}
+        scaled = [self._scaling(query), self._scaling(key)]
+        if self.producer == PYTORCH and not all(scaled):
+            return None  # products and a softmax in PyTorch, too
+        inside |= {scores.output[0], *scaled[0], *scaled[1]}
         return last, node("attention", sizes), inside
+
+    def _after_softmax(self, name: str, inside: set[str]) -> Any:  # noqa: ANN401
+        """Return what reads weights of an attention, rows without a key set to zero; else None.
+
+        Args:
+            inside: Receives the tensors between.
+        """
+        reads = self.users[name]
+        if sorted(each.op_type for each in reads) == ["IsNaN", "Where"]:
+            inside |= {each.output[0] for each in reads}
+            reads = self.users[next(each for each in reads if each.op_type == "Where").output[0]]
+        return reads[0] if len(reads) == 1 else None
 
     def _scores(self, name: str, inside: set[str]) -> Any:  # noqa: ANN401
         """Return the product behind scores through scaling and masks, None without one.

@@ -59,6 +59,9 @@ _FLOAT_BYTES: Final = {6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 13: 2}
 _NO_PROGRAM: Final = "models/model.json is no program of torch.export"
 _Json = TypeVar("_Json", dict[str, Any], list[Any])
 _JSON: Final = {dict: "object", list: "array"}
+_MULTIPLE: Final = re.compile(r"Mul\(Integer\((\d+)\), Symbol\('\w+'[^()]*\)\)$")
+_SPECIALIZED: Final = 2
+MOST_SIZE: Final = 1 << 31  # of a range that has an end
 _SYMBOL: Final = re.compile(r"\b[su]\d+\b")
 
 
@@ -104,7 +107,9 @@ def nodes_of_program(
         A size that depends on data is not known: its symbol is a size of the network.
     """
     graph = _part(program, "graph_module.graph", dict)
-    reader = _Program(values=_part(graph, "tensor_values", dict))
+    reader = _Program(
+        values=_part(graph, "tensor_values", dict), ranges=program.get("range_constraints") or {}
+    )
     calls = _part(graph, "nodes", list)
     where = "graph_module.signature"
     try:
@@ -126,6 +131,7 @@ def nodes_of_program(
         sizes=reader.sizes,
         items=reader.items,
         unknown=dict(reader.unknown),
+        limits=reader.limits,
     )
 
 
@@ -164,6 +170,8 @@ class _Program:
 
     Attributes:
         values: Sizes of tensors by name, as the program has them.
+        ranges: Least and most of symbols, by symbol.
+        limits: Values that sizes may have, by name.
         weights: Tensors that are parameters, buffers or constants, and views of these.
         readers: How many calls read a tensor.
         kinds: Kind of the operator that wrote a tensor, through views.
@@ -173,6 +181,8 @@ class _Program:
     """
 
     values: Mapping[str, Any]
+    ranges: Mapping[str, Any]
+    limits: dict[str, dict[str, int]] = field(default_factory=dict)
     weights: set[str] = field(default_factory=set)
     readers: Counter[str] = field(default_factory=Counter)
     kinds: dict[str, str] = field(default_factory=dict)
@@ -211,11 +221,27 @@ class _Program:
                     first = name == self.inputs[0] and place == 0
                     self.names[symbol] = BATCH if first else f"{name}_{place}"
                     if not first:
-                        hint = size["as_expr"].get("hint") or {}
-                        self.sizes[f"{name}_{place}"] = int(hint.get("as_int", 1))
+                        self._name_size(f"{name}_{place}", symbol, size["as_expr"])
         if self.inputs and BATCH not in self.names.values():
             sizes = self.values[self.inputs[0]]["sizes"]
             self.items = int(sizes[0].get("as_int", 1)) if sizes else 1
+
+    def _name_size(self, name: str, symbol: str, size: Mapping[str, Any]) -> None:
+        """Name a size of an input, a symbol or a multiple of one, and take its limits."""
+        self.sizes[name] = int((size.get("hint") or {}).get("as_int", 1))
+        found = _MULTIPLE.match(str(size["expr_str"]))
+        times = int(found[1]) if found else 1
+        ends = self.ranges.get(symbol) or {}
+        least, most = (times * int(ends.get(end) or 0) for end in ("min_val", "max_val"))
+        limits = {
+            "least": least if least > _SPECIALIZED * times else 0,  # 0 and 1 are always left out
+            "most": most if most < MOST_SIZE else 0,
+            "multiple_of": times if times > 1 else 0,
+        }
+        if found:
+            self.names[symbol] = f"({name} / {times})"
+        if any(limits.values()):
+            self.limits[name] = {key: value for key, value in limits.items() if value}
 
     def tensor(self, name: str) -> Tensor:
         """Return the sizes of a tensor as numbers or expressions."""
@@ -340,7 +366,8 @@ _JOINED: Final = {
     "Add": " + ",
     "Mul": " * ",
     "Pow": " ** ",
-    **dict.fromkeys(("FloorDiv", "CleanDiv", "IntTrueDiv"), " // "),
+    "FloorDiv": " // ",
+    **dict.fromkeys(("CleanDiv", "IntTrueDiv"), " / "),
     **dict.fromkeys(("Mod", "PythonMod"), " % "),
 }
 
@@ -385,7 +412,7 @@ def _arithmetic(part: ast.expr, names: Mapping[str, str]) -> str:
             inner = (_arithmetic(one, names) for one in parts)
             simple = (one if one.isalnum() or one.isidentifier() else f"({one})" for one in inner)
             return _JOINED[name].join(simple).replace("+ (-1)", "- 1")
-    raise InvalidSpecError(f"size {ast.unparse(part)!r} is not arithmetic of + * ** // % max min")
+    raise InvalidSpecError(f"size {ast.unparse(part)!r} is not arithmetic of + * ** / // % max min")
 
 
 def _tensors_of(call: Mapping[str, Any]) -> list[str]:

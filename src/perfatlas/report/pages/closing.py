@@ -82,7 +82,7 @@ def key_values(
     limits = limits_of(results, tier=tier)
     return [
         Value(
-            label=label_of(name, short=short),
+            label=label_of(name, short=short, item=results.get("item", "")),
             value=limited_text(format_value(name, results[name]), limits.get(name, "")),
             interval="" if name in limits else interval_text(results, name),
         )

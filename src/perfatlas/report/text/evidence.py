@@ -39,10 +39,13 @@ COVERED: Final = {
     "estimate": "the 90% interval covers steps on other machines, not arrivals",
     "simulate": "the 90% interval covers step times and, at a request rate, random traffic",
     "kernel": "the 90% interval covers such kernels on other machines, with cold caches",
-    "kernel elementwise": (
-        "the 90% interval covers such kernels on other machines, with activations in L2 where they"
-        " fit"
-    ),
+    **{
+        f"kernel {operator}": (
+            "the 90% interval covers such kernels on other machines, with activations in L2 where"
+            " they fit"
+        )
+        for operator in ("norm", "softmax", "embedding", "elementwise")
+    },
     "collective": "the 90% interval covers other machines, without other traffic",
 }
 KERNELS_COVERED: Final = "the 90% interval covers kernel times, not engine scheduling and load"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # shown in the headline, the assumptions or the warnings
 HIDDEN: Final = (
-    *("gpus", "method", "interrupted", "kv_blocks", "prefill_kv_blocks", "seeds_simulated"),
+    *("gpus", "item", "method", "interrupted", "kv_blocks", "prefill_kv_blocks", "seeds_simulated"),
 )
 # omitted in a brief answer
 DETAILS: Final = frozenset((
@@ -83,7 +83,7 @@ def printed_results(
     limits, unneeded = limits or {}, _unneeded(results)
     return [
         Shown(
-            label_of(name, short=short),
+            label_of(name, short=short, item=results.get("item", "")),
             _limited(results, name, limits.get(name, "")),
             "" if name in limits else interval_text(results, name),
             _over_seeds(results, name),

@@ -20,21 +20,25 @@ FOLDED: Final = 16  # minimum width of folded text
 GAP: Final = 2
 
 
-def label_of(name: str, *, short: bool = False) -> str:
+def label_of(name: str, *, short: bool = False, item: str = "") -> str:
     """Return the label of a metric, or another name as words.
 
     Args:
         name: A key of `results`, or a field related to one.
         short: Whether to use the label for narrow terminals.
+        item: What the items of a pass are, such as images.
 
     Example:
         >>> from perfatlas.report.text import label_of
+        >>> label_of("throughput_per_s", item="image")
+        'images/s'
         >>> label_of("bus_bandwidth_bytes_per_s"), label_of("tpot_s")
         ('bus bandwidth', 'time per output token (TPOT)')
     """
     metric = find_metric(name)
     if metric is not None:
-        return metric.short_label if short else metric.label
+        label = metric.short_label if short else metric.label
+        return label.replace("item", item) if item else label
     return spelled_out(name)
 
 

@@ -73,8 +73,10 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
         results["feed_forward_memory"] = plain_results(pools[1].memory())
     elif found.rates is not None:
         results["prefill_memory"] = plain_results(pools[0].memory())
-    graph = bool(pools[0].candidates.model.network.item)
-    if not graph and (parts := cost_parts(results, rows.prices)) is not None:
+    item = pools[0].candidates.model.network.item
+    if item:
+        results["item"] = item.partition(" of ")[0]  # without its size
+    if not item and (parts := cost_parts(results, rows.prices)) is not None:
         results["parts_usd_per_million_output_tokens"] = parts
     static = scenario.mode == "static"
     results["method"] = "simulate" if rows.simulated_N[0] else "static" if static else "formula"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         read_operator as read_operator,
     )
     from perfatlas.scenario.operator_queries.operator_columns import (
+        ROWS as ROWS,
         appends as appends,
         fixed_tile as fixed_tile,
     )

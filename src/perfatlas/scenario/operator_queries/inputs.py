@@ -16,11 +16,14 @@ from perfatlas.vocabulary.fields import (
     ConvShape,
     DesignedAttention,
     ElementwiseShape,
+    EmbeddingShape,
     GemmShape,
     KernelChoice,
     MeasuredProduct,
     MoeShape,
+    NormShape,
     PowerLimit,
+    RowShape,
     SystemChoice,
     TierChoice,
     TileChoice,
@@ -63,8 +66,20 @@ class ConvInputs(InputFields, PricedOperator, ConvShape, SystemChoice):
     """A convolution on one device."""
 
 
-class ElementwiseInputs(InputFields, PricedOperator, ElementwiseShape, SystemChoice):
-    """An operator limited by memory bandwidth on one device."""
+class NormInputs(InputFields, PricedOperator, RowShape, NormShape, SystemChoice):
+    """A norm on one device."""
+
+
+class SoftmaxInputs(InputFields, PricedOperator, RowShape, SystemChoice):
+    """A softmax on one device."""
+
+
+class EmbeddingInputs(InputFields, PricedOperator, RowShape, EmbeddingShape, SystemChoice):
+    """An embedding lookup on one device."""
+
+
+class ElementwiseInputs(InputFields, PricedOperator, RowShape, ElementwiseShape, SystemChoice):
+    """An elementwise operator on one device."""
 
 
 class AttentionDesignInputs(
@@ -78,7 +93,8 @@ class GemmDesignInputs(InputFields, TileChoice, GemmShape, SystemChoice):
 
 
 DesignInputs = AttentionDesignInputs | GemmDesignInputs
-OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ConvInputs | ElementwiseInputs
+RowInputs = NormInputs | SoftmaxInputs | EmbeddingInputs | ElementwiseInputs
+OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ConvInputs | RowInputs
 
 
 def read_operator(

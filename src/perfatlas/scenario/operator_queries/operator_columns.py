@@ -9,23 +9,35 @@ import numpy as np
 
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
-from perfatlas.networks import ModelFormats, stream_bytes
+from perfatlas.networks import ModelFormats, RowBytes, norm_bytes, stream_bytes
 from perfatlas.networks.graphs import Node
-from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase, Streaming
+from perfatlas.operators import (
+    ACTIVATION_BYTES,
+    Attention,
+    Gemm,
+    GroupedGemm,
+    LatentAttention,
+    Phase,
+    Streaming,
+)
 from perfatlas.quantities import Expression, UnsupportedError
 from perfatlas.scenario.fields import columns_of
 from perfatlas.scenario.resolution import format_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.operators import Operator
+    from perfatlas.operators import FloatArray, Operator
     from perfatlas.scenario.operator_queries.inputs import (
         AttentionInputs,
         ConvInputs,
         ElementwiseInputs,
+        EmbeddingInputs,
         GemmInputs,
         MoeInputs,
+        NormInputs,
+        RowInputs,
+        SoftmaxInputs,
     )
 
 
@@ -56,7 +68,6 @@ CONVOLUTIONS: Final = {
         "taps": _TAPS,
     },
 }
-ELEMENTWISE_SIZES: Final = ("tokens", "width", "kv_width")
 
 
 def gemm_columns(inputs: Sequence[GemmInputs]) -> Gemm:
@@ -183,31 +194,63 @@ def conv_columns(inputs: Sequence[ConvInputs]) -> Operator:
     return node.operator("conv", formats, Phase.PREFILL, size)
 
 
-def elementwise_columns(inputs: Sequence[ElementwiseInputs]) -> Streaming:
-    """Return elementwise operators of one kind and format as an operator over candidates.
+def _norm(inputs: NormInputs, size: Mapping[str, FloatArray]) -> RowBytes:
+    residual = inputs.kind in ("rms", "layer") and inputs.residual == "included"
+    row = norm_bytes(size["width"], residual=residual)
+    reads = 2.0 if inputs.kind == "group" else 1.0
+    return row._replace(read=reads * row.read, cold=_NORM_VECTORS[inputs.kind] * row.cold)
 
-    Args:
-        inputs: Queries that differ in sizes alone.
-    """
-    first = inputs[0]
-    size = columns_of(inputs, ELEMENTWISE_SIZES)
-    tokens = size["tokens"]
-    row = stream_bytes(
-        first.op,
+
+def _softmax(_: SoftmaxInputs, size: Mapping[str, FloatArray]) -> RowBytes:
+    return RowBytes(size["width"] * ACTIVATION_BYTES, size["width"] * ACTIVATION_BYTES)
+
+
+def _embedding(_: EmbeddingInputs, size: Mapping[str, FloatArray]) -> RowBytes:
+    row = size["width"] * ACTIVATION_BYTES
+    return RowBytes(0.0, row, cold=np.fmin(size["tokens"] * size["ids"], size["rows"]) * row)
+
+
+def _elementwise(inputs: ElementwiseInputs, size: Mapping[str, FloatArray]) -> RowBytes:
+    return stream_bytes(
+        inputs.op,
         size["width"],
         kv_width=size["kv_width"],
-        kv_bytes=format_of(first.kv_format).weight_bytes,
-        quantized_bytes=format_of(first.format).activation_bytes,
+        kv_bytes=format_of(inputs.kv_format).weight_bytes,
+        quantized_bytes=format_of(inputs.format).activation_bytes,
     )
+
+
+# Vectors of parameters, and of the statistics of a batch norm in inference.
+_NORM_VECTORS: Final = {"rms": 1.0, "layer": 2.0, "group": 2.0, "batch": 4.0}
+# Fields of each operator on rows that are its columns, and the bytes of a row of such operators.
+ROWS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Any, Any], RowBytes]]]] = {
+    "norm": (("tokens", "width"), _norm),
+    "softmax": (("tokens", "width"), _softmax),
+    "embedding": (("tokens", "width", "ids", "rows"), _embedding),
+    "elementwise": (("tokens", "width", "kv_width"), _elementwise),
+}
+
+
+def row_columns(operator: str, inputs: Sequence[RowInputs]) -> Streaming:
+    """Return operators on rows, of one kind and format, as an operator over candidates.
+
+    Args:
+        operator: A key of `ROWS`.
+        inputs: Queries that differ in sizes alone.
+    """
+    names, row_bytes = ROWS[operator]
+    size = columns_of(inputs, names)
+    tokens, row = size["tokens"], row_bytes(inputs[0], size)
+    name = getattr(inputs[0], "op", operator)
     return Streaming(
-        name=first.op,
+        name=name,
         phase=Phase.PREFILL,
         count=np.ones(len(inputs)),
-        stream=first.op,
+        stream=name,
         tokens=tokens,
         read_bytes=tokens * row.read,
         write_bytes=tokens * row.write,
-        cold_read_bytes=row.cold + tokens * row.cold_per_token,
+        cold_read_bytes=row.cold + 0.0 * tokens,
     )
 
 

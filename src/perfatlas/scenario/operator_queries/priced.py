@@ -6,7 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -44,8 +44,11 @@ from perfatlas.scenario.operator_queries.inputs import (
     AttentionInputs,
     ConvInputs,
     ElementwiseInputs,
+    EmbeddingInputs,
     GemmInputs,
     MoeInputs,
+    NormInputs,
+    SoftmaxInputs,
     check_attention,
     check_conv,
     check_moe,
@@ -54,15 +57,15 @@ from perfatlas.scenario.operator_queries.inputs import (
 from perfatlas.scenario.operator_queries.operator_columns import (
     ATTENTION_SIZES,
     CONV_SIZES,
-    ELEMENTWISE_SIZES,
     GEMM_SIZES,
     MOE_SIZES,
+    ROWS,
     attention_columns,
     conv_columns,
-    elementwise_columns,
     gemm_columns,
     is_depthwise,
     moe_columns,
+    row_columns,
 )
 from perfatlas.scenario.resolution import half_format, kernel_engine
 
@@ -442,7 +445,13 @@ QUERIES: Final[Mapping[str, OperatorQuery]] = {
         check=check_conv,
         alike=is_depthwise,
     ),
-    "elementwise": OperatorQuery(
-        schema=ElementwiseInputs, operator=elementwise_columns, sizes=ELEMENTWISE_SIZES
-    ),
+    **{
+        name: OperatorQuery(schema=schema, operator=partial(row_columns, name), sizes=ROWS[name][0])
+        for name, schema in (
+            ("norm", NormInputs),
+            ("softmax", SoftmaxInputs),
+            ("embedding", EmbeddingInputs),
+            ("elementwise", ElementwiseInputs),
+        )
+    },
 }

@@ -138,12 +138,15 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
         raise UsageError(f"--decide compares two designs, and there are {len(asked)}")
     _check_kinds(asked)
     base = _base(asked[0])
-    rows, differences = [_row(asked[0]["label"], base, base)], []
-    resolved = [_resolved(asked[0], base)]
+    first = _named(asked[0], base)
+    rows, differences = [_row(first["label"], base, base)], []
+    resolved = [_resolved(first, base)]
     answers = [base]
-    for one in asked[1:]:
+    for given in asked[1:]:
+        one = given
         try:
-            answer = _estimated(one)
+            answer = _estimated(given)
+            one = _named(given, answer)
         except PerfatlasError as problem:
             rows.append({"label": one["label"], "error": str(problem)})
             resolved.append(dict(one))
@@ -167,6 +170,12 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
         warnings=tuple(warnings),
     )
     return answer, cases
+
+
+def _named(one: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    """Return a scenario whose label names the engine that was chosen for it."""
+    engine = f"{answer.scenario['engine']} (default)"
+    return {**one, "label": one["label"].replace("default engine", engine)}
 
 
 def _decision(

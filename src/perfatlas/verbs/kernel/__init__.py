@@ -12,8 +12,11 @@ if TYPE_CHECKING:
         kernel_columns as kernel_columns,
         kernel_conv as kernel_conv,
         kernel_elementwise as kernel_elementwise,
+        kernel_embedding as kernel_embedding,
         kernel_gemm as kernel_gemm,
         kernel_moe as kernel_moe,
+        kernel_norm as kernel_norm,
+        kernel_softmax as kernel_softmax,
     )
     from perfatlas.verbs.kernel.design import (
         kernel_design_attention as kernel_design_attention,

@@ -1,4 +1,4 @@
-"""`kernel gemm`, `attention`, `moe`, `conv`, `elementwise`: one operator on one device."""
+"""`kernel gemm`, `attention`, `moe`, `conv`, `norm` and others: one operator on one device."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from perfatlas.operators import ATTENTION_BACKWARD, LatentAttention, Phase
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
 from perfatlas.scenario.operator_queries import (
     QUERIES,
+    ROWS,
     AttentionInputs,
     ElementwiseInputs,
     GemmInputs,
@@ -116,9 +117,56 @@ def kernel_conv(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
     return _answer("conv", fields)
 
 
+@signature_of("kernel norm")
+def kernel_norm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+    """Return the time of a norm on one device.
+
+    Args:
+        **fields: Fields of `perfatlas kernel norm`.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        UnsupportedError: There is no data for the tier.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_norm
+        >>> kernel_norm(system="h200_sxm", tokens=4096, width=8192).results["bound"]
+        'memory'
+    """
+    return _answer("norm", fields)
+
+
+@signature_of("kernel softmax")
+def kernel_softmax(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+    """Return the time of a softmax over rows on one device.
+
+    Args:
+        **fields: Fields of `perfatlas kernel softmax`.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        UnsupportedError: There is no data for the tier.
+    """
+    return _answer("softmax", fields)
+
+
+@signature_of("kernel embedding")
+def kernel_embedding(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+    """Return the time of an embedding lookup on one device.
+
+    Args:
+        **fields: Fields of `perfatlas kernel embedding`.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        UnsupportedError: There is no data for the tier.
+    """
+    return _answer("embedding", fields)
+
+
 @signature_of("kernel elementwise")
 def kernel_elementwise(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
-    """Return the time of an operator that is limited by memory bandwidth on one device.
+    """Return the time of an elementwise operator on one device.
 
     Args:
         **fields: Fields of `perfatlas kernel elementwise`.
@@ -126,12 +174,6 @@ def kernel_elementwise(**fields: Any) -> Answer:  # noqa: ANN401 - checked again
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
         UnsupportedError: There is no data for the tier.
-
-    Example:
-        >>> from perfatlas.verbs.kernel import kernel_elementwise
-        >>> asked = {"system": "h200_sxm", "op": "norm", "tokens": 4096, "width": 8192}
-        >>> kernel_elementwise(**asked).results["bound"]
-        'memory'
     """
     return _answer("elementwise", fields)
 
@@ -140,7 +182,7 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
     """Return the answers of a table of queries for one operator.
 
     Args:
-        operator: gemm, attention, moe, conv or elementwise.
+        operator: gemm, attention, moe, conv, norm, softmax, embedding or elementwise.
         table: Columns of fields by name; None and empty text mean "not given".
 
     Returns:
@@ -162,9 +204,11 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
     return answer_columns(table, query.read, answered, varying=query.varying, alike=query.alike)
 
 
-gemm_table, attention_table, moe_table, conv_table, elementwise_table = (
-    partial(kernel_columns, operator)
-    for operator in ("gemm", "attention", "moe", "conv", "elementwise")
+gemm_table, attention_table, moe_table, conv_table = (
+    partial(kernel_columns, operator) for operator in ("gemm", "attention", "moe", "conv")
+)
+norm_table, softmax_table, embedding_table, elementwise_table = (
+    partial(kernel_columns, operator) for operator in ROWS
 )
 
 

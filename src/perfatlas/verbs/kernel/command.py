@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfatlas.commands.output import Answering, command_of
 
-gemm, attention, moe, conv, elementwise = (
+gemm, attention, moe, conv, norm, softmax, embedding, elementwise = (
     command_of(
         Answering(
             command=f"kernel {operator}",
@@ -12,7 +12,9 @@ gemm, attention, moe, conv, elementwise = (
             first="time_s",
         )
     )
-    for operator in ("gemm", "attention", "moe", "conv", "elementwise")
+    for operator in (
+        *("gemm", "attention", "moe", "conv", "norm", "softmax", "embedding", "elementwise"),
+    )
 )
 
 design_attention, design_gemm = (

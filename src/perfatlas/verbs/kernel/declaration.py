@@ -52,12 +52,24 @@ DECLARATION: Final = Declaration(
             ),
             table="answer:conv_table",
         ),
-        Command(
-            name="kernel elementwise",
-            help="Time of a norm, activation, rotary embedding, quantization, lookup or sampling.",
-            run="command:elementwise",
-            example="kernel elementwise --system h200_sxm --op norm --tokens 4096 --width 8192",
-            page="page:operator_page",
+        *(
+            Command(
+                name=f"kernel {name}",
+                help=f"Time of {text}.",
+                run=f"command:{name}",
+                example=f"kernel {words} --system h200_sxm --tokens 4096 --width 8192",
+                table=f"answer:{name}_table",
+                page="page:operator_page",
+            )
+            for name, words, text in (
+                ("norm", "norm", "an RMS, layer, group or batch norm"),
+                ("softmax", "softmax", "a softmax over rows"),
+                ("embedding", "embedding", "an embedding lookup, or a bag of lookups"),
+                (
+                    *("elementwise", "elementwise activation"),
+                    "an activation, rotary embedding, quantization or sampling",
+                ),
+            )
         ),
         Command(
             name="kernel design",
@@ -101,7 +113,10 @@ DECLARATION: Final = Declaration(
         "kernel_design_attention",
         "kernel_design_gemm",
         "kernel_elementwise",
+        "kernel_embedding",
         "kernel_gemm",
         "kernel_moe",
+        "kernel_norm",
+        "kernel_softmax",
     ),
 )

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from perfatlas.report.pages import Page
 
 VALUES: Final = ("time_s", "limiting_unit", "flop_per_s", "power_w", "energy_j", "kernel_time_s")
-SIZES: Final = {  # what a curve varies, by operator and phase
+SIZES: Final[Mapping[tuple[str, str | None], str]] = {  # what a curve varies, by operator and phase
     ("gemm", None): "m",
     ("attention", "prefill"): "kv_len",
     ("attention", "decode"): "batch",
     ("moe", None): "tokens",
-    ("elementwise", None): "tokens",
+    **{(name, None): "tokens" for name in ("norm", "softmax", "embedding", "elementwise")},
 }
 WORKS: Final = ("scores", "values", "softmax", "product", "sum")  # by color
 

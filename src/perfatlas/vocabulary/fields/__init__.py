@@ -60,10 +60,13 @@ if TYPE_CHECKING:
         ConvShape as ConvShape,
         DesignedAttention as DesignedAttention,
         ElementwiseShape as ElementwiseShape,
+        EmbeddingShape as EmbeddingShape,
         GemmShape as GemmShape,
         KernelChoice as KernelChoice,
         MeasuredProduct as MeasuredProduct,
         MoeShape as MoeShape,
+        NormShape as NormShape,
+        RowShape as RowShape,
         TileChoice as TileChoice,
     )
     from perfatlas.vocabulary.fields.prices import (

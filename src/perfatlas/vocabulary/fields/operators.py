@@ -332,26 +332,75 @@ class ConvShape:
     format: Format = "bf16"
 
 
-@group("Elementwise operator", 2)
-class ElementwiseShape:
-    """An operator that is limited by memory bandwidth."""
+@group("Rows", 3)
+class RowShape:
+    """Rows of an operator that is limited by memory bandwidth."""
 
-    op: Annotated[
-        Literal["norm", "activation", "rope_and_cache", "quantize", "embedding", "sampling"],
+    tokens: Annotated[
+        Size,
         Row(
-            "Operator: RMSNorm or LayerNorm with its residual addition, gated activation, rotary"
-            " embedding with the append to the KV cache, dynamic quantization, embedding lookup or"
-            " sampling.",
-            elsewhere=("operation",),
+            "Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of"
+            " all images of a norm.",
+            elsewhere=("num_tokens", "m"),
         ),
     ]
-    tokens: Annotated[Size, Row("Rows: tokens of the step.", elsewhere=("num_tokens", "m"))]
     width: Annotated[
         Size,
         Row(
-            "Elements per token: the hidden size, the output width of an activation, query heads x"
-            " head_dim of a rotary embedding, or the vocabulary of sampling.",
-            elsewhere=("hidden", "hidden_size", "hidden_dim", "vocab_size"),
+            "Elements per row: the hidden size, the channels of images, the keys of a softmax, the"
+            " output width of an activation, query heads x head_dim of a rotary embedding, or the"
+            " vocabulary of sampling.",
+            elsewhere=("hidden", "hidden_size", "hidden_dim", "vocab_size", "channels"),
+        ),
+    ]
+
+
+@group("Norm", 2)
+class NormShape:
+    """A norm, by what it reads and writes."""
+
+    kind: Annotated[
+        Literal["rms", "layer", "group", "batch"],
+        Row(
+            "Norm: RMSNorm, LayerNorm, GroupNorm, which reads its input once more for the"
+            " statistics of groups, or BatchNorm in inference."
+        ),
+    ] = "rms"
+    residual: Annotated[
+        Literal["included", "excluded"],
+        Row(
+            "Whether the residual is added to the input, and written, by the same kernel.",
+            needs=Equals("kind", "rms", "layer"),
+        ),
+    ] = "included"
+
+
+@group("Embedding", 2)
+class EmbeddingShape:
+    """A lookup of rows of a table, which are in device memory."""
+
+    ids: Annotated[Size, Row("Ids per sample, whose rows are summed (embedding bag).")] = 1
+    rows: Annotated[
+        Size | None,
+        Row(
+            "Rows of the table, each of which is read once at most.",
+            default="no limit",
+            elsewhere=("num_embeddings",),
+        ),
+    ] = None
+
+
+@group("Elementwise operator", 2)
+class ElementwiseShape:
+    """An operator on each element of its rows."""
+
+    op: Annotated[
+        Literal["activation", "rope_and_cache", "quantize", "sampling"],
+        Row(
+            "Operator: gated activation, rotary embedding with the append to the KV cache, dynamic"
+            " quantization, or sampling.",
+            positional=True,
+            elsewhere=("operation",),
         ),
     ]
     kv_width: Annotated[

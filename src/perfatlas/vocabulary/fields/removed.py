@@ -35,6 +35,10 @@ REMOVED: Final = {
     "fleet schedule --job-format helios": _JOBS,
     "fleet schedule --job-format acme": _JOBS,
     "fleet schedule --job-format alibaba_gpu_v2020": _JOBS,
+    "kernel elementwise --op": (
+        "name the operator as in perfatlas kernel elementwise activation; norms and embeddings are"
+        " perfatlas kernel norm and perfatlas kernel embedding"
+    ),
     "runs compare": "runs export writes the rows of each run to a table",
     "spread": "explain has elasticities and break-even values, and sweep samples hardware",
     "servegen": "write the generated requests to a file and use --request-format perfatlas",

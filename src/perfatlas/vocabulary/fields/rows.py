@@ -44,6 +44,7 @@ class Row:
         by_replica: Whether each kind of replica may override it.
         alias: Another name of the flag.
         elsewhere: Names in other tools; a user who writes one is shown ours.
+        positional: Whether a command line has it after the command, without a flag.
     """
 
     text: str
@@ -53,6 +54,7 @@ class Row:
     by_replica: bool = False
     alias: str = ""
     elsewhere: tuple[str, ...] = ()
+    positional: bool = False
 
 
 @dataclass(frozen=True)

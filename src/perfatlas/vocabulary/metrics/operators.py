@@ -7,7 +7,8 @@ from typing import Final
 from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 
 KERNELS: Final = (
-    *("kernel gemm", "kernel attention", "kernel moe", "kernel conv", "kernel elementwise"),
+    *("kernel gemm", "kernel attention", "kernel moe", "kernel conv", "kernel norm"),
+    *("kernel softmax", "kernel embedding", "kernel elementwise"),
 )
 OPERATORS: Final = (*KERNELS, "collective")
 DESIGNS: Final = ("kernel design attention", "kernel design gemm")

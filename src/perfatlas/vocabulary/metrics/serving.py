@@ -157,6 +157,13 @@ PASSES: Final = reported_by(
         description="Carbon of the electricity of the deployment per million items.",
     ),
     Metric(
+        name="item",
+        label="item",
+        holds="text",
+        asked_with={"model": "resnet-50"},
+        description="What the items of a pass are, as the network declares it.",
+    ),
+    Metric(
         name="pass_mfu",
         label="MFU of a pass",
         shown="share",

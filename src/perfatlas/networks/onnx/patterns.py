@@ -1,0 +1,143 @@
+"""Operators that exporters of ONNX write as several: the patterns, and where they occur."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.files import shipped_table
+from perfatlas.networks.graphs.imports import KINDS_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+MOST_TRIED: Final = 500  # groups of operators around an anchor
+MOST_READERS: Final = 8  # of a tensor inside a group
+
+
+class Pattern(NamedTuple):
+    """An operator that an exporter writes as several.
+
+    Args:
+        kind: What they are together.
+        inside: How many operators of each type may stand around the anchor.
+        needs: Types without which it is another operator.
+    """
+
+    kind: str
+    inside: Mapping[str, int]
+    needs: frozenset[str]
+
+
+class Group(NamedTuple):
+    """Operators that are one.
+
+    Args:
+        last: The operator that writes the result.
+        read: The tensor that they read.
+        written: The tensors that they write.
+    """
+
+    kind: str
+    last: Any
+    read: str
+    written: frozenset[str]
+
+
+@cache
+def _patterns() -> Mapping[str, Pattern]:
+    """Return the patterns by the type of their anchor.
+
+    Source: data/graph_operators.toml, from exports of PyTorch.
+    """
+    rows = shipped_table(KINDS_FILE)["onnx_patterns"]
+    return {
+        row["anchor"]: Pattern(row["kind"], row["inside"], frozenset(row["needs"])) for row in rows
+    }
+
+
+def is_folded_norm(one: Any) -> bool:  # noqa: ANN401 - `onnx.NodeProto`
+    """Return whether an exporter folded a batch norm into the weights of a convolution.
+
+    Limits: PyTorch's exporters say so, by metadata or by the name of the new weights; others do
+        not.
+    """
+    marks = shipped_table(KINDS_FILE)["onnx_folded"]
+    told = any(marks["metadata"] in entry.value for entry in one.metadata_props)
+    return told or (len(one.input) > 1 and one.input[1].startswith(marks["weight"]))
+
+
+def groups(graph: Any, fixed: Collection[str]) -> Iterator[Group]:  # noqa: ANN401 - a graph
+    """Yield groups of operators that are one, which read one tensor and write one.
+
+    Args:
+        fixed: Tensors that no input of the network changes.
+    """
+    wires = _Wires(list(graph.node), fixed, {one.name for one in graph.output})
+    for anchor, one in enumerate(wires.nodes):
+        if one.op_type in _patterns():
+            yield from wires.around(anchor, _patterns()[one.op_type])
+
+
+class _Wires:
+    """Which operators of a graph write and read its tensors, by their number.
+
+    Args:
+        fixed: Tensors that no input of the network changes.
+        outputs: Tensors of the graph's outputs.
+    """
+
+    def __init__(self, nodes: Sequence[Any], fixed: Collection[str], outputs: set[str]) -> None:
+        """Note the writer and the readers of each tensor."""
+        self.nodes, self.fixed, self.outputs = nodes, fixed, outputs
+        self.writer: dict[str, int] = {}
+        self.readers: defaultdict[str, list[int]] = defaultdict(list)
+        for number, one in enumerate(nodes):
+            self.writer |= dict.fromkeys(one.output, number)
+            for name in one.input:
+                self.readers[name].append(number)
+
+    def around(self, anchor: int, pattern: Pattern) -> Iterator[Group]:
+        """Yield the largest group around an operator, if there is one."""
+        first = frozenset((anchor,))
+        best, seen, left = None, {first}, [first]
+        while left and len(seen) < MOST_TRIED:
+            chosen = left.pop()
+            if best is None or len(chosen) > len(best[0]):
+                types = {self.nodes[one].op_type for one in chosen - first}
+                ends = self._ends(chosen) if pattern.needs <= types else None
+                best = best if ends is None else (chosen, *ends)
+            for near in self._near(chosen):
+                grown = chosen | {near}
+                counts = Counter(self.nodes[one].op_type for one in grown - first)
+                if grown not in seen and all(
+                    number <= pattern.inside.get(kind, 0) for kind, number in counts.items()
+                ):
+                    seen.add(grown)
+                    left.append(grown)
+        if best is not None:
+            chosen, read, result = best
+            written = frozenset(name for one in chosen for name in self.nodes[one].output)
+            yield Group(pattern.kind, self.nodes[self.writer[result]], read, written)
+
+    def _ends(self, chosen: frozenset[int]) -> tuple[str, str] | None:
+        """Return the tensor that operators read and the one that others read, None if several."""
+        written = {name for one in chosen for name in self.nodes[one].output if name}
+        read = {name for one in chosen for name in self.nodes[one].input if name}
+        read -= written | set(self.fixed).intersection(read)
+        leaving = [
+            name
+            for name in written
+            if name in self.outputs or not chosen.issuperset(self.readers[name])
+        ]
+        return (*read, *leaving) if len(read) == len(leaving) == 1 else None
+
+    def _near(self, chosen: frozenset[int]) -> Iterator[int]:
+        for one in chosen:
+            for name in self.nodes[one].input:
+                if name in self.writer and name not in self.fixed:
+                    yield self.writer[name]
+            for name in self.nodes[one].output:
+                if len(self.readers[name]) <= MOST_READERS:
+                    yield from self.readers[name]
