@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 from perfatlas.cli import main
 from perfatlas.web import FORMS, Settings, web_application
-from perfatlas.web.questions import typical_fields
+from perfatlas.web.questions import command_words, typical_fields
 from perfatlas.web.workers import Question, Workers
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def test_every_form_answers_its_example(
     assert page.status_code == 200
     assert '<section id="reproduce">' in page.text
     answer = client.get(f"/api{_path(command)}", params=values).json()
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
-    assert main([*command.split(), *flags, "--json"]) == 0
+    assert main([*command_words(command, values), "--json"]) == 0
     assert _without_rates(answer) == _without_rates(json.loads(capsys.readouterr().out))
     posted = client.post(f"/api{_path(command)}", json=values).json()
     assert _without_rates(posted) == _without_rates(answer)

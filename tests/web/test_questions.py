@@ -151,9 +151,14 @@ def test_overrides_and_units_are_allowed() -> None:
 def test_the_example_of_a_form_is_that_of_its_command(command: str) -> None:
     typed = example_of(command).removeprefix("perfatlas ")
     assert commands()[command][1].example == typed
-    flags = [flag.replace(" ", "=") for flag in typed.split(" --")[1:]]
+    head, *flags = typed.split(" --")
     words = command_words(command, typical_fields(command))
-    assert words == [*command.split(), *(f"--{flag}" for flag in flags)]
+    assert words == [*head.split(), *(f"--{flag.replace(' ', '=')}" for flag in flags)]
+
+
+def test_a_word_of_a_command_is_no_flag() -> None:
+    with pytest.raises(InvalidSpecError, match="is no word"):
+        command_words("kernel elementwise", {"op": "--debug"})
 
 
 def test_switches_are_flags_of_their_commands() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.commands.flags import listed_names
+from perfatlas.commands.flags import listed_names, positional_fields
 from perfatlas.declarations import commands, verb_fields
 from perfatlas.quantities import (
     InvalidSpecError,
@@ -88,12 +88,13 @@ def form_fields(command: str) -> dict[str, Field]:
 def typical_fields(command: str) -> dict[str, str]:
     """Return the fields of the example of a command with their values, by name."""
     found: dict[str, str] = {}
+    first = list(positional_fields(command))
     name = ""
-    for word in commands()[command][1].example.split():
+    for word in commands()[command][1].example.removeprefix(command).split():
         if word.startswith("--"):
             name = word[2:].replace("-", "_")
-        elif name:
-            found[name] = word
+        elif name or first:
+            found[name or first.pop(0)] = word
     return found
 
 
@@ -133,7 +134,12 @@ def command_words(command: str, given: Mapping[str, str]) -> list[str]:
             words += _switch(name, text, off=[] if is_default else [f"--no-{flag[2:]}"])
         else:
             _check_value(fields[name], text, fields)
-            words.append(f"{flag}={text}")
+            if name not in positional_fields(command):
+                words.append(f"{flag}={text}")
+            elif text.startswith("-"):
+                raise InvalidSpecError(f"{name} = {repr_for_error(text)} is no word")
+            else:
+                words.insert(len(command.split()), text)
     return words
 
 
