@@ -39,7 +39,6 @@ QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read
 STUDIES: Final = (
     "docs/search.md",
     "validation/pages/serving.md",
-    "validation/pages/blocks.md",
 )
 MAINS: Final[dict[str, Callable[[list[str]], int]]] = {"perfatlas": main, "validation": validate}
 PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
