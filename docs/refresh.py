@@ -2,8 +2,9 @@
 
 A fenced `console` block that starts with `$ perfatlas ...` or `$ python -m validation ...` holds
 the exact output of that command at 80 columns; a line `...` stands for lines that are left out.
-The commands of a document run in order in a new folder that has `examples`, so that one may read a file that an earlier one wrote. `python
-docs/refresh.py` rewrites them; `--check` exits 1 where one is out of date.
+The commands of a document run in order in a new folder that has `examples`, so that one may read a
+file that an earlier one wrote. `python docs/refresh.py` rewrites them; `--check` exits 1 where one
+is out of date.
 """
 
 from __future__ import annotations
