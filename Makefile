@@ -68,7 +68,7 @@ golden: $(STAMP) ## compare every recorded answer to its last digit, or to a rel
 
 validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
 	$(BIN)/python -m validation kernels --page validation/pages/kernels.md
-	$(BIN)/python -m validation measured --page docs/tier-measured.md
+	$(BIN)/python -m validation measured --page validation/pages/measured.md
 	$(BIN)/python -m validation devices --page validation/pages/devices.md
 	$(BIN)/python -m validation training --page validation/pages/training.md
 	for one in amd collectives blocks capacity steps plans sources published power; do $(BIN)/python -m validation $$one || exit; done

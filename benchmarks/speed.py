@@ -43,9 +43,7 @@ READING: Final = """
   perfatlas answers them as columns of one call and, for comparison, one by one. aiconfigurator
   looks measured tables up; llm-analysis evaluates formulas with constant efficiencies and has no
   GEMM query; its `inference()` also prefills, because it has no decode query of its own.
-- The simulators have [a page of their own](speed-simulators.md), and so have
-  [first use and start-up](speed-first-use.md), beside an earlier version, and
-  [long tables and columns of candidates](speed-tables.md).
+- The simulators have [a page of their own](speed-simulators.md).
 """
 
 

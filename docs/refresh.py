@@ -1,9 +1,10 @@
 """Renew the output of every command quoted in the documents.
 
 A fenced `console` block that starts with `$ perfatlas ...` or `$ python -m validation ...` holds
-the exact output of that command at 80 columns. The commands of a document run in order in a new
-folder that has `examples`, so that one may read a file that an earlier one wrote. `python
-docs/refresh.py` rewrites them; `--check` exits 1 where one is out of date.
+the exact output of that command at 80 columns; a line `...` stands for lines that are left out.
+The commands of a document run in order in a new folder that has `examples`, so that one may read a
+file that an earlier one wrote. `python docs/refresh.py` rewrites them; `--check` exits 1 where one
+is out of date.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ BLOCK = re.compile(
 )
 
 TERMINAL = {"COLUMNS": "80", "NO_COLOR": "1"}
+LEFT_OUT = "..."  # stands for lines of an output that are not quoted
 NEEDS_EXTRA = 6  # exit code of a command whose optional package is not installed
 
 
@@ -83,9 +85,19 @@ def renewed(text: str, ask: Callable[[str], str | None] = output_of) -> str:
 
     def quoted(found: re.Match[str]) -> str:
         output = ask(found[2])
-        return found[0] if output is None else f"{found[1]}{output.rstrip()}\n{found[4]}"
+        return found[0] if output is None else f"{found[1]}{excerpt(output, found[3])}\n{found[4]}"
 
     return BLOCK.sub(quoted, text)
+
+
+def excerpt(output: str, quoted: str) -> str:
+    """Return an output, or as many lines before and after `...` as are quoted."""
+    lines, all_lines = quoted.splitlines(), output.rstrip().splitlines()
+    if LEFT_OUT not in lines:
+        return "\n".join(all_lines)
+    before = lines.index(LEFT_OUT)
+    after = len(all_lines) - (len(lines) - before - 1)
+    return "\n".join([*all_lines[:before], LEFT_OUT, *all_lines[after:]])
 
 
 def renewed_document(path: Path) -> str:

@@ -1199,8 +1199,8 @@ def fleet_schedule(
             Needs backfill = easy or conservative.
         preemption: Preemption of lower-priority jobs whose nodes the first waiting job needs.
             Default: none. Needs order = priority.
-        placement: Placement: pack (first nodes that fit) or best_fit (nodes with the least room
-            left). Default: pack.
+        placement: Placement: pack (first nodes with free GPUs) or best_fit (fewest GPUs left
+            free). Default: pack.
         together: Place all nodes of a job within one domain or leaf if possible. Default:
             anywhere.
         required: Make a job wait until its nodes are within one domain or leaf. Default: false.

@@ -39,7 +39,6 @@ QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read
 STUDIES: Final = (
     "docs/search.md",
     "validation/pages/serving.md",
-    "validation/pages/blocks.md",
 )
 MAINS: Final[dict[str, Callable[[list[str]], int]]] = {"perfatlas": main, "validation": validate}
 PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
@@ -126,6 +125,7 @@ def test_a_document_is_renewed_by_commands_of_their_own() -> None:
     text = "```console\n$ perfatlas --version\nold\n```\n"
     version = REFRESH.output_of("perfatlas --version")
     assert REFRESH.renewed(text) == text.replace("old\n", version)
+    assert REFRESH.excerpt("a\nb\nc\nd\n", "a\n...\nold\n") == "a\n...\nd"
     assert "README.md" in {path.name for path in QUOTED}
 
 

@@ -15,7 +15,7 @@ from validation.kernels.measured_page import FIRST, LAST, measured_page, miss_re
 from validation.program import main
 from validation.scoring import best_covered
 
-PAGE = Path(__file__).parents[2] / "docs" / "tier-measured.md"
+PAGE = Path(__file__).parents[2] / "validation" / "pages" / "measured.md"
 
 
 def score(cell: str, unseen: str, error: float, physics: float = 0.1) -> UnseenScore:
@@ -116,7 +116,7 @@ def test_names_that_were_not_measured_are_refused() -> None:
 def test_the_page_of_the_project_is_generated_and_every_miss_has_a_reason() -> None:
     text = PAGE.read_text("utf-8")
     generated = text.partition(FIRST)[2].partition(LAST)[0]
-    assert "python -m validation measured --page docs/tier-measured.md" in generated
+    assert "python -m validation measured --page validation/pages/measured.md" in generated
     missed = [line for line in generated.splitlines() if line.startswith("- ")]
     assert missed
     assert not [line for line in missed if line.endswith("Not investigated.")]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from validation.kernels.measured_medians import UnseenScore
 
 Row = dict[str, Any]
-REGENERATE: Final = "python -m validation measured --page docs/tier-measured.md"
+REGENERATE: Final = "python -m validation measured --page validation/pages/measured.md"
 FIRST: Final = "<!-- generated -->\n"
 LAST: Final = "<!-- end of generated -->\n"
 TEMPLATE: Final = "data/measured_page.md"

@@ -251,7 +251,7 @@ class SchedulingPolicy:
     ] = "none"
     placement: Annotated[
         Literal["pack", "best_fit"],
-        Row("Placement: pack (first nodes that fit) or best_fit (nodes with the least room left)."),
+        Row("Placement: pack (first nodes with free GPUs) or best_fit (fewest GPUs left free)."),
     ] = "pack"
     together: Annotated[
         Literal["anywhere", "domain", "leaf"],
