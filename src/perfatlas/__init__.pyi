@@ -2413,7 +2413,7 @@ def kernel_norm(
     *,
     system: str,
     kind: Literal["rms", "layer", "group", "batch"] = "rms",
-    residual: Literal["included", "excluded"] = "included",
+    residual: Literal["excluded", "included"] = "included",
     tokens: int | str,
     width: int | str,
     kernel_family: str | None = None,

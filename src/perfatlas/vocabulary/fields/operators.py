@@ -367,7 +367,7 @@ class NormShape:
         ),
     ] = "rms"
     residual: Annotated[
-        Literal["included", "excluded"],
+        Literal["excluded", "included"],
         Row(
             "Whether the residual is added to the input, and written, by the same kernel.",
             needs=Equals("kind", "rms", "layer"),
