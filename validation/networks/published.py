@@ -23,6 +23,7 @@ EAGER_GPU: Final = "measured, eager, limited by the GPU"
 EAGER_HOST: Final = "measured, eager, limited by the host"
 DENOISER: Final = "measured, eager, step of a denoiser"
 MEASURED_COMPILED: Final = "measured, compiled"
+EAGER_ENGINES: Final = ("pytorch", "pytorch_channels_last")  # images in NCHW or NHWC
 LIMITED_BY_GPU: Final = 0.8  # least share of a pass in which kernels run
 
 
@@ -102,7 +103,7 @@ def _timm(rows: list[dict[str, str]]) -> Iterator[Run]:
             name,
             device,
             float(row["value"]),
-            engine="inductor" if compiled else "pytorch",
+            engine="inductor" if compiled else EAGER_ENGINES["NHWC" in row["software"]],
             batch=int(row["batch"]),
         )
 
@@ -155,7 +156,7 @@ def _measured() -> Iterator[Run]:
                 name,
                 table.parts[-3],
                 int(row["batch"]) / time_s,
-                engine="inductor" if compiled else "pytorch",
+                engine="inductor" if compiled else EAGER_ENGINES[int(row["channels_last"])],
                 batch=int(row["batch"]),
                 power_w=float(row["power_w"]),
                 less=less,
