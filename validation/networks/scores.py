@@ -17,6 +17,7 @@ import numpy as np
 import perfatlas
 from perfatlas.networks import resolve_model
 from perfatlas.verbs.kernel import kernel_columns
+from validation.networks.operators import operator_errors
 from validation.networks.published import (
     published_convolutions,
     published_runs,
@@ -76,6 +77,7 @@ def validate_networks(runs: Sequence[Run] | None = None) -> dict[str, Any]:
         "gpus": _table(rows, ("source", "gpu")),
         "networks": _table(rows, ("source", "network")),
         "convolutions": convolution_errors(),
+        "operators": operator_errors(),
         "declined": [{"rows": name, "reason": why} for name, why in settings()["declined"].items()],
         "left_out": len(predicted) - len(kept),
         "failures": exceeded(sources, settings()["budget"]),

@@ -71,11 +71,13 @@ class GraphKernels:
         bytes_per_cycle: Most bytes that an SM moves per clock in operators that memory bandwidth
             limits elsewhere, by kind, or by kind and what it follows. Depthwise convolutions move
             an input per tap.
+        head_dims: Head widths of its attention kernels, ascending: others are padded to the next.
         source: Documentation reference.
     """
 
     layout: str
     bytes_per_cycle: Mapping[str, float]
+    head_dims: tuple[int, ...]
     source: str
 
 

@@ -370,6 +370,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
             fields={
                 "layout": needed(Text(choices=("nchw", "nhwc")), *OPERATORS),
                 "bytes_per_cycle": needed(Named(of=Number(least=0.01, most=1e3)), *OPERATORS),
+                "head_dims": needed(Array(of=COUNT), *OPERATORS),
                 "ref": REF,
             },
             build=GraphKernels,

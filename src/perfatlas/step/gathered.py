@@ -17,9 +17,9 @@ from perfatlas.machines import gather_operators
 from perfatlas.operators import Collective, take_candidates, with_fields
 from perfatlas.pricing import following_clock, join, select, take
 from perfatlas.step.attention_speed import with_attention_speed
-from perfatlas.step.graph_kernels import with_graph_kernels
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.expert_tiles import with_untuned_experts
+from perfatlas.step.graph_kernels import with_graph_kernels
 from perfatlas.step.links import price_links
 
 if TYPE_CHECKING:

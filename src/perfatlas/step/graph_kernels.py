@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.operators import Streaming
+from perfatlas.operators import Attention, Streaming
 from perfatlas.pricing import scaled
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def with_graph_kernels(
     profile: EngineProfile,
     devices: DeviceColumns,
 ) -> PricedOperators:
-    """Return prices with the times of norms, pooling and the like that the engine's kernels take.
+    """Return prices with the times that the engine's norms, pooling and attention take.
 
     Args:
         operators: Operators of a step (O).
@@ -45,6 +45,9 @@ def with_graph_kernels(
         if isinstance(operator, Streaming):
             rate = _rate(operator, profile.graph_kernels.bytes_per_cycle)
             least_s_CO[:, place] = _moved_bytes(operator) / rate / cycles_per_s_C
+        elif isinstance(operator, Attention):
+            padded = _padded(operator.head_dim, profile.graph_kernels.head_dims)
+            least_s_CO[:, place] = prices.time_s_CO[:, place] * padded
     slower_CO = np.fmax(least_s_CO / prices.time_s_CO, 1.0)
     return scaled(prices, time=np.where(prices.match_CO >= 0, slower_CO, 1.0))
 
@@ -53,6 +56,12 @@ def _rate(operator: Streaming, rates: Mapping[str, float]) -> float:
     """Return the most bytes of an operator per clock and SM, infinite where none is known."""
     label = operator.name.rstrip("0123456789").removesuffix("_")
     return rates.get(label, rates.get(operator.stream, np.inf))
+
+
+def _padded(width_C: FloatArray, widths: Sequence[int]) -> FloatArray:
+    """Return the width of the kernel over that of the heads (C,)."""
+    places_C = np.searchsorted(widths, width_C)
+    return np.append(widths, width_C.max())[places_C] / width_C
 
 
 def _moved_bytes(operator: Streaming) -> FloatArray:
