@@ -41,7 +41,7 @@ def test_heads_are_padded_to_those_of_a_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("read", "converted"), [(1605632, True), (14450688, False)])
 def test_images_in_nchw_are_converted_around_kernels_above_one(
-    tmp_path: Path, read: int, converted: bool
+    tmp_path: Path, read: int, *, converted: bool
 ) -> None:
     node = f'{{ kind = "conv", m = 25088, n = 64, k = 576, read = {read} }}'
     assert ("layout_conv_1" in _times(tmp_path, node)) == converted

@@ -191,8 +191,8 @@ def _difference(
 
     names = ("throughput_per_s", "throughput_per_s_low", "throughput_per_s_high")
     item_j = own["power_w"] / own[names[0]] - rest["power_w"] / rest[names[0]]
-    found = [speed(own, rest, name) for name in names]
-    return Predicted(*found, speed(bound, least, names[0]), item_j * found[0])
+    mean, low, high = (speed(own, rest, name) for name in names)
+    return Predicted(mean, low, high, speed(bound, least, names[0]), item_j * mean)
 
 
 def _key(fields: dict[str, Any], batch: int) -> str:
