@@ -79,6 +79,8 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: rows(e, "compute", model=MIXTURE, tp=1, attention_dp=4, ep=4),
         lambda e: rows(e, "compute", model=GPT, moe_format="mxfp4", tp=2),
         lambda e: rows(e, "compute", system="b200_sxm", model=MIXTURE),
+        lambda e: rows(e, "compute", model="vit-base-16", isl=None, osl=None),
+        lambda e: rows(e, "compute", model="resnet-18", isl=None, osl=None),
     ),
     "collectives": (
         lambda e: rows(e, "communication", tp=8, batch=1),
@@ -159,6 +161,9 @@ CHANGED: Final[dict[str, Any]] = {
     "separate_kernels[].kernels": 7,
     "separate_kernels[].model_types": ["deepseek_v3"],
     "attention.speed": {"hopper": 0.5},
+    "graph_kernels.layout": "nhwc",
+    "graph_kernels.bytes_per_cycle": {"norm": 2.0},
+    "graph_kernels.head_dims": [256],
     "fusion[].operators": ["no_such_operator"],
     "fusion[].formats": ["nvfp4"],
     "fusion[].model_types": ["deepseek_v3"],
@@ -201,6 +206,13 @@ def profile() -> dict[str, Any]:
     table["separate_kernels"] = [
         {"operator": "activation", "kernels": 2, "model_types": ["llama"], "ref": "t"}
     ]
+    table["runs"] = "all"
+    table["graph_kernels"] = {
+        "layout": "nchw",
+        "bytes_per_cycle": {"norm": 1.0},
+        "head_dims": [64, 128],
+        "ref": "t",
+    }
     table["attention"] = {"speed": {"hopper": 0.9}, "ref": "t"}
     table["all_reduce_norm_fusion"]["model_types"] = ["llama"]
     table["overlap"][0] |= {"batch_overlap": "", "architectures": ["hopper"]}

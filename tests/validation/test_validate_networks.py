@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from validation.networks.published import FOLDER, Run, published_convolutions, published_runs
+from validation.networks.published import (
+    DENOISER,
+    EAGER_GPU,
+    EAGER_HOST,
+    FOLDER,
+    MEASURED_COMPILED,
+    Run,
+    published_convolutions,
+    published_runs,
+)
 from validation.networks.scores import (
     exceeded,
     mean_mfu_speeds,
@@ -43,6 +52,20 @@ def test_a_run_without_a_batch_takes_one_that_saturates() -> None:
     assert none is None
 
 
+def test_a_step_of_a_denoiser_is_the_difference_of_two_pipelines() -> None:
+    given = {"system": "h100_sxm", "engine": "pytorch", "batch": 1}
+    pipelines = [_run(f"sdxl{{steps={steps}}}", 1.0, **given) for steps in (1, 2)]
+    step = pipelines[1]._replace(less="sdxl{steps=1}")
+    first, second, difference = predictions([*pipelines, step])
+    assert first is not None
+    assert second is not None
+    assert difference is not None
+    assert 1 / difference.items_per_s == pytest.approx(
+        1 / second.items_per_s - 1 / first.items_per_s
+    )
+    assert difference.low < difference.items_per_s < difference.high
+
+
 def test_the_mean_mfu_is_that_of_other_networks() -> None:
     """VGG-16 has 30.9 GFLOP per image and ResNet-50 8.18: at the FLOP/s of each other."""
     runs = [_run("resnet-50", 100.0), _run("vgg-16", 10.0), _run("vgg-16", 30.0)]
@@ -67,6 +90,7 @@ def test_published_rows_name_networks_of_the_catalog() -> None:
     assert len(runs) > 600
     assert {run.source for run in runs} == {
         *("timm, eager", "timm, compiled", "MLPerf offline", "ML.ENERGY, eager"),
+        *(EAGER_GPU, EAGER_HOST, DENOISER, MEASURED_COMPILED),
     }
     assert all(run.items_per_s > 0 for run in runs)
     assert len(published_convolutions()) > 140

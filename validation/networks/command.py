@@ -29,6 +29,15 @@ COLUMNS: Final = {
     "gpus": {"source": "", "gpu": "GPU", **ERRORS},
     "networks": {"source": "", "network": "network", **ERRORS},
     "convolutions": {"gpu": "", "format": "format", **CONVOLUTIONS},
+    "operators": {
+        "gpu": "",
+        "operator": "operator",
+        "rows": "rows",
+        "median": "median",
+        "p90": "p90",
+        "bias": "bias",
+        "roofline": "roofline",
+    },
     "declined": {"rows": "", "reason": ""},
 }
 TITLES: Final = {
@@ -36,6 +45,7 @@ TITLES: Final = {
     "gpus": "the same by GPU",
     "networks": "the same by network",
     "convolutions": "single convolutions of DeepBench, nothing fitted",
+    "operators": "single operators of measurements/, rates of elementwise ones fitted on H100",
     "declined": "published rows that are not compared",
 }
 MISSED: Final = 7

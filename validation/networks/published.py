@@ -18,6 +18,13 @@ EAGER: Final = "timm, eager"
 COMPILED: Final = "timm, compiled"
 MLPERF: Final = "MLPerf offline"
 ML_ENERGY: Final = "ML.ENERGY, eager"
+MEASUREMENTS: Final = Path(__file__).parents[2] / "measurements"
+EAGER_GPU: Final = "measured, eager, limited by the GPU"
+EAGER_HOST: Final = "measured, eager, limited by the host"
+DENOISER: Final = "measured, eager, step of a denoiser"
+MEASURED_COMPILED: Final = "measured, compiled"
+EAGER_ENGINES: Final = ("pytorch", "pytorch_channels_last")  # images in NCHW or NHWC
+LIMITED_BY_GPU: Final = 0.8  # least share of a pass in which kernels run
 
 
 class Convolution(NamedTuple):
@@ -43,6 +50,8 @@ class Run(NamedTuple):
         items_per_s: Measured speed of one GPU [items/s].
         power_w: Measured power of one GPU [W], 0 if it was not measured.
         fields: Its fields of `estimate`; without `batch` if the row states none.
+        less: The pipeline with a step less, whose pass is subtracted from that of a step; "" of
+            whole passes.
     """
 
     source: str
@@ -51,6 +60,7 @@ class Run(NamedTuple):
     items_per_s: float
     power_w: float
     fields: dict[str, Any]
+    less: str = ""
 
 
 @cache
@@ -65,13 +75,13 @@ def published_runs() -> tuple[Run, ...]:
     folder = shared_folder() / FOLDER
     rows = read_table(folder / "networks_measured.csv")
     diffusion = read_table(folder / "diffusion_measured.csv")
-    return (*_timm(rows), *_mlperf(rows), *_ml_energy(diffusion))
+    return (*_timm(rows), *_mlperf(rows), *_ml_energy(diffusion), *_measured())
 
 
 def _run(source: str, model: str, device: str, speed: float, **given: object) -> Run:
-    power = float(str(given.pop("power_w", 0.0)))
+    power, less = float(str(given.pop("power_w", 0.0))), str(given.pop("less", ""))
     fields = {"model": model, "system": device, **given}
-    return Run(source, model.partition("{")[0], device, speed, power, fields)
+    return Run(source, model.partition("{")[0], device, speed, power, fields, less)
 
 
 def _timm(rows: list[dict[str, str]]) -> Iterator[Run]:
@@ -93,7 +103,7 @@ def _timm(rows: list[dict[str, str]]) -> Iterator[Run]:
             name,
             device,
             float(row["value"]),
-            engine="inductor" if compiled else "pytorch",
+            engine="inductor" if compiled else EAGER_ENGINES["NHWC" in row["software"]],
             batch=int(row["batch"]),
         )
 
@@ -128,6 +138,29 @@ def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
             batch=batch,
             power_w=float(row["avg_power_w"]),
         )
+
+
+def _measured() -> Iterator[Run]:
+    """Yield the passes that `benchmarks/gpu_networks.py` measured."""
+    for table in sorted(MEASUREMENTS.glob("*/*_networks*/networks.csv")):
+        for row in read_table(table):
+            time_s, compiled = float(row["time_s"]), row["mode"] == "compiled"
+            limited = float(row["kernels_s"]) > LIMITED_BY_GPU * time_s
+            name, less, source = row["network"], "", EAGER_GPU if limited else EAGER_HOST
+            if compiled:
+                source = MEASURED_COMPILED
+            elif name in settings()["denoisers"]:
+                name, less, source = f"{name}{{steps=2}}", f"{name}{{steps=1}}", DENOISER
+            yield _run(
+                source,
+                name,
+                table.parts[-3],
+                int(row["batch"]) / time_s,
+                engine="inductor" if compiled else EAGER_ENGINES[int(row["channels_last"])],
+                batch=int(row["batch"]),
+                power_w=float(row["power_w"]),
+                less=less,
+            )
 
 
 @cache

@@ -9,6 +9,7 @@ Shape legend: R runs.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 import perfatlas
 from perfatlas.networks import resolve_model
 from perfatlas.verbs.kernel import kernel_columns
+from validation.networks.operators import operator_errors
 from validation.networks.published import (
     published_convolutions,
     published_runs,
@@ -75,6 +77,7 @@ def validate_networks(runs: Sequence[Run] | None = None) -> dict[str, Any]:
         "gpus": _table(rows, ("source", "gpu")),
         "networks": _table(rows, ("source", "network")),
         "convolutions": convolution_errors(),
+        "operators": operator_errors(),
         "declined": [{"rows": name, "reason": why} for name, why in settings()["declined"].items()],
         "left_out": len(predicted) - len(kept),
         "failures": exceeded(sources, settings()["budget"]),
@@ -145,8 +148,10 @@ def predictions(runs: Sequence[Run]) -> list[Predicted | None]:
     asked: dict[str, dict[str, Any]] = {}
     for run in runs:
         batches = (run.fields["batch"],) if "batch" in run.fields else BATCHES
-        for batch in batches:
-            asked[_key(run.fields, batch)] = {**run.fields, "batch": batch}
+        models = [run.fields["model"], *([run.less] if run.less else [])]
+        for batch, model in product(batches, models):
+            one = {**run.fields, "batch": batch, "model": model}
+            asked[_key(one, batch)] = one
     own = _answers(asked, {})
     bound = _answers(asked, {"tier": "bound"})
     return [_chosen(run, own, bound) for run in runs]
@@ -163,6 +168,9 @@ def _chosen(
         return None
     best = max(own[key]["throughput_per_s"] for key in keys)
     key = next(one for one in keys if own[one]["throughput_per_s"] >= SATURATED * best)
+    if run.less:
+        rest = _key({**run.fields, "model": run.less}, run.fields["batch"])
+        return _difference(own[key], own[rest], bound[key], bound[rest])
     one = own[key]
     return Predicted(
         one["throughput_per_s"],
@@ -171,6 +179,20 @@ def _chosen(
         bound[key]["throughput_per_s"],
         one["power_w"] or np.nan,
     )
+
+
+def _difference(
+    own: dict[str, float], rest: dict[str, float], bound: dict[str, float], least: dict[str, float]
+) -> Predicted:
+    """Return the prediction of what a pipeline does more than another one."""
+
+    def speed(more: dict[str, float], less: dict[str, float], name: str) -> float:
+        return 1.0 / (1.0 / more[name] - 1.0 / less[name])
+
+    names = ("throughput_per_s", "throughput_per_s_low", "throughput_per_s_high")
+    item_j = own["power_w"] / own[names[0]] - rest["power_w"] / rest[names[0]]
+    mean, low, high = (speed(own, rest, name) for name in names)
+    return Predicted(mean, low, high, speed(bound, least, names[0]), item_j * mean)
 
 
 def _key(fields: dict[str, Any], batch: int) -> str:
@@ -195,7 +217,9 @@ def mean_mfu_speeds(runs: Sequence[Run]) -> FloatArray:
 
     Others are those of the same source, GPU and number format.
     """
-    flop_R = np.array([_flop(run.fields["model"]) for run in runs])
+    flop_R = np.array(
+        [_flop(run.fields["model"]) - (_flop(run.less) if run.less else 0.0) for run in runs]
+    )
     rate_R = flop_R * np.array([run.items_per_s for run in runs])
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, run in enumerate(runs):

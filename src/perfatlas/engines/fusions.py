@@ -60,6 +60,27 @@ class AttentionSpeed:
     source: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class GraphKernels:
+    """Kernels of graphs that are not those of the measured tables.
+
+    Args:
+        layout: How images are stored, "nchw" or "nhwc". Convolutions in 16 bits run on NHWC:
+            of images in NCHW, they convert image, weights and output around every kernel larger
+            than 1 x 1.
+        bytes_per_cycle: Most bytes that an SM moves per clock in operators that memory bandwidth
+            limits elsewhere, by kind, or by kind and what it follows. Depthwise convolutions move
+            an input per tap.
+        head_dims: Head widths of its attention kernels, ascending: others are padded to the next.
+        source: Documentation reference.
+    """
+
+    layout: str
+    bytes_per_cycle: Mapping[str, float]
+    head_dims: tuple[int, ...]
+    source: str
+
+
 FUSION: Final = Record(
     fields={
         "operators": needed(NAMES, *OPERATORS),

@@ -10,7 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.engines.full_attention import FullAttention
-    from perfatlas.engines.fusions import AttentionSpeed, Fusion, SeparateKernels
+    from perfatlas.engines.fusions import (
+        AttentionSpeed,
+        Fusion,
+        GraphKernels,
+        SeparateKernels,
+    )
     from perfatlas.engines.host_times import FrontEnd, HostTime
     from perfatlas.engines.recipes import Recipe
 
@@ -328,6 +333,7 @@ class EngineProfile:
         disaggregation: Behavior with separate prefill and decode workers.
         recipes: Launch settings that the engine's documentation gives for models and devices.
         attention: Speed of its attention over that of the measured kernels, None for theirs.
+        graph_kernels: Kernels of graphs other than the measured ones, None for those.
         full_attention: Models whose sliding windows the engine does not apply, None for none.
         borrowed: Release whose profile stands for this one, "" for a profile of its own.
         borrowed_is_newer: Whether that release came after this one.
@@ -361,6 +367,7 @@ class EngineProfile:
     disaggregation: Disaggregation
     recipes: tuple[Recipe, ...]
     attention: AttentionSpeed | None = None
+    graph_kernels: GraphKernels | None = None
     full_attention: FullAttention | None = None
     borrowed: str = ""
     borrowed_is_newer: bool = False

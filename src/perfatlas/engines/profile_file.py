@@ -29,7 +29,7 @@ from perfatlas.engines.field_readers import (
     perhaps,
 )
 from perfatlas.engines.full_attention import FullAttention
-from perfatlas.engines.fusions import FUSION, SEPARATE, AttentionSpeed
+from perfatlas.engines.fusions import FUSION, SEPARATE, AttentionSpeed, GraphKernels
 from perfatlas.engines.host_times import FrontEnd, HostTime
 from perfatlas.engines.profile import (
     RANK_PADDINGS,
@@ -363,6 +363,17 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
                 "ref": REF,
             },
             build=AttentionSpeed,
+        ),
+    ),
+    "graph_kernels": perhaps(
+        Record(
+            fields={
+                "layout": needed(Text(choices=("nchw", "nhwc")), *OPERATORS),
+                "bytes_per_cycle": needed(Named(of=Number(least=0.01, most=1e3)), *OPERATORS),
+                "head_dims": needed(Array(of=COUNT), *OPERATORS),
+                "ref": REF,
+            },
+            build=GraphKernels,
         ),
     ),
     "overlap": perhaps(Array(of=OVERLAP), into="overlaps"),

@@ -38,6 +38,7 @@ class Streaming(Operator):
         read_bytes: Activations read (C,) [bytes].
         write_bytes: Activations written (C,) [bytes].
         cold_read_bytes: Tables or cache rows read from device memory (C,) [bytes].
+        taps: Inputs of each output of a depthwise convolution, else 0 (C,).
     """
 
     kind: ClassVar[str] = "streaming"
@@ -48,6 +49,7 @@ class Streaming(Operator):
     read_bytes: FloatArray
     write_bytes: FloatArray
     cold_read_bytes: FloatArray
+    taps: FloatArray | float = 0.0
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

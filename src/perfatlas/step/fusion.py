@@ -5,7 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.step.context import StepContext
+
+
+NCHW: Final = "nchw"
+CONVERTED: Final = 3.0  # image, weights and output
+CONVERTED_BLOCK_BYTES: Final = 1024.0  # a thread block of a copy, which all SMs share
 
 
 def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
@@ -54,7 +59,10 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     kinds = context.profile.fusions if context.network.item else ()
     fused = {name for one in kinds for name in one.operators}
     result: list[Operator] = []
+    own = context.profile.graph_kernels
     for operator in operators:
+        if own is not None and own.layout == NCHW and isinstance(operator, Gemm):
+            result.extend(_conversions(operator))
         if isinstance(operator, Streaming) and _kind_of(operator.name) in fused:
             result.append(with_fields(operator, count=0.0 * operator.count))
         elif operator.stream_kind == "norm":
@@ -68,6 +76,32 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
         else:
             result.append(operator)
     return tuple(result)
+
+
+def _conversions(product: Gemm) -> tuple[Streaming, ...]:
+    """Return the conversions of image, weights and output around a convolution of a graph.
+
+    A kernel of 1 x 1 reads each element of its image once, and multiplies it as it is stored.
+    """
+    if _kind_of(product.name) != "conv":
+        return ()
+    read = product.m * product.k * product.input_bytes_per_element
+    weights = product.n * product.k * product.groups * product.weight_bytes_per_element
+    written = product.m * product.n * product.output_bytes_per_element
+    whole_C = product.input_bytes_per_element != product.weight_bytes_per_element
+    each = (read + weights + written) / CONVERTED
+    return (
+        Streaming(
+            name=f"layout_{product.name}",
+            phase=product.phase,
+            count=product.count * CONVERTED * whole_C,
+            stream="copy",
+            tokens=each / CONVERTED_BLOCK_BYTES,
+            read_bytes=each,
+            write_bytes=each,
+            cold_read_bytes=np.zeros_like(each),
+        ),
+    )
 
 
 def _is_dynamic(product: Gemm, apart: Mapping[str, FloatArray]) -> bool:

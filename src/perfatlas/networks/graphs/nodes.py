@@ -162,6 +162,7 @@ class Node:
             read_bytes=moved["read"] * ACTIVATION_BYTES,
             write_bytes=moved["write"] * ACTIVATION_BYTES,
             cold_read_bytes=cold_C * ACTIVATION_BYTES,
+            taps=size.get("taps", 0.0),
         )
 
 

@@ -104,8 +104,8 @@ def _of_a_pass(text: str) -> str:
 
 
 OF_KERNELS: Final = (
-    "kernels have the parameters of those of language models: published networks are 12 to 39% off"
-    " in the median (python -m validation networks)"
+    "kernels have the parameters of those of language models: published networks are 12 to 33% off"
+    " in the median, and passes that wait for the host more (python -m validation networks)"
 )
 
 

@@ -1,0 +1,123 @@
+"""Measured times of single operators beside predicted ones.
+
+`benchmarks/gpu_operators.py` measured them. The rates of `graph_kernels` of engine pytorch are
+medians of the rows of H100; those of H200 are fitted to nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+import perfatlas
+from perfatlas.networks.graphs import Node, graph_text
+from perfatlas.quantities import Expression
+from validation.networks.published import EAGER_ENGINES, MEASUREMENTS
+from validation.runs.shared_data import read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.operators import FloatArray
+
+KINDS: Final[Mapping[str, str]] = {
+    "layer_norm": "norm",
+    "softmax": "softmax",
+    "gelu": "activation",
+    "add": "add",
+    "group_norm": "norm",
+    "batch_norm": "norm",
+    "max_pool": "pool",
+    "upsample": "resize",
+    "embedding": "embedding",
+    "conv": "conv",
+    "attention": "attention",
+}
+FLASH_ENGINE: Final = "pytorch@2.8"  # which chooses FlashAttention-2
+
+
+def operator_errors() -> list[dict[str, Any]]:
+    """Return errors of time by GPU and operator; convolutions and attention also by variant."""
+    groups: dict[tuple[str, str], list[FloatArray]] = defaultdict(list)
+    for table in sorted(MEASUREMENTS.glob("*/*_operators/operators.csv")):
+        device = table.parts[-3]
+        for row in read_table(table):
+            if row["operator"] in KINDS:
+                predicted_s = np.array(_predicted(_node(row), device, _engine(row)))
+                groups[device, _variant(row)].append(predicted_s / float(row["time_s"]) - 1.0)
+    return [
+        {
+            "gpu": gpu,
+            "operator": operator,
+            "rows": len(errors),
+            "median": float(np.median(np.abs(errors), axis=0)[0]),
+            "p90": float(np.quantile(np.abs(errors)[:, 0], 0.9)),
+            "bias": float(np.median(errors, axis=0)[0]),
+            "roofline": float(np.median(np.abs(errors), axis=0)[1]),
+        }
+        for (gpu, operator), errors in sorted(groups.items())
+    ]
+
+
+def _is_depthwise(row: Mapping[str, str]) -> bool:
+    return row["groups"] == row["channels"]
+
+
+def _engine(row: Mapping[str, str]) -> str:
+    if row["operator"] == "attention":
+        return FLASH_ENGINE if row["backend"] == "flash" else EAGER_ENGINES[0]
+    return EAGER_ENGINES[row["layout"] == "nhwc"]
+
+
+def _variant(row: Mapping[str, str]) -> str:
+    if row["operator"] == "conv":
+        return f"{'depthwise ' * _is_depthwise(row)}conv, {row['layout']}"
+    return f"{row['operator']} {row['backend']}".strip()
+
+
+def _node(row: Mapping[str, str]) -> Node:
+    """Return an operator of the benchmark."""
+    size = {name: int(value) for name, value in row.items() if value.isdigit()}
+    kind, sizes, after = KINDS[row["operator"]], {}, ""
+    if kind == "attention":
+        sizes = {"sequences": size["batch"], "q_len": size["tokens"], "kv_len": size["tokens"]}
+        sizes |= {name: size[name] for name in ("num_heads", "head_dim")}
+    elif kind == "embedding":
+        sizes = {"rows": size["tokens"], "width": size["width"]}
+    elif row["channels"]:
+        read = size["batch"] * size["channels"] * size["height"] ** 2
+        sizes = {"read": read}
+        if kind == "pool":
+            sizes["write"] = read // 4
+        elif kind == "resize":
+            sizes["write"] = 4 * read
+        after = "conv" if row["operator"] == "batch_norm" else ""
+    else:
+        write = size["tokens"] * size["width"]
+        sizes = {"read": 2 * write if kind == "add" else write, "write": write}
+    if kind == "conv":
+        outputs = size["batch"] * (size["height"] // size["stride"]) ** 2
+        groups, taps = size["groups"], size["kernel"] ** 2
+        if _is_depthwise(row):
+            kind = "depthwise_conv"
+            sizes |= {"write": outputs * size["filters"], "taps": taps}
+        else:
+            k = size["channels"] // groups * taps
+            sizes |= {"m": outputs, "n": size["filters"] // groups, "k": k, "groups": groups}
+    expressions = {name: Expression(str(value)) for name, value in sizes.items()}
+    return Node(kind=kind, sizes=expressions, count=Expression("1"), after=after)
+
+
+def _predicted(node: Node, device: str, engine: str) -> tuple[float, float]:
+    """Return time and roofline of a graph of one operator, with conversions around it [s]."""
+    head = {"name": "operator", "item": "pass", "parameters": 1}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "operator.toml"
+        path.write_text(graph_text(head, [node]), encoding="utf-8")
+        answer = perfatlas.estimate(model=str(path), system=device, engine=engine, batch=1)
+    rows = [row for row in answer.breakdown if row["stream"] == "compute"]  # without the host
+    return sum(row["time_s"] for row in rows), sum(row["bound_time_s"] for row in rows)
