@@ -98,13 +98,16 @@ def _shortfall(question: MemoryInputs, footprint: MemoryColumns) -> str:
     load = question.load
     asked, room = float(load.sequences[0]), float(footprint.max_sequences[0])
     excess = float(footprint.total_bytes[0] - footprint.capacity_bytes[0])
+    kept = float(footprint.kv_bytes[0])
     parts = (
         f"weights {_bytes(float(footprint.weights_bytes[0]))},"
-        f" KV cache {_bytes(float(footprint.kv_bytes[0]))},"
+        f"{f' KV cache {_bytes(kept)},' if kept else ''}"
         f" activations {_bytes(float(footprint.activation_bytes[0]))},"
         f" other {_bytes(float(footprint.other_bytes[0]))}"
     )
-    usable = f"{_bytes(float(footprint.capacity_bytes[0]))} usable per GPU ({_share(question)})"
+    usable = f"{_bytes(float(footprint.capacity_bytes[0]))} usable per GPU"
+    if float(question.load.gpu_memory_utilization[0]) < 1.0:
+        usable += f" ({_share(question)})"
     if excess > 0:
         need = _bytes(float(footprint.total_bytes[0]))
         return (
@@ -293,6 +296,8 @@ def _everything(question: MemoryInputs, accepts: Accepts, *, states_gpus: bool) 
     together = f"with format = {_WEIGHT_FORMATS[0]} and kv_format = {_CACHE_FORMAT}, "
     if found:
         return [together + sentence for sentence in found]
+    if not float(memory_footprint(question).kv_bytes[0]):  # a graph has no sequences
+        return [NO_SINGLE_CHANGE.replace("shorter sequences", "smaller inputs")]
     return [NO_SINGLE_CHANGE]
 
 

@@ -360,10 +360,14 @@ class EstimatedRows:
                 format_quantity(float(bytes_C[candidate]), "B")
                 for bytes_C in (memory.total_bytes, memory.capacity_bytes)
             )
+            room = (
+                f"; the KV cache holds {memory.max_sequences[candidate]:g} sequences per"
+                " attention-DP rank"
+            )
             return InfeasibleError(
-                f"does not fit: {need} required, {have} usable per GPU; the KV cache holds"
-                f" {memory.max_sequences[candidate]:g} sequences per attention-DP rank; estimate"
-                " this row alone to see which changes would make it fit"
+                f"does not fit: {need} required, {have} usable per GPU"
+                f"{room if memory.kv_bytes[candidate] else ''}; estimate this row alone to see"
+                " which changes would make it fit"
             )
         scenario = self.resolution.scenario(int(pool.rows_C[candidate]))
         own = pool.candidates.take([candidate])

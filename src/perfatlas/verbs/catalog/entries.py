@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.verbs.catalog.facts import CATALOGS
 
 if TYPE_CHECKING:
     from typing import Self
+
+SEPARATORS: Final = re.compile(r"[{},=\x00-\x1f]")  # of names with other values
 
 
 class Entry(str):
@@ -57,6 +61,12 @@ class Entry(str):
         Raises:
             PerfatlasError: The field does not exist, or the value is invalid.
         """
+        for field, value in values.items():
+            if not isinstance(value, (str, int, float)) or SEPARATORS.search(f"{field}{value}"):
+                raise InvalidSpecError(
+                    f"{field} = {repr_for_error(value)}: expected a number, or a text with its unit"
+                    " such as '6TB/s'"
+                )
         head, _, tail = self.partition("{")
         before = dict(part.split("=", 1) for part in tail.removesuffix("}").split(", ") if part)
         parts = [f"{field}={value}" for field, value in {**before, **values}.items()]
