@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         printed_results as printed_results,
     )
     from perfatlas.report.text.rows import (
+        item_of as item_of,
         label_of as label_of,
         print_aligned as print_aligned,
         print_cells as print_cells,

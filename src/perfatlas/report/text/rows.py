@@ -42,6 +42,18 @@ def label_of(name: str, *, short: bool = False, item: str = "") -> str:
     return spelled_out(name)
 
 
+def item_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the item of a pass that all rows have, such as image, or "".
+
+    Example:
+        >>> from perfatlas.report.text import item_of
+        >>> item_of([{"item": "image"}, {"item": "image"}]), item_of([{"item": "image"}, {}])
+        ('image', '')
+    """
+    items = {str(row.get("item", "")) for row in rows if not row.get("error")}
+    return items.pop() if len(items) == 1 else ""
+
+
 def spelled_out(name: str) -> str:
     """Return a name as words, without its unit.
 

@@ -234,7 +234,7 @@ def _row(label: str, answer: Answer, base: Answer) -> dict[str, Any]:
         for end in ("", "_low", "_high")
         if f"{name}{end}" in results
     }
-    found["gpus"] = results["gpus"]
+    found |= {name: results[name] for name in ("gpus", "item") if name in results}
     found["kv_capacity_tokens"] = results["memory"].get("kv_capacity_tokens")
     found["tier"] = answer.evidence.tier
     found["tier_note"] = comparison_note(answer.evidence.tier, base.evidence.tier)

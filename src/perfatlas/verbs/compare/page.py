@@ -21,6 +21,7 @@ from perfatlas.report.text import (
     format_share,
     format_value,
     interval_text,
+    item_of,
     label_of,
     limited_text,
     limits_of,
@@ -74,7 +75,7 @@ def _values(rows: Rows) -> list[Value]:
     base = rows[0]
     return [
         Value(
-            label=f"{label_of(name, short=True)}, {row['label']}",
+            label=f"{label_of(name, short=True, item=item_of(rows))}, {row['label']}",
             value=_cell(row, base, name),
             interval=interval_text(row, name) if f"{name}_low" in row else "",
         )
@@ -104,7 +105,12 @@ def _results(rows: Rows) -> Section:
     """Return the results side by side; a scenario without an answer has its error."""
     base = rows[0]
     names = [name for name in COMPARED if base.get(name) is not None]
-    head = ["scenario", "GPUs", *(label_of(name, short=True) for name in names), "tier"]
+    head = [
+        "scenario",
+        "GPUs",
+        *(label_of(name, short=True, item=item_of(rows)) for name in names),
+        "tier",
+    ]
     cells = [
         [
             row["label"],

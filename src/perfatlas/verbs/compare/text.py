@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.text import (
     format_value,
     interval_text,
+    item_of,
+    label_of,
     limited_text,
     limits_of,
     print_closing,
@@ -17,7 +19,6 @@ from perfatlas.report.text import (
     share_text,
 )
 from perfatlas.verbs.compare.metrics import ACCURACY, CARBON, FACILITY, PASSES
-from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,7 +111,7 @@ def _print_results(
     table.add_column("  scenario", header_style="dim", overflow="fold")
     names = [name for name in shown if rows[0].get(name) is not None]
     for name in names:
-        title = METRICS[name].short_label
+        title = label_of(name, short=True, item=item_of(rows))
         table.add_column(title, header_style="dim", justify="right", no_wrap=True)
     base = limits_of(rows[0], tier=rows[0]["tier"])
     for row in rows:
