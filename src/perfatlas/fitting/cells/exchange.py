@@ -139,14 +139,7 @@ def _load(device: str, phase: str, family: str) -> Rows:
     link_U = np.full(rows.ranks_U.size, hardware.resolve_system(device).device.scale_up.bandwidth)
     none_U = np.zeros_like(link_U)
     shape_UD = collective_shape("all_to_all", rows.bytes_U, rows.ranks_U, link_U, none_U)
-    return Rows(
-        shape_UD=shape_UD,
-        measured_s=rows.measured_s,
-        roofline_s=shape_UD[:, 3] / link_U,
-        version=rows.version,
-        data_hash=rows.data_hash,
-        excluded=rows.excluded,
-    )
+    return Rows.of(rows, shape_UD, shape_UD[:, 3] / link_U)
 
 
 def _fabric_cell(device: str) -> Cell:
