@@ -25,6 +25,12 @@ def request_trace(name: str) -> Path:
     return path
 
 
+def mean_rate(requests: Requests) -> float:
+    """Return the mean rate between first and last arrival [1/s]."""
+    span_s = (requests.arrival_N[-1] - requests.arrival_N[0]) * 1e-12
+    return float((requests.arrival_N.shape[0] - 1) / span_s)
+
+
 def check_invariants(requests: Requests) -> None:
     """Assert the invariants of the columns of all readers and generators."""
     count = requests.arrival_N.shape[0]

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, spread_batches
-from perfatlas.serving.requests.scaling import mean_rate
 from perfatlas.serving.traces import Window
 from perfatlas.serving.traces.azure import read_azure
 from perfatlas.serving.traces.mooncake import read_mooncake
-from tests.serving.support import check_invariants, hit_share, request_trace
+from tests.serving.support import check_invariants, hit_share, mean_rate, request_trace
 
 
 def gap_cv(requests: Requests) -> float:

@@ -21,9 +21,8 @@ from perfatlas.serving.requests import (
     sessions,
     spread_batches,
 )
-from perfatlas.serving.requests.scaling import mean_rate
 from perfatlas.vocabulary.fields import LONGEST_S
-from tests.serving.support import check_invariants, hit_share
+from tests.serving.support import check_invariants, hit_share, mean_rate
 
 
 def traffic(count: int = 60, rate: float = 5.0, seed: int = 1) -> Requests:
@@ -50,13 +49,6 @@ def test_compressed_time_scales_the_rate_and_keeps_the_rest(factor: float, seed:
     assert after.arrival_N.shape == before.arrival_N.shape
     for name in ("isl_N", "osl_N", "session_N", "think_N", "hash_H"):
         assert getattr(after, name) is getattr(before, name)
-
-
-def test_rate_of_one_instant_is_endless_and_of_one_request_unknown() -> None:
-    one = np.ones(3, np.int64)
-    assert mean_rate(plain_requests(0 * one, one, one)) == math.inf
-    with pytest.raises(InvalidSpecError, match="1 requests have no rate"):
-        mean_rate(plain_requests(one[:1], one[:1], one[:1]))
 
 
 @given(st.floats(1e-4, 10.0), st.floats(1e-4, 10.0))

@@ -10,10 +10,7 @@ import pytest
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.schedules import (
     Pipelines,
-    PipelineSize,
     PipelineSteps,
-    UniformStages,
-    find_schedule,
     peak_activations,
     pipeline_steps,
 )
@@ -43,16 +40,20 @@ def uniform(schedule: str, size: Size, passes: tuple[float, ...], **others: Any)
 
 
 def closed_form(schedule: str, size: Size, passes: tuple[float, ...]) -> float:
-    ranks, micro_batches, chunks = (np.array([one]) for one in size)
-    forward, given, weight, *pair = (np.array([one]) for one in passes)
-    stages = UniformStages(
-        forward_s=forward,
-        input_gradient_s=given,
-        weight_gradient_s=weight,
-        pair_s=pair[0] if pair else forward + given + weight,
-    )
-    sizes = PipelineSize(ranks=ranks, micro_batches=micro_batches, chunks=chunks)
-    return float(find_schedule(schedule).bubble_s(sizes, stages)[0])
+    """Return the published bubble of a rank in a step of equal stages [s].
+
+    Source: GPipe, arXiv 1811.06965; 1F1B and interleaved, arXiv 2104.04473, section 2.2; ZB-H1 and
+        ZB-V, arXiv 2401.10241: W of ZB-H1 only where it is no longer than F and B; DualPipe, arXiv
+        2412.19437: of the ranks in the middle.
+    """
+    ranks, (forward, given, weight, *pair) = size[0], passes
+    whole = forward + given + weight
+    bubbles = {
+        "zb_h1": (ranks - 1) * (forward + given - min(forward, given, weight)),
+        "zb_v": (ranks - 1) * forward,
+        "dualpipe": (ranks / 2 - 1) * ((pair or [whole])[0] + given + weight - 3 * weight),
+    }
+    return bubbles.get(schedule, (ranks - 1) * whole)
 
 
 UNIFORM = [

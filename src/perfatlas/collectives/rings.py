@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.files import shipped_table
+from perfatlas.quantities import MICROSECOND_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 RINGS: Final = "data/collectives/nccl_rings.toml"
 # Trees serve all-reduce alone.
 HOP_OPS: Final = ("all_gather", "reduce_scatter")
-MICROSECOND: Final = 1e-6
 
 
 class Fabric(NamedTuple):
@@ -81,7 +81,7 @@ def ring_between_nodes_s(ranks_U: FloatArray, nodes_U: FloatArray, fabric: Fabri
         0.0011172
     """
     data, alone_U = shipped_table(RINGS), ranks_U == nodes_U
-    network_us_U = fabric.network_s_U / MICROSECOND
+    network_us_U = fabric.network_s_U / MICROSECOND_S
     latency, moving = [], []
     for one in data["protocol"]:
         hop_us_U = np.where(fabric.pcie_U, one["pcie_us"], one["nvlink_us"])
@@ -96,7 +96,7 @@ def ring_between_nodes_s(ranks_U: FloatArray, nodes_U: FloatArray, fabric: Fabri
     tree_us_U = pat["base_us"] + np.log2(nodes_U) * doubling_us_U + ranks_U * pat["rank_us"]
     latency.append(np.where(alone_U, tree_us_U, np.inf))
     moving.append(fabric.wire_s_U / pat["bandwidth"])
-    latency_s_AU = np.maximum(np.stack(latency) * MICROSECOND, fabric.least_s_U)
+    latency_s_AU = np.maximum(np.stack(latency) * MICROSECOND_S, fabric.least_s_U)
     moving_s_AU = np.stack(moving)
     fastest_U = (latency_s_AU + np.maximum(moving_s_AU, fabric.inside_s_U)).argmin(axis=0)
     at_U = np.arange(fastest_U.size)

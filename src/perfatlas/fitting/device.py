@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,6 @@ from perfatlas.measurements.calibrations import (
     KERNELS,
     Calibration,
     base_family,
-    calibration_folder,
     catalog_silicon,
     expected_quantiles,
     load_calibrations,
@@ -282,39 +281,6 @@ def transfer_quantiles(cell: Cell) -> dict[str, float]:
         return {}
     (target,) = catalog_silicon((cell.device,), links=links)
     return expected_quantiles(target, catalog_silicon(stored.devices, links=links), stored.pairs)
-
-
-def refresh_residuals(device: str, operators: Sequence[str] = ()) -> None:
-    """Update the residual quantiles of a device's calibrations, without refitting.
-
-    Args:
-        device: Catalog name of a calibrated device.
-        operators: Operators to refresh; all by default.
-    """
-    path = calibration_folder() / f"{device}.toml"
-    for cell in device_cells(device, operators):
-        known = read_calibrations(path)
-        if cell.id in known and set(known[cell.id].parameters) == set(cell.ranges):
-            found = residual_quantiles(cell, cell.load(), known[cell.id].parameters)
-            known[cell.id] = replace(known[cell.id], residual_quantiles=found)
-            write_calibrations(path, known)
-
-
-def refresh_limits(device: str) -> None:
-    """Update the shape ranges of a device's calibrations from their rows.
-
-    Args:
-        device: Catalog name of a calibrated device.
-    """
-    path = calibration_folder() / f"{device}.toml"
-    known = read_calibrations(path)
-    for cell in device_cells(device):
-        if cell.id in known:
-            least, most = shape_limits(cell.operator, cell.load().shape_UD)
-            known[cell.id] = replace(
-                known[cell.id], least_shape=_rounded(least), most_shape=_rounded(most)
-            )
-    write_calibrations(path, known)
 
 
 def write_calibrations(path: Path, cells: Mapping[str, Calibration]) -> None:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from perfatlas.quantities.durations import (
         DAY_S as DAY_S,
         HOUR_S as HOUR_S,
+        MICROSECOND_S as MICROSECOND_S,
+        MILLISECOND_S as MILLISECOND_S,
+        NANOSECOND_S as NANOSECOND_S,
         parse_duration as parse_duration,
         parse_rate as parse_rate,
     )

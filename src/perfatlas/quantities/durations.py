@@ -8,11 +8,14 @@ from typing import Final
 
 from perfatlas.quantities.errors import InvalidSpecError, repr_for_error
 
+NANOSECOND_S: Final = 1e-9
+MICROSECOND_S: Final = 1e-6
+MILLISECOND_S: Final = 1e-3
 HOUR_S: Final = 3600.0
 DAY_S: Final = 24.0 * HOUR_S
 SECONDS: Final = {
-    "us": 1e-6,
-    "ms": 1e-3,
+    "us": MICROSECOND_S,
+    "ms": MILLISECOND_S,
     "s": 1.0,
     "min": 60.0,
     "h": HOUR_S,

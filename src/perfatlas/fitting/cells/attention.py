@@ -19,22 +19,18 @@ from perfatlas.fitting.cells.cell import (
     Range,
     Rows,
     is_excluded,
+    roofline_s,
     silicon_columns,
 )
-from perfatlas.machines.gpu.attention import (
-    DECODE_ATTENTION_SHAPE,
-    PREFILL_ATTENTION_SHAPE,
-    decode_attention_time_s,
-    prefill_attention_time_s,
-)
-from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
+from perfatlas.machines.gpu.attention import decode_attention_time_s, prefill_attention_time_s
+from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.tables import default_kernels, table_rows
 from perfatlas.operators import Attention, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, Operator
 
 OPERATORS: Final = ("prefill_attention", "decode_attention")
 PROTOCOL: Final = (
@@ -165,14 +161,23 @@ def attention_cells(device: str) -> tuple[Cell, ...]:
     Args:
         device: Catalog name; devices without tables have no cells.
     """
-    cells: list[Cell] = []
-    for operator, family in product(OPERATORS, FAMILIES):
-        cells += [
-            _cell(device, operator, family, format_name)
-            for format_name in default_kernels(device, operator, family)
-            if not is_excluded(device, operator, family, format_name)
-        ]
-    return tuple(cells)
+    return kernel_cells(device, OPERATORS, _cell)
+
+
+def kernel_cells(
+    device: str, operators: Sequence[str], make: Callable[[str, str, str, str, str], Cell]
+) -> tuple[Cell, ...]:
+    """Return cells of the default kernel of each engine and format that is not excluded.
+
+    Args:
+        make: From device, operator, family, format and kernel to a cell.
+    """
+    return tuple(
+        make(device, operator, family, format_name, kernel)
+        for operator, family in product(operators, FAMILIES)
+        for format_name, kernel in default_kernels(device, operator, family).items()
+        if not is_excluded(device, operator, family, format_name)
+    )
 
 
 def product_silicon(device: str, format_name: str) -> FloatArray:
@@ -224,15 +229,14 @@ def decode_grid(device: str, kernel: str) -> tuple[Mapping[str, float], ...]:
     )
 
 
-def _cell(device: str, operator: str, family: str, format_name: str) -> Cell:
-    kernel = default_kernels(device, operator, family)[format_name]
+def _cell(device: str, operator: str, family: str, format_name: str, kernel: str) -> Cell:
     prefill = operator == "prefill_attention"
     return Cell(
         device=device,
         operator=operator,
         family=family,
         format=format_name,
-        load=partial(_load, device, operator, family, format_name),
+        load=partial(load_attention, Attention, device, operator, family, format_name),
         physics=prefill_attention_time_s if prefill else decode_attention_time_s,
         silicon=product_silicon(device, format_name),
         ranges=PREFILL_RANGES if prefill else DECODE_RANGES,
@@ -243,42 +247,33 @@ def _cell(device: str, operator: str, family: str, format_name: str) -> Cell:
     )
 
 
-def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
-    rows = table_rows(device, operator, family, format_name)
-    names = PREFILL_ATTENTION_SHAPE if operator == "prefill_attention" else DECODE_ATTENTION_SHAPE
-    return Rows(
-        shape_UD=rows.shape_table(names),
-        measured_s=rows.measured_s,
-        roofline_s=_roofline_s(rows.columns, operator, product_silicon(device, format_name)),
-        version=rows.version,
-        data_hash=rows.data_hash,
-        excluded=rows.excluded,
-    )
-
-
 _NOT_SIZES: Final = (
     *("kv_bytes_per_element", "attention_bytes_per_element", "hot"),
     *("causal", "append"),
 )
 
 
-def _roofline_s(
-    columns: Mapping[str, FloatArray], operator: str, silicon: FloatArray
-) -> FloatArray:
-    """Return max(FLOP/peak, cold bytes/bandwidth) of the measured calls (U,) [s]."""
-    fields: dict[str, Any] = {
-        name: value for name, value in columns.items() if name not in _NOT_SIZES
+def load_attention(
+    call: Callable[..., Operator], device: str, operator: str, family: str, format_name: str
+) -> Rows:
+    """Return the measured rows of an attention cell, with the rooflines of their calls.
+
+    Args:
+        call: The operator that is made of the columns.
+    """
+    rows = table_rows(device, operator, family, format_name)
+    sizes: dict[str, Any] = {
+        name: value for name, value in rows.columns.items() if name not in _NOT_SIZES
     }
-    work = Attention(
+    calls = call(
         name=operator,
-        phase=Phase.PREFILL if operator == "prefill_attention" else Phase.DECODE,
-        count=np.ones_like(fields["batch"]),
-        kv_bytes_per_element=float(np.max(columns["kv_bytes_per_element"])),
-        **fields,
-    ).work()
-    traffic = work.cold_bytes + work.activation_bytes
-    roofline_s: FloatArray = np.maximum(work.flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
-    return roofline_s
+        phase=Phase.PREFILL if "prefill" in operator else Phase.DECODE,
+        count=np.ones_like(sizes["batch"]),
+        kv_bytes_per_element=float(np.max(rows.columns["kv_bytes_per_element"])),
+        **sizes,
+    )
+    shape_UD = rows.shape_table(physics_model(operator).shape_names)
+    return Rows.of(rows, shape_UD, roofline_s(calls, product_silicon(device, format_name)))
 
 
 MAKER: Final = CellMaker(attention_cells, OPERATORS, place=4)

@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfatlas.files import shipped_table
-from perfatlas.machines.gpu.devices import silicon_row
+from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK, silicon_row
 from perfatlas.measurements.tables import measured_device
-from perfatlas.operators import FloatArray
+from perfatlas.operators import FloatArray, Operator
+
+if TYPE_CHECKING:
+    from perfatlas.measurements.tables.comm_tables import CommRows
+    from perfatlas.measurements.tables.tables import TableRows
 
 # The nine devices with measured tables; the package's system names are the catalog's names.
 MEASURED_DEVICES = (
@@ -56,6 +60,13 @@ class Rows(NamedTuple):
     version: str
     data_hash: str
     excluded: Mapping[str, int]
+
+    @classmethod
+    def of(cls, rows: TableRows | CommRows, shape_UD: FloatArray, roofline_s: FloatArray) -> Rows:
+        """Return rows of a table with their shapes and rooflines."""
+        return cls(
+            shape_UD, rows.measured_s, roofline_s, rows.version, rows.data_hash, rows.excluded
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +129,14 @@ def silicon_columns(device_name: str, format_name: str) -> FloatArray:
         format_name: Number format of the product.
     """
     return silicon_row(measured_device(device_name), format_name)
+
+
+def roofline_s(call: Operator, silicon: FloatArray) -> FloatArray:
+    """Return max(FLOP/peak, cold bytes/bandwidth) of measured calls (U,) [s]."""
+    work = call.work()
+    traffic = work.cold_bytes + work.activation_bytes
+    least_s: FloatArray = np.maximum(work.flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    return least_s
 
 
 @cache

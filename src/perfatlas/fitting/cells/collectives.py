@@ -178,14 +178,7 @@ def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
     reduces = float(scale_up.in_network_reduction and format_name == "bf16")
     reduces_U = np.full(link_U.size, reduces)
     shape_UD = collective_shape(op, rows.bytes_U, rows.ranks_U, link_U, reduces_U)
-    return Rows(
-        shape_UD=shape_UD,
-        measured_s=rows.measured_s,
-        roofline_s=_roofline_s(shape_UD),
-        version=rows.version,
-        data_hash=rows.data_hash,
-        excluded=rows.excluded,
-    )
+    return Rows.of(rows, shape_UD, _roofline_s(shape_UD))
 
 
 def _roofline_s(shape_UD: FloatArray) -> FloatArray:

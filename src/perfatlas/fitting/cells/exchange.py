@@ -19,7 +19,6 @@ from perfatlas.measurements.tables import (
     EXCHANGE_FAMILY,
     FP8_ROW_BYTES,
     LOW_LATENCY_TABLE,
-    MICROSECOND,
     NORMAL_TABLE,
     NVLINK_TABLE,
     TWO_MODE_FAMILY,
@@ -30,6 +29,7 @@ from perfatlas.measurements.tables import (
     table_paths,
 )
 from perfatlas.measurements.tables.comm_tables import FOLDER
+from perfatlas.quantities import MICROSECOND_S
 
 LIBRARY_RANGES: Final = {
     "overhead_s": Range(start=6e-6, low=1e-7, high=1e-4),
@@ -139,14 +139,7 @@ def _load(device: str, phase: str, family: str) -> Rows:
     link_U = np.full(rows.ranks_U.size, hardware.resolve_system(device).device.scale_up.bandwidth)
     none_U = np.zeros_like(link_U)
     shape_UD = collective_shape("all_to_all", rows.bytes_U, rows.ranks_U, link_U, none_U)
-    return Rows(
-        shape_UD=shape_UD,
-        measured_s=rows.measured_s,
-        roofline_s=shape_UD[:, 3] / link_U,
-        version=rows.version,
-        data_hash=rows.data_hash,
-        excluded=rows.excluded,
-    )
+    return Rows.of(rows, shape_UD, shape_UD[:, 3] / link_U)
 
 
 def _fabric_cell(device: str) -> Cell:
@@ -173,7 +166,7 @@ def _load_fabric(device: str) -> Rows:
     nodes = table.columns["node_num"].astype(np.float64)
     share = np.full(nodes.size, node.nics * node.nic_bandwidth / node.devices)
     measured = {
-        phase: table.columns[f"{phase}_avg_t_us"].astype(np.float64) * MICROSECOND
+        phase: table.columns[f"{phase}_avg_t_us"].astype(np.float64) * MICROSECOND_S
         for phase in PHASE_BYTES
     }
     # The intra-node part differs by phase, but not for inter-node kernels.

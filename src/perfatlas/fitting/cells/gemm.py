@@ -108,14 +108,7 @@ def _cell(device: str, family: str, format_name: str) -> Cell:
 def _load(device: str, family: str, format_name: str) -> Rows:
     rows = table_rows(device, "gemm", family, format_name)
     shape_UD = rows.shape_table(GEMM_SHAPE)
-    return Rows(
-        shape_UD=shape_UD,
-        measured_s=rows.measured_s,
-        roofline_s=_roofline_s(device, format_name, shape_UD),
-        version=rows.version,
-        data_hash=rows.data_hash,
-        excluded=rows.excluded,
-    )
+    return Rows.of(rows, shape_UD, _roofline_s(device, format_name, shape_UD))
 
 
 def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:

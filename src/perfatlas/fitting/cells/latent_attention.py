@@ -7,28 +7,23 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Final
 
 from perfatlas import hardware
-from perfatlas.fitting.cells.attention import PROTOCOL, QUERY_TILES, product_silicon
-from perfatlas.fitting.cells.cell import FAMILIES, Cell, CellMaker, Range, Rows, is_excluded
-from perfatlas.formats import get_format
-from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
-from perfatlas.machines.gpu.latent_attention import (
-    MLA_DECODE_SHAPE,
-    MLA_PREFILL_SHAPE,
-    mla_decode_time_s,
-    mla_prefill_time_s,
+from perfatlas.fitting.cells.attention import (
+    PROTOCOL,
+    QUERY_TILES,
+    kernel_cells,
+    load_attention,
+    product_silicon,
 )
-from perfatlas.measurements.tables import default_kernels, table_rows
-from perfatlas.operators import LatentAttention, Phase
+from perfatlas.fitting.cells.cell import Cell, CellMaker, Range
+from perfatlas.formats import get_format
+from perfatlas.machines.gpu.latent_attention import mla_decode_time_s, mla_prefill_time_s
+from perfatlas.operators import LatentAttention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from perfatlas.operators import FloatArray
 
 OPERATORS: Final = ("mla_prefill", "mla_decode")
 
@@ -89,13 +84,7 @@ def latent_attention_cells(device: str) -> tuple[Cell, ...]:
     Args:
         device: Catalog name; devices without tables have no cells.
     """
-    cells: list[Cell] = []
-    for operator, family in product(OPERATORS, FAMILIES):
-        for format_name, kernel in default_kernels(device, operator, family).items():
-            if is_excluded(device, operator, family, format_name):
-                continue
-            cells.append(_cell(device, operator, family, format_name, kernel))
-    return tuple(cells)
+    return kernel_cells(device, OPERATORS, _cell)
 
 
 def _decode_grid(device: str, format_name: str) -> tuple[Mapping[str, float], ...]:
@@ -116,47 +105,13 @@ def _cell(device: str, operator: str, family: str, format_name: str, kernel: str
         operator=operator,
         family=family,
         format=format_name,
-        load=partial(_load, device, operator, family, format_name),
+        load=partial(load_attention, LatentAttention, device, operator, family, format_name),
         physics=mla_prefill_time_s if prefill else mla_decode_time_s,
         silicon=product_silicon(device, format_name),
         ranges=PREFILL_RANGES if prefill else DECODE_RANGES,
         grid=PREFILL_GRID if prefill else _decode_grid(device, format_name),
         protocol=PROTOCOL.format(kernel=kernel, inside=""),
     )
-
-
-def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
-    rows = table_rows(device, operator, family, format_name)
-    names = MLA_PREFILL_SHAPE if operator == "mla_prefill" else MLA_DECODE_SHAPE
-    return Rows(
-        shape_UD=rows.shape_table(names),
-        measured_s=rows.measured_s,
-        roofline_s=_roofline_s(rows.columns, operator, product_silicon(device, format_name)),
-        version=rows.version,
-        data_hash=rows.data_hash,
-        excluded=rows.excluded,
-    )
-
-
-def _roofline_s(
-    columns: Mapping[str, FloatArray], operator: str, silicon: FloatArray
-) -> FloatArray:
-    """Return max(FLOP/peak, cold bytes/bandwidth) of the measured calls (U,) [s]."""
-    fields: dict[str, Any] = {
-        name: value
-        for name, value in columns.items()
-        if name not in ("kv_bytes_per_element", "attention_bytes_per_element", "hot")
-    }
-    work = LatentAttention(
-        name=operator,
-        phase=Phase.PREFILL if operator == "mla_prefill" else Phase.DECODE,
-        count=np.ones_like(fields["batch"]),
-        kv_bytes_per_element=float(np.max(columns["kv_bytes_per_element"])),
-        **fields,
-    ).work()
-    traffic = work.cold_bytes + work.activation_bytes
-    roofline_s: FloatArray = np.maximum(work.flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
-    return roofline_s
 
 
 MAKER: Final = CellMaker(latent_attention_cells, OPERATORS, place=5)

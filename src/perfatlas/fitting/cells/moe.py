@@ -110,14 +110,7 @@ def _cell(device: str, family: str, format_name: str, version: str | None = None
 def _load(device: str, family: str, format_name: str, version: str | None) -> Rows:
     rows = table_rows(device, "moe", family, format_name, version)
     shape_UD = rows.shape_table(MOE_SHAPE)
-    return Rows(
-        shape_UD=shape_UD,
-        measured_s=rows.measured_s,
-        roofline_s=_roofline_s(device, format_name, shape_UD),
-        version=rows.version,
-        data_hash=rows.data_hash,
-        excluded=rows.excluded,
-    )
+    return Rows.of(rows, shape_UD, _roofline_s(device, format_name, shape_UD))
 
 
 def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:

@@ -17,9 +17,9 @@ from perfatlas.fitting.cells.cell import (
     Range,
     Rows,
     is_excluded,
+    roofline_s,
     silicon_columns,
 )
-from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
 from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.tables import (
     KERNEL_NAMES,
@@ -135,24 +135,11 @@ def _cell(device: str, operator: str, family: str, kernel: str) -> Cell:
 
 def _load(device: str, operator: str, family: str) -> Rows:
     rows = table_rows(device, operator, family, "bf16")
-    return Rows(
-        shape_UD=rows.shape_table(physics_model(operator).shape_names),
-        measured_s=rows.measured_s,
-        roofline_s=_roofline_s(rows.columns, operator, silicon_columns(device, "bf16")),
-        version=rows.version,
-        data_hash=rows.data_hash,
-        excluded=rows.excluded,
+    return Rows.of(
+        rows,
+        rows.shape_table(physics_model(operator).shape_names),
+        roofline_s(_operator(rows.columns, operator), silicon_columns(device, "bf16")),
     )
-
-
-def _roofline_s(
-    columns: Mapping[str, FloatArray], operator: str, silicon: FloatArray
-) -> FloatArray:
-    """Return max(FLOP/peak, cold bytes/bandwidth) of the measured calls (U,) [s]."""
-    work = _operator(columns, operator).work()
-    traffic = work.cold_bytes + work.activation_bytes
-    roofline_s: FloatArray = np.maximum(work.flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
-    return roofline_s
 
 
 def _operator(columns: Mapping[str, FloatArray], operator: str) -> Operator:

@@ -125,13 +125,10 @@ def _load(device: str, operator: str, family: str) -> Rows:
     rows = table_rows(device, operator, family, format_name)
     flop, moved = _least_work(operator, rows.columns)
     silicon = product_silicon(device, format_name)
-    return Rows(
-        shape_UD=rows.shape_table(physics_model(operator).shape_names),
-        measured_s=rows.measured_s,
-        roofline_s=np.maximum(flop / silicon[PEAK], moved / silicon[BANDWIDTH]),
-        version=rows.version,
-        data_hash=rows.data_hash,
-        excluded=rows.excluded,
+    return Rows.of(
+        rows,
+        rows.shape_table(physics_model(operator).shape_names),
+        np.maximum(flop / silicon[PEAK], moved / silicon[BANDWIDTH]),
     )
 
 

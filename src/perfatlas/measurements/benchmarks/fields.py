@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.quantities import MILLISECOND_S, InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SECONDS_PER_MILLISECOND: Final = 1e-3
 LARGEST: Final = 1e15  # largest plausible count, time or rate of a benchmark
 SMALLEST: Final = 1e-9  # smallest nonzero value
 
@@ -71,7 +70,7 @@ class Fields:
             InvalidSpecError: As for `number`.
         """
         value = self.positive(name)
-        return None if value is None else value * SECONDS_PER_MILLISECOND
+        return None if value is None else value * MILLISECOND_S
 
     def length(self, name: str, requests: float = 1.0) -> float:
         """Return the mean tokens of a request [tokens].

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import read_toml
 from perfatlas.measurements.calibrations.user_folder import (
     NO_FILE,
     UserFile,
@@ -112,8 +113,7 @@ def load_calibrations(device_name: str) -> dict[str, Calibration]:
 
 def read_calibrations(path: Path) -> dict[str, Calibration]:
     """Return the calibrations of one file by id."""
-    document = tomllib.loads(path.read_text("utf-8"))
-    cells = [Calibration(**row) for row in document.get("calibration", [])]
+    cells = [Calibration(**row) for row in read_toml(path).get("calibration", [])]
     return {cell.id: cell for cell in cells}
 
 

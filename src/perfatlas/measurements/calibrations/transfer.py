@@ -6,7 +6,6 @@ efficiencies belong together. The rule reads only measured devices, never the on
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from math import hypot, inf, sqrt
 from pathlib import Path
@@ -14,6 +13,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.files import read_toml
 from perfatlas.hardware import DEFAULT_KIND, resolve_system
 from perfatlas.measurements.calibrations.user_folder import FIVE
 
@@ -297,7 +297,7 @@ def load_transfers(operator: str) -> Mapping[tuple[str, str], Transfers]:
         {}
     """
     path = transfer_path(operator)
-    rows = tomllib.loads(path.read_text("utf-8"))["transfer"] if path.is_file() else []
+    rows = read_toml(path)["transfer"] if path.is_file() else []
     found: dict[tuple[str, str], Transfers] = {}
     for row in rows:
         key = (row["family"], row["format"])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.files import user_folder
+from perfatlas.files import read_toml, user_folder
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
@@ -80,11 +79,9 @@ def read_user_file(path: Path) -> UserFile:
         InvalidSpecError: The file cannot be read, or a cell lacks a field or has an invalid one.
     """
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError, OSError) as problem:
-        raise InvalidSpecError(
-            f"calibration file '{path}' cannot be read: {problem}; {REMEDY}"
-        ) from problem
+        document = read_toml(path)
+    except InvalidSpecError as problem:
+        raise InvalidSpecError(f"calibration {problem}; {REMEDY}") from problem
     cells, changed = document.get("calibration", []), document.get("changed", [])
     if not isinstance(cells, list):
         raise InvalidSpecError(f"calibration file '{path}' has no [[calibration]] tables; {REMEDY}")

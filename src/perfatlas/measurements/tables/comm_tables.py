@@ -13,6 +13,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.measurements.tables.silicon import has_table, read_table, table_paths
 from perfatlas.operators import GroupedGemm, Phase
 from perfatlas.parallelism import expert_groups_reached
+from perfatlas.quantities import MICROSECOND_S
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -53,7 +54,6 @@ EXCHANGED_BYTES: Final[Mapping[str, Mapping[str, float]]] = {
     "dispatch": {"bfloat16": 2.0, "fp8": FP8_ROW_BYTES, "nvfp4": 0.5625},
     "combine": {"bfloat16": 2.0, "fp8": 2.0, "nvfp4": 2.0},
 }
-MICROSECOND: Final = 1e-6
 
 
 class CommRows(NamedTuple):
@@ -160,7 +160,7 @@ def _deepep(table: SiliconTable, phase: str) -> CommRows:
     best: dict[tuple[Hashable, ...], float] = {}
     for row in np.flatnonzero(keep):
         key = tuple(columns[name][row] for name in names)
-        best[key] = min(best.get(key, np.inf), float(columns["latency"][row]) * MICROSECOND)
+        best[key] = min(best.get(key, np.inf), float(columns["latency"][row]) * MICROSECOND_S)
     shapes = np.array([[widths[str(key[0])], *key[1:]] for key in best], dtype=np.float64)
     return _exchanged(table, shapes, np.array(list(best.values())), int(np.sum(keep)))
 
@@ -178,14 +178,14 @@ def _two_modes(quick: SiliconTable, normal: SiliconTable, phase: str, devices: i
     for row in np.flatnonzero(keep):
         key = tuple(float(quick.columns[name][row]) for name in names)
         time_us = float(quick.columns[f"{phase}_avg_t_us"][row])
-        found_s.setdefault(key, []).append(time_us * MICROSECOND)
+        found_s.setdefault(key, []).append(time_us * MICROSECOND_S)
     table = normal.columns
     keep = (table["node_num"] == 1) & (table[f"{phase}_sms"] == NORMAL_SMS)
     for row in np.flatnonzero(keep):
         key = tuple(float(table[name][row]) for name in names)
         time_us = float(table[f"{phase}_transmit_us"][row] + table[f"{phase}_notify_us"][row])
         if key in found_s or key[-1] > most:
-            found_s.setdefault(key, []).append(time_us * MICROSECOND)
+            found_s.setdefault(key, []).append(time_us * MICROSECOND_S)
     width = FP8_ROW_BYTES if phase == "dispatch" else EXCHANGED_BYTES[phase]["bfloat16"]
     shapes = np.array([[width, *key, float(devices)] for key in found_s])
     best_s = np.array([min(times) for times in found_s.values()])

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import MissingDependencyError, UnsupportedError, did_you_mean
+from perfatlas.quantities import (
+    MILLISECOND_S,
+    MissingDependencyError,
+    UnsupportedError,
+    did_you_mean,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +26,6 @@ if TYPE_CHECKING:
 
 PACKAGE = "aiconfigurator_core"
 PIP_LINE = "pip install 'perfatlas[silicon]'"
-SECONDS_PER_MILLISECOND = 1e-3
 # Order of suffixes inside a version number: 1.3.0.dev1 < 1.3.0rc2 < 1.3.0 < 1.3.0.post1.
 WORD_RANK = {"dev": -2, "rc": -1, "post": 1}
 
@@ -142,7 +146,7 @@ class SiliconTable:
 
     def measured_s(self) -> NDArray[np.float64]:
         """Return the measured times (rows,) [s]; the files hold milliseconds."""
-        return np.asarray(self.columns["latency"], dtype=np.float64) * SECONDS_PER_MILLISECOND
+        return np.asarray(self.columns["latency"], dtype=np.float64) * MILLISECOND_S
 
 
 @cache

@@ -23,7 +23,7 @@ from perfatlas.profiles.events import (
 from perfatlas.profiles.formats.json_stream import JsonStream
 from perfatlas.profiles.formats.nesting import innermost
 from perfatlas.profiles.formats.waits import pairs_of, wait_of
-from perfatlas.quantities import InvalidSpecError, counted, printable
+from perfatlas.quantities import NANOSECOND_S, InvalidSpecError, counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value", str, OperatorCall, tuple[str, str])
 FORMAT_NAME: Final = "kineto"
-NANOSECOND_S: Final = 1e-9
 DEVICE_KINDS: Final = {"kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": COPY}
 HOST_CALLS: Final = ("cuda_runtime", "cuda_driver", "hip_runtime", "runtime")
 SYNCHRONIZATION: Final = "cuda_sync"

@@ -8,10 +8,9 @@ from typing import Final
 
 from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
 from perfatlas.profiles.formats.lines import text_lines
-from perfatlas.quantities import InvalidSpecError, counted, printable
+from perfatlas.quantities import MICROSECOND_S, InvalidSpecError, counted, printable
 
 FORMAT_NAME: Final = "nccl_tests"
-MICROSECOND_S: Final = 1e-6
 _RANK: Final = re.compile(
     r"^#\s+Rank\s+\d+\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(\S+) device\s+\d+ \[[^\]]*\] (.+?)\s*$"
 )

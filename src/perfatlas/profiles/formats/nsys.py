@@ -21,7 +21,7 @@ from perfatlas.profiles.events import (
     wait_kind,
 )
 from perfatlas.profiles.formats.nesting import innermost
-from perfatlas.quantities import InvalidSpecError, counted, printable
+from perfatlas.quantities import NANOSECOND_S, InvalidSpecError, counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from perfatlas.profiles.events.columns import FloatArray, IntArray
 
 FORMAT_NAME: Final = "nsys"
-NANOSECOND_S: Final = 1e-9
 # The bits of global identifiers above the thread: what belongs to the same process has them equal.
 PROCESS_BITS: Final = 24
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.profiles.events import KERNEL, NONE, Activities, Profile, no_launches
 from perfatlas.profiles.formats.lines import DAMAGED, json_values, table_rows, text_lines
-from perfatlas.quantities import InvalidSpecError, counted, printable
+from perfatlas.quantities import NANOSECOND_S, InvalidSpecError, counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 FORMAT_NAME: Final = "rocprof"
 COLUMNS: Final = ("Kernel_Name", "Start_Timestamp", "End_Timestamp")
-NANOSECOND_S: Final = 1e-9
 MAX_NANOSECONDS: Final = 1 << 62
 _TOOL: Final = '"rocprofiler-sdk-tool"'
 _NUMBER: Final = re.compile(r"\d+$")

@@ -108,7 +108,7 @@ def gamma_arrivals(num_requests: int, request_rate: float, cv: float, seed: int)
         burstiness = 1 / cv^2, smaller is burstier.
     Limits: The mean of n gaps has a standard error of cv / sqrt(n): at cv = 13, the rate of a
         thousand requests varies by 41%. `vllm bench serve` scales its gaps to the exact rate,
-        like `scale_rate(requests, request_rate / mean_rate(requests))`.
+        as `scale_rate` does.
 
     Example:
         >>> from perfatlas.serving.requests import gamma_arrivals

@@ -25,31 +25,6 @@ if TYPE_CHECKING:
 REQUESTS_AT_A_TIME: Final = 1 << 20
 
 
-def mean_rate(requests: Requests) -> float:
-    """Return the mean rate between first and last arrival [1/s], inf if all arrive at once.
-
-    Args:
-        requests: At least two requests.
-
-    Raises:
-        InvalidSpecError: There are fewer than two requests.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.serving.requests import constant_arrivals
-        >>> from perfatlas.serving.requests import plain_requests
-        >>> from perfatlas.serving.requests.scaling import mean_rate
-        >>> one = np.ones(9, np.int64)
-        >>> mean_rate(plain_requests(constant_arrivals(9, 4.0), one, one))
-        4.0
-    """
-    gaps = requests.arrival_N.shape[0] - 1
-    if gaps < 1:
-        raise InvalidSpecError(f"{gaps + 1} requests have no rate; at least 2 are required")
-    span = int(requests.arrival_N[-1] - requests.arrival_N[0])
-    return gaps * TICKS_PER_SECOND / span if span else math.inf
-
-
 def scale_rate(requests: Requests, factor: float) -> Requests:
     """Return the same requests at `factor` times the rate: all times of arrival divided by it.
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import jsonl_blocks, refuse
-from perfatlas.serving.traces.fields import Field, read_columns
+from perfatlas.serving.traces.fields import Field
 from perfatlas.serving.traces.reading import (
     WHOLE,
     Clock,
@@ -76,9 +76,11 @@ def read_aiperf(path: str | Path, window: Window = WHOLE) -> Trace:
     clock = Clock(ticks=_TICKS_PER_NS, relative=False)
     trace = GrowingTrace(path=path, clock=clock, window=window)
     left_out: Counter[str] = Counter()
-    for block in jsonl_blocks(path, {}):
-        flat = block._replace(table=_no_table, rows=partial(_flat_rows, path, block, left_out))
-        rows = read_columns(path, flat, _FIELDS)
+    blocks = (
+        block._replace(table=_no_table, rows=partial(_flat_rows, path, block, left_out))
+        for block in jsonl_blocks(path, {})
+    )
+    for rows in trace.rows(blocks, _FIELDS):
         cells = rows.cells
         if not rows.number_B.size:
             continue
@@ -91,8 +93,6 @@ def read_aiperf(path: str | Path, window: Window = WHOLE) -> Trace:
             turn=cells["turn_index"],
             taken=cells["request_end_ns"] - cells["request_start_ns"],
         )
-        if trace.full:
-            break
     trace.warnings += [f"{count} requests {why}; excluded" for why, count in left_out.items()]
     columns = trace.columns()
     sort_by_arrival(trace, columns, refuse_unsorted=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import csv_blocks
-from perfatlas.serving.traces.fields import Field, read_columns
+from perfatlas.serving.traces.fields import Field, csv_schema
 from perfatlas.serving.traces.reading import (
     WHOLE,
     Clock,
@@ -44,21 +44,11 @@ def read_azure(path: str | Path, window: Window = WHOLE) -> Trace:
         InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the
             line.
     """
-    import pyarrow as pa
-
-    schema = {
-        "TIMESTAMP": pa.timestamp("ns"),
-        "ContextTokens": pa.int64(),
-        "GeneratedTokens": pa.int64(),
-    }
     trace = GrowingTrace(path=path, clock=_WALL_CLOCK, window=window)
-    for block in csv_blocks(path, schema, [field.name for field in _FIELDS]):
-        rows = read_columns(path, block, _FIELDS)
+    for rows in trace.rows(csv_blocks(path, *csv_schema(_FIELDS)), _FIELDS):
         trace.add(
             rows, "TIMESTAMP", isl=rows.cells["ContextTokens"], osl=rows.cells["GeneratedTokens"]
         )
-        if trace.full:
-            break
     columns = trace.columns()
     sort_by_arrival(trace, columns, refuse_unsorted=False)
     return close(trace, columns)

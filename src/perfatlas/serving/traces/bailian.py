@@ -18,7 +18,7 @@ import numpy as np
 
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import jsonl_blocks, refuse
-from perfatlas.serving.traces.fields import Field, read_columns
+from perfatlas.serving.traces.fields import Field, arrow_types
 from perfatlas.serving.traces.reading import (
     WHOLE,
     Clock,
@@ -67,22 +67,14 @@ def read_bailian(path: str | Path, window: Window = WHOLE) -> Trace:
         InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the
             line.
     """
-    import pyarrow as pa
-
-    whole = ("chat_id", "parent_chat_id", "input_length", "output_length", "turn")
-    schema = {name: pa.int64() for name in whole}
-    schema |= {"timestamp": pa.float64(), "hash_ids": pa.list_(pa.int64())}
     trace = GrowingTrace(path=path, clock=_SECONDS, window=window)
-    for block in jsonl_blocks(path, schema):
-        rows = read_columns(path, block, _FIELDS)
+    for rows in trace.rows(jsonl_blocks(path, arrow_types(_FIELDS)), _FIELDS):
         cells = rows.cells
         check_hash_counts(path, rows, cells["input_length"], HASH_BLOCK)
-        rows = rows._replace(hash_H=chained(rows.hash_H, rows.count_B))
+        hashed = rows._replace(hash_H=chained(rows.hash_H, rows.count_B))
         lengths = {"isl": cells["input_length"], "osl": cells["output_length"]}
         links = {"chat": cells["chat_id"], "parent": cells["parent_chat_id"]}
-        trace.add(rows, "timestamp", **lengths, **links, turn=cells["turn"])
-        if trace.full:
-            break
+        trace.add(hashed, "timestamp", **lengths, **links, turn=cells["turn"])
     columns = trace.columns()
     root_N = _roots(trace, columns)
     sort_by_arrival(trace, columns, refuse_unsorted=True)

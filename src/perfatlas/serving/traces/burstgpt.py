@@ -15,7 +15,7 @@ import numpy as np
 
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import csv_blocks, refuse
-from perfatlas.serving.traces.fields import NO_LABEL, Field, read_columns
+from perfatlas.serving.traces.fields import NO_LABEL, Field, csv_schema
 from perfatlas.serving.traces.reading import (
     WHOLE,
     Clock,
@@ -50,33 +50,22 @@ def read_burstgpt(path: str | Path, window: Window = WHOLE) -> Trace:
         InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the
             line.
     """
-    import pyarrow as pa
-
-    schema = {
-        "Timestamp": pa.float64(),
-        "Request tokens": pa.int64(),
-        "Response tokens": pa.int64(),
-        "Session ID": pa.string(),
-    }
     trace = GrowingTrace(path=path, clock=_SINCE_MIDNIGHT, window=window)
     failed = 0
-    for block in csv_blocks(path, schema, [field.name for field in _FIELDS if field.required]):
-        rows = read_columns(path, block, _FIELDS)
+    for rows in trace.rows(csv_blocks(path, *csv_schema(_FIELDS)), _FIELDS):
         answered_B = rows.cells["Response tokens"] > 0
         failed += int(np.count_nonzero(~answered_B))
-        rows = rows.only(answered_B)
-        isl_B = rows.cells["Request tokens"]
+        answered = rows.only(answered_B)
+        isl_B = answered.cells["Request tokens"]
         if (isl_B == 0).any():
-            place = f"{rows.place} {rows.number_B[np.argmin(isl_B)]}"
+            place = f"{answered.place} {answered.number_B[np.argmin(isl_B)]}"
             raise refuse(
                 path, place, "Request tokens = 0 for an answered request; it must be at least 1"
             )
         none_B = np.full(isl_B.shape[0], NO_LABEL, np.int64)
-        session_B = rows.cells.get("Session ID", none_B)
-        osl_B = rows.cells["Response tokens"]
-        trace.add(rows, "Timestamp", isl=isl_B, osl=osl_B, session=session_B)
-        if trace.full:
-            break
+        session_B = answered.cells.get("Session ID", none_B)
+        osl_B = answered.cells["Response tokens"]
+        trace.add(answered, "Timestamp", isl=isl_B, osl=osl_B, session=session_B)
     if failed:
         trace.warnings.append(f"{failed} failed requests without response tokens; excluded")
     columns = trace.columns()

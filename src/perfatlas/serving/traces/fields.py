@@ -58,6 +58,20 @@ class Field:
     required: bool = True
 
 
+def arrow_types(fields: Sequence[Field]) -> dict[str, Any]:
+    """Return the Arrow type of each field."""
+    import pyarrow as pa
+
+    types = {"number": pa.float64(), "stamp": pa.timestamp("ns"), "label": pa.string()}
+    types["hashes"] = pa.list_(pa.int64())
+    return {field.name: types.get(field.kind, pa.int64()) for field in fields}
+
+
+def csv_schema(fields: Sequence[Field]) -> tuple[dict[str, Any], list[str]]:
+    """Return the Arrow types of fields and the names that a file must have, for `csv_blocks`."""
+    return arrow_types(fields), [field.name for field in fields if field.required]
+
+
 class CellError(ValueError):
     """A cell is invalid; the message for the user still needs the location."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import jsonl_blocks
-from perfatlas.serving.traces.fields import Field, read_columns
+from perfatlas.serving.traces.fields import Field, arrow_types
 from perfatlas.serving.traces.reading import (
     WHOLE,
     Clock,
@@ -49,22 +49,11 @@ def read_mooncake(path: str | Path, window: Window = WHOLE) -> Trace:
         InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the
             line.
     """
-    import pyarrow as pa
-
-    schema = {
-        "timestamp": pa.float64(),
-        "input_length": pa.int64(),
-        "output_length": pa.int64(),
-        "hash_ids": pa.list_(pa.int64()),
-    }
     trace = GrowingTrace(path=path, clock=_MILLISECONDS, window=window)
-    for block in jsonl_blocks(path, schema):
-        rows = read_columns(path, block, _FIELDS)
+    for rows in trace.rows(jsonl_blocks(path, arrow_types(_FIELDS)), _FIELDS):
         isl_B = rows.cells["input_length"]
         check_hash_counts(path, rows, isl_B, HASH_BLOCK)
         trace.add(rows, "timestamp", isl=isl_B, osl=rows.cells["output_length"])
-        if trace.full:
-            break
     columns = trace.columns()
     sort_by_arrival(trace, columns, refuse_unsorted=False)
     arrival_N = columns["arrival"]

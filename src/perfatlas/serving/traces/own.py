@@ -11,13 +11,13 @@ Shape legend: N requests, B rows of a block.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.files import table_format, unpacked_name
 from perfatlas.serving.traces.blocks import csv_blocks, jsonl_blocks, parquet_blocks, refuse
-from perfatlas.serving.traces.fields import NO_LABEL, Field, read_columns
+from perfatlas.serving.traces.fields import NO_LABEL, Field, arrow_types
 from perfatlas.serving.traces.reading import (
     SECONDS,
     WHOLE,
@@ -80,16 +80,13 @@ def read_own(path: str | Path, window: Window = WHOLE, hash_block: int = 0) -> T
     """
     trace = GrowingTrace(path=path, clock=SECONDS, window=window)
     blocks = _HashedBlocks(path, hash_block)
-    for block in _blocks(path):
-        rows = read_columns(path, block, _FIELDS)
+    for rows in trace.rows(_blocks(path), _FIELDS):
         blocks.narrow(rows)
         none_B = np.full(rows.number_B.shape[0], NO_LABEL, np.int64)
         named = {"session": rows.cells.get("session", none_B)}
         if "turn" in rows.cells:
             named["turn"] = rows.cells["turn"]
         trace.add(rows, "arrival_s", isl=rows.cells["isl"], osl=rows.cells["osl"], **named)
-        if trace.full:
-            break
     columns = trace.columns()
     talks = bool(np.any(columns["session"] != NO_LABEL))
     sort_by_arrival(trace, columns, refuse_unsorted=talks)
@@ -102,14 +99,12 @@ def read_own(path: str | Path, window: Window = WHOLE, hash_block: int = 0) -> T
 def _blocks(path: str | Path) -> Iterator[Block]:
     import pyarrow as pa
 
-    schema: dict[str, Any] = {"arrival_s": pa.float64(), "isl": pa.int64(), "osl": pa.int64()}
-    schema |= {"prefix_hash_ids": pa.string(), "session": pa.string(), "turn": pa.int64()}
+    schema = arrow_types(_FIELDS)
     suffix = table_format(unpacked_name(path))
     if suffix == ".csv":
-        return csv_blocks(path, schema, _REQUIRED)
+        return csv_blocks(path, schema | {"prefix_hash_ids": pa.string()}, _REQUIRED)
     if suffix == ".parquet":
         return parquet_blocks(path, _NAMES, _REQUIRED)
-    schema["prefix_hash_ids"] = pa.list_(pa.int64())
     if isinstance(_first_row(path).get("session"), int):
         schema["session"] = pa.int64()
     return jsonl_blocks(path, schema)

@@ -20,15 +20,17 @@ from perfatlas.files import GrowingColumn, large_array
 from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.traces.blocks import refuse
-from perfatlas.serving.traces.fields import NO_LABEL
+from perfatlas.serving.traces.fields import NO_LABEL, read_columns
 from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from perfatlas.serving.traces.fields import Columns
+    from perfatlas.serving.traces.blocks import Block
+    from perfatlas.serving.traces.fields import Columns, Field
 
     Int = NDArray[np.int64]
 
@@ -116,6 +118,13 @@ class GrowingTrace:
     def full(self) -> bool:
         """Whether the window already has its maximum number of rows."""
         return self.window.first is not None and self._kept >= self.window.first
+
+    def rows(self, blocks: Iterable[Block], fields: Sequence[Field]) -> Iterator[Columns]:
+        """Yield validated rows of blocks until the window is full."""
+        for block in blocks:
+            yield read_columns(self.path, block, fields)
+            if self.full:
+                return
 
     def add(self, columns: Columns, times: str, **named: Int) -> None:
         """Add the rows of a block that are in the window.

@@ -23,7 +23,7 @@ from perfatlas.files import check_regular
 from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import Block, line_blocks, refuse
-from perfatlas.serving.traces.fields import Field, read_columns
+from perfatlas.serving.traces.fields import Field
 from perfatlas.serving.traces.reading import (
     WHOLE,
     Clock,
@@ -66,13 +66,11 @@ def read_vllm(path: str | Path, window: Window = WHOLE) -> Trace:
             message contains line or request.
     """
     trace = GrowingTrace(path=path, clock=_MONOTONIC, window=window)
-    for block in _result_blocks(trace) if _is_object(path) else _log_blocks(trace):
-        rows = read_columns(path, block, _FIELDS)
+    blocks = _result_blocks(trace) if _is_object(path) else _log_blocks(trace)
+    for rows in trace.rows(blocks, _FIELDS):
         if rows.number_B.size:
             cells = rows.cells
             trace.add(rows, "start_times", isl=cells["input_lens"], osl=cells["output_lens"])
-        if trace.full:
-            break
     columns = trace.columns()
     sort_by_arrival(trace, columns, refuse_unsorted=False)
     return close(trace, columns)

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
         PipelineSteps as PipelineSteps,
     )
     from perfatlas.training.schedules.placement import stages_of_ranks as stages_of_ranks
-    from perfatlas.training.schedules.schedule import (
-        PipelineSize as PipelineSize,
-        UniformStages as UniformStages,
-    )
     from perfatlas.training.schedules.steps import (
         peak_activations as peak_activations,
         pipeline_steps as pipeline_steps,

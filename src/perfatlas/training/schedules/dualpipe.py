@@ -22,10 +22,8 @@ from perfatlas.training.schedules.passes import (
 )
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
-    PipelineSize,
     Rule,
     Schedule,
-    UniformStages,
 )
 
 if TYPE_CHECKING:
@@ -138,16 +136,6 @@ def _drain(pass_PNA: Passes, i: int, n: int, ranks: int, micro_batches: int) -> 
     return n
 
 
-def _bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
-    """Return (P/2 - 1)(FB + B' - 3 W), with the backward B' = B + W [s] (C,).
-
-    Limits: F = B and W <= B, as the publication assumes; on the ranks in the middle. The outer
-        ranks run fewer pairs and are busy for longer where pairs save time.
-    """
-    backward_s = stages.input_gradient_s + stages.weight_gradient_s
-    return (size.ranks / 2 - 1) * (stages.pair_s + backward_s - 3 * stages.weight_gradient_s)
-
-
 def _stages(ranks: int, chunks: int) -> NDArray[np.int64]:  # noqa: ARG001 - as all schedules
     """Return stages i and P - 1 - i of each rank i (P, 2)."""
     rank_P = np.arange(ranks)
@@ -181,5 +169,4 @@ DUALPIPE: Final = Schedule(
     overlaps_pairs=True,
     order=order,
     stages=_stages,
-    bubble_s=_bubble_s,
 )

@@ -14,7 +14,6 @@ from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
     Schedule,
     looped_stages,
-    whole_backward_bubble_s,
 )
 
 if TYPE_CHECKING:
@@ -42,5 +41,4 @@ GPIPE: Final = Schedule(
     rules=(ONE_CHUNK,),
     order=order,
     stages=looped_stages,
-    bubble_s=whole_backward_bubble_s,
 )

@@ -11,18 +11,12 @@ from perfatlas.training.schedules.passes import (
     put,
 )
 from perfatlas.training.schedules.schedule import (
-    PipelineSize,
     Rule,
     Schedule,
-    UniformStages,
     looped_stages,
-    whole_backward_bubble_s,
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from perfatlas.training.schedules.passes import Passes
 
 
@@ -57,11 +51,6 @@ def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int)
     return n
 
 
-def _bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
-    """Return (P - 1)(F + B + W) of one chunk: 1/v of the bubble of 1F1B [s] (C,)."""
-    return whole_backward_bubble_s(size, stages)
-
-
 INTERLEAVED: Final = Schedule(
     name="interleaved",
     title="interleaved 1F1B",
@@ -87,5 +76,4 @@ INTERLEAVED: Final = Schedule(
     ),
     order=order,
     stages=looped_stages,
-    bubble_s=_bubble_s,
 )

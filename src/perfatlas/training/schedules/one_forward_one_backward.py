@@ -14,7 +14,6 @@ from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
     Schedule,
     looped_stages,
-    whole_backward_bubble_s,
 )
 
 if TYPE_CHECKING:
@@ -44,5 +43,4 @@ ONE_F_ONE_B: Final = Schedule(
     rules=(ONE_CHUNK,),
     order=order,
     stages=looped_stages,
-    bubble_s=whole_backward_bubble_s,
 )

@@ -36,23 +36,6 @@ class PipelineSize:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniformStages:
-    """Durations of equal stages, as columns.
-
-    Args:
-        forward_s: Forward pass of one micro-batch through one stage [s] (C,).
-        input_gradient_s: Its backward pass without weight gradients [s] (C,).
-        weight_gradient_s: Its weight gradients [s] (C,).
-        pair_s: Forward of one micro-batch overlapped with a whole backward of another [s] (C,).
-    """
-
-    forward_s: NDArray[np.float64]
-    input_gradient_s: NDArray[np.float64]
-    weight_gradient_s: NDArray[np.float64]
-    pair_s: NDArray[np.float64]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Rule:
     """A condition under which a schedule can run.
 
@@ -82,8 +65,6 @@ class Schedule:
         order: (pass_PNA, i, ranks, micro_batches, chunks): writes the passes of rank i with `put`
             and returns their number; compiled, marked `part`.
         stages: (ranks, chunks): the stages that each rank holds, as an array (P, V).
-        bubble_s: (size, stages): closed form of the time that a rank is
-            idle in a step of `UniformStages` with free transfers [s] (C,).
     """
 
     name: str
@@ -96,7 +77,6 @@ class Schedule:
     holds_all: bool = False
     order: Callable[[Any, int, int, int, int], int]
     stages: Callable[[int, int], NDArray[np.int64]]
-    bubble_s: Callable[[PipelineSize, UniformStages], NDArray[np.float64]]
 
 
 ONE_CHUNK: Final = Rule(
@@ -104,19 +84,6 @@ ONE_CHUNK: Final = Rule(
     reason="pipeline_schedule {schedule} runs one chunk of layers per rank, not {chunks}; set"
     " vpp = 1 or use interleaved",
 )
-
-
-def whole_backward_bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
-    """Return (P - 1)(F + B + W), the bubble of GPipe and 1F1B [s] (C,).
-
-    Args:
-        stages: Durations of the equal stages.
-
-    Source: Huang et al., GPipe, arXiv 1811.06965; Narayanan et al., arXiv 2104.04473, section 2.2.
-    """
-    return (size.ranks - 1) * (
-        stages.forward_s + stages.input_gradient_s + stages.weight_gradient_s
-    )
 
 
 def looped_stages(ranks: int, chunks: int) -> NDArray[np.int64]:

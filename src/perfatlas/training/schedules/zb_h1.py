@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from perfatlas.compiled import part
 from perfatlas.training.schedules.passes import (
     FORWARD,
@@ -15,15 +13,11 @@ from perfatlas.training.schedules.passes import (
 )
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
-    PipelineSize,
     Schedule,
-    UniformStages,
     looped_stages,
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from perfatlas.training.schedules.passes import Passes
 
 
@@ -47,17 +41,6 @@ def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int)
     return n
 
 
-def _bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
-    """Return (P - 1)(F + B - min(F, B, W)) [s] (C,).
-
-    Limits: At least P micro-batches. The publication states (P - 1)(F + B - W), which is the same
-        unless weight gradients last longer than another pass: then ranks wait for each other.
-    """
-    forward_s, input_s = stages.forward_s, stages.input_gradient_s
-    least_s = np.minimum(np.minimum(forward_s, input_s), stages.weight_gradient_s)
-    return (size.ranks - 1) * (forward_s + input_s - least_s)
-
-
 ZB_H1: Final = Schedule(
     name="zb_h1",
     title="ZB-H1",
@@ -68,5 +51,4 @@ ZB_H1: Final = Schedule(
     splits_backward=True,
     order=order,
     stages=looped_stages,
-    bubble_s=_bubble_s,
 )

@@ -12,17 +12,12 @@ from perfatlas.training.schedules.passes import (
     put,
 )
 from perfatlas.training.schedules.schedule import (
-    PipelineSize,
     Rule,
     Schedule,
-    UniformStages,
     v_shaped_stages,
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from perfatlas.training.schedules.passes import Passes
 
 
@@ -90,15 +85,6 @@ def _drain(pass_PNA: Passes, i: int, n: int, ranks: int, micro_batches: int) -> 
     return n
 
 
-def _bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
-    """Return (P - 1) F, the time until the last rank starts [s] (C,).
-
-    Limits: F = B = W and at least 2 P - 1 micro-batches, the published case: between its first
-        and its last pass no rank is idle.
-    """
-    return (size.ranks - 1) * stages.forward_s
-
-
 ZB_V: Final = Schedule(
     name="zb_v",
     title="ZB-V",
@@ -115,5 +101,4 @@ ZB_V: Final = Schedule(
     splits_backward=True,
     order=order,
     stages=v_shaped_stages,
-    bubble_s=_bubble_s,
 )
