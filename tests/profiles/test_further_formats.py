@@ -22,6 +22,29 @@ ROCPROF: Final = (
     '"KERNEL_DISPATCH","Agent 4",1,7,"void add<float>(float*, int)",3,9000,soon\n'
     '"KERNEL_DISPATCH",5,1,7,"void add<float>(float*, int)",4,3000,5000\n'
 )
+CUTLASS: Final = """
+=============================
+  Problem ID: 1
+CSV Results:
+
+Problem,Provider,OperationKind,Operation,Disposition,Status,gemm_kind,m,n,k,A,B,C,batch_count,Bytes,Flops,Runtime,GB/s,GFLOPs
+1,CUTLASS,gemm,cutlass_tensorop_bf16_gemm_a,passed,success,universal,64,128,256,bf16:row,bf16:column,f32:row,1,9,9,0.25,1,1
+1,CUTLASS,gemm,cutlass_tensorop_bf16_gemm_b,passed,success,universal,64,128,256,bf16:row,bf16:column,f32:row,2,9,9,0.5,1,1
+1,CUTLASS,gemm,cutlass_tensorop_bf16_gemm_c,incorrect,invalid_problem,universal,64,128,256,bf16:row,bf16:column,f32:row,1,9,9,0,1,1
+1,CUTLASS,spgemm,cutlass_tensorop_spgemm,passed,success,spgemm,64,128,256,u4:row,u4:column,f32:row,1,9,9,0.75,1,1
+"""
+NODES: Final[list[dict[str, Any]]] = [
+    {"id": "1", "name": "aten::mm", "type": "COMP_NODE", "durationMicros": "9"},
+    {"id": "2", "name": "sm90_gemm", "type": "COMP_NODE", "durationMicros": "5"},
+    {"id": "3", "name": "ncclDevKernel_AllReduce", "type": "COMM_COLL_NODE"},
+    {"id": "4", "name": "ncclDevKernel_AllReduce", "durationMicros": "7"},
+]
+GRAPH: Final = [
+    {"Id": 1, "Name": "aten::mm", "NodeType": 4, "runtime": 9, "is_cpu_op": True},
+    {"Id": 2, "Name": "sm90_gemm", "NodeType": 4, "runtime": 5, "is_cpu_op": False},
+    {"Id": 3, "Name": "ncclKernel_AllReduce", "NodeType": 7, "is_cpu_op": False},
+    {"Id": 4, "Name": "ncclKernel_AllReduce", "NodeType": 7, "runtime": 7, "is_cpu_op": False},
+]
 
 
 def results_of(path: Path, text: str) -> dict[str, Any]:
@@ -67,11 +90,51 @@ def test_the_json_of_rocprofv3_names_its_device(tmp_path: Path) -> None:
     assert (results["busy_s"], results["wall_s"]) == pytest.approx((5e-6, 7e-6))
 
 
+def test_the_cutlass_profiler_has_a_case_for_each_kernel(tmp_path: Path) -> None:
+    results = results_of(tmp_path / "run.log", CUTLASS)
+    assert [(row["name"], row["shape"], row["time_s"]) for row in results["operators"]] == [
+        (
+            "cutlass_tensorop_spgemm",
+            "gemm_kind=spgemm m=64 n=128 k=256 A=u4:row B=u4:column C=f32:row batch_count=1",
+            pytest.approx(0.75e-3),
+        ),
+        (
+            "cutlass_tensorop_bf16_gemm_b",
+            "m=64 n=128 k=256 groups=2 bf16",
+            pytest.approx(0.5e-3),
+        ),
+        ("cutlass_tensorop_bf16_gemm_a", "m=64 n=128 k=256 bf16", pytest.approx(0.25e-3)),
+    ]
+    assert "1 kernel that did not run or have no time" in results["integrity"]
+
+
+@pytest.mark.parametrize("form", ["graph", "objects"])
+def test_chakra_traces_have_the_operators_of_devices(form: str, tmp_path: Path) -> None:
+    if form == "graph":
+        text = json.dumps({"workload_graph": GRAPH, "ngpus": 8}, indent=2)
+    else:
+        attributes = [[{"name": "is_cpu_op", "boolVal": number == 0}] for number in range(3)]
+        nodes = [one | {"attr": flags} for one, flags in zip(NODES, attributes, strict=False)]
+        values = [{"version": "0.0.4"}, *nodes, NODES[3]]
+        text = "".join(json.dumps(one, indent=2) for one in values)
+    results = results_of(tmp_path / "et.json", text)
+    assert (results["format"], results["kernels"]) == ("chakra", 2)
+    assert {row["class"]: row["time_s"] for row in results["classes"]} == pytest.approx(
+        {"communication": 7e-6, "gemm": 5e-6}
+    )
+    assert "1 operator of devices without a duration left out" in results["integrity"]
+
+
 BROKEN: Final = {
     "cut.json": json.dumps(rocprof_json())[:-30],
     "empty.json": '{"rocprofiler-sdk-tool": []}',
     "other.json": '{"rocprofiler-sdk-tool": {"agents": 3}}',
     "rows.csv": ROCPROF.splitlines()[0] + '\n"K","Agent 1",1,1,"k",1,-5,x\n',
+    "run.log": "\n".join(CUTLASS.splitlines()[:6]),
+    "graph.json": '{"workload_graph": [{"Id": 1, "Name": "k"',
+    "graph3.json": '{"workload_graph": 3}',
+    "nodes.json": '{"version": "1"}{"id": "1", "name": "k", "attr": 7}',
+    "host.json": json.dumps({"workload_graph": GRAPH[:1]}),
 }
 
 
@@ -85,6 +148,9 @@ def test_broken_files_are_refused(
 
 
 def test_what_only_other_tools_read_names_the_command(tmp_path: Path) -> None:
+    (tmp_path / "rank.0.et").write_bytes(b"\x05\x0a\x03")
+    with pytest.raises(InvalidSpecError, match=r"chakra_jsonizer --input_filename rank\.0\.et"):
+        import_profile(tmp_path / "rank.0.et")
     (tmp_path / "traces.tar").write_bytes(b"a" * 257 + b"ustar" + bytes(300))
     with pytest.raises(InvalidSpecError, match="tar archive; extract it"):
         import_profile(tmp_path / "traces.tar")

@@ -6,6 +6,7 @@ import gzip
 import json
 import resource
 import sqlite3
+import tarfile
 import time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -242,3 +243,17 @@ def test_rocprofv3_equals_an_independent_count() -> None:
     assert results["kernels"] == len(times_ns)
     assert results["kernel_s"] == pytest.approx(sum(times_ns) * 1e-9)
     assert results["device"] == "AMD Instinct MI350X"
+
+
+def test_chakra_traces_equal_an_independent_count(tmp_path: Path) -> None:
+    archive = next(FOLDER.glob("public/*chakra/*.tar.gz"), None)
+    if archive is None:
+        pytest.skip("no public Chakra traces (PERFATLAS_SHARED_DATA)")
+    with tarfile.open(archive) as files:
+        files.extractall(tmp_path, filter="data")
+    for path in tmp_path.rglob("*.json"):
+        nodes = json.loads(path.read_text())["workload_graph"]
+        times_us = [one["runtime"] for one in nodes if not one["is_cpu_op"] and "runtime" in one]
+        results = explain([import_profile(path)], read_rules())
+        assert results["kernels"] == len(times_us)
+        assert results["kernel_s"] == pytest.approx(sum(times_us) * 1e-6)

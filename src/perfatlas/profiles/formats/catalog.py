@@ -30,6 +30,7 @@ _ARCHIVE: Final = "ustar"  # in the first block of an archive
 _EXPORTS: Final = {
     ".nsys-rep": "nsys export --type sqlite --output {stem}.sqlite {name}",
     ".qdrep": "nsys export --type sqlite --output {stem}.sqlite {name}",
+    ".et": "chakra_jsonizer --input_filename {name} --output_filename {stem}.json",
     ".ncu-rep": "ncu --import {name} --csv --page details > {stem}.csv",
 }
 

@@ -69,6 +69,7 @@ _PRODUCTS: Final = {
     "aten::_int_mm": (0, 1, False),
     "cublaslt_gemm": (0, 1, False),
 }
+_LIBRARY: Final = (0, 1, False)  # kernels of the CUTLASS profiler
 # Whether the sequence is the second dimension, before the heads.
 _SOFTMAXES: Final = {
     "aten::_flash_attention_forward": True,
@@ -137,7 +138,8 @@ def product_of(call: OperatorCall) -> Product | None:
     Args:
         call: The call; a format that the model does not have is "".
     """
-    where = _PRODUCTS.get(call.name)
+    kernel = _LIBRARY if call.name.startswith("cutlass") else None
+    where = _PRODUCTS.get(call.name, kernel)
     if where is None or len(call.shapes) <= max(where[:2]):
         return None
     left, right = call.shapes[where[0]], call.shapes[where[1]]

@@ -44,6 +44,8 @@ NAMES: Final = {
     "nvbench": "nvbench results",
     "nccl_tests": "nccl-tests results",
     "rocprof": "rocprofv3 trace",
+    "cutlass": "CUTLASS profiler results",
+    "chakra": "Chakra trace",
 }
 
 

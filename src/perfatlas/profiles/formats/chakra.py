@@ -1,0 +1,84 @@
+"""Chakra execution traces as JSON: durations of the operators of devices."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
+from perfatlas.profiles.formats.lines import DAMAGED, json_values
+from perfatlas.quantities import InvalidSpecError, counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FORMAT_NAME: Final = "chakra"
+MICROSECOND_S: Final = 1e-6
+# one object with a graph, or objects one after another as chakra_jsonizer writes them
+_BEGINNING: Final = re.compile(r'\s*\{\s*"workload_graph"|\s*\{[^{}]*\}\s*\{\s*"')
+
+
+def matches(head: str) -> bool:
+    """Return whether a file begins as one of this format."""
+    return _BEGINNING.match(head) is not None or '"workload_graph"' in head
+
+
+def read(path: str | Path) -> Profile:
+    """Return the operators of devices with their durations.
+
+    Raises:
+        InvalidSpecError: It is damaged, or has no operator of a device with a duration.
+    """
+    shown = printable(str(path))
+    try:
+        values = list(json_values(path))
+        graphs = [one["workload_graph"] for one in values if "workload_graph" in one]
+        nodes = list(chain(*graphs)) if graphs else values[1:]  # after the metadata
+        found = [(str(_member(one, "name")), _time_us(one)) for one in nodes if _on_device(one)]
+    except DAMAGED as error:
+        raise InvalidSpecError(
+            f"profile {shown!r} is no complete Chakra trace ({type(error).__name__}"
+            f" {printable(str(error))[:80]}); write it again with chakra_jsonizer"
+        ) from error
+    timed = [(name, time_us) for name, time_us in found if time_us is not None]
+    if not timed:
+        raise InvalidSpecError(f"profile {shown!r} has no operator of a device with a duration")
+    notes = [
+        "durations are whole microseconds, and operators have no shapes",
+        f"{counted(len(nodes) - len(found), 'operator')} of the host left out",
+    ]
+    if untimed := len(found) - len(timed):
+        notes.append(f"{counted(untimed, 'operator')} of devices without a duration left out")
+    names = tuple(name for name, _ in timed)
+    return Profile(
+        path=str(path),
+        format=FORMAT_NAME,
+        device="",
+        activities=activities_of([time_us * MICROSECOND_S for _, time_us in timed]),
+        launches=no_launches(),
+        names=names,
+        calls=tuple(OperatorCall(name) for name in names),
+        has_timeline=False,
+        integrity=tuple(notes),
+    )
+
+
+def _member(node: Mapping[str, Any], name: str) -> object:
+    return node[name] if name in node else node[name.capitalize()]
+
+
+def _on_device(node: Mapping[str, Any]) -> bool:
+    """Return whether a node ran on a device; one that does not say so did."""
+    if "is_cpu_op" in node:
+        return not node["is_cpu_op"]
+    flags = [one.get("boolVal") for one in node.get("attr") or () if one["name"] == "is_cpu_op"]
+    return not any(flags)
+
+
+def _time_us(node: Mapping[str, Any]) -> float | None:
+    """Return the duration of a node, None without one [µs]."""
+    value = node.get("runtime", node.get("durationMicros"))
+    time_us = None if value is None else float(value)
+    return time_us if time_us is not None and 0.0 <= time_us < float("inf") else None
