@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
 from perfatlas.profiles.formats.lines import DAMAGED, json_values
-from perfatlas.quantities import InvalidSpecError, counted, printable
+from perfatlas.quantities import MICROSECOND_S, InvalidSpecError, counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 FORMAT_NAME: Final = "chakra"
-MICROSECOND_S: Final = 1e-6
 # one object with a graph, or objects one after another as chakra_jsonizer writes them
 _BEGINNING: Final = re.compile(r'\s*\{\s*"workload_graph"|\s*\{[^{}]*\}\s*\{\s*"')
 
