@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 import pytest
 
@@ -14,9 +14,9 @@ from perfatlas.cli import main
 from perfatlas.declarations import commands
 from perfatlas.quantities import InvalidSpecError, nearest_name
 from perfatlas.studies.sweeps.study import read_sample
-from perfatlas.verbs.kernel import kernel_columns
+from perfatlas.verbs.estimate import estimate_table
+from perfatlas.verbs.kernel import kernel_columns, kernel_elementwise
 
-OP: Final = {"op": "embedding"}
 LLAMA = "--model meta-llama/Llama-3.1-8B --system h100_sxm"
 
 
@@ -63,6 +63,7 @@ def test_a_scenario_that_does_not_fit_is_one_object_with_its_memory(
     [
         "kernel gemm --system h100_sxm --m 1,16 --n 4096 --k 4096",
         "estimate --model meta-llama/Llama-3.1-8B --system=h200_sxm --batch=1,2",
+        f"estimate {LLAMA}{{device.tdp=600W,node.devices=4}} --batch=1,2",
     ],
 )
 def test_several_values_of_a_flag_are_answered_by_the_command_that_the_message_gives(
@@ -103,14 +104,19 @@ def test_removed_names_of_tables_studies_and_python_are_refused_with_their_repla
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    norm = {"op": ["norm"], "system": ["h100_sxm"], "tokens": [64], "width": [768]}
+    asked: dict[str, Any] = {"system": "h100_sxm", "tokens": 64, "width": 768}
+    norm = {name: [value] for name, value in {"op": "norm", **asked}.items()}
     (error,) = kernel_columns("elementwise", norm)["error"]
     assert error == "op = 'norm' was removed: use perfatlas kernel norm"
     with pytest.raises(InvalidSpecError, match="removed: use perfatlas kernel embedding"):
-        perfatlas.kernel_elementwise(**{name: cells[0] for name, cells in norm.items()} | OP)
-    table = {"model": ["openai/gpt-oss-20b"], "system": ["h200_sxm"], "spread": [3]}
+        kernel_elementwise(op="embedding", **asked)
+    table: dict[str, list[Any]] = {
+        "model": ["openai/gpt-oss-20b"],
+        "system": ["h200_sxm"],
+        "spread": [3],
+    }
     with pytest.raises(InvalidSpecError, match="'spread': spread was removed: explain has"):
-        perfatlas.estimate_table(table)
+        estimate_table(table)
     Path("rows.csv").write_text("model,system,spread\nopenai/gpt-oss-20b,h200_sxm,3\n", "utf-8")
     assert main(shlex.split("estimate --table rows.csv --output answers.csv")) == 3
     assert "'spread': spread was removed: explain has" in capsys.readouterr().err

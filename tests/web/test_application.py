@@ -7,6 +7,7 @@ import json
 import re
 import tempfile
 import time
+from functools import partial
 from html import unescape
 from http.client import HTTPConnection
 from multiprocessing import active_children
@@ -221,7 +222,8 @@ def _names(folder: Path) -> list[str]:
 def test_a_cancelled_question_ends_its_process_and_deletes_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    here = partial(tempfile.TemporaryDirectory, dir=tmp_path)
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", here)
     model, system = "--model=meta-llama/Llama-3.1-405B", "--system=h100_sxm"
     search = ["search", model, system, "--max-gpus=1024"]
 

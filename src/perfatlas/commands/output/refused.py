@@ -26,7 +26,7 @@ from perfatlas.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LISTED: Final = re.compile(r"[^,\s]+(,[^,\s]+)+")
+LISTED: Final = re.compile(r"[^,\s{]+(,[^,\s{]+)+")
 KINDS_FIRST: Final = ("show", "new", "check")  # actions of a catalog, which its kind precedes
 
 
