@@ -17,7 +17,11 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted(["__version__", *homes])
     if name not in homes:
-        raise AttributeError(f"module 'perfatlas' has no attribute {name!r}")
+        from perfatlas.vocabulary.fields import removed_note
+
+        removed = removed_note(name.replace("_", " "))  # a function has the name of its command
+        told = f"module 'perfatlas' has no attribute {name!r}"
+        raise AttributeError(f"{told}: {removed}" if removed else told)
     value = getattr(importlib.import_module(homes[name]), name)
     globals()[name] = value
     return value

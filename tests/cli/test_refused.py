@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import perfatlas
 from perfatlas.cli import main
 from perfatlas.declarations import commands
-from perfatlas.quantities import nearest_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from perfatlas.quantities import InvalidSpecError, nearest_name
+from perfatlas.studies.sweeps.study import read_sample
+from perfatlas.verbs.estimate import estimate_table
+from perfatlas.verbs.kernel import kernel_columns, kernel_elementwise
 
 LLAMA = "--model meta-llama/Llama-3.1-8B --system h100_sxm"
 
@@ -56,16 +58,83 @@ def test_a_scenario_that_does_not_fit_is_one_object_with_its_memory(
     assert answer["error"]["advice"] == answer["results"]["advice"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kernel gemm --system h100_sxm --m 1,16 --n 4096 --k 4096",
+        "estimate --model meta-llama/Llama-3.1-8B --system=h200_sxm --batch=1,2",
+        f"estimate {LLAMA}{{device.tdp=600W,node.devices=4}} --batch=1,2",
+    ],
+)
 def test_several_values_of_a_flag_are_answered_by_the_command_that_the_message_gives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(shlex.split("kernel gemm --system h100_sxm --m 1,16 --n 4096 --k 4096")) == 2
+    assert main(shlex.split(line)) == 2
     told = capsys.readouterr().err.partition("give a table: ")[2]
     rows, _, command = told.partition(" > rows.csv; perfatlas ")
     (tmp_path / "rows.csv").write_text(shlex.split(rows)[1].replace("\\n", "\n"))
     assert main(shlex.split(command)) == 0
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("kernel elementwise norm --system h100_sxm", "use perfatlas kernel norm"),
+        ("kernel elementwise embedding --system h100_sxm", "use perfatlas kernel embedding"),
+        ("fleet fit h.csv --age years", "and --service-start"),
+        ("fleet fit h.csv --failed=dead", "and --service-start"),
+        ("fleet fit h.csv --law weibull", "and --service-start"),
+        ("fleet import x.log --scraped 2025", "leave it out; --format table"),
+        ("fleet import x.log --rules x.json", "leave it out; --format table"),
+        ("fleet import x.log --tolerance-s 3", "leave it out; --format table"),
+    ],
+)
+def test_a_removed_name_is_refused_with_its_replacement(
+    line: str, instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(shlex.split(line)) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "was removed: " in told
+    assert instead in told
+
+
+def test_removed_names_of_tables_studies_and_python_are_refused_with_their_replacement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked: dict[str, Any] = {"system": "h100_sxm", "tokens": 64, "width": 768}
+    norm = {name: [value] for name, value in {"op": "norm", **asked}.items()}
+    (error,) = kernel_columns("elementwise", norm)["error"]
+    assert error == "op = 'norm' was removed: use perfatlas kernel norm"
+    with pytest.raises(InvalidSpecError, match="removed: use perfatlas kernel embedding"):
+        kernel_elementwise(op="embedding", **asked)
+    table: dict[str, list[Any]] = {
+        "model": ["openai/gpt-oss-20b"],
+        "system": ["h200_sxm"],
+        "spread": [3],
+    }
+    with pytest.raises(InvalidSpecError, match="'spread': spread was removed: explain has"):
+        estimate_table(table)
+    Path("rows.csv").write_text("model,system,spread\nopenai/gpt-oss-20b,h200_sxm,3\n", "utf-8")
+    assert main(shlex.split("estimate --table rows.csv --output answers.csv")) == 3
+    assert "'spread': spread was removed: explain has" in capsys.readouterr().err
+    with pytest.raises(InvalidSpecError, match='removed: use method = "sobol"'):
+        read_sample("estimate", {"method": "latin_hypercube"}, "study.toml")
+    for name, instead in (("domains", "parts_per_unit"), ("stragglers", "slow GPUs")):
+        with pytest.raises(AttributeError, match=f"goodput {name} was removed: .*{instead}"):
+            getattr(perfatlas, f"goodput_{name}")
+
+
+def test_a_name_that_is_empty_is_that_of_no_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(f"estimate {LLAMA} --=3")) == 2
+    Path("rows.csv").write_text("model,system,\nopenai/gpt-oss-20b,h200_sxm,3\n", "utf-8")
+    assert main(shlex.split("estimate --table rows.csv --output answers.csv")) == 0
+    assert "perfatlas calls it" not in capsys.readouterr().err
 
 
 def test_the_first_of_listed_systems_is_the_base(capsys: pytest.CaptureFixture[str]) -> None:

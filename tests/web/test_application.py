@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import tempfile
 import time
+from functools import partial
 from html import unescape
 from http.client import HTTPConnection
 from multiprocessing import active_children
@@ -121,6 +123,8 @@ def test_errors_are_those_of_the_library(client: TestClient) -> None:
         (b'{"batch": 1e400}', 400),
         (b"[" * 5000, 400),
         (b"\xff\xfe", 400),
+        (b'{"batch": 1, "batch": 2}', 400),
+        (b'{"": 1}', 400),
         (b'"' + b"x" * 70_000 + b'"', 413),
     ],
 )
@@ -156,14 +160,34 @@ def test_pages_have_security_headers(client: TestClient) -> None:
     assert not re.search(r'(?:src|href)="(?:https?:)?//', page)
 
 
+@pytest.mark.parametrize("path", ["/", "/estimate", "/api/catalog/rates", "/static/web.css"])
+def test_head_has_the_headers_of_get(path: str, client: TestClient) -> None:
+    got, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-type", "content-length", "content-security-policy"):
+        assert head.headers[name] == got.headers[name]
+
+
 def test_other_hosts_and_methods_are_refused(client: TestClient) -> None:
-    assert client.get("/", headers={"host": "example.com"}).status_code == 400
+    other = client.get("/", headers={"host": "example.com"})
+    assert other.status_code == 400
+    assert other.json()["error"].startswith("the request is for the host 'example.com'")
+    assert set(other.json()) == {"error_code", "error", "advice"}
     for method in ("PUT", "DELETE", "PATCH"):
         found = client.request(method, "/api/estimate")
         assert found.status_code == 405
         assert "GET" in found.headers["allow"]
-    assert client.get("/api/estimate?batch=1&batch=2").status_code == 400
-    assert client.get("/api/estimate?model=" + "x" * 40_000).status_code == 413
+    for twice in (
+        client.get("/api/estimate?batch=1&batch=2"),
+        client.post("/api/estimate", content=b'{"batch": 1, "batch": 2}'),
+    ):
+        assert twice.json()["error"] == "'batch' is set twice"
+    for large in (
+        client.get("/api/estimate?model=" + "x" * 40_000),
+        client.post("/api/estimate", content=iter([b"x" * 40_000])),
+    ):
+        assert large.status_code == 413
+        assert large.json()["error"].startswith("the request has more than 32,768 bytes")
     assert client.get("/static/..%2Fserver.py").status_code == 404
 
 
@@ -191,7 +215,15 @@ def test_openapi_lists_the_fields_of_every_form(client: TestClient) -> None:
         assert names >= set(typical_fields(command))
 
 
-def test_a_cancelled_question_ends_its_process() -> None:
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def test_a_cancelled_question_ends_its_process_and_deletes_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = partial(tempfile.TemporaryDirectory, dir=tmp_path)
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", here)
     model, system = "--model=meta-llama/Llama-3.1-405B", "--system=h100_sxm"
     search = ["search", model, system, "--max-gpus=1024"]
 
@@ -199,7 +231,8 @@ def test_a_cancelled_question_ends_its_process() -> None:
         before = set(active_children())
         workers = Workers(1, limit_s=300.0)
         try:
-            question = Question(search, "search")
+            question = Question(search, "search", has_page=True)
+            (folder,) = _names(tmp_path)
             task = asyncio.ensure_future(workers.ask(question, lambda _: None))
             await asyncio.sleep(3.0)
             assert not task.done()
@@ -212,10 +245,12 @@ def test_a_cancelled_question_ends_its_process() -> None:
             assert reply.is_answer
             assert started
             assert not started & set(active_children())
+            assert folder not in _names(tmp_path)
         finally:
             workers.close()
 
     asyncio.run(ask_and_cancel())
+    assert _names(tmp_path) == []
 
 
 def test_a_question_has_a_time_limit_and_a_queue_an_end() -> None:

@@ -67,7 +67,7 @@ def _asked(command: str, values: dict[str, str]) -> None:
         words = command_words(command, values)
     except PerfatlasError:
         return
-    reply = answer_command_line(words, command=command, has_page=False, tell=lambda _: None)
+    reply = answer_command_line(words, command=command, page=None, tell=lambda _: None)
     assert reply.status in (200, 400, 422)
     assert reply.answer.get("error_code") != "defect", (words, reply.answer)
 
@@ -119,6 +119,8 @@ def test_fields_that_name_files_are_left_out() -> None:
         ({"model": "a\nb"}, "control characters"),
         ({"modle": "a"}, "did you mean 'model'"),
         ({"tensor_parallel_size": "2"}, "perfatlas calls it 'tp'"),
+        ({"": "1"}, "unknown field ''$"),
+        ({"spread": "3"}, "spread was removed: explain has elasticities"),
         ({"output": "x.csv"}, "unknown field"),
         ({"html": "x.html"}, "unknown field"),
         ({"scenario": "x.toml"}, "unknown field"),
@@ -154,6 +156,16 @@ def test_the_example_of_a_form_is_that_of_its_command(command: str) -> None:
     head, *flags = typed.split(" --")
     words = command_words(command, typical_fields(command))
     assert words == [*head.split(), *(f"--{flag.replace(' ', '=')}" for flag in flags)]
+
+
+def test_every_operator_of_kernel_has_a_form() -> None:
+    operators = {
+        name
+        for name, (_, row) in commands().items()
+        if name.startswith("kernel ") and (row.table or row.row)
+    }
+    assert operators >= {"kernel norm", "kernel softmax", "kernel embedding"}
+    assert operators == {name for name in FORMS if name.startswith("kernel ")}
 
 
 def test_a_word_of_a_command_is_no_flag() -> None:

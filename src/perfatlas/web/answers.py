@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import tempfile
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.commands.flags import FlagsSignature
@@ -17,13 +15,14 @@ from perfatlas.quantities import PerfatlasError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from cyclopts import CycloptsError
 
-BODY: Final = ("<body>", "</body>")  # texts of a page are escaped, so that each is there once
-SCRIPT: Final = "<script>"  # that draws the charts, at the end of the body
-STATUS: Final = {"usage": 400, "invalid": 400}  # HTTP status by error code
-NO_ANSWER: Final = 422  # of other errors
+BODY_TAGS: Final = ("<body>", "</body>")  # texts of a page are escaped, so that each is there once
+SCRIPT_TAG: Final = "<script>"  # that draws the charts, at the end of the body
+STATUS_OF_ERROR: Final = {"usage": 400, "invalid": 400}  # HTTP status by error code
+STATUS_OF_OTHERS: Final = 422  # of other errors
 
 
 class Reply(NamedTuple):
@@ -45,7 +44,7 @@ class Reply(NamedTuple):
     ) -> Reply:
         """Return the reply to a question that has no answer."""
         answer = {"error_code": code, "error": message, "advice": list(advice)}
-        return cls(status or STATUS.get(code, NO_ANSWER), answer)
+        return cls(status or STATUS_OF_ERROR.get(code, STATUS_OF_OTHERS), answer)
 
     @property
     def is_answer(self) -> bool:
@@ -69,47 +68,52 @@ class _Lines(io.StringIO):
 
 
 def answer_command_line(
-    words: Sequence[str], *, command: str, has_page: bool, tell: Callable[[str], None]
+    words: Sequence[str], *, command: str, page: Path | None, tell: Callable[[str], None]
 ) -> Reply:
     """Return the reply to a command line, the same that --json and --html write.
 
     Args:
         words: The command line, which names no files.
         command: The command that the words begin with.
-        has_page: Whether the command writes a page.
+        page: A file that the page is written to, read from and deleted; None for no page.
         tell: Gets each line of progress; it must not write to stdout.
 
     Example:
+        >>> import tempfile
+        >>> from pathlib import Path
         >>> from perfatlas.web import answer_command_line
         >>> words = "goodput --gpus=8 --mtti-s=3h --restart-s=60 --checkpoint-write-s=10".split()
         >>> lines = []
-        >>> reply = answer_command_line(words, command="goodput", has_page=True, tell=lines.append)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = Path(folder, "page.html")
+        ...     reply = answer_command_line(words, command="goodput", page=page, tell=lines.append)
         >>> reply.status, sorted(reply.answer)[:3], reply.body.lstrip()[:8]
         (200, ['breakdown', 'command', 'evidence'], '<header>')
     """
     from cyclopts import CycloptsError
 
     out = io.StringIO()
-    with tempfile.TemporaryDirectory(prefix="perfatlas-web-") as folder:
-        page = Path(folder, "page.html")
-        asked = [*words, "--json"]
-        if has_page:
-            asked += [f"--html={page}", "--html-script=none"]
-        try:
-            with redirect_stdout(out), redirect_stderr(_Lines(tell)):
-                _run(command, asked)
-        except (CycloptsError, PerfatlasError) as problem:
-            return _refused(problem, words)
-        except MemoryError:
-            return Reply.refused("too_large", "the question needs more memory than a worker has")
-        body = page.read_text("utf-8") if page.exists() else ""
+    asked = [*words, "--json"]
+    if page:
+        asked += [f"--html={page}", "--html-script=none"]
+    try:
+        with redirect_stdout(out), redirect_stderr(_Lines(tell)):
+            _run(command, asked)
+    except (CycloptsError, PerfatlasError) as problem:
+        return _refused(problem, words)
+    except MemoryError:
+        return Reply.refused("too_large", "the question needs more memory than a worker has")
+    body = ""
+    if page and page.exists():
+        body = page.read_text("utf-8")
+        page.unlink()
     return Reply(200, json.loads(out.getvalue()), _body(body))
 
 
 def _body(page: str) -> str:
     """Return what is inside the body of a page, without the script that draws its charts."""
-    inside = page.partition(BODY[0])[2].partition(BODY[1])[0]
-    return inside.partition(SCRIPT)[0]
+    inside = page.partition(BODY_TAGS[0])[2].partition(BODY_TAGS[1])[0]
+    return inside.partition(SCRIPT_TAG)[0]
 
 
 def _run(command: str, words: Sequence[str]) -> None:

@@ -8,14 +8,13 @@ import json
 import shlex
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from perfatlas.declarations import commands
 from perfatlas.quantities import PerfatlasError, UsageError, repr_for_error
@@ -25,21 +24,27 @@ from perfatlas.web.answers import Reply
 from perfatlas.web.catalogs import CATALOGS, catalog_words, entry, listed
 from perfatlas.web.forms import form_of, path_of
 from perfatlas.web.questions import FORMS, SWITCHES, command_words, form_fields, typical_fields
-from perfatlas.web.workers import LOWERED, Question, Settings, Workers
+from perfatlas.web.workers import SEARCH_NICENESS, Question, Settings, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 
     from jinja2 import Environment
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+Value = TypeVar("Value")
 SEARCHES: Final = ("search", "search training")
-LOCAL: Final = ["127.0.0.1", "localhost"]
-EDIT: Final = "edit"  # parameter that shows a form with its values instead of the answer
-BEAT_S: Final = 0.5  # between two looks at whether the client is still there
-MOST_BYTES: Final = 32_768  # of a request
-CHART: Final = 'class="chart"'
-HEADERS: Final = {
+LOCAL_HOSTS: Final = ["127.0.0.1", "localhost"]
+EDIT_PARAMETER: Final = "edit"  # parameter that shows a form with its values instead of the answer
+DISCONNECT_CHECK_S: Final = 0.5  # between two looks at whether the client is still there
+MOST_REQUEST_BYTES: Final = 32_768  # of a request
+TOO_LARGE: Final = Reply.refused(
+    "too_large",
+    f"the request has more than {MOST_REQUEST_BYTES:,} bytes, the most that this server reads",
+    status=413,
+)
+CHART_ATTRIBUTE: Final = 'class="chart"'
+SECURITY_HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
         " img-src 'self' data: blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -51,13 +56,13 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-STATIC: Final = {
+STATIC_FILES: Final = {
     "page.css": ("perfatlas.report.pages", "templates/page.css", "text/css"),
     "draw.js": ("perfatlas.report.pages", "templates/draw.js", "text/javascript"),
     "web.css": ("perfatlas.web", "templates/web.css", "text/css"),
     "plotly.js": ("perfatlas", "data/plotly/plotly-cartesian.min.js.gz", "text/javascript"),
 }
-NAV: Final = ("estimate", "compare", "search", "train", "goodput", "kernel gemm")
+COMMANDS_IN_HEADER: Final = ("estimate", "compare", "search", "train", "goodput", "kernel gemm")
 
 
 def web_application(settings: Settings) -> FastAPI:
@@ -71,7 +76,7 @@ def web_application(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.short = Workers(settings.workers, settings.short_limit_s)
         app.state.page_after_s = settings.page_after_s
-        app.state.long = Workers(max(1, settings.workers - 1), settings.limit_s, LOWERED)
+        app.state.long = Workers(max(1, settings.workers - 1), settings.limit_s, SEARCH_NICENESS)
         try:
             yield
         finally:
@@ -81,51 +86,66 @@ def web_application(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="perfatlas", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    if settings.host in LOCAL:  # no other site may give this address its name
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOCAL, www_redirect=False)
-    app.add_middleware(_Guarded)
-    app.add_exception_handler(HTTPException, _no_such_page)
+    app.add_middleware(_Guarded, hosts=LOCAL_HOSTS if settings.host in LOCAL_HOSTS else ())
+    app.add_exception_handler(HTTPException, _http_error)
     for command in FORMS:
         _add_command(app, command)
     app.add_api_route("/", _home, include_in_schema=False)
     app.add_api_route("/static/{name}", _static, include_in_schema=False)
     app.add_api_route("/catalog/{kind}", _catalog, include_in_schema=False)
     app.add_api_route("/catalog/{kind}/{name:path}", _catalog, include_in_schema=False)
-    about: dict[str, Any] = {"summary": "A catalog.", "responses": RESPONSES}
+    about: dict[str, Any] = {"summary": "A catalog.", "responses": API_RESPONSES}
     app.add_api_route("/api/catalog/{kind}", _catalog_answer, **about)
-    about = {"summary": "An entry of a catalog.", "responses": RESPONSES}
+    about = {"summary": "An entry of a catalog.", "responses": API_RESPONSES}
     app.add_api_route("/api/catalog/{kind}/{name:path}", _catalog_answer, **about)
     return app
 
 
 class _Guarded:
-    """Adds the security headers to every response, and refuses requests that are too large."""
+    """Adds the security headers to every response, and refuses what is too large or misdirected.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    Args:
+        hosts: Names by which the server may be asked, so that no other site can give its address
+            a name; empty for any.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app, self._hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
+                headers.update(SECURITY_HEADERS)
                 headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 
         answer: ASGIApp = self._app
         if scope["type"] == "http":
-            length = Headers(scope=scope).get("content-length", "0")
-            size = int(length) if length.isdecimal() else MOST_BYTES + 1
-            if max(size, len(scope["query_string"])) > MOST_BYTES:
-                reply = Reply.refused("too_large", f"at most {MOST_BYTES:,} bytes", status=413)
-                answer = JSONResponse(reply.answer, reply.status)
+            headers = Headers(scope=scope)
+            length, host = headers.get("content-length", "0"), headers.get("host", "")
+            size = int(length) if length.isdecimal() else MOST_REQUEST_BYTES + 1
+            if self._hosts and host.partition(":")[0] not in self._hosts:
+                told = f"the request is for the host {repr_for_error(host)}"
+                told += f", and this server is {' or '.join(self._hosts)}"
+                answer = _json(Reply.refused("usage", told))
+            elif max(size, len(scope["query_string"])) > MOST_REQUEST_BYTES:
+                answer = _json(TOO_LARGE)
+            if scope["method"] == "HEAD":  # that of GET; the server drops its body
+                scope = {**scope, "method": "GET"}
         await answer(scope, receive, guarded)
 
 
-async def _no_such_page(request: Request, problem: Exception) -> Response:
+def _json(reply: Reply) -> Response:
+    return JSONResponse(reply.answer, reply.status)
+
+
+async def _http_error(request: Request, problem: Exception) -> Response:
+    """Answer a request that is no question."""
     status = getattr(problem, "status_code", 404)
     told = {404: f"there is no page {repr_for_error(request.url.path)}", 405: "method not allowed"}
     reply = Reply.refused("usage", told.get(status, "the request is invalid"), status=status)
+    reply = TOO_LARGE if status == TOO_LARGE.status else reply
     headers = getattr(problem, "headers", None)
     if request.url.path.startswith("/api"):
         return JSONResponse(reply.answer, status, headers)
@@ -147,7 +167,7 @@ def _add_command(app: FastAPI, command: str) -> None:
     app.add_api_route(path, page, include_in_schema=False)
     about: dict[str, Any] = {
         "summary": commands()[command][1].help,
-        "responses": RESPONSES,
+        "responses": API_RESPONSES,
         "tags": [command.partition(" ")[0]],
     }
     parameters = [
@@ -181,7 +201,7 @@ def _add_command(app: FastAPI, command: str) -> None:
     )
 
 
-RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+API_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The object that --json writes.", "content": {"application/json": {}}},
     "4XX": {
         "description": "Why there is no answer.",
@@ -217,7 +237,15 @@ def _values(request: Request) -> dict[str, str]:
     Raises:
         UsageError: A field is set twice.
     """
-    pairs = request.query_params.multi_items()
+    return _set_once(request.query_params.multi_items())
+
+
+def _set_once(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
+    """Return values by field.
+
+    Raises:
+        UsageError: A field is set twice.
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name in found if [n for n, _ in pairs].count(name) > 1)
@@ -234,10 +262,10 @@ async def _posted(request: Request) -> dict[str, str]:
     body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > MOST_BYTES:
-            raise UsageError(f"the body has more than {MOST_BYTES:,} bytes")
+        if len(body) > MOST_REQUEST_BYTES:
+            raise HTTPException(TOO_LARGE.status)
     try:
-        given = json.loads(body, parse_constant=_no_constant)
+        given = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_set_once)
     except (ValueError, RecursionError) as problem:
         raise UsageError("the body is not a JSON object") from problem
     if not isinstance(given, dict):
@@ -272,11 +300,13 @@ async def _api(request: Request, command: str) -> Response:
     except PerfatlasError as problem:
         reply = Reply.refused(problem.error_code, str(problem))
     else:
-        reply = await _while_there(request, _workers(request, command).ask(question, _unheard))
-    return JSONResponse(reply.answer, reply.status)
+        reply = await _while_there(
+            request, _workers(request, command).ask(question, _drop_progress)
+        )
+    return _json(reply)
 
 
-def _unheard(_: str) -> None:
+def _drop_progress(_: str) -> None:
     """Drop a line of progress."""
 
 
@@ -289,7 +319,7 @@ async def _while_there(request: Request, answering: Coroutine[Any, Any, Reply]) 
     """Return a reply; it is given up when the client has gone."""
     task = asyncio.ensure_future(answering)
     try:
-        while not (await asyncio.wait({task}, timeout=BEAT_S))[0]:
+        while not (await asyncio.wait({task}, timeout=DISCONNECT_CHECK_S))[0]:
             if await request.is_disconnected():
                 return Reply.refused("usage", "the client has gone", status=499)
         reply: Reply = task.result()
@@ -304,7 +334,7 @@ async def _page(request: Request, command: str) -> Response:
     here = path_of(command)
     try:
         given = _values(request)
-        editing = given.pop(EDIT, "") != ""
+        editing = given.pop(EDIT_PARAMETER, "") != ""
         kept = {name: value for name, value in given.items() if value.strip()}
         if len(kept) < len(given) and not editing:  # an address holds what is set alone
             return RedirectResponse(f"{here}?{urlencode(kept)}" if kept else here, 303)
@@ -359,7 +389,7 @@ def _bottom(reply: Reply) -> str:
     """Return the end of the page of an answer: the answer."""
     if not reply.is_answer:
         return _rendered("refused.html", refused=reply.answer)
-    return _rendered("answer.html", body=reply.body, has_charts=CHART in reply.body)
+    return _rendered("answer.html", body=reply.body, has_charts=CHART_ATTRIBUTE in reply.body)
 
 
 async def _streamed(
@@ -371,7 +401,7 @@ async def _streamed(
         while not task.done():
             heard = asyncio.ensure_future(lines.get())
             waited: set[asyncio.Future[Any]] = {task, heard}
-            await asyncio.wait(waited, timeout=BEAT_S, return_when="FIRST_COMPLETED")
+            await asyncio.wait(waited, timeout=DISCONNECT_CHECK_S, return_when="FIRST_COMPLETED")
             if heard.done():
                 yield _rendered("line.html", line=heard.result())
             heard.cancel()
@@ -388,7 +418,7 @@ async def _home(_: Request) -> Response:
 
 
 async def _static(name: str) -> Response:
-    if name not in STATIC:
+    if name not in STATIC_FILES:
         raise HTTPException(404)
     content, media_type, is_packed = _static_file(name)
     headers = {"Cache-Control": "max-age=3600"}
@@ -399,7 +429,7 @@ async def _static(name: str) -> Response:
 
 @cache
 def _static_file(name: str) -> tuple[bytes, str, bool]:
-    package, path, media_type = STATIC[name]
+    package, path, media_type = STATIC_FILES[name]
     content = resources.files(package).joinpath(path).read_bytes()
     return content, media_type, path.endswith(".gz")
 
@@ -427,7 +457,7 @@ async def _catalog(request: Request, kind: str, name: str = "") -> Response:
 
 
 async def _look_up(request: Request, words: list[str]) -> Reply:
-    asking = request.app.state.short.ask(Question(words, "catalog"), _unheard)
+    asking = request.app.state.short.ask(Question(words, "catalog"), _drop_progress)
     return await _while_there(request, asking)
 
 
@@ -436,7 +466,7 @@ async def _catalog_answer(request: Request, kind: str, name: str = "") -> Respon
         reply = await _look_up(request, catalog_words(kind, name))
     except PerfatlasError as problem:
         reply = Reply.refused(problem.error_code, str(problem), status=404)
-    return JSONResponse(reply.answer, reply.status)
+    return _json(reply)
 
 
 def _html(template: str, status: int, **content: object) -> Response:
@@ -460,7 +490,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    links = [(path_of(name), name.partition(" ")[0]) for name in NAV]
+    links = [(path_of(name), name.partition(" ")[0]) for name in COMMANDS_IN_HEADER]
     environment.globals["links"] = [*links, ("/catalog/systems", "catalog")]
     environment.filters["typeset"] = typeset
     return environment

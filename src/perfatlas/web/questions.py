@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.commands.flags import listed_names, positional_fields
-from perfatlas.declarations import commands, verb_fields
+from perfatlas.declarations import commands, has_fields, verb_fields
 from perfatlas.quantities import (
     InvalidSpecError,
     UsageError,
@@ -18,7 +18,7 @@ from perfatlas.quantities import (
     repr_for_error,
     resolve_name,
 )
-from perfatlas.vocabulary.fields import canonical_name, read_names
+from perfatlas.vocabulary.fields import canonical_name, read_names, removed_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,13 +35,7 @@ FORMS: Final = (
     "goodput spares",
     "accuracy",
     "collective",
-    "kernel gemm",
-    "kernel attention",
-    "kernel moe",
-    "kernel conv",
-    "kernel elementwise",
-    "kernel design attention",
-    "kernel design gemm",
+    *(name for name in commands() if name.startswith("kernel ") and has_fields(name)),
 )
 SWITCHES: Final[Mapping[str, Mapping[str, str]]] = {
     "estimate": {
@@ -147,6 +141,8 @@ def _unknown(command: str, name: str, fields: Mapping[str, Field]) -> str:
     if name in verb_fields(command):
         why = "its answer is a file" if name in NO_PAGE else "it names a file"
         return f"{name} can be set on the command line only: {why}"
+    if removed := removed_note(name):
+        return removed
     ours = canonical_name(name, tuple(fields))
     hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, fields)
     return f"unknown field {repr_for_error(name)}{hint}"

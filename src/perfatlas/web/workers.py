@@ -7,9 +7,11 @@ import contextlib
 import os
 import shlex
 import signal
+import tempfile
 import threading
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.web.answers import Reply, answer_command_line
@@ -19,16 +21,23 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkServerProcess
 
-PRELOADED: Final = ["perfatlas.web.answers", "numpy", "cyclopts", "perfatlas.scenario.deployments"]
-WARMED: Final = (  # what a process answers before its first question
+PRELOADED_MODULES: Final = [
+    "perfatlas.web.answers",
+    "numpy",
+    "cyclopts",
+    "perfatlas.scenario.deployments",
+]
+FIRST_QUESTIONS: Final = (  # what a process answers before its first question
     "estimate --model=meta-llama/Llama-3.1-8B --system=h200_sxm",
     "compare --model=meta-llama/Llama-3.1-8B --system=h200_sxm --systems=b200_sxm",
 )
 MOST_WAITING: Final = 64  # questions
-MOST_ANSWERS: Final = 2000  # of a process, whose caches grow with each
-MOST_BYTES: Final = 16 * 2**30  # address space of a process
-DEFECT: Final = "the process that answered this question ended; the log of the server says why"
-LOWERED: Final = 10  # niceness of searches
+MOST_ANSWERS_OF_PROCESS: Final = 2000  # of a process, whose caches grow with each
+MOST_MEMORY_BYTES: Final = 16 * 2**30  # address space of a process
+PROCESS_ENDED: Final = (
+    "the process that answered this question ended; the log of the server says why"
+)
+SEARCH_NICENESS: Final = 10  # niceness of searches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,19 +75,26 @@ class Question(NamedTuple):
     has_page: bool = False
 
 
-def _work(connection: Connection, priority: int) -> None:
-    """Answer questions until the connection is closed."""
+def _work(connection: Connection, page: Path, priority: int) -> None:
+    """Answer questions until the connection is closed.
+
+    Args:
+        page: The file of the page of an answer, in a folder that ends with the process.
+        priority: Niceness.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
     os.nice(priority)
     with contextlib.suppress(ImportError):  # of systems without this limit
         import resource
 
         most = resource.getrlimit(resource.RLIMIT_AS)[1]
-        allowed = MOST_BYTES if most == resource.RLIM_INFINITY else min(MOST_BYTES, most)
+        allowed = (
+            MOST_MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MOST_MEMORY_BYTES, most)
+        )
         resource.setrlimit(resource.RLIMIT_AS, (allowed, most))
-    for line in WARMED:
+    for line in FIRST_QUESTIONS:
         words = line.split()
-        answer_command_line(words, command=words[0], has_page=True, tell=lambda _: None)
+        answer_command_line(words, command=words[0], page=page, tell=lambda _: None)
     lock = threading.Lock()  # lines of progress come from timers too
 
     def send(message: str | Reply) -> None:
@@ -88,29 +104,35 @@ def _work(connection: Connection, priority: int) -> None:
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             words, command, has_page = connection.recv()
-            send(answer_command_line(words, command=command, has_page=has_page, tell=send))
+            asked = page if has_page else None
+            send(answer_command_line(words, command=command, page=asked, tell=send))
 
 
 class _Worker:
-    """A process and the connection to it."""
+    """A process, the connection to it and the folder that it writes to."""
 
     def __init__(self, priority: int) -> None:
         context = get_context("forkserver")
-        context.set_forkserver_preload(PRELOADED)
+        context.set_forkserver_preload(PRELOADED_MODULES)
         self.connection, other = context.Pipe()
+        self.folder = tempfile.TemporaryDirectory(
+            prefix="perfatlas-web-", ignore_cleanup_errors=True
+        )
+        page = Path(self.folder.name, "page.html")
         self.process: ForkServerProcess = context.Process(
-            target=_work, args=(other, priority), daemon=True
+            target=_work, args=(other, page, priority), daemon=True
         )
         self.process.start()
         other.close()
         self.answers = 0
 
     def close(self) -> None:
-        """End the process."""
+        """End the process and delete its folder."""
         self.process.kill()
         self.process.join()
         self.process.close()
         self.connection.close()
+        self.folder.cleanup()
 
     async def message(self) -> str | Reply:
         """Return the next message, or raise an EOFError if the process has ended."""
@@ -167,8 +189,8 @@ class Workers:
             told = f"no answer after {self._limit_s:g} s, the time limit of this server"
             return Reply.refused("time_limit", told, advice=[f"`{line}` has no time limit"])
         except (EOFError, OSError):
-            worker.answers = MOST_ANSWERS
-            return Reply.refused("defect", DEFECT)
+            worker.answers = MOST_ANSWERS_OF_PROCESS
+            return Reply.refused("defect", PROCESS_ENDED)
         finally:
             self._put_back(worker)
             self._free.release()
@@ -176,7 +198,10 @@ class Workers:
     async def _reply(
         self, worker: _Worker, question: Question, tell: Callable[[str], None]
     ) -> Reply:
-        number, worker.answers = worker.answers + 1, MOST_ANSWERS  # until there is a reply
+        number, worker.answers = (
+            worker.answers + 1,
+            MOST_ANSWERS_OF_PROCESS,
+        )  # until there is a reply
         worker.connection.send(tuple(question))
         while isinstance(message := await worker.message(), str):
             tell(message)
@@ -185,7 +210,7 @@ class Workers:
 
     def _put_back(self, worker: _Worker) -> None:
         """Keep a process for the next question, or replace one that is still at work."""
-        if worker.answers >= MOST_ANSWERS:
+        if worker.answers >= MOST_ANSWERS_OF_PROCESS:
             worker.close()
             worker = _Worker(self._priority)
         self._idle.append(worker)

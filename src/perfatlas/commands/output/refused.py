@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cyclopts import (
+    CoercionError,
     CycloptsError,
     UnknownCommandError,
     UnknownOptionError,
@@ -24,7 +26,7 @@ from perfatlas.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LISTED: Final = re.compile(r"[^,\s]+(,[^,\s]+)+")
+LISTED: Final = re.compile(r"[^,\s{]+(,[^,\s{]+)+")
 KINDS_FIRST: Final = ("show", "new", "check")  # actions of a catalog, which its kind precedes
 
 
@@ -74,7 +76,7 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
 
 def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     """Return the message of an error of the library that reads command lines."""
-    if removed := _removed(words):
+    if removed := _removed(problem, words):
         return removed
     if isinstance(problem, UnknownOptionError):
         return unknown_option_text(problem, _command(words))
@@ -90,7 +92,7 @@ def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     return f"{text.rstrip('.')}. {hint}" if hint else text
 
 
-def _removed(words: Sequence[str]) -> str:
+def _removed(problem: CycloptsError, words: Sequence[str]) -> str:
     """Return what replaces a command, a flag or a value of it that was removed, "" for none."""
     from perfatlas.vocabulary.fields import removed_note
 
@@ -99,6 +101,9 @@ def _removed(words: Sequence[str]) -> str:
     fields = [flag[2:].replace("-", "_") for flag in flags]
     flags = [f"{command} {flag}" for flag in flags]
     values = [f"{command} {flag} {value}" for flag, value in pairwise(words)]
+    if isinstance(problem, CoercionError) and problem.argument and problem.token:
+        field = problem.argument.name.lstrip("-").replace("-", "_").lower()
+        values.append(f"{field} = {problem.token.value!r}")
     notes = map(removed_note, [" ".join(words[:2]), *flags, *fields, *values])
     return next(filter(None, notes), "")
 
@@ -108,6 +113,7 @@ def _table_hint(words: Sequence[str]) -> str:
     from perfatlas.declarations import commands, has_fields
 
     name = _command(words)
+    words = [part for word in words for part in _split(word)]
     place = next((n for n, word in enumerate(words) if LISTED.fullmatch(word)), 0)
     if not place or not has_fields(name) or not words[place - 1].startswith("--"):
         return ""
@@ -115,11 +121,16 @@ def _table_hint(words: Sequence[str]) -> str:
         return ""
     field = words[place - 1][2:].replace("-", "_")
     rows = "\\n".join((field, *words[place].split(",")))
-    rest = " ".join([*words[: place - 1], *words[place + 1 :]])
+    rest = shlex.join([*words[: place - 1], *words[place + 1 :]])
     return (
         f"For several values, give a table: printf '{rows}\\n' > rows.csv; perfatlas {rest}"
         " --table rows.csv --output answers.csv"
     )
+
+
+def _split(word: str) -> list[str]:
+    """Return a flag and its value as two words."""
+    return word.split("=", 1) if word.startswith("--") else [word]
 
 
 def _note(words: Sequence[str]) -> str:

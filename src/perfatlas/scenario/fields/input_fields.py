@@ -108,7 +108,8 @@ def sentences(error: ValidationError, names: Sequence[str]) -> str:
         elif problem["type"] == "missing":
             parts.append(f"{name} is required")
         else:
-            parts.append(f"{name} = {repr_for_error(problem['input'])}: {_rule(problem)}")
+            given = f"{name} = {repr_for_error(problem['input'])}"
+            parts.append(removed_note(given) or f"{given}: {_rule(problem)}")
     return "; ".join(parts)
 
 

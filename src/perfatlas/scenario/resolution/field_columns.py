@@ -21,7 +21,7 @@ from perfatlas.hardware import slice_chips
 from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.fields import FIELD_NAMES, GPUS_STATED, ONE_PASS, Scenario
-from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of
+from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of, removed_note
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
@@ -230,9 +230,11 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
 
 
 def _refuse_other_names(table: Table) -> None:
-    """Refuse columns that other tools call otherwise, which would not be read."""
+    """Refuse columns that were removed or that other tools call otherwise: none is read."""
     missing = [name for name in FIELD_NAMES if name not in table]
     for name in table:
+        if removed := removed_note(str(name)):
+            raise InvalidSpecError(f"column {name!r}: {removed}")
         if name not in FIELD_NAMES and (ours := canonical_name(str(name), missing)):
             raise InvalidSpecError(f"column {name!r} would be ignored; perfatlas calls it {ours!r}")
 

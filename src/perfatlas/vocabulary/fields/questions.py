@@ -84,6 +84,6 @@ def canonical_name(name: str, known: Collection[str]) -> str:
     plain = name.strip().lower().replace("-", "_")
     for table in declared_groups():
         for field in fields_of(table).values():
-            if field.name in known and plain in (*field.row.elsewhere, field.row.alias):
+            if plain and field.name in known and plain in (*field.row.elsewhere, field.row.alias):
                 return field.name
     return ""

@@ -8,17 +8,22 @@ _EVENTS: Final = (
     "write its events as a table with start_s, recovered_s, component, cause, kind, node and"
     " device, and use --format table"
 )
+_LIFETIMES: Final = (
+    *("lifetimes", "age", "failed", "entry", "time-unit", "where", "survival-at", "law"),
+    *("component", "repair-s", "start-ages"),
+)
 _JOBS: Final = "write its jobs as a table with submit_s, run_s and gpus"
 REMOVED: Final = {
     "goodput domains": "goodput --fleet simulates domains: parts_per_unit and parts_needed",
     "goodput stragglers": 'a fleet has slow GPUs: a cause with effect = "slows"',
-    "fleet fit --lifetimes": (
+    **dict.fromkeys(
+        (f"fleet fit --{name}" for name in _LIFETIMES),
         "fit ages with a library for survival analysis and write the law into the fleet file, or"
-        " give a history and --service-start"
+        " give a history and --service-start",
     ),
     **dict.fromkeys(
         (f"fleet import --{name}" for name in ("scraped", "rules", "tolerance-s")),
-        "it belonged to formats that were removed",
+        "leave it out; --format table reads events of any source from a table",
     ),
     "fleet import --format sacct_json": "write the log with sacct -P and use --format sacct",
     "fleet import --format slurm_nodes": (
@@ -39,6 +44,9 @@ REMOVED: Final = {
         "name the operator as in perfatlas kernel elementwise activation; norms and embeddings are"
         " perfatlas kernel norm and perfatlas kernel embedding"
     ),
+    "op = 'norm'": "use perfatlas kernel norm",
+    "op = 'embedding'": "use perfatlas kernel embedding",
+    "method = 'latin_hypercube'": 'use method = "sobol"',
     "runs compare": "runs export writes the rows of each run to a table",
     "spread": "explain has elasticities and break-even values, and sweep samples hardware",
     "servegen": "write the generated requests to a file and use --request-format perfatlas",
@@ -46,10 +54,10 @@ REMOVED: Final = {
 
 
 def removed_note(name: str) -> str:
-    """Return what takes the place of a command, flag or value that was removed, or "".
+    """Return what takes the place of a command, flag, field or value that was removed, or "".
 
     Args:
-        name: What a user wrote.
+        name: What a user wrote; a value as in "op = 'norm'".
 
     Example:
         >>> from perfatlas.vocabulary.fields import removed_note
