@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.operators import ACTIVATION_BYTES, EMBEDDING, Attention, Gemm, Operator, Streaming
+from perfatlas.operators import (
+    ACTIVATION_BYTES,
+    EMBEDDING,
+    EMBEDDING_BAG,
+    Attention,
+    Gemm,
+    Operator,
+    Streaming,
+)
 from perfatlas.quantities import Expression, InvalidSpecError
 
 if TYPE_CHECKING:
@@ -29,6 +37,7 @@ STREAMS: Final = (
     *("activation", "add", "copy", "depthwise_conv", "elementwise", "norm", "pool", "reduce"),
     *("resize", "scan", "softmax"),
 )
+LOOKUPS: Final = (EMBEDDING, EMBEDDING_BAG)
 # The sizes of each kind; those with a value may be left out.
 SIZES: Final[Mapping[str, Mapping[str, str]]] = {
     "linear": {"m": "", "n": "", "k": ""},
@@ -43,6 +52,7 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
         "head_dim": "",
     },
     "embedding": {"rows": "", "width": ""},
+    "embedding_bag": {"rows": "", "width": "", "samples": ""},
     **{kind: {"read": "", "write": "read"} for kind in STREAMS},
     "depthwise_conv": {"read": "", "write": "read", "taps": ""},
 }
@@ -153,8 +163,10 @@ class Node:
         # kernels of any shape are divided over all SMs
         moved = {"read": size.get("read", 0.0 * ones_C), "write": size.get("write", ones_C)}
         cold_C = 0.0 * ones_C
-        if self.kind == EMBEDDING:
-            moved["write"] = cold_C = size["rows"] * size["width"]
+        gathers_C = size.get("rows", cold_C)
+        if self.kind in LOOKUPS:
+            cold_C = gathers_C * size["width"]
+            moved["write"] = size.get("samples", gathers_C) * size["width"]
         return Streaming(
             **shared,
             stream=self.kind,
@@ -163,6 +175,8 @@ class Node:
             write_bytes=moved["write"] * ACTIVATION_BYTES,
             cold_read_bytes=cold_C * ACTIVATION_BYTES,
             taps=size.get("taps", 0.0),
+            gathers=gathers_C,
+            row_bytes=size.get("width", 0.0) * ACTIVATION_BYTES,
         )
 
 
