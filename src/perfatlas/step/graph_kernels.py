@@ -81,14 +81,15 @@ def _repeated_s(
 
     None where all rows that are looked up fit in the L2 cache, which sends them again.
     """
-    again_C = operator.gathers * operator.row_bytes - operator.cold_read_bytes
+    again_C: FloatArray = operator.gathers * operator.row_bytes - operator.cold_read_bytes
     again_C = np.where(operator.cold_read_bytes > devices.gather("l2_bytes"), again_C, 0.0)
     if not np.any(again_C):
         return again_C
     fitted = [one.calibration.parameters.get(_EFFICIENCY, 1.0) for one in prices.matches]
     efficiency_C = np.array([*fitted, 1.0])[prices.match_CO[:, place]]
     bandwidth_C = np.array([one.memory_bandwidth for one in devices.devices])[devices.index_C]
-    return again_C / (efficiency_C * bandwidth_C)
+    seconds_C: FloatArray = again_C / (efficiency_C * bandwidth_C)
+    return seconds_C
 
 
 def _padded(width_C: FloatArray, widths: Sequence[int]) -> FloatArray:

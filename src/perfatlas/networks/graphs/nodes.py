@@ -37,6 +37,7 @@ STREAMS: Final = (
     *("activation", "add", "copy", "depthwise_conv", "elementwise", "norm", "pool", "reduce"),
     *("resize", "scan", "softmax"),
 )
+ROW_PASSES: Final = 2.0  # a thread block that reduces a row reads and writes it
 LOOKUPS: Final = (EMBEDDING, EMBEDDING_BAG)
 # The sizes of each kind; those with a value may be left out.
 SIZES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -55,6 +56,7 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
     "embedding_bag": {"rows": "", "width": "", "samples": ""},
     **{kind: {"read": "", "write": "read"} for kind in STREAMS},
     "depthwise_conv": {"read": "", "write": "read", "taps": ""},
+    **{kind: {"read": "", "write": "read", "row": "0"} for kind in ("norm", "softmax")},
 }
 KINDS: Final = tuple(SIZES)
 # Elements that a thread block of a kernel limited by memory bandwidth processes.
@@ -71,7 +73,8 @@ class Node:
         sizes: Its sizes, as `SIZES` names them. Of products: C[m, n] = A[m, k] B[k, n] in each of
             `groups`; a convolution is an implicit product over m output positions and k = input
             channels of a group times taps, and reads `read` elements. Of kinds limited by memory
-            bandwidth: elements read and written.
+            bandwidth: elements read and written; `row` are those that one thread block reduces, 0
+            for unknown.
         count: How often it runs in a pass.
         after: Kind of the operator whose only reader it is, "" for none: compilers fuse it into
             that kernel.
@@ -176,7 +179,7 @@ class Node:
             cold_read_bytes=cold_C * ACTIVATION_BYTES,
             taps=size.get("taps", 0.0),
             gathers=gathers_C,
-            row_bytes=size.get("width", 0.0) * ACTIVATION_BYTES,
+            row_bytes=size.get("width", ROW_PASSES * size.get("row", 0.0)) * ACTIVATION_BYTES,
         )
 
 

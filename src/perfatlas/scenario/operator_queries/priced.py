@@ -299,7 +299,9 @@ class PricedQueries:
                 texts.append(IMPLICIT_GEMM)
             if borrows_format(inputs, match):
                 texts.append(
-                    BORROWED_FORMAT.format(device.name, inputs.format, match.calibration.device)
+                    BORROWED_FORMAT.format(
+                        device.name, self.operator.compute_format, match.calibration.device
+                    )
                 )
         elif inputs.tier != "bound":
             above = self.prices.time_s_CO[c, 0] > self.prices.bound_s_CO[c, 0]
