@@ -56,7 +56,7 @@ def test_the_error_of_convolutions_is_not_that_of_matrix_products() -> None:
 
 
 def test_a_borrowed_format_is_no_slower_than_16_bits() -> None:
-    image = {"batch": 64, "channels": 64, "height": 56, "width": 56, "filters": 64, "kernel": 3}
+    image: dict[str, Any] = {"batch": 64, "channels": 64, "height": 56, "width": 56, "filters": 64, "kernel": 3}
     half, eighth = (
         perfatlas.kernel_conv(system="h100_sxm", **image, format=name) for name in ("bf16", "int8")
     )
