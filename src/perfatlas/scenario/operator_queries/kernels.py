@@ -103,13 +103,15 @@ def own_kernels(
     gathered = gather_operators([columns], devices, family=family, tier=tier)
 
     def capped(prices: PricedOperators, at: DeviceColumns) -> PricedOperators:
-        """Return prices in a borrowed format no slower than in 16 bits."""
+        """Return prices in a borrowed format no slower than the own ones in 16 bits."""
         borrowed = np.array([borrows_format(first, one) for one in prices.matches] or [False])
         if not borrowed.any():
             return prices
         other = gathered.at(at.clock_ratio()[:, None]).fastest()
+        own = np.array([one.own for one in other.matches] or [False])
         faster_CO = np.minimum(other.time_s_CO / prices.time_s_CO, 1.0)
-        applies_CO = (prices.match_CO >= 0) & borrowed[prices.match_CO] & (other.match_CO >= 0)
+        applies_CO = (prices.match_CO >= 0) & borrowed[prices.match_CO]
+        applies_CO &= (other.match_CO >= 0) & own[other.match_CO]
         return scaled(prices, time=np.where(applies_CO, faster_CO, 1.0))
 
     return capped

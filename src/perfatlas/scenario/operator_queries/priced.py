@@ -150,7 +150,8 @@ IMPLICIT_GEMM: Final = (
     " convolutions: median 18 to 36% (python -m validation networks)"
 )
 BORROWED_FORMAT: Final = (
-    "{} has no measured products in {}: parameters of {}, and no slower than in 16 bits"
+    "{} has no measured products in {}: parameters of {}, and no slower than measured ones in"
+    " 16 bits"
 )
 READERS: Final = {
     "gemm": "matrix products",
