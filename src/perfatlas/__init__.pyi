@@ -2269,7 +2269,8 @@ def kernel_embedding(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         ids: Ids per sample, whose rows are summed (embedding bag). Default: 1.
-        rows: Rows of the table, each of which is read once at most. Default: no limit.
+        rows: Rows of the table. The roofline reads each of them once at most; those that the L2
+            cache does not hold are read again for each id. Default: no limit.
         tokens: Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of
             all images of a norm.
         width: Elements per row: the hidden size, the channels of images, the keys of a softmax,

@@ -69,6 +69,7 @@ def sending(engine: str) -> Any:  # noqa: ANN401 - an answer
     )
 
 
+ROWS: Final = str(Path(__file__).with_name("rows.toml"))
 QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
     "operators": (
         lambda e: rows(e, "compute", format="fp8", tp=2),
@@ -81,6 +82,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: rows(e, "compute", system="b200_sxm", model=MIXTURE),
         lambda e: rows(e, "compute", model="vit-base-16", isl=None, osl=None),
         lambda e: rows(e, "compute", model="resnet-18", isl=None, osl=None),
+        lambda e: rows(e, "compute", model=ROWS, isl=None, osl=None),
     ),
     "collectives": (
         lambda e: rows(e, "communication", tp=8, batch=1),
@@ -163,6 +165,8 @@ CHANGED: Final[dict[str, Any]] = {
     "attention.speed": {"hopper": 0.5},
     "graph_kernels.layout": "nhwc",
     "graph_kernels.bytes_per_cycle": {"norm": 2.0},
+    "graph_kernels.row_bytes_per_cycle": {"norm": 0.5},
+    "graph_kernels.gathers_per_cycle": {"embedding": 0.001},
     "graph_kernels.head_dims": [256],
     "fusion[].operators": ["no_such_operator"],
     "fusion[].formats": ["nvfp4"],
@@ -210,6 +214,8 @@ def profile() -> dict[str, Any]:
     table["graph_kernels"] = {
         "layout": "nchw",
         "bytes_per_cycle": {"norm": 1.0},
+        "row_bytes_per_cycle": {"norm": 1.0},
+        "gathers_per_cycle": {"embedding": 0.0054},
         "head_dims": [64, 128],
         "ref": "t",
     }

@@ -34,8 +34,15 @@ def test_strides_padding_and_groups_by_hand() -> None:
 
 def test_a_depthwise_convolution_is_limited_by_memory_bandwidth() -> None:
     found = perfatlas.kernel_conv(**{**ASKED, "channels": 32}, groups=32).results
-    assert found["flop"] == 0.0
+    assert found["flop"] == 2 * (2 * 16 * 12) * 32 * 9  # an input per tap
     assert found["activation_bytes"] == 2 * 2 * (2 * 32 * 16 * 12)
+
+
+def test_arithmetic_does_not_limit_a_depthwise_convolution() -> None:
+    sizes = {"channels": 512, "filters": 512, "batch": 64, "height": 56, "width": 56}
+    found = perfatlas.kernel_conv(**{**ASKED, **sizes}, groups=512).results
+    assert found["flop"] == 2 * 64 * 56 * 56 * 512 * 9
+    assert found["bound"] == "memory"
 
 
 def test_the_error_of_convolutions_is_not_that_of_matrix_products() -> None:
@@ -46,6 +53,26 @@ def test_the_error_of_convolutions_is_not_that_of_matrix_products() -> None:
     )
     depthwise = perfatlas.kernel_conv(**{**ASKED, "channels": 32}, groups=32)
     assert depthwise.warnings == perfatlas.kernel_conv(**ASKED, tier="bound").warnings == ()
+
+
+def test_a_borrowed_format_is_no_slower_than_16_bits() -> None:
+    image: dict[str, Any] = {
+        "batch": 64,
+        "channels": 64,
+        "height": 56,
+        "width": 56,
+        "filters": 64,
+        "kernel": 3,
+    }
+    half, eighth = (
+        perfatlas.kernel_conv(system="h100_sxm", **image, format=name) for name in ("bf16", "int8")
+    )
+    assert eighth.results["time_s"] == pytest.approx(half.results["time_s"])
+    assert (
+        "parameters of a100_sxm, and no slower than measured ones in 16 bits" in eighth.warnings[1]
+    )
+    own = perfatlas.kernel_conv(system="a100_sxm", **image, format="int8")
+    assert not any("no slower" in one for one in own.warnings)
 
 
 @pytest.mark.parametrize("groups", [1, 32])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +11,11 @@ from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.kernel import kernel_columns
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 ASKED: dict[str, Any] = {"system": "h200_sxm", "tokens": 4096, "width": 4096}
+LAYER: dict[str, Any] = {"kind": "layer", "residual": "excluded"}
 # bytes by hand: 2-byte activations of 4096 rows of 4096, and what is cold
 MIB: int = 1 << 20
 BYTES: list[tuple[str, dict[str, Any], float, float]] = [
@@ -115,3 +119,62 @@ def test_an_answer_does_not_call_caches_cold_that_hold_the_activations() -> None
     assert 0.0 < answer.results["bound_time_s"] < 2 * 64 * 128_256 / 3.35e12  # not from memory
     assert any("activations that fit in the L2 cache" in one for one in answer.evidence.assumptions)
     assert not any("cold caches" in one for one in answer.evidence.assumptions)
+
+
+# Rows of measurements/{h100,h200}_sxm/2026-11-26_operators, in seconds on an H100 and an H200.
+MEASURED: list[tuple[str, dict[str, Any], tuple[float, float]]] = [
+    ("softmax", {"tokens": 16384, "width": 8192}, (520.9e-6, 521.2e-6)),
+    ("norm", {"tokens": 64, "width": 8192, **LAYER}, (14.92e-6, 15.00e-6)),
+    ("norm", {"tokens": 16384, "width": 8192, **LAYER}, (283.1e-6, 283.1e-6)),
+    ("norm", {"tokens": 128 * 56 * 56, "width": 64, "kind": "group"}, (140.3e-6, 140.3e-6)),
+    ("norm", {"tokens": 128 * 56 * 56, "width": 64, "kind": "batch"}, (72.3e-6, 72.3e-6)),
+    ("embedding", {"tokens": 65536, "width": 128, "rows": 10**6}, (41.50e-6, 41.68e-6)),
+    ("embedding", {"tokens": 8192, "width": 128, "rows": 10**6}, (6.655e-6, 6.700e-6)),
+    ("embedding", {"tokens": 65536, "width": 128, "rows": 10**6, "ids": 27}, (491.0e-6, 487.6e-6)),
+    ("embedding", {"tokens": 8192, "width": 128, "rows": 10**6, "ids": 27}, (66.98e-6, 66.58e-6)),
+]
+
+
+@pytest.mark.parametrize(("operator", "fields", "measured_s"), MEASURED)
+def test_kernels_of_pytorch_take_what_was_measured(
+    operator: str, fields: dict[str, Any], measured_s: tuple[float, float]
+) -> None:
+    for system, time_s in zip(("h100_sxm", "h200_sxm"), measured_s, strict=True):
+        answer = getattr(perfatlas, f"kernel_{operator}")(system=system, **fields)
+        found = answer.results
+        assert found["time_s_low"] < time_s < found["time_s_high"]
+        assert found["time_s"] == pytest.approx(time_s, rel=0.3)
+        assert any("rates of an H100" in one for one in answer.evidence.assumptions)
+
+
+def test_a_graph_prices_a_softmax_as_its_verb(tmp_path: Path) -> None:
+    path = tmp_path / "softmax.toml"
+    elements = 16384 * 8192
+    text = f'{{ kind = "softmax", read = {elements}, row = 8192 }}'
+    path.write_text(
+        f'name = "softmax"\nitem = "pass"\nparameters = 1\noperators = [{text}]\n', encoding="utf-8"
+    )
+    graph = perfatlas.estimate(model=str(path), system="h100_sxm", engine="pytorch", batch=1)
+    (row,) = [one for one in graph.breakdown if one["stream"] == "compute"]
+    alone = perfatlas.kernel_softmax(system="h100_sxm", tokens=16384, width=8192).results
+    assert alone["time_s"] == pytest.approx(row["time_s"])
+
+
+def test_rows_that_are_looked_up_again_pass_the_cache() -> None:
+    asked: dict[str, Any] = {"system": "h100_sxm", "tokens": 65536}
+    small = perfatlas.kernel_embedding(**asked, width=128, ids=100, rows=10).results
+    assert 65536 * 100 * 256 / small["time_s"] < 5.1e12  # of the L2 cache
+    # 27 x 65,536 lookups of rows of 8 KiB: those of a small table come from the L2 cache
+    wide = [
+        perfatlas.kernel_embedding(**asked, width=4096, ids=27, rows=rows).results
+        for rows in (1000, 10**6)
+    ]
+    moved = 65536 * 27 * 8192
+    assert moved / wide[0]["time_s"] < 5.1e12
+    assert moved / wide[1]["time_s"] < 3.35e12  # of the memory
+    assert wide[1]["cold_bytes"] == 10**6 * 8192  # a row once, in the roofline
+
+
+def test_a_device_without_pytorch_keeps_its_kernels() -> None:
+    answer = perfatlas.kernel_softmax(system="tpu_v5e", tokens=65536, width=16384)
+    assert not any("rates of an H100" in one for one in answer.evidence.assumptions)

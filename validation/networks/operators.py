@@ -1,6 +1,7 @@
 """Measured times of single operators beside predicted ones.
 
-`benchmarks/gpu_operators.py` measured them. The rates of `graph_kernels` of engine pytorch are
+`benchmarks/gpu_operators.py` measured them. Operators on rows are asked of `kernel`, others of a
+graph with one operator, at the same rates. The rates of `graph_kernels` of engine pytorch are
 medians of the rows of H100; those of H200 are fitted to nothing.
 """
 
@@ -20,22 +21,29 @@ from validation.networks.published import EAGER_ENGINES, MEASUREMENTS
 from validation.runs.shared_data import read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from perfatlas.answer import Answer
     from perfatlas.operators import FloatArray
 
 KINDS: Final[Mapping[str, str]] = {
-    "layer_norm": "norm",
-    "softmax": "softmax",
     "gelu": "activation",
     "add": "add",
-    "group_norm": "norm",
-    "batch_norm": "norm",
     "max_pool": "pool",
     "upsample": "resize",
-    "embedding": "embedding",
     "conv": "conv",
     "attention": "attention",
+}
+# Operators that are verbs, with fields besides their sizes.
+VERBS: Final[Mapping[str, tuple[Callable[..., Answer], Mapping[str, str]]]] = {
+    "softmax": (perfatlas.kernel_softmax, {}),
+    "embedding": (perfatlas.kernel_embedding, {}),
+    "embedding_bag": (perfatlas.kernel_embedding, {}),
+    "residual_layer_norm": (perfatlas.kernel_norm, {"kind": "layer"}),
+    **{
+        f"{kind}_norm": (perfatlas.kernel_norm, {"kind": kind, **alone})
+        for kind, alone in (("layer", {"residual": "excluded"}), ("group", {}), ("batch", {}))
+    },
 }
 FLASH_ENGINE: Final = "pytorch@2.8"  # which chooses FlashAttention-2
 
@@ -46,8 +54,8 @@ def operator_errors() -> list[dict[str, Any]]:
     for table in sorted(MEASUREMENTS.glob("*/*_operators/operators.csv")):
         device = table.parts[-3]
         for row in read_table(table):
-            if row["operator"] in KINDS:
-                predicted_s = np.array(_predicted(_node(row), device, _engine(row)))
+            if row["operator"] in KINDS or row["operator"] in VERBS:
+                predicted_s = np.array(_predicted(row, device))
                 groups[device, _variant(row)].append(predicted_s / float(row["time_s"]) - 1.0)
     return [
         {
@@ -82,12 +90,10 @@ def _variant(row: Mapping[str, str]) -> str:
 def _node(row: Mapping[str, str]) -> Node:
     """Return an operator of the benchmark."""
     size = {name: int(value) for name, value in row.items() if value.isdigit()}
-    kind, sizes, after = KINDS[row["operator"]], {}, ""
+    kind, sizes = KINDS[row["operator"]], {}
     if kind == "attention":
         sizes = {"sequences": size["batch"], "q_len": size["tokens"], "kv_len": size["tokens"]}
         sizes |= {name: size[name] for name in ("num_heads", "head_dim")}
-    elif kind == "embedding":
-        sizes = {"rows": size["tokens"], "width": size["width"]}
     elif row["channels"]:
         read = size["batch"] * size["channels"] * size["height"] ** 2
         sizes = {"read": read}
@@ -95,7 +101,6 @@ def _node(row: Mapping[str, str]) -> Node:
             sizes["write"] = read // 4
         elif kind == "resize":
             sizes["write"] = 4 * read
-        after = "conv" if row["operator"] == "batch_norm" else ""
     else:
         write = size["tokens"] * size["width"]
         sizes = {"read": 2 * write if kind == "add" else write, "write": write}
@@ -109,10 +114,23 @@ def _node(row: Mapping[str, str]) -> Node:
             k = size["channels"] // groups * taps
             sizes |= {"m": outputs, "n": size["filters"] // groups, "k": k, "groups": groups}
     expressions = {name: Expression(str(value)) for name, value in sizes.items()}
-    return Node(kind=kind, sizes=expressions, count=Expression("1"), after=after)
+    return Node(kind=kind, sizes=expressions, count=Expression("1"))
 
 
-def _predicted(node: Node, device: str, engine: str) -> tuple[float, float]:
+def _predicted(row: Mapping[str, str], device: str) -> tuple[float, float]:
+    """Return time and roofline of an operator [s]."""
+    if row["operator"] not in VERBS:
+        return _in_graph(_node(row), device, _engine(row))
+    size = {name: int(value) for name, value in row.items() if value.isdigit()}
+    sizes = {name: size[name] for name in ("tokens", "width", "ids", "rows") if name in size}
+    if row["channels"]:  # of images
+        sizes = {"tokens": size["batch"] * size["height"] ** 2, "width": size["channels"]}
+    verb, fields = VERBS[row["operator"]]
+    found = verb(system=device, **sizes, **fields).results
+    return float(found["time_s"]), float(found["bound_time_s"])
+
+
+def _in_graph(node: Node, device: str, engine: str) -> tuple[float, float]:
     """Return time and roofline of a graph of one operator, with conversions around it [s]."""
     head = {"name": "operator", "item": "pass", "parameters": 1}
     with TemporaryDirectory() as folder:

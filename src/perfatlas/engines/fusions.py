@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.engines.field_readers import COUNT, NAME, NAMES, OPERATORS, REF, needed, perhaps
@@ -71,6 +71,9 @@ class GraphKernels:
         bytes_per_cycle: Most bytes that an SM moves per clock in operators that memory bandwidth
             limits elsewhere, by kind, or by kind and what it follows. Depthwise convolutions move
             an input per tap.
+        row_bytes_per_cycle: Bytes per clock of the thread block that reduces a row, by kind: time
+            that few rows take besides that of their bytes.
+        gathers_per_cycle: Most rows that an SM looks up per clock, by kind.
         head_dims: Head widths of its attention kernels, ascending: others are padded to the next.
         source: Documentation reference.
     """
@@ -79,6 +82,8 @@ class GraphKernels:
     bytes_per_cycle: Mapping[str, float]
     head_dims: tuple[int, ...]
     source: str
+    row_bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
+    gathers_per_cycle: Mapping[str, float] = field(default_factory=dict)
 
 
 FUSION: Final = Record(

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.operators.streaming import (
         EMBEDDING as EMBEDDING,
+        EMBEDDING_BAG as EMBEDDING_BAG,
         QUANTIZE as QUANTIZE,
         Streaming as Streaming,
     )

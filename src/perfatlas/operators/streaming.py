@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 
 from perfatlas.operators.copies import with_fields
-from perfatlas.operators.operator import Backward, Operator
+from perfatlas.operators.operator import ACTIVATION_BYTES, Backward, Operator
 from perfatlas.operators.work import FloatArray, Work
 
 if TYPE_CHECKING:
     from perfatlas.operators.operator import Collective, Ranks
 
 EMBEDDING: Final = "embedding"
+EMBEDDING_BAG: Final = "embedding_bag"  # sums of rows
 QUANTIZE: Final = "quantize"
 INDEX_BYTES: Final = 8.0  # a token id, int64
+_MULTIPLY_ADD: Final = 2.0  # FLOP
 # A backward pass of these reads the inputs of the forward pass again.
 _READ_AGAIN: Final = ("activation", "output_gate", "qk_norm", "latent_norm", "gated_norm")
 # A norm over divided heads reduces the squared sums of queries and keys in fp32.
@@ -39,6 +41,8 @@ class Streaming(Operator):
         write_bytes: Activations written (C,) [bytes].
         cold_read_bytes: Tables or cache rows read from device memory (C,) [bytes].
         taps: Inputs of each output of a depthwise convolution, else 0 (C,).
+        gathers: Rows that are looked up, repeated ones included, else 0 (C,).
+        row_bytes: Bytes of a row that is looked up, or that one thread block reduces, else 0 (C,).
     """
 
     kind: ClassVar[str] = "streaming"
@@ -50,6 +54,8 @@ class Streaming(Operator):
     write_bytes: FloatArray
     cold_read_bytes: FloatArray
     taps: FloatArray | float = 0.0
+    gathers: FloatArray | float = 0.0
+    row_bytes: FloatArray | float = 0.0
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
@@ -59,6 +65,11 @@ class Streaming(Operator):
             cold_bytes=self.cold_read_bytes,
             activation_bytes=self.read_bytes + self.write_bytes,
         )
+
+    @property
+    def vector_flop(self) -> FloatArray:
+        """Arithmetic of a depthwise convolution, which tensor cores do not run (C,) [FLOP]."""
+        return _MULTIPLY_ADD * self.taps * self.write_bytes / ACTIVATION_BYTES
 
     @property
     def stream_kind(self) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.step.context import Placement as Placement, StepContext as StepContext
     from perfatlas.step.cost import PricedStep as PricedStep, Step as Step, StepCost as StepCost
     from perfatlas.step.gathered import gather_steps as gather_steps
+    from perfatlas.step.graph_kernels import with_graph_kernels as with_graph_kernels
     from perfatlas.step.memory import (
         cache_limits as cache_limits,
         candidate_memory as candidate_memory,

@@ -5,7 +5,7 @@ Shape legend: C candidates, O operators.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from perfatlas.pricing import PricedOperators
 
 
+_EFFICIENCY: Final = "efficiency_bandwidth"
+
+
 def with_graph_kernels(
     prices: PricedOperators,
     operators: Sequence[Operator],
@@ -34,28 +37,59 @@ def with_graph_kernels(
         profile: `graph_kernels` names its source.
         devices: Device of each candidate.
 
-    Limits: A rate for all shapes: short rows of a norm take longer.
+    Limits: Rates are of all shapes. Of graphs, the length of rows is not known: few rows of a norm
+        take longer.
     """
-    if profile.graph_kernels is None:
+    kernels = profile.graph_kernels
+    if kernels is None:
         return prices
-    cycles_per_s = [one.number("sm_count") * one.boost_clock_hz for one in devices.devices]
-    cycles_per_s_C = np.array(cycles_per_s)[devices.index_C] * devices.clock_ratio()
+    clock_hz_C = np.array([one.boost_clock_hz for one in devices.devices])[devices.index_C]
+    clock_hz_C = clock_hz_C * devices.clock_ratio()
+    cycles_per_s_C = devices.gather("sm_count") * clock_hz_C
     least_s_CO = np.zeros_like(prices.time_s_CO)
     for place, operator in enumerate(operators):
+        time_s_C = prices.time_s_CO[:, place]
         if isinstance(operator, Streaming):
-            rate = _rate(operator, profile.graph_kernels.bytes_per_cycle)
-            least_s_CO[:, place] = _moved_bytes(operator) / rate / cycles_per_s_C
+            rate = _rate(operator, kernels.bytes_per_cycle)
+            row_s_C = operator.row_bytes / _rate(operator, kernels.row_bytes_per_cycle) / clock_hz_C
+            looked_up = operator.gathers / _rate(operator, kernels.gathers_per_cycle)
+            again_s_C = _repeated_s(operator, prices, place, devices)
+            least_s_CO[:, place] = np.maximum.reduce(
+                [
+                    _moved_bytes(operator) / rate / cycles_per_s_C,
+                    looked_up / cycles_per_s_C,
+                    time_s_C + row_s_C + again_s_C,
+                ]
+            )
         elif isinstance(operator, Attention):
-            padded = _padded(operator.head_dim, profile.graph_kernels.head_dims)
-            least_s_CO[:, place] = prices.time_s_CO[:, place] * padded
+            padded = _padded(operator.head_dim, kernels.head_dims)
+            least_s_CO[:, place] = time_s_C * padded
     slower_CO = np.fmax(least_s_CO / prices.time_s_CO, 1.0)
     return scaled(prices, time=np.where(prices.match_CO >= 0, slower_CO, 1.0))
 
 
 def _rate(operator: Streaming, rates: Mapping[str, float]) -> float:
-    """Return the most bytes of an operator per clock and SM, infinite where none is known."""
+    """Return the most bytes or rows of an operator per clock, infinite where none is known."""
     label = operator.name.rstrip("0123456789").removesuffix("_")
     return rates.get(label, rates.get(operator.stream, np.inf))
+
+
+def _repeated_s(
+    operator: Streaming, prices: PricedOperators, place: int, devices: DeviceColumns
+) -> FloatArray:
+    """Return the time of rows that memory reads again (C,) [s].
+
+    None where all rows that are looked up fit in the L2 cache, which sends them again.
+    """
+    again_C: FloatArray = operator.gathers * operator.row_bytes - operator.cold_read_bytes
+    again_C = np.where(operator.cold_read_bytes > devices.gather("l2_bytes"), again_C, 0.0)
+    if not np.any(again_C):
+        return again_C
+    fitted = [one.calibration.parameters.get(_EFFICIENCY, 1.0) for one in prices.matches]
+    efficiency_C = np.array([*fitted, 1.0])[prices.match_CO[:, place]]
+    bandwidth_C = np.array([one.memory_bandwidth for one in devices.devices])[devices.index_C]
+    seconds_C: FloatArray = again_C / (efficiency_C * bandwidth_C)
+    return seconds_C
 
 
 def _padded(width_C: FloatArray, widths: Sequence[int]) -> FloatArray:
@@ -67,4 +101,5 @@ def _padded(width_C: FloatArray, widths: Sequence[int]) -> FloatArray:
 def _moved_bytes(operator: Streaming) -> FloatArray:
     """Return what passes through the SMs (C,) [bytes]."""
     once = operator.read_bytes + operator.write_bytes
-    return np.maximum(once, operator.taps * operator.write_bytes)
+    inputs = operator.taps * operator.write_bytes + operator.gathers * operator.row_bytes
+    return np.maximum(once, inputs)

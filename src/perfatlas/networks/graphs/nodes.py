@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.operators import ACTIVATION_BYTES, EMBEDDING, Attention, Gemm, Operator, Streaming
+from perfatlas.operators import (
+    ACTIVATION_BYTES,
+    EMBEDDING,
+    EMBEDDING_BAG,
+    Attention,
+    Gemm,
+    Operator,
+    Streaming,
+)
 from perfatlas.quantities import Expression, InvalidSpecError
 
 if TYPE_CHECKING:
@@ -29,6 +37,8 @@ STREAMS: Final = (
     *("activation", "add", "copy", "depthwise_conv", "elementwise", "norm", "pool", "reduce"),
     *("resize", "scan", "softmax"),
 )
+ROW_PASSES: Final = 2.0  # a thread block that reduces a row reads and writes it
+LOOKUPS: Final = (EMBEDDING, EMBEDDING_BAG)
 # The sizes of each kind; those with a value may be left out.
 SIZES: Final[Mapping[str, Mapping[str, str]]] = {
     "linear": {"m": "", "n": "", "k": ""},
@@ -43,8 +53,10 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
         "head_dim": "",
     },
     "embedding": {"rows": "", "width": ""},
+    "embedding_bag": {"rows": "", "width": "", "samples": ""},
     **{kind: {"read": "", "write": "read"} for kind in STREAMS},
     "depthwise_conv": {"read": "", "write": "read", "taps": ""},
+    **{kind: {"read": "", "write": "read", "row": "0"} for kind in ("norm", "softmax")},
 }
 KINDS: Final = tuple(SIZES)
 # Elements that a thread block of a kernel limited by memory bandwidth processes.
@@ -61,7 +73,8 @@ class Node:
         sizes: Its sizes, as `SIZES` names them. Of products: C[m, n] = A[m, k] B[k, n] in each of
             `groups`; a convolution is an implicit product over m output positions and k = input
             channels of a group times taps, and reads `read` elements. Of kinds limited by memory
-            bandwidth: elements read and written.
+            bandwidth: elements read and written; `row` are those that one thread block reduces, 0
+            for unknown.
         count: How often it runs in a pass.
         after: Kind of the operator whose only reader it is, "" for none: compilers fuse it into
             that kernel.
@@ -153,8 +166,10 @@ class Node:
         # kernels of any shape are divided over all SMs
         moved = {"read": size.get("read", 0.0 * ones_C), "write": size.get("write", ones_C)}
         cold_C = 0.0 * ones_C
-        if self.kind == EMBEDDING:
-            moved["write"] = cold_C = size["rows"] * size["width"]
+        gathers_C = size.get("rows", cold_C)
+        if self.kind in LOOKUPS:
+            cold_C = gathers_C * size["width"]
+            moved["write"] = size.get("samples", gathers_C) * size["width"]
         return Streaming(
             **shared,
             stream=self.kind,
@@ -163,6 +178,8 @@ class Node:
             write_bytes=moved["write"] * ACTIVATION_BYTES,
             cold_read_bytes=cold_C * ACTIVATION_BYTES,
             taps=size.get("taps", 0.0),
+            gathers=gathers_C,
+            row_bytes=size.get("width", ROW_PASSES * size.get("row", 0.0)) * ACTIVATION_BYTES,
         )
 
 

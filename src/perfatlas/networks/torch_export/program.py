@@ -311,7 +311,10 @@ class _Program:
             return self._attention(given)
         if name in _EMBEDDINGS:
             table, index = (self.tensor(given[one]["name"]) for one in ("weight", "indices"))
-            return node("embedding", {"rows": index.elements(), "width": table.sizes[-1]})
+            sizes = {"rows": index.elements(), "width": table.sizes[-1]}
+            if name == "embedding":
+                return node(name, sizes)
+            return node("embedding_bag", sizes | {"samples": self.tensor(written[0]).sizes[0]})
         moved = [self._moved(one) for one in read if one not in self.weights]
         kinds = kinds_of_operators("torch_export")
         kind = kinds.get(name, "elementwise")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         read_attention_design as read_attention_design,
         read_operator as read_operator,
     )
+    from perfatlas.scenario.operator_queries.kernels import eager_note as eager_note
     from perfatlas.scenario.operator_queries.operator_columns import (
         ROWS as ROWS,
         appends as appends,

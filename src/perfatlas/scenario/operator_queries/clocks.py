@@ -25,7 +25,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfatlas.hardware import Device
     from perfatlas.machines import DeviceColumns, GatheredOperators
@@ -42,6 +42,7 @@ def at_clocks(
     operator: Operator,
     gathered: GatheredOperators,
     devices: DeviceColumns,
+    kernels: Callable[[PricedOperators, DeviceColumns], PricedOperators],
 ) -> tuple[PricedOperators, FloatArray, FloatArray, dict[int, PerfatlasError]]:
     """Return prices with energy at the clocks that locks and limits leave.
 
@@ -50,19 +51,24 @@ def at_clocks(
         operator: Their columns (C).
         gathered: The operator with its calibrations.
         devices: The device at its sustained clock (C).
+        kernels: Returns the prices of kernels other than the calibrated ones, on devices with
+            their clocks.
 
     Returns:
         The prices; the clocks over the sustained one (C); the half-width of ln(energy of the chip)
         by the interval of the voltage curve (C); by query, why its power limit is refused.
     """
     zeros_C = np.array([one.input_distribution == ZEROS for one in inputs])
-    full = with_energy([operator], gathered.full(), devices, zeros_C)
-    calibrated = _step_energy(with_energy([operator], gathered.full(), devices))
+    sustained = kernels(gathered.full(), devices)
+    full = with_energy([operator], sustained, devices, zeros_C)
+    calibrated = _step_energy(with_energy([operator], sustained, devices))
     limits_C = limits_w(inputs)
     power, energy = power_columns(devices, limits_C), _step_energy(full)
 
     def priced(ratio_C: FloatArray) -> PricedOperators:
-        return with_energy([operator], gathered.at(ratio_C[:, None]).fastest(), devices, zeros_C)
+        at_ratio = replace(devices, clock_ratio_C=ratio_C, gathered={})
+        found = kernels(gathered.at(ratio_C[:, None]).fastest(), at_ratio)
+        return with_energy([operator], found, devices, zeros_C)
 
     ratio_C = columns_of(inputs, CLOCKS)["clock_ratio"]
     time_width_C = np.zeros_like(ratio_C)

@@ -10,9 +10,10 @@ import numpy as np
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import ModelFormats, RowBytes, norm_bytes, stream_bytes
-from perfatlas.networks.graphs import Node
+from perfatlas.networks.graphs import ROW_PASSES, Node
 from perfatlas.operators import (
     ACTIVATION_BYTES,
+    EMBEDDING_BAG,
     Attention,
     Gemm,
     GroupedGemm,
@@ -222,6 +223,7 @@ def _elementwise(inputs: ElementwiseInputs, size: Mapping[str, FloatArray]) -> R
 
 # Vectors of parameters, and of the statistics of a batch norm in inference.
 _NORM_VECTORS: Final = {"rms": 1.0, "layer": 2.0, "group": 2.0, "batch": 4.0}
+_OF_IMAGES: Final = ("group", "batch")
 # Fields of each operator on rows that are its columns, and the bytes of a row of such operators.
 ROWS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Any, Any], RowBytes]]]] = {
     "norm": (("tokens", "width"), _norm),
@@ -242,8 +244,11 @@ def row_columns(operator: str, inputs: Sequence[RowInputs]) -> Streaming:
     size = columns_of(inputs, names)
     tokens, row = size["tokens"], row_bytes(inputs[0], size)
     name = getattr(inputs[0], "op", operator)
+    row_C = size["width"] * ACTIVATION_BYTES
+    # read and written by one thread block, which other norms share among groups of channels
+    blocks = 0.0 if getattr(inputs[0], "kind", "") in _OF_IMAGES else ROW_PASSES
     return Streaming(
-        name=name,
+        name=_label(operator, inputs[0]),
         phase=Phase.PREFILL,
         count=np.ones(len(inputs)),
         stream=name,
@@ -251,7 +256,23 @@ def row_columns(operator: str, inputs: Sequence[RowInputs]) -> Streaming:
         read_bytes=tokens * row.read,
         write_bytes=tokens * row.write,
         cold_read_bytes=row.cold + 0.0 * tokens,
+        gathers=tokens * size.get("ids", 0.0),
+        row_bytes=row_C * (1.0 if operator == "embedding" else blocks),
     )
+
+
+def is_bag(inputs: RowInputs) -> bool:
+    """Return whether a lookup sums several rows."""
+    return int(getattr(inputs, "ids", 1)) > 1
+
+
+def _label(operator: str, inputs: RowInputs) -> str:
+    """Return the name under which rates of kernels are known."""
+    if is_bag(inputs):
+        return EMBEDDING_BAG
+    if getattr(inputs, "kind", "") in _OF_IMAGES:
+        return "norm_after_conv"
+    return str(getattr(inputs, "op", operator))
 
 
 _DATA: Final = "data/grouped_kernels.toml"

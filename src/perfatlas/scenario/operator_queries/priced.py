@@ -36,7 +36,7 @@ from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, device_peak, gather_operators
 from perfatlas.measurements.calibrations import find_schedule
-from perfatlas.operators import ATTENTION_BACKWARD, Work, with_fields
+from perfatlas.operators import ATTENTION_BACKWARD, Streaming, Work, with_fields
 from perfatlas.pricing import scaled
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.operator_queries.clocks import CLOCKS, at_clocks, limits_w
@@ -54,6 +54,11 @@ from perfatlas.scenario.operator_queries.inputs import (
     check_moe,
     read_operator,
 )
+from perfatlas.scenario.operator_queries.kernels import (
+    borrows_format,
+    eager_engine,
+    own_kernels,
+)
 from perfatlas.scenario.operator_queries.operator_columns import (
     ATTENTION_SIZES,
     CONV_SIZES,
@@ -63,6 +68,7 @@ from perfatlas.scenario.operator_queries.operator_columns import (
     attention_columns,
     conv_columns,
     gemm_columns,
+    is_bag,
     is_depthwise,
     moe_columns,
     row_columns,
@@ -143,6 +149,10 @@ IMPLICIT_GEMM: Final = (
     "convolutions are priced as implicit GEMM with the parameters of matrix products; published"
     " convolutions: median 18 to 36% (python -m validation networks)"
 )
+BORROWED_FORMAT: Final = (
+    "{} has no measured products in {}: parameters of {}, and no slower than measured ones in"
+    " 16 bits"
+)
 READERS: Final = {
     "gemm": "matrix products",
     "grouped_gemm": "experts",
@@ -188,6 +198,8 @@ class PricedQueries:
     def results(self) -> dict[str, Sequence[Any]]:
         """Return the results of all queries by name, each (C)."""
         work, prices = work_of(self.operator.work(), forward_passes(self.inputs[0])), self.prices
+        if isinstance(self.operator, Streaming):
+            work = work._replace(flop=work.flop + self.operator.vector_flop)
         time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
         flop_per_s, peak = (
             _rates(work.flop, time_s_C),
@@ -286,6 +298,12 @@ class PricedQueries:
             texts += self._raised_clock(c)
             if isinstance(inputs, ConvInputs) and not is_depthwise(inputs):
                 texts.append(IMPLICIT_GEMM)
+            if borrows_format(inputs, match):
+                texts.append(
+                    BORROWED_FORMAT.format(
+                        device.name, self.operator.compute_format, match.calibration.device
+                    )
+                )
         elif inputs.tier != "bound":
             above = self.prices.time_s_CO[c, 0] > self.prices.bound_s_CO[c, 0]
             texts.append(
@@ -334,11 +352,13 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
             measured kernels for the tier.
     """
     first = inputs[0]
-    system, engine = resolve_system(first.system), kernel_engine(first.kernel_family)
+    system = resolve_system(first.system)
+    eager = None if first.kernel_family else eager_engine(first, system.device)
+    engine = eager or kernel_engine(first.kernel_family)
     require_vendor(system, engine, "kernel_family")
     family = engine.kernel_family
     sustained = DeviceColumns(devices=(system.device,), index_C=np.zeros(len(inputs), np.int64))
-    version = first.silicon_version or ""
+    own, version = own_kernels(inputs, operator, sustained, family), first.silicon_version or ""
     if first.tier == "measured":
         require_tier(system, first.tier, family, version or None)
     gathered = gather_operators(
@@ -349,7 +369,7 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
             f"{system.device.name} has no measured {operator.kind} kernels in this format;"
             " use tier bound or auto"
         )
-    prices, ratio_C, width_C, problems = at_clocks(inputs, operator, gathered, sustained)
+    prices, ratio_C, width_C, problems = at_clocks(inputs, operator, gathered, sustained, own)
     prices = price_of(prices, forward_passes(first))
     if find_schedule(system.device) is not None:
         # constants of whole steps contain engines and hosts: alone, it may run at its roofline
@@ -446,12 +466,14 @@ QUERIES: Final[Mapping[str, OperatorQuery]] = {
         alike=is_depthwise,
     ),
     **{
-        name: OperatorQuery(schema=schema, operator=partial(row_columns, name), sizes=ROWS[name][0])
-        for name, schema in (
-            ("norm", NormInputs),
-            ("softmax", SoftmaxInputs),
-            ("embedding", EmbeddingInputs),
-            ("elementwise", ElementwiseInputs),
+        name: OperatorQuery(
+            schema=schema, operator=partial(row_columns, name), sizes=ROWS[name][0], alike=alike
+        )
+        for name, schema, alike in (
+            ("norm", NormInputs, type),
+            ("softmax", SoftmaxInputs, type),
+            ("embedding", EmbeddingInputs, is_bag),
+            ("elementwise", ElementwiseInputs, type),
         )
     },
 }

@@ -27,6 +27,7 @@ from perfatlas.scenario.operator_queries import (
     GemmInputs,
     appends,
     backward_passes,
+    eager_note,
     fixed_tile,
 )
 from perfatlas.scenario.resolution import format_of
@@ -282,7 +283,8 @@ def _assumptions(priced: PricedQueries, match: CalibrationMatch | None) -> list[
     first = STREAMED if priced.operator.stream_kind else COLD
     graph = "CUDA graph" if priced.system.device.vendor == CUDA_VENDOR else "graph"
     said = [first.format(graph=graph), *board_energy(priced.system.device).notes]
-    said += _call_notes(inputs) if match is not None else []
+    if match is not None:
+        said += _call_notes(inputs) + eager_note(inputs, priced.system.device)
     said += quantization_note(priced.operator, match, measured=measured)
     said += _clock(priced, measured=match is not None)
     if inputs.kernel_family is not None and match is None:

@@ -383,7 +383,8 @@ class EmbeddingShape:
     rows: Annotated[
         Size | None,
         Row(
-            "Rows of the table, each of which is read once at most.",
+            "Rows of the table. The roofline reads each of them once at most; those that the L2"
+            " cache does not hold are read again for each id.",
             default="no limit",
             elsewhere=("num_embeddings",),
         ),
