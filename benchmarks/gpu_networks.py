@@ -9,7 +9,6 @@ torchvision, transformers and, for diffusion, diffusers.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -19,10 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpu_kernels import missing_device, suite_folder
 from gpu_telemetry import Telemetry, connected, telemetry_facts
-from gpu_timing import list_hash, write_rows
+from gpu_timing import list_hash, write_manifest, write_rows
 
-from perfatlas import __version__
-from perfatlas.files import file_hash, write_atomic
 from perfatlas.quantities import Expression
 
 if TYPE_CHECKING:
@@ -268,9 +265,8 @@ def measure(chosen: Sequence[Point], folder: Path, facts: dict[str, Any], ends_s
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     if rows:
-        of_rows = {"rows": len(rows), "rows_hash": file_hash(folder / "networks.csv")}
-        manifest = {**of_rows, "not_run": not_run, **facts, **telemetry_facts(nvml)}
-        write_atomic(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+        table = folder / "networks.csv"
+        write_manifest(table, len(rows), not_run, {**facts, **telemetry_facts(nvml)})
     return len(rows)
 
 
@@ -298,7 +294,6 @@ def main(words: Sequence[str] | None = None) -> int:
         "suite": SUITE,
         "list_hash": list_hash([point._asdict() for point in chosen]),
         "protocol": PROTOCOL,
-        "perfatlas": __version__,
         "device": asked.device,
         "stack": f"torch {torch.__version__}, CUDA {torch.version.cuda}",
         "command": "python benchmarks/gpu_networks.py " + " ".join(sys.argv[1:]),

@@ -8,7 +8,6 @@ lookups and element-by-element passes, cold, in bf16. Nothing of perfatlas is fi
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from itertools import product
@@ -17,10 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_kernels import missing_device, suite_folder
 from gpu_telemetry import Telemetry, connected, telemetry_facts
-from gpu_timing import PROTOCOL, list_hash, time_calls, write_rows
-
-from perfatlas import __version__
-from perfatlas.files import file_hash, write_atomic
+from gpu_timing import PROTOCOL, list_hash, time_calls, write_manifest, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -169,9 +165,8 @@ def measure(
             torch.cuda.empty_cache()
     if rows:
         write_rows(folder / "operators.csv", rows)
-        of_rows = {"rows": len(rows), "rows_hash": file_hash(folder / "operators.csv")}
-        manifest = {**of_rows, "not_run": not_run, **facts, **telemetry_facts(nvml)}
-        write_atomic(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+        table = folder / "operators.csv"
+        write_manifest(table, len(rows), not_run, {**facts, **telemetry_facts(nvml)})
     return len(rows)
 
 
@@ -200,7 +195,6 @@ def main(words: Sequence[str] | None = None) -> int:
         suite=SUITE,
         list_hash=list_hash(list(shapes())),
         protocol=f"{PROTOCOL}; cudnn.benchmark",
-        perfatlas=__version__,
         device=asked.device,
         stack=f"torch {torch.__version__}, CUDA {torch.version.cuda}",
         command="python benchmarks/gpu_operators.py " + " ".join(sys.argv[1:]),

@@ -143,12 +143,19 @@ def write_suite(
     path = folder / "rows.csv"
     write_rows(path, rows)
     read_measured_rows(path)
-    manifest = {
-        "rows_hash": file_hash(path),
-        "rows": len(rows),
-        "not_run": list(not_run),
-        "protocol": PROTOCOL,
-        "perfatlas": __version__,
-        **facts,
-    }
-    write_atomic(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+    write_manifest(path, len(rows), not_run, {"protocol": PROTOCOL, **facts})
+
+
+def write_manifest(
+    table: Path, rows: int, not_run: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]
+) -> None:
+    """Write manifest.json beside a table.
+
+    Args:
+        table: The table that was written.
+        not_run: What failed, each with its reason.
+        facts: Suite, hash of its list, protocol, device, stack and command.
+    """
+    of_rows = {"rows": rows, "rows_hash": file_hash(table), "not_run": list(not_run)}
+    text = json.dumps({**of_rows, "perfatlas": __version__, **facts}, indent=2)
+    write_atomic(table.with_name("manifest.json"), text + "\n")
