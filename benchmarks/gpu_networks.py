@@ -1,9 +1,10 @@
 """Measure networks of the catalog on the local GPU with PyTorch, eager and compiled.
 
 `python benchmarks/gpu_networks.py --device h200_sxm` writes networks.csv, kernels.csv and
-manifest.json into measurements/<device>/<date>_networks/. Networks are those of
-`validation/networks`, with random weights; nothing of perfatlas is fitted to the rows. It needs
-torchvision, transformers and, for diffusion, diffusers.
+manifest.json into measurements/<device>/<date>_networks/; `--suite training` measures training
+steps, `--suite batches` passes at several batches. Networks are those of `validation/networks`,
+with random weights; nothing of perfatlas is fitted to the rows. It needs torchvision, transformers
+and, for diffusion, diffusers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from gpu_telemetry import Nvml
 
 ROOT: Final = Path(__file__).parents[1]
-SUITE: Final = "networks"
 LEAST_S: Final = 0.6
 WATCHED_S: Final = 1.2  # long enough for updates of the power sensor after the clock settled
 LEAST_PASSES: Final = 5
@@ -39,7 +39,8 @@ PROTOCOL: Final = (
     f" include the host; {WARMUPS} warm-up passes, then at least {LEAST_PASSES} and {LEAST_S:g} s,"
     f" median; then passes for {WATCHED_S:g} s ({SUSTAINED_S:g} s of denoisers), whose second half"
     " gives power and SM clock by NVML and the sustained time; weights and inputs in bf16, random;"
-    " inference mode; clocks not locked; kernels of one pass by the profiler"
+    " inference mode; training steps have weights in fp32, autocast to bf16, the mean of the output"
+    " as loss and fused AdamW; clocks not locked; kernels of one pass by the profiler"
 )
 
 
@@ -51,6 +52,7 @@ class Point(NamedTuple):
         sizes: Sizes other than the defaults.
         channels_last: Whether images are stored as NHWC.
         watched_s: Time for which power is recorded [s].
+        trains: Whether a pass is a training step.
     """
 
     network: str
@@ -60,6 +62,7 @@ class Point(NamedTuple):
     sizes: tuple[tuple[str, int], ...] = ()
     channels_last: bool = False
     watched_s: float = WATCHED_S
+    trains: bool = False
 
 
 # Batches of each network, and the part of a pipeline that runs in each step.
@@ -93,10 +96,50 @@ COMPILED: Final[Mapping[str, tuple[int, ...]]] = {
 }
 COMPILED_DENOISERS: Final = {"flux.1-dev": (2, (1,)), "sdxl": (2, (1,)), "pixart-sigma": (1, (8,))}
 IMAGES: Final = ("resnet-50", "convnext-base", "efficientnet-b4", "vgg-16")
+# Items of a training step.
+TRAINED: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("resnet-50", "vit-base-16", "convnext-base", "swin-base"), (16, 128)),
+    **dict.fromkeys(("efficientnet-b4", "densenet-121", "regnety-16gf"), (64,)),
+    **dict.fromkeys(("resnet-152", "vgg-16", "mobilenet-v3-large", "resnext-50"), (128,)),
+    **dict.fromkeys(("vit-large-16", "clip-vit-large-14"), (64,)),
+    "bert-large": (8, 32),
+    "t5-large": (8,),
+    "wav2vec2-large": (4,),
+    "whisper-large-v3-encoder": (4,),
+}
+TRAINED_DENOISERS: Final = {"sdxl": (2, (1,)), "pixart-sigma": (1, (4,)), "sd3-medium": (3, (1,))}
+TRAINED_COMPILED: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("resnet-50", "vit-base-16", "convnext-base"), (128,)),
+    "bert-large": (32,),
+}
+BATCHED: Final = ("resnet-50", "vit-base-16", "convnext-base")
+BATCHES: Final = (32, 48, 64, 96, 128, 192, 384, 512)
+LEARNING_RATE: Final = 1e-6
 
 
-def points(mode: str) -> Iterator[Point]:
-    """Yield what is measured in eager mode or compiled."""
+def points(suite: str, mode: str) -> Iterator[Point]:
+    """Yield what a suite measures in eager mode or compiled."""
+    if suite == "training":
+        yield from _training_steps(mode)
+    elif suite == "batches":
+        for network in BATCHED:
+            for batch in BATCHES:
+                yield Point(network, batch, mode, channels_last=network != "vit-base-16")
+    else:
+        yield from _passes(mode)
+
+
+def _training_steps(mode: str) -> Iterator[Point]:
+    eager = mode == "eager"
+    for network, batches in (TRAINED if eager else TRAINED_COMPILED).items():
+        yield from (Point(network, batch, mode, trains=True) for batch in batches)
+        if network in IMAGES:
+            yield Point(network, batches[-1], mode, channels_last=True, trains=True)
+    for network, (part, batches) in TRAINED_DENOISERS.items() if eager else ():
+        yield from (Point(network, batch, mode, part=part, trains=True) for batch in batches)
+
+
+def _passes(mode: str) -> Iterator[Point]:
     eager = mode == "eager"
     for network, batches in (NETWORKS if eager else COMPILED).items():
         yield from (Point(network, batch, mode) for batch in batches)
@@ -126,7 +169,10 @@ def built(point: Point) -> tuple[Any, dict[str, Any] | tuple[Any, ...]]:
         else:
             module = getattr(torchvision.models, classifier[0])()
             inputs = (torch.empty(2, 3, 224, 224),)
-    module = module.eval().to("cuda", torch.bfloat16)
+    if point.trains:
+        module = module.train().to("cuda", torch.float32)
+    else:
+        module = module.eval().to("cuda", torch.bfloat16)
     named["batch"] = int(Expression(part.batch).of(named))
 
     def sized(value: Any, sizes: Mapping[int, str]) -> Any:  # noqa: ANN401 - a tensor
@@ -136,7 +182,8 @@ def built(point: Point) -> tuple[Any, dict[str, Any] | tuple[Any, ...]]:
         ]
         if not value.is_floating_point():
             return torch.ones(shape, dtype=value.dtype, device="cuda")
-        made = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+        format_ = torch.float32 if point.trains else torch.bfloat16
+        made = torch.randn(shape, device="cuda", dtype=format_)
         return made.to(memory_format=torch.channels_last) if point.channels_last else made
 
     if point.channels_last:
@@ -152,6 +199,30 @@ def built(point: Point) -> tuple[Any, dict[str, Any] | tuple[Any, ...]]:
         return value if value is None else sized(value, part.sizes.get(name, {}))
 
     return module, {key: of(value, key) for key, value in inputs.items()}
+
+
+def pass_of(point: Point, module: Any, inputs: Any) -> Callable[[], None]:  # noqa: ANN401
+    """Return a function that runs one pass, or one training step."""
+    import torch
+
+    called = torch.compile(module, dynamic=False) if point.mode == "compiled" else module
+
+    def forward() -> Any:  # noqa: ANN401 - the outputs of a module
+        return called(**inputs) if isinstance(inputs, dict) else called(*inputs)
+
+    if not point.trains:
+        return torch.inference_mode()(forward)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step() -> None:
+        with torch.autocast("cuda", torch.bfloat16):
+            outputs = forward()
+        tensors = torch.utils._pytree.tree_leaves(outputs)  # noqa: SLF001 - torch has no public one
+        next(one for one in tensors if one.requires_grad).float().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
 
 
 def kernels_of(run: Any) -> Counter[str]:  # noqa: ANN401 - a function without arguments
@@ -192,24 +263,18 @@ def measured(point: Point, nvml: Nvml | None) -> tuple[dict[str, Any], list[dict
     """Return the row of a point, and a row for each kernel of a pass."""
     import torch
 
-    module, inputs = built(point)
-    forward = torch.compile(module, dynamic=False) if point.mode == "compiled" else module
-
-    def run() -> None:
-        forward(**inputs) if isinstance(inputs, dict) else forward(*inputs)
-
-    with torch.inference_mode():
-        began = time.monotonic()
-        for _ in range(WARMUPS):
-            run()
-        torch.cuda.synchronize()
-        warm_s = time.monotonic() - began
-        times = timed(run, LEAST_S)
-        with Telemetry(nvml.read if nvml else None) as telemetry:
-            started = time.monotonic()
-            watched = timed(run, point.watched_s)
-            stopped = time.monotonic()
-        kernels = kernels_of(run)
+    run = pass_of(point, *built(point))
+    began = time.monotonic()
+    for _ in range(WARMUPS):
+        run()
+    torch.cuda.synchronize()
+    warm_s = time.monotonic() - began
+    times = timed(run, LEAST_S)
+    with Telemetry(nvml.read if nvml else None) as telemetry:
+        started = time.monotonic()
+        watched = timed(run, point.watched_s)
+        stopped = time.monotonic()
+    kernels = kernels_of(run)
     calls = kernels.pop("calls", 0)
     half = started + 0.5 * (stopped - started)
     clock_hz, power_w = telemetry.between(half, stopped)
@@ -219,6 +284,7 @@ def measured(point: Point, nvml: Nvml | None) -> tuple[dict[str, Any], list[dict
         "batch": point.batch,
         "mode": point.mode,
         "channels_last": int(point.channels_last),
+        "trains": int(point.trains),
     }
     row = {
         **common,
@@ -275,6 +341,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="h200_sxm", help="catalog name of the GPU")
     parser.add_argument("--folder", type=Path, help="parent folder; by default measurements/")
+    parser.add_argument("--suite", default="networks", choices=("networks", "training", "batches"))
     parser.add_argument("--mode", nargs="*", default=["eager", "compiled"])
     parser.add_argument("--network", nargs="*", default=[], help="measure only these networks")
     parser.add_argument("--limit-s", type=float, default=3600.0, help="start no point after [s]")
@@ -287,11 +354,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
     sys.path.insert(0, str(ROOT))
     torch.manual_seed(0)
-    folder = suite_folder(asked.folder, asked.device, SUITE)
-    chosen = [one for mode in asked.mode for one in points(mode)]
+    folder = suite_folder(asked.folder, asked.device, asked.suite)
+    chosen = [one for mode in asked.mode for one in points(asked.suite, mode)]
     chosen = [one for one in chosen if not asked.network or one.network in asked.network]
     facts = {
-        "suite": SUITE,
+        "suite": asked.suite,
         "list_hash": list_hash([point._asdict() for point in chosen]),
         "protocol": PROTOCOL,
         "device": asked.device,

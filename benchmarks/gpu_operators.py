@@ -2,7 +2,8 @@
 
 `python benchmarks/gpu_operators.py --device h200_sxm` writes operators.csv and manifest.json into
 measurements/<device>/<date>_operators/: convolutions, norms, softmax, attention of encoders,
-lookups and element-by-element passes, cold, in bf16. Nothing of perfatlas is fitted to the rows.
+lookups and element-by-element passes, cold, in bf16; `--suite gradients` measures backward passes,
+`--suite shapes` sizes between those: numbers of rows of products, widths of softmax, transposes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_gradients import gradient_pair, gradients
 from gpu_kernels import missing_device, suite_folder
 from gpu_telemetry import Telemetry, connected, telemetry_facts
 from gpu_timing import PROTOCOL, list_hash, time_calls, write_manifest, write_rows
@@ -21,7 +23,9 @@ from gpu_timing import PROTOCOL, list_hash, time_calls, write_manifest, write_ro
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-SUITE: Final = "operators"
+    from torch import Tensor
+
+SUITES: Final = ("operators", "gradients", "shapes")
 LEAST_S: Final = 0.15
 # (channels, height and width, filters, kernel, stride, groups): ResNet-50, ResNeXt-50, ConvNeXt-B,
 # EfficientNet-B4, VGG-16, decoder of Stable Diffusion.
@@ -48,8 +52,31 @@ TABLES: Final = ((30_522, 1024, 1), (1_000_000, 128, 1), (40_000_000, 128, 1), (
 SAMPLES: Final = (256, 8192, 65536)
 
 
-def shapes() -> Iterator[dict[str, Any]]:
-    """Yield what is measured: an operator and its sizes."""
+def shapes(suite: str) -> Iterator[dict[str, Any]]:
+    """Yield what a suite measures: an operator and its sizes."""
+    if suite == "gradients":
+        yield from gradients()
+    elif suite == "shapes":
+        yield from _between()
+    else:
+        yield from _operators()
+
+
+def _between() -> Iterator[dict[str, Any]]:
+    for n, k in ((4096, 4096), (1024, 4096), (3072, 768)):
+        for m in range(512, 4097, 128):
+            yield {"operator": "linear", "tokens": m, "width": n, "k": k}
+    for tokens, width in product((4096, 65536), (64, 128, 197, 256, 384, 577, 1024, 1500, 2048)):
+        yield {"operator": "softmax", "tokens": tokens, "width": width}
+    for channels, height, batch in product((128, 320, 1280), (16, 32, 64, 128), (1, 2, 8)):
+        row = {"channels": channels, "height": height, "batch": batch}
+        yield {"operator": "group_norm", "layout": "nchw", **row}
+    for tokens, batch, width in product((197, 1024, 4096), (4, 64), (768, 1280)):
+        row = {"tokens": tokens, "batch": batch, "width": width}
+        yield from ({"operator": one, **row} for one in ("heads_copy", "transposed_copy"))
+
+
+def _operators() -> Iterator[dict[str, Any]]:
     names = ("channels", "height", "filters", "kernel", "stride", "groups")
     for sizes, batch, layout in product(CONVOLUTIONS, BATCHES, ("nhwc", "nchw")):
         if layout == "nhwc" or batch == BATCHES[1]:
@@ -74,64 +101,96 @@ def shapes() -> Iterator[dict[str, Any]]:
 
 def pair_of(shape: Mapping[str, Any]) -> tuple[Callable[[], Any], Callable[..., Any]]:
     """Return what makes the tensors of one call, and the call."""
+    operator = shape["operator"]
+    if operator.endswith(("_gradient", "_training")):
+        return gradient_pair(shape)
+    pairs = {"attention": _attention, "embedding": _lookup, "embedding_bag": _lookup}
+    if operator in pairs:
+        return pairs[operator](shape)
+    return (_of_images if "channels" in shape else _of_rows)(shape)
+
+
+def _normal(*sizes: int) -> Tensor:
     import torch
+
+    return torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)
+
+
+def _of_images(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
+    import torch
+    from torch.nn import functional as f
+
+    image = (shape["batch"], shape["channels"], shape["height"], shape["height"])
+    order = torch.channels_last if shape["layout"] == "nhwc" else torch.contiguous_format
+    if shape["operator"] == "conv":
+        kernel, groups = shape["kernel"], shape["groups"]
+        weight = (shape["filters"], shape["channels"] // groups, kernel, kernel)
+        return (
+            lambda: tuple(_normal(*one).to(memory_format=order) for one in (image, weight)),
+            lambda x, w: f.conv2d(x, w, None, shape["stride"], kernel // 2, 1, groups),
+        )
+    ones = torch.ones(shape["channels"], device="cuda", dtype=torch.bfloat16)
+    calls = {
+        "group_norm": lambda x: f.group_norm(x, 32, ones, ones),
+        "batch_norm": lambda x: f.batch_norm(x, ones, ones, ones, ones),
+        "max_pool": lambda x: f.max_pool2d(x, 3, 2, 1),
+        "upsample": lambda x: f.interpolate(x, scale_factor=2.0),
+    }
+    return lambda: (_normal(*image),), calls[shape["operator"]]
+
+
+def _attention(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
     from torch.nn import functional as f
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    def normal(*sizes: int) -> torch.Tensor:
-        return torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)
+    size = (shape["batch"], shape["num_heads"], shape["tokens"], shape["head_dim"])
+    name = BACKENDS[shape["backend"]]
 
-    operator = shape["operator"]
-    if operator in ("conv", "group_norm", "batch_norm", "max_pool", "upsample"):
-        image = (shape["batch"], shape["channels"], shape["height"], shape["height"])
-        order = torch.channels_last if shape["layout"] == "nhwc" else torch.contiguous_format
-        if operator == "conv":
-            kernel, groups = shape["kernel"], shape["groups"]
-            weight = (shape["filters"], shape["channels"] // groups, kernel, kernel)
-            return (
-                lambda: tuple(normal(*one).to(memory_format=order) for one in (image, weight)),
-                lambda x, w: f.conv2d(x, w, None, shape["stride"], kernel // 2, 1, groups),
-            )
-        ones = torch.ones(shape["channels"], device="cuda", dtype=torch.bfloat16)
-        calls = {
-            "group_norm": lambda x: f.group_norm(x, 32, ones, ones),
-            "batch_norm": lambda x: f.batch_norm(x, ones, ones, ones, ones),
-            "max_pool": lambda x: f.max_pool2d(x, 3, 2, 1),
-            "upsample": lambda x: f.interpolate(x, scale_factor=2.0),
-        }
-        return lambda: (normal(*image),), calls[operator]
-    if operator == "attention":
-        size = (shape["batch"], shape["num_heads"], shape["tokens"], shape["head_dim"])
-        name = BACKENDS[shape["backend"]]
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if not name:
+            return f.scaled_dot_product_attention(q, k, v)
+        with sdpa_kernel(getattr(SDPBackend, name)):
+            return f.scaled_dot_product_attention(q, k, v)
 
-        def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            if not name:
-                return f.scaled_dot_product_attention(q, k, v)
-            with sdpa_kernel(getattr(SDPBackend, name)):
-                return f.scaled_dot_product_attention(q, k, v)
+    return lambda: tuple(_normal(*size) for _ in range(3)), call
 
-        return lambda: tuple(normal(*size) for _ in range(3)), call
-    if operator in ("embedding", "embedding_bag"):
-        table = normal(shape["rows"], shape["width"])
-        wanted = (shape["tokens"], shape["ids"]) if shape["ids"] > 1 else (shape["tokens"],)
 
-        def ids() -> tuple[torch.Tensor, ...]:
-            return (torch.randint(shape["rows"], wanted, device="cuda"),)
+def _lookup(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
+    import torch
+    from torch.nn import functional as f
 
-        if shape["ids"] > 1:
-            return ids, lambda x: f.embedding_bag(x, table, mode="sum")
-        return ids, lambda x: f.embedding(x, table)
-    width = shape["width"]
+    table = _normal(shape["rows"], shape["width"])
+    wanted = (shape["tokens"], shape["ids"]) if shape["ids"] > 1 else (shape["tokens"],)
+
+    def ids() -> tuple[Tensor, ...]:
+        return (torch.randint(shape["rows"], wanted, device="cuda"),)
+
+    if shape["ids"] > 1:
+        return ids, lambda x: f.embedding_bag(x, table, mode="sum")
+    return ids, lambda x: f.embedding(x, table)
+
+
+def _of_rows(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
+    import torch
+    from torch.nn import functional as f
+
+    operator, tokens, width = (shape[name] for name in ("operator", "tokens", "width"))
+    if operator == "linear":
+        return lambda: (_normal(tokens, shape["k"]), _normal(width, shape["k"])), f.linear
+    if operator in ("heads_copy", "transposed_copy"):
+        rest = (width // 64, 64) if operator == "heads_copy" else (width,)
+        image = (shape["batch"], tokens, *rest)
+        return lambda: (_normal(*image),), lambda x: x.transpose(1, 2).contiguous()
     ones = torch.ones(width, device="cuda", dtype=torch.bfloat16)
     tensors = 2 if operator in ("add", "residual_layer_norm") else 1
-    rows = {
+    calls = {
         "layer_norm": lambda x: f.layer_norm(x, (width,), ones, ones),
         "softmax": lambda x: f.softmax(x, -1),
         "gelu": f.gelu,
         "add": torch.add,
         "residual_layer_norm": lambda x, y: f.layer_norm(x + y, (width,), ones, ones),
     }
-    return lambda: tuple(normal(shape["tokens"], width) for _ in range(tensors)), rows[operator]
+    return lambda: tuple(_normal(tokens, width) for _ in range(tensors)), calls[operator]
 
 
 def measure(
@@ -175,6 +234,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="h200_sxm", help="catalog name of the GPU")
     parser.add_argument("--folder", type=Path, help="parent folder; by default measurements/")
+    parser.add_argument("--suite", default=SUITES[0], choices=SUITES)
     parser.add_argument("--every", type=int, default=1, help="measure only every nth shape")
     parser.add_argument("--limit-s", type=float, default=3600.0, help="start no shape after [s]")
     asked = parser.parse_args(words)
@@ -186,14 +246,14 @@ def main(words: Sequence[str] | None = None) -> int:
 
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
-    folder = suite_folder(asked.folder, asked.device, SUITE)
-    chosen = list(shapes())[:: asked.every]
+    folder = suite_folder(asked.folder, asked.device, asked.suite)
+    chosen = list(shapes(asked.suite))[:: asked.every]
     count = measure(
         chosen,
         folder,
         time.monotonic() + asked.limit_s,
-        suite=SUITE,
-        list_hash=list_hash(list(shapes())),
+        suite=asked.suite,
+        list_hash=list_hash(list(shapes(asked.suite))),
         protocol=f"{PROTOCOL}; cudnn.benchmark",
         device=asked.device,
         stack=f"torch {torch.__version__}, CUDA {torch.version.cuda}",
