@@ -3,7 +3,8 @@
 `python benchmarks/gpu_operators.py --device h200_sxm` writes operators.csv and manifest.json into
 measurements/<device>/<date>_operators/: convolutions, norms, softmax, attention of encoders,
 lookups and element-by-element passes, cold, in bf16; `--suite gradients` measures backward passes,
-`--suite shapes` sizes between those: numbers of rows of products, widths of softmax, transposes.
+`--suite shapes` sizes between those: numbers of rows of products, widths of softmax, transposes,
+`--suite rows` short rows of norms, operands that are repeated, and images in NHWC.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-SUITES: Final = ("operators", "gradients", "shapes")
+SUITES: Final = ("operators", "gradients", "shapes", "rows")
 LEAST_S: Final = 0.15
 # (channels, height and width, filters, kernel, stride, groups): ResNet-50, ResNeXt-50, ConvNeXt-B,
 # EfficientNet-B4, VGG-16, decoder of Stable Diffusion.
@@ -58,6 +59,8 @@ def shapes(suite: str) -> Iterator[dict[str, Any]]:
         yield from gradients()
     elif suite == "shapes":
         yield from _between()
+    elif suite == "rows":
+        yield from _rows()
     else:
         yield from _operators()
 
@@ -74,6 +77,18 @@ def _between() -> Iterator[dict[str, Any]]:
     for tokens, batch, width in product((197, 1024, 4096), (4, 64), (768, 1280)):
         row = {"tokens": tokens, "batch": batch, "width": width}
         yield from ({"operator": one, **row} for one in ("heads_copy", "transposed_copy"))
+
+
+def _rows() -> Iterator[dict[str, Any]]:
+    for tokens, width in product((4096, 25_088, 401_408), (96, 128, 192, 256, 384, 512, 1024)):
+        yield {"operator": "layer_norm", "tokens": tokens, "width": width}
+    for channels, height, batch in ((128, 56, 128), (512, 14, 128), (192, 28, 64), (256, 56, 16)):
+        row = {"channels": channels, "height": height, "batch": batch}
+        for operator in ("added_bias", "scaled_channels", "batch_norm", "max_pool", "upsample"):
+            yield {"operator": operator, "layout": "nhwc", **row}
+            yield {"operator": operator, "layout": "nchw", **row}
+    for tokens, width in ((25_216, 768), (131_072, 768), (16_384, 3072)):
+        yield {"operator": "scaled_rows", "tokens": tokens, "width": width}
 
 
 def _operators() -> Iterator[dict[str, Any]]:
@@ -130,13 +145,18 @@ def _of_images(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
             lambda x, w: f.conv2d(x, w, None, shape["stride"], kernel // 2, 1, groups),
         )
     ones = torch.ones(shape["channels"], device="cuda", dtype=torch.bfloat16)
+    if shape["operator"] == "scaled_channels":
+        size = (shape["batch"], shape["channels"], 1, 1)
+        return lambda: (_normal(*image).to(memory_format=order), _normal(*size)), torch.mul
+    bias = ones[:, None, None]
     calls = {
+        "added_bias": lambda x: x + bias,
         "group_norm": lambda x: f.group_norm(x, 32, ones, ones),
         "batch_norm": lambda x: f.batch_norm(x, ones, ones, ones, ones),
         "max_pool": lambda x: f.max_pool2d(x, 3, 2, 1),
         "upsample": lambda x: f.interpolate(x, scale_factor=2.0),
     }
-    return lambda: (_normal(*image),), calls[shape["operator"]]
+    return lambda: (_normal(*image).to(memory_format=order),), calls[shape["operator"]]
 
 
 def _attention(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
@@ -186,6 +206,7 @@ def _of_rows(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
     calls = {
         "layer_norm": lambda x: f.layer_norm(x, (width,), ones, ones),
         "softmax": lambda x: f.softmax(x, -1),
+        "scaled_rows": lambda x: x * ones,
         "gelu": f.gelu,
         "add": torch.add,
         "residual_layer_norm": lambda x, y: f.layer_norm(x + y, (width,), ones, ones),
