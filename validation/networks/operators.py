@@ -51,7 +51,7 @@ FLASH_ENGINE: Final = "pytorch@2.8"  # which chooses FlashAttention-2
 def operator_errors() -> list[dict[str, Any]]:
     """Return errors of time by GPU and operator; convolutions and attention also by variant."""
     groups: dict[tuple[str, str], list[FloatArray]] = defaultdict(list)
-    for table in sorted(MEASUREMENTS.glob("*/*_operators/operators.csv")):
+    for table in sorted(MEASUREMENTS.glob("*/*_*/operators.csv")):
         device = table.parts[-3]
         for row in read_table(table):
             if row["operator"] in KINDS or row["operator"] in VERBS:

@@ -142,7 +142,8 @@ def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
 
 def _measured() -> Iterator[Run]:
     """Yield the passes that `benchmarks/gpu_networks.py` measured."""
-    for table in sorted(MEASUREMENTS.glob("*/*_networks*/networks.csv")):
+    tables = {*MEASUREMENTS.glob("*/*_networks*/*"), *MEASUREMENTS.glob("*/*_batches/*")}
+    for table in sorted(one for one in tables if one.name == "networks.csv"):
         for row in read_table(table):
             time_s, compiled = float(row["time_s"]), row["mode"] == "compiled"
             limited = float(row["kernels_s"]) > LIMITED_BY_GPU * time_s

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         engine_names as engine_names,
         resolve_engine as resolve_engine,
     )
+    from perfatlas.engines.fusions import GraphKernels as GraphKernels
     from perfatlas.engines.host_times import Launches as Launches
     from perfatlas.engines.laboratories import (
         LABORATORIES as LABORATORIES,

@@ -71,6 +71,9 @@ class GraphKernels:
         bytes_per_cycle: Most bytes that an SM moves per clock in operators that memory bandwidth
             limits elsewhere, by kind, or by kind and what it follows. Depthwise convolutions move
             an input per tap.
+        short_row: Elements of the longest row that kernels for short rows take, by kind.
+        short_row_bytes_per_cycle: `bytes_per_cycle` of these.
+        row_cycles: Clocks of an SM that a row takes besides those of its bytes, by kind.
         row_bytes_per_cycle: Bytes per clock of the thread block that reduces a row, by kind: time
             that few rows take besides that of their bytes.
         gathers_per_cycle: Most rows that an SM looks up per clock, by kind.
@@ -82,6 +85,9 @@ class GraphKernels:
     bytes_per_cycle: Mapping[str, float]
     head_dims: tuple[int, ...]
     source: str
+    short_row: Mapping[str, float] = field(default_factory=dict)
+    short_row_bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
+    row_cycles: Mapping[str, float] = field(default_factory=dict)
     row_bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
     gathers_per_cycle: Mapping[str, float] = field(default_factory=dict)
 

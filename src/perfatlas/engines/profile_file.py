@@ -371,8 +371,11 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
                 "layout": needed(Text(choices=("nchw", "nhwc")), *OPERATORS),
                 "bytes_per_cycle": needed(Named(of=Number(least=0.01, most=1e3)), *OPERATORS),
                 **{
-                    name: perhaps(Named(of=Number(least=1e-4, most=1e3)), *OPERATORS)
-                    for name in ("row_bytes_per_cycle", "gathers_per_cycle")
+                    name: perhaps(Named(of=Number(least=1e-4, most=1e5)), *OPERATORS)
+                    for name in (
+                        *("short_row", "short_row_bytes_per_cycle", "row_cycles"),
+                        *("row_bytes_per_cycle", "gathers_per_cycle"),
+                    )
                 },
                 "head_dims": needed(Array(of=COUNT), *OPERATORS),
                 "ref": REF,

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import Attention, Streaming
+from perfatlas.networks.graphs import ROW_PASSES
+from perfatlas.operators import ACTIVATION_BYTES, Attention, Streaming
 from perfatlas.pricing import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.engines import EngineProfile
+    from perfatlas.engines import EngineProfile, GraphKernels
     from perfatlas.machines import DeviceColumns
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
@@ -37,8 +38,8 @@ def with_graph_kernels(
         profile: `graph_kernels` names its source.
         devices: Device of each candidate.
 
-    Limits: Rates are of all shapes. Of graphs, the length of rows is not known: few rows of a norm
-        take longer.
+    Limits: Rates are of all shapes. Rows of a graph that were not stated take no clocks of their
+        own.
     """
     kernels = profile.graph_kernels
     if kernels is None:
@@ -50,13 +51,18 @@ def with_graph_kernels(
     for place, operator in enumerate(operators):
         time_s_C = prices.time_s_CO[:, place]
         if isinstance(operator, Streaming):
-            rate = _rate(operator, kernels.bytes_per_cycle)
+            moved_C, each_C = _moved_bytes(operator), np.maximum(operator.row_bytes, 1.0)
+            own_C = np.where(
+                operator.row_bytes > 0.0, _rate(operator, kernels.row_cycles, 0.0), 0.0
+            )
+            rate_C = _bytes_rate(operator, kernels)
+            cycles_C = moved_C / rate_C + own_C * moved_C / each_C
             row_s_C = operator.row_bytes / _rate(operator, kernels.row_bytes_per_cycle) / clock_hz_C
             looked_up = operator.gathers / _rate(operator, kernels.gathers_per_cycle)
             again_s_C = _repeated_s(operator, prices, place, devices)
             least_s_CO[:, place] = np.maximum.reduce(
                 [
-                    _moved_bytes(operator) / rate / cycles_per_s_C,
+                    cycles_C / cycles_per_s_C,
                     looked_up / cycles_per_s_C,
                     time_s_C + row_s_C + again_s_C,
                 ]
@@ -68,10 +74,21 @@ def with_graph_kernels(
     return scaled(prices, time=np.where(prices.match_CO >= 0, slower_CO, 1.0))
 
 
-def _rate(operator: Streaming, rates: Mapping[str, float]) -> float:
-    """Return the most bytes or rows of an operator per clock, infinite where none is known."""
+def _rate(operator: Streaming, rates: Mapping[str, float], unknown: float = np.inf) -> float:
+    """Return the rate of a kind and what it follows, of a kind, or a value where none is known."""
     label = operator.name.rstrip("0123456789").removesuffix("_")
-    return rates.get(label, rates.get(operator.stream, np.inf))
+    return rates.get(label, rates.get(operator.stream, unknown))
+
+
+def _bytes_rate(operator: Streaming, kernels: GraphKernels) -> FloatArray:
+    """Return the most bytes of an operator that an SM moves per clock (C,)."""
+    rates, row_C = kernels.bytes_per_cycle, operator.row_bytes
+    without = _rate(operator, rates)  # such as a batch norm after a convolution
+    long = rates.get(operator.stream, without)
+    short = kernels.short_row_bytes_per_cycle.get(operator.stream, long)
+    longest = kernels.short_row.get(operator.stream, 0) * ROW_PASSES * ACTIVATION_BYTES
+    rate_C: FloatArray = np.where(row_C > 0.0, np.where(row_C <= longest, short, long), without)
+    return rate_C
 
 
 def _repeated_s(

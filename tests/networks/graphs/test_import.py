@@ -271,7 +271,26 @@ def test_operators_that_exporters_take_apart_are_one(
         "operators"
     ]
     assert first["kind"] == "linear"
-    assert found == {"kind": kind, "read": "8 * batch", "after": "linear"}
+    row = {"row": 8} if kind == "norm" else {}
+    assert found == {"kind": kind, "read": "8 * batch", "after": "linear", **row}
+
+
+def test_rows_and_repeated_operands_are_read(tmp_path: Path) -> None:
+    """A row of an instance norm is a channel of 6 x 6; biases and scales of channels repeat."""
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [4, 8, 6, 6])]
+    weights = {"k": (8, 8, 1, 1), "b": (8,), "w": (8,), "s": (8, 1, 1)}
+    nodes = [
+        helper.make_node("Conv", ["x", "k", "b"], ["a"]),
+        helper.make_node("InstanceNormalization", ["a", "w", "b"], ["g"]),
+        helper.make_node("Mul", ["g", "s"], ["m"]),
+        helper.make_node("Softmax", ["m"], ["y"], axis=-1),
+    ]
+    found = tomllib.loads(import_graph(_onnx(tmp_path / "n.onnx", nodes, inputs, weights)))
+    kinds = [(one["kind"], one.get("row")) for one in found["operators"]]
+    assert kinds == [
+        *(("conv", None), ("strided", None), ("group_norm", 36)),
+        *(("strided", None), ("softmax", 6)),
+    ]
 
 
 def test_what_others_read_too_stays_apart(tmp_path: Path) -> None:

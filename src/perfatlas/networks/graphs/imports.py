@@ -18,10 +18,11 @@ Size = int | str
 # Producers in the order in which a reader with several of them is fused.
 _OVER_ITEMS: Final = (("m", "read", "write", "rows", "sequences"), ("groups",))
 _FIRST: Final = ("conv", "depthwise_conv", "linear")
+_ELEMENT_BY_ELEMENT: Final = ("activation", "add", "elementwise")
 
 
 KINDS_FILE: Final = "data/graph_operators.toml"
-VIEW, FREE = "view", "free"
+VIEW, FREE, STRIDED = "view", "free", "strided"
 WITHOUT_KERNEL: Final = (VIEW, FREE)
 
 
@@ -143,6 +144,11 @@ def convolution(
     return node("conv", sizes)
 
 
+def added_bias(out: Tensor, after: str) -> Node:
+    """Return the kernel that adds the bias of a convolution, which cuDNN leaves out."""
+    return node(STRIDED, dict.fromkeys(("read", "write"), out.elements()), after=after)
+
+
 def _scaled(one: Node, items: int) -> Node:
     """Return an operator over `batch` items instead of a fixed number; 0 leaves it as it is."""
     sizes = dict(one.sizes)
@@ -153,6 +159,32 @@ def _scaled(one: Node, items: int) -> Node:
                 text = BATCH if number == 1 else f"{number} * {BATCH}"
                 sizes[name] = Expression(text)
     return replace(one, sizes=sizes)
+
+
+def is_strided(kind: str, operands: Sequence[Tensor], out: Tensor) -> bool:
+    """Return whether an operator repeats an operand, other than a number.
+
+    Args:
+        operands: The tensors that it reads, weights among them.
+    """
+    others = [one for one in operands if one != out and one.elements() != 1]
+    return kind in _ELEMENT_BY_ELEMENT and bool(others)
+
+
+def row_elements(image: Tensor, kind: str, start: int, groups: int = 0) -> Size:
+    """Return the elements that one thread block of a norm or softmax reduces.
+
+    Args:
+        start: Dimension from which a row of a norm goes to the last, or that of a softmax.
+        groups: Groups of channels of a group norm, 0 for one per channel.
+    """
+    if kind == "softmax":
+        return image.sizes[start]
+    if kind == "norm":
+        return Tensor(image.sizes[start:]).elements()
+    channels, *positions = image.sizes[1:]
+    shared = int(channels) // groups if groups else 1
+    return Tensor((shared, *positions)).elements()
 
 
 def fused_into(producers: Sequence[str]) -> str:

@@ -34,9 +34,10 @@ BATCH: Final = "batch"
 PRODUCTS: Final = ("linear", "conv", "matmul")
 # Kinds that are limited by memory bandwidth: what they read and write, in elements.
 STREAMS: Final = (
-    *("activation", "add", "copy", "depthwise_conv", "elementwise", "norm", "pool", "reduce"),
-    *("resize", "scan", "softmax"),
+    *("activation", "add", "copy", "depthwise_conv", "elementwise", "group_norm", "norm", "pool"),
+    *("reduce", "resize", "scan", "softmax", "strided"),
 )
+ROWS: Final = ("group_norm", "norm", "softmax")
 ROW_PASSES: Final = 2.0  # a thread block that reduces a row reads and writes it
 LOOKUPS: Final = (EMBEDDING, EMBEDDING_BAG)
 # The sizes of each kind; those with a value may be left out.
@@ -56,7 +57,7 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
     "embedding_bag": {"rows": "", "width": "", "samples": ""},
     **{kind: {"read": "", "write": "read"} for kind in STREAMS},
     "depthwise_conv": {"read": "", "write": "read", "taps": ""},
-    **{kind: {"read": "", "write": "read", "row": "0"} for kind in ("norm", "softmax")},
+    **{kind: {"read": "", "write": "read", "row": "0"} for kind in ROWS},
 }
 KINDS: Final = tuple(SIZES)
 # Elements that a thread block of a kernel limited by memory bandwidth processes.
@@ -74,7 +75,7 @@ class Node:
             `groups`; a convolution is an implicit product over m output positions and k = input
             channels of a group times taps, and reads `read` elements. Of kinds limited by memory
             bandwidth: elements read and written; `row` are those that one thread block reduces, 0
-            for unknown.
+            for none or unknown. A strided one repeats an operand, or reads in another order.
         count: How often it runs in a pass.
         after: Kind of the operator whose only reader it is, "" for none: compilers fuse it into
             that kernel.

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.networks.graphs.imports import (
+    STRIDED,
     WITHOUT_KERNEL,
     Imported,
     Tensor,
+    added_bias,
     convolution,
     fused_into,
+    is_strided,
     kinds_of_operators,
     node,
+    row_elements,
 )
+from perfatlas.networks.graphs.nodes import ROWS
 from perfatlas.networks.onnx.folding import fold_sizes
 from perfatlas.networks.onnx.patterns import Group, groups, is_folded_norm
 from perfatlas.quantities import (
+    Expression,
     InvalidSpecError,
     MissingDependencyError,
     UnsupportedError,
@@ -60,6 +66,9 @@ _SCORES: Final = ("MatMul", "FusedMatMul")
 PYTORCH: Final = "pytorch"  # whose exporters scale queries and keys of one attention each
 MOST_SCALING: Final = 8  # operators between a product and its softmax
 BATCHED: Final = 3  # dimensions of products in a batch
+GROUP_NORM: Final = "group_norm"
+BIAS: Final = 2  # place of the bias among the inputs of a convolution
+BATCH_NORMS: Final = ("BatchNormalization", "LRN", "LpNormalization")  # without rows
 _SCALED: Final = ("Add", "Cast", "Div", "Mul", "Where")
 _FLOATS: Final = (1, 10, 11, 16)  # types of ONNX: float, float16, double, bfloat16
 _WEIGHTS: Final = (*_FLOATS, 2, 3, 17, 18, 19, 20, 21, 22)  # and 8 and 4 bits
@@ -303,7 +312,12 @@ class _Graph:
         """Return operators that are one."""
         alone = all(group.written.issuperset(each.output) for each in self.users[group.read])
         read = [group.read]
-        return self._moving(group.kind, group.last, read, read if alone else [])
+        found = self._moving(group.kind, group.last, read, read if alone else [])
+        if group.kind != GROUP_NORM:
+            return found
+        groups = int(self.shape(group.anchor.input[0], group.anchor).sizes[1])
+        row = row_elements(self.shape(group.read, group.last), GROUP_NORM, -1, groups)
+        return replace(found, sizes={**found.sizes, "row": Expression(str(row))})
 
     def _put(self, found: Node, one: Any) -> None:  # noqa: ANN401 - `onnx.NodeProto`
         self.nodes.append(found)
@@ -406,7 +420,14 @@ class _Graph:
         if kind == "add" and len(moved) < 2:
             kind = "elementwise"
         producers = [self.kinds.get(each, "") for each in alone]
-        moves = {"read": Tensor.total(moved), "write": self.shape(one.output[0], one).elements()}
+        out = self.shape(one.output[0], one)
+        operands = [self.shape(each, one) for each in read]
+        if one.op_type in _kinds() and is_strided(kind, operands, out):
+            kind = STRIDED
+        moves = {"read": Tensor.total(moved), "write": out.elements()}
+        if kind in ROWS and one.op_type not in BATCH_NORMS:
+            start, groups = int(_attribute(one, "axis", -1)), int(_attribute(one, "num_groups", 0))
+            moves["row"] = row_elements(self.shape(read[0], one), kind, start, groups)
         return node(kind, moves, after=fused_into(producers))
 
     def _convolution(self, one: Any) -> list[Node]:  # noqa: ANN401
@@ -416,7 +437,8 @@ class _Graph:
         transposed = one.op_type == "ConvTranspose"
         found = convolution(image, weight, out, number, transposed=transposed)
         if not is_folded_norm(one):
-            return [found]
+            biased = len(one.input) > BIAS and one.op_type in ("Conv", "ConvTranspose")
+            return [found, *([added_bias(out, found.kind)] if biased else ())]
         moved = dict.fromkeys(("read", "write"), out.elements())
         return [found, node("norm", moved, after=found.kind)]
 

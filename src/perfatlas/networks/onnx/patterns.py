@@ -34,12 +34,14 @@ class Group(NamedTuple):
     """Operators that are one.
 
     Args:
+        anchor: The operator that none of the other patterns has.
         last: The operator that writes the result.
         read: The tensor that they read.
         written: The tensors that they write.
     """
 
     kind: str
+    anchor: Any
     last: Any
     read: str
     written: frozenset[str]
@@ -119,7 +121,8 @@ class _Wires:
         if best is not None:
             chosen, read, result = best
             written = frozenset(name for one in chosen for name in self.nodes[one].output)
-            yield Group(pattern.kind, self.nodes[self.writer[result]], read, written)
+            last = self.nodes[self.writer[result]]
+            yield Group(pattern.kind, self.nodes[anchor], last, read, written)
 
     def _ends(self, chosen: frozenset[int]) -> tuple[str, str] | None:
         """Return the tensor that operators read and the one that others read, None if several."""

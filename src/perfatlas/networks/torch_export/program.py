@@ -17,15 +17,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.networks.graphs.imports import (
     FREE,
+    STRIDED,
     VIEW,
     Imported,
     Tensor,
+    added_bias,
     convolution,
     fused_into,
+    is_strided,
     kinds_of_operators,
     node,
+    row_elements,
 )
-from perfatlas.networks.graphs.nodes import BATCH
+from perfatlas.networks.graphs.nodes import BATCH, ROWS
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, repr_for_error
 
 if TYPE_CHECKING:
@@ -287,6 +291,8 @@ class _Program:
             return
         found = self._node(name, given, read, written)
         self.nodes.append(found)
+        if name in _CONVOLUTIONS and isinstance(given.get("bias"), dict):
+            self.nodes.append(added_bias(self.tensor(written[0]), found.kind))
         self.kinds |= dict.fromkeys(written, found.kind)
 
     def _is_view(self, read: list[str], written: list[str]) -> bool:
@@ -320,10 +326,20 @@ class _Program:
         kind = kinds.get(name, "elementwise")
         if kind == "add" and len(moved) < 2:
             kind = "elementwise"
+        operands = [self.tensor(one) for one in read]
+        if name in _COPIES:
+            source, result = (self.values[one]["strides"] for one in (read[0], written[0]))
+            kind = kind if source == result else STRIDED
+        elif name in kinds and is_strided(kind, operands, self.tensor(written[0])):
+            kind = STRIDED
         if name not in kinds:
             self.unknown[name] += 1
         producers = [self.kinds.get(one, "") for one in read if self.readers[one] == 1]
         sizes = {"read": Tensor.total(moved), "write": self._moved(written[0]).elements()}
+        if kind in ROWS and "batch_norm" not in name:
+            start = given.get("dim", -len(given.get("normalized_shape", ("last",))))
+            groups = int(given.get("num_groups", given.get("group", 0)))
+            sizes["row"] = row_elements(self.tensor(read[0]), kind, int(start), groups)
         return node(kind, sizes, after=fused_into(producers))
 
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:

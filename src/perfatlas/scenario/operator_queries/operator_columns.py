@@ -270,8 +270,9 @@ def _label(operator: str, inputs: RowInputs) -> str:
     """Return the name under which rates of kernels are known."""
     if is_bag(inputs):
         return EMBEDDING_BAG
-    if getattr(inputs, "kind", "") in _OF_IMAGES:
-        return "norm_after_conv"
+    kind = getattr(inputs, "kind", "")
+    if kind in _OF_IMAGES:
+        return "group_norm" if kind == "group" else "norm_after_conv"
     return str(getattr(inputs, "op", operator))
 
 
