@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.energy import power_columns
+from perfatlas.engines import resolve_engine
 from perfatlas.machines import DeviceColumns
 from perfatlas.training.recipe import PRETRAINING
 from perfatlas.training.work import RecomputedModules
 
 if TYPE_CHECKING:
     from perfatlas.energy import PowerColumns
+    from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
     from perfatlas.machines import Tier
     from perfatlas.networks import ModelFormats, Network
@@ -87,6 +89,11 @@ class TrainingQuestion:
         """Whether the interval is that of MoE models: the fitted models with recurrent layers."""
         network = self.network
         return network.has_experts or any(group.is_recurrent for group in network.layers)
+
+    @property
+    def graph(self) -> EngineProfile | None:
+        """The engine whose kernels run a graph of operators, None for a language model."""
+        return resolve_engine(self.engine.graph_engine) if self.network.item else None
 
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""
