@@ -18,7 +18,7 @@ from perfatlas.networks.contract import (
     ParameterCounts,
     Segment,
 )
-from perfatlas.networks.graphs.nodes import BATCH
+from perfatlas.networks.graphs.nodes import BATCH, LOOKUPS
 from perfatlas.networks.graphs.training import (
     STEPS,
     blocks_of,
@@ -173,8 +173,9 @@ class GraphNetwork(Network):
             part = replace(self, nodes=nodes, lengths=lengths, sizes=sizes, live=0.0)
         columns = part.columns(1.0)
         weights = weights_of_products(part.nodes, columns)
-        in_tables = 1.0 - weights / self.weight_count if self.weight_count else 0.0
-        if part is self and in_tables > MOST_IN_TABLES:
+        looks_up = any(node.kind in LOOKUPS for node in part.nodes)
+        in_tables = 1.0 - weights / max(self.weight_count, 1)
+        if part is self and looks_up and in_tables > MOST_IN_TABLES:
             raise UnsupportedError(
                 f"{self.model_type}: {in_tables:.0%} of its parameters are embedding tables, which"
                 " training divides over GPUs by table or by row; that is not priced"

@@ -1,4 +1,4 @@
-"""Training of a graph: what its nodes run in a forward pass, keep for the backward pass and run in it.
+"""Training of a graph: what its nodes keep for the backward pass, and what they run in it.
 
 Weights are in 32 bits and are cast to 16 bits before they are used (autocast).
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
         rank_exchanges as rank_exchanges,
     )
     from perfatlas.training.work.graphs import (
-        kernel_rows as kernel_rows,
         keeping_rows as keeping_rows,
+        kernel_rows as kernel_rows,
     )
     from perfatlas.training.work.operators import (
         Part as Part,

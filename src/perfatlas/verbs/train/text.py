@@ -11,6 +11,7 @@ from perfatlas.report.text import (
     format_share,
     format_value,
     interval_text,
+    label_of,
     memory_bar,
     print_closing,
     print_heading,
@@ -71,7 +72,8 @@ def print_training(
     for name in names:
         interval = interval_text(results, name)
         value = format_value(name, results[name])
-        rows.append((METRICS[name].label, f"{value}  ({interval})" if interval else value))
+        label = label_of(name, item=results.get("item", ""))
+        rows.append((label, f"{value}  ({interval})" if interval else value))
     print_labelled(console, rows)
     print_heading(console, "where the time goes")
     total = results["step_time_s"]
