@@ -131,6 +131,11 @@ class GraphNetwork(Network):
         """Return the operators of one pass over `tokens.all` items, in execution order."""
         return self._operators(formats, phase, self.columns(tokens.all))
 
+    @cached_property
+    def _by_output(self) -> frozenset[str]:
+        """Names of the activations whose derivative follows from their output."""
+        return frozenset(name for name, node in _named(self.nodes) if node.by_output)
+
     def columns(self, batch: FloatArray | float) -> dict[str, Any]:
         """Return what expressions of nodes read.
 
@@ -199,7 +204,8 @@ class GraphNetwork(Network):
     def saved(self, operator: Operator, saving: Saving) -> FloatArray:
         """Return what an operator keeps for its backward pass (C,) [bytes]."""
         if isinstance(operator, Streaming):
-            return saved_bytes_of(operator)
+            kept = operator.name not in self._by_output  # the next operator keeps its output
+            return saved_bytes_of(operator) * kept
         if isinstance(operator, Gemm):
             second_C = operator.n * operator.k * operator.groups * operator.weight_bytes_per_element
             first_C = operator.m * operator.k * operator.input_bytes_per_element

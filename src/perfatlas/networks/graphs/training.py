@@ -141,8 +141,6 @@ def saved_bytes_of(operator: Streaming) -> FloatArray:
 
     Norms, activations, elementwise operators and depthwise convolutions keep their inputs, softmax
     its output, lookups their indices, and casts the weights in 16 bits.
-
-    Limits: ReLU keeps its output instead, which the next operator keeps too.
     """
     if operator.stream in LOOKUPS:
         return np.asarray(operator.gathers) * INDEX_BYTES

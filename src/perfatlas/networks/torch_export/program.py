@@ -12,7 +12,7 @@ import math
 import re
 import zipfile
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.networks.graphs.imports import (
@@ -20,6 +20,7 @@ from perfatlas.networks.graphs.imports import (
     VIEW,
     Imported,
     Tensor,
+    activation_flags,
     convolution,
     fused_into,
     kinds_of_operators,
@@ -324,7 +325,8 @@ class _Program:
             self.unknown[name] += 1
         producers = [self.kinds.get(one, "") for one in read if self.readers[one] == 1]
         sizes = {"read": Tensor.total(moved), "write": self._moved(written[0]).elements()}
-        return node(kind, sizes, after=fused_into(producers))
+        made = node(kind, sizes, after=fused_into(producers))
+        return replace(made, **activation_flags(kind, name))
 
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
         image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))
