@@ -348,9 +348,7 @@ def test_control_flow_and_free_sizes_are_refused_by_name(tmp_path: Path) -> None
     with pytest.raises(InvalidSpecError, match="free sizes: x_2, x_3"):
         import_graph(file)
     found = tomllib.loads(import_graph(file, sizes={"x_2": 4, "W": 5}))
-    assert found["operators"] == [
-        {"kind": "activation", "read": "60 * batch", "by_output": True}
-    ]
+    assert found["operators"] == [{"kind": "activation", "read": "60 * batch", "by_output": True}]
 
 
 @pytest.mark.parametrize("name", ["net.pt2", "net.onnx", "net.txt"])

@@ -39,8 +39,8 @@ def kinds_of_operators(framework: str) -> Mapping[str, str]:
     return {name: kind for kind, names in rows.items() for name in names}
 
 
-def activation_flags(kind: str, name: str) -> dict[str, bool]:
-    """Return the flags of an activation whose derivative follows from its output, else none.
+def is_by_output(kind: str, name: str) -> bool:
+    """Return whether an operator is an activation whose derivative follows from its output.
 
     Args:
         kind: Kind of the operator.
@@ -48,7 +48,7 @@ def activation_flags(kind: str, name: str) -> dict[str, bool]:
 
     Source: pytorch tools/autograd/derivatives.yaml: those whose formula reads `result`.
     """
-    return {"by_output": True} if kind == "activation" and name.lower() in BY_OUTPUT else {}
+    return kind == "activation" and name.lower() in BY_OUTPUT
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from perfatlas.networks.graphs.imports import (
     WITHOUT_KERNEL,
     Imported,
     Tensor,
-    activation_flags,
     convolution,
     fused_into,
+    is_by_output,
     kinds_of_operators,
     node,
 )
@@ -409,7 +409,7 @@ class _Graph:
         producers = [self.kinds.get(each, "") for each in alone]
         moves = {"read": Tensor.total(moved), "write": self.shape(one.output[0], one).elements()}
         made = node(kind, moves, after=fused_into(producers))
-        return replace(made, **activation_flags(kind, one.op_type))
+        return replace(made, by_output=is_by_output(kind, one.op_type))
 
     def _convolution(self, one: Any) -> list[Node]:  # noqa: ANN401
         """Return a convolution, and the batch norm that an exporter folded into its weights."""

@@ -20,9 +20,9 @@ from perfatlas.networks.graphs.imports import (
     VIEW,
     Imported,
     Tensor,
-    activation_flags,
     convolution,
     fused_into,
+    is_by_output,
     kinds_of_operators,
     node,
 )
@@ -326,7 +326,7 @@ class _Program:
         producers = [self.kinds.get(one, "") for one in read if self.readers[one] == 1]
         sizes = {"read": Tensor.total(moved), "write": self._moved(written[0]).elements()}
         made = node(kind, sizes, after=fused_into(producers))
-        return replace(made, **activation_flags(kind, name))
+        return replace(made, by_output=is_by_output(kind, name))
 
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
         image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))
