@@ -207,7 +207,8 @@ def test_what_graphs_have_not_is_refused(change: dict[str, Any], message: str) -
 
 
 def test_engines_of_graphs_train_no_language_models() -> None:
-    fields = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "global_batch": 8}
+    language_model = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm"}
+    fields: dict[str, Any] = {**language_model, "global_batch": 8}
     with pytest.raises(PerfatlasError, match="inductor trains graphs of operators, and"):
         train(**fields, engine="inductor")
     assert perfatlas.train(**fields, engine="ideal", gpus=8).results["step_time_s"] > 0.0

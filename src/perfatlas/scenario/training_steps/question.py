@@ -201,9 +201,11 @@ def _check_kind(inputs: TrainInputs, engine: TrainingEngine) -> None:
     device = resolve_system(inputs.system).device
     if _runs_on(engine, device):
         return
-    every = training_engines().values()
+    network = resolve_model(inputs.model).network
+    every = [one for one in training_engines().values() if one.trains(network)]
     others = [one.name for one in every if one.kinds and _runs_on(one, device)]
-    named = ", ".join(dict.fromkeys((*others, "generic", "ideal")))
+    anywhere = [one.name for one in every if not one.kinds]
+    named = ", ".join(dict.fromkeys((*others, *anywhere)))
     if device.kind in engine.kinds:
         raise UnsupportedError(
             f"{engine.name} runs on devices of {', '.join(engine.vendors)}, and {device.name} is of"
