@@ -130,7 +130,7 @@ def test_an_answer_can_be_asked_again() -> None:
 
 
 def test_a_table_of_two_rows_equals_two_answers() -> None:
-    table = {
+    table: dict[str, list[Any]] = {
         "model": ["resnet-50", "bert-large"],
         "system": ["h100_sxm"] * 2,
         "gpus": [8, 2],

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.engines import resolve_engine
 from perfatlas.files import Array, Duration, Field, Flag, Number, Text, Whole, read_fields
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.profiles.recipes import RECIPES
@@ -186,7 +185,11 @@ class TrainingEngine:
 
     def trains(self, network: Network) -> bool:
         """Return whether it trains a network: graphs of operators, or language models."""
-        runs = resolve_engine(self.graph_engine).runs if self.graph_engine else "language_models"
+        if not self.graph_engine:
+            return not network.item
+        from perfatlas.engines import resolve_engine  # others train without engines of inference
+
+        runs = resolve_engine(self.graph_engine).runs
         return runs in ("all", "graphs" if network.item else "language_models")
 
     def recipe_of(self, network: Network) -> ModelRecipe | None:

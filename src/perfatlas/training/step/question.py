@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.energy import power_columns
-from perfatlas.engines import resolve_engine
 from perfatlas.machines import DeviceColumns
 from perfatlas.training.recipe import PRETRAINING
 from perfatlas.training.work import RecomputedModules
@@ -93,7 +92,11 @@ class TrainingQuestion:
     @property
     def graph(self) -> EngineProfile | None:
         """The engine whose kernels run a graph of operators, None for a language model."""
-        return resolve_engine(self.engine.graph_engine) if self.network.item else None
+        if not self.network.item:
+            return None
+        from perfatlas.engines import resolve_engine  # language models train without them
+
+        return resolve_engine(self.engine.graph_engine)
 
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""
