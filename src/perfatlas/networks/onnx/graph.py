@@ -20,6 +20,7 @@ from perfatlas.networks.graphs.imports import (
     added_bias,
     convolution,
     fused_into,
+    is_by_output,
     is_strided,
     kinds_of_operators,
     node,
@@ -428,7 +429,8 @@ class _Graph:
         if kind in ROWS and one.op_type not in BATCH_NORMS:
             start, groups = int(_attribute(one, "axis", -1)), int(_attribute(one, "num_groups", 0))
             moves["row"] = row_elements(self.shape(read[0], one), kind, start, groups)
-        return node(kind, moves, after=fused_into(producers))
+        made = node(kind, moves, after=fused_into(producers))
+        return replace(made, by_output=is_by_output(kind, one.op_type))
 
     def _convolution(self, one: Any) -> list[Node]:  # noqa: ANN401
         """Return a convolution, and the batch norm that an exporter folded into its weights."""

@@ -12,7 +12,7 @@ import math
 import re
 import zipfile
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.networks.graphs.imports import (
@@ -24,6 +24,7 @@ from perfatlas.networks.graphs.imports import (
     added_bias,
     convolution,
     fused_into,
+    is_by_output,
     is_strided,
     kinds_of_operators,
     node,
@@ -340,7 +341,8 @@ class _Program:
             start = given.get("dim", -len(given.get("normalized_shape", ("last",))))
             groups = int(given.get("num_groups", given.get("group", 0)))
             sizes["row"] = row_elements(self.tensor(read[0]), kind, int(start), groups)
-        return node(kind, sizes, after=fused_into(producers))
+        made = node(kind, sizes, after=fused_into(producers))
+        return replace(made, by_output=is_by_output(kind, name))
 
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
         image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))
