@@ -3681,7 +3681,9 @@ def search_training(
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's),
             maxtext (TPUs), generic (none of these: a wider interval) or ideal (no host time),
-            optionally with a version, as in megatron@26.04. Default: megatron.
+            optionally with a version, as in megatron@26.04. Graphs of operators: inductor
+            (torch.compile, the default), pytorch (eager), pytorch_channels_last or ideal. Default:
+            megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -3694,8 +3696,9 @@ def search_training(
         num_layouts: Number of layouts in the answer, best first, with different parallel sizes.
             Default: 5.
         sequence_length: Tokens per sequence. Default: 4096.
-        global_batch: Sequences per step over all GPUs.
-        micro_batch: Sequences per forward pass of a rank. Default: searched.
+        global_batch: Sequences, or items of a graph of operators, per step over all GPUs.
+        micro_batch: Sequences, or items of a graph of operators, per forward pass of a rank.
+            Default: searched.
         gpus: Total GPUs: tp x pp x cp x dp. Default: max_gpus.
         tp: Tensor-parallel size. Default: searched.
         pp: Pipeline-parallel size. Default: searched.
@@ -4275,15 +4278,18 @@ def train(
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's),
             maxtext (TPUs), generic (none of these: a wider interval) or ideal (no host time),
-            optionally with a version, as in megatron@26.04. Default: megatron.
+            optionally with a version, as in megatron@26.04. Graphs of operators: inductor
+            (torch.compile, the default), pytorch (eager), pytorch_channels_last or ideal. Default:
+            megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         sequence_length: Tokens per sequence. Default: 4096.
-        global_batch: Sequences per step over all GPUs.
-        micro_batch: Sequences per forward pass of a rank. Default: 1.
+        global_batch: Sequences, or items of a graph of operators, per step over all GPUs.
+        micro_batch: Sequences, or items of a graph of operators, per forward pass of a rank.
+            Default: 1.
         gpus: Total GPUs: tp x pp x cp x dp. Default: the product.
         tp: Tensor-parallel size. Default: 1.
         pp: Pipeline-parallel size. Default: 1.
@@ -4310,7 +4316,7 @@ def train(
             Default: true if tp > 1. Needs tp other than 1.
         zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
             (or fsdp2) also weights. Default: the engine's: 3 of fsdp, torchtitan, automodel and
-            generic, else 1.
+            generic, 0 of those of graphs, else 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         first_stage_layers: Layers on the first pipeline rank; other ranks divide the rest.

@@ -202,7 +202,7 @@ def test_a_training_step_keeps_its_inputs_and_updates_its_weights() -> None:
     none = rank_parameters(SMALL_DENSE, (), sizes)
     # three executions of a quarter; what is left of the model's parameters is spread over layers
     counted = found.dense_CG[0, 1] - none.dense_CG[0, 1]
-    assert counted == pytest.approx(3.0 * ELEMENTS / 4.0 - ELEMENTS)
+    assert counted == pytest.approx(3.0 * ELEMENTS / 4.0 - 3.0 * ELEMENTS)
     assert found.trained_expert_CG[0, 1] == 0.0
 
 

@@ -21,6 +21,7 @@ from validation.networks.scores import (
     predictions,
     validate_networks,
 )
+from validation.networks.training import training_answers, training_runs
 from validation.runs.shared_data import missing_data, shared_folder
 
 NEEDS_DATA = pytest.mark.skipif(
@@ -106,3 +107,14 @@ def test_scores_are_inside_their_budgets() -> None:
     for name in ("timm, eager", "timm, compiled"):
         assert errors[name]["median"] < min(0.2, errors[name]["mean_mfu"])
         assert errors[name]["inside"] > 0.85
+
+
+@NEEDS_DATA
+def test_training_steps_are_compared_per_gpu() -> None:
+    runs = training_runs()
+    assert {run.source for run in runs} == {"training, MLPerf", "training, DeepLearningExamples"}
+    assert all(run.fields["global_batch"] % run.fields["gpus"] == 0 for run in runs)
+    few = [run for run in runs if run.fields["gpus"] in (2, 8) and run.network == "resnet-50"][:4]
+    for run, found in zip(few, training_answers(few, {}), strict=True):
+        assert found is not None
+        assert found["throughput_per_s"] == pytest.approx(run.items_per_s, rel=0.4)

@@ -249,6 +249,9 @@ TWO: Final = {"model": SERVED["model"], "system": "h100_sxm", "systems": ["h200_
 COMPARED: Final = {
     "compare": Question(compare, dict(_fields_of(shlex.split(example_of("compare"))[2:]))),
     "decided": Question(compare, {**TWO, "decide": True}),
+    "trained graph": Question(
+        train, {"model": "resnet-50", "system": "h100_sxm", "gpus": 2, "global_batch": 8}
+    ),
     "compared graphs": Question(
         compare, {"model": "resnet-50", "system": "h100_sxm", "systems": ["h200_sxm"]}
     ),

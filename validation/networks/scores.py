@@ -23,6 +23,7 @@ from validation.networks.published import (
     published_runs,
     settings,
 )
+from validation.networks.training import training_answers, training_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,8 +51,11 @@ def validate_networks(runs: Sequence[Run] | None = None) -> dict[str, Any]:
     Args:
         runs: Those to compare; None takes all of the shared data.
     """
-    runs = published_runs() if runs is None else runs
-    predicted = predictions(runs)
+    runs = (*published_runs(), *training_runs()) if runs is None else runs
+    predicted = [*predictions([one for one in runs if not trains(one)])]
+    steps = iter(training_predictions([one for one in runs if trains(one)]))
+    passes = iter(predicted)
+    predicted = [next(steps) if trains(one) else next(passes) for one in runs]
     kept = [place for place, one in enumerate(predicted) if one is not None]
     runs = [runs[place] for place in kept]
     found = [one for one in predicted if one is not None]
@@ -155,6 +159,29 @@ def predictions(runs: Sequence[Run]) -> list[Predicted | None]:
     own = _answers(asked, {})
     bound = _answers(asked, {"tier": "bound"})
     return [_chosen(run, own, bound) for run in runs]
+
+
+def trains(run: Run) -> bool:
+    """Return whether a run is of training steps."""
+    return "global_batch" in run.fields
+
+
+def training_predictions(runs: Sequence[Run]) -> list[Predicted | None]:
+    """Return the prediction of each run of training steps, None where it does not fit."""
+    own = training_answers(runs, {})
+    bound = training_answers(runs, {"tier": "bound"})
+    return [
+        None
+        if one is None or least is None
+        else Predicted(
+            one["throughput_per_s"] or np.nan,
+            one["throughput_per_s_low"] or 0.0,
+            one["throughput_per_s_high"] or np.inf,
+            least["throughput_per_s"] or np.nan,
+            one["power_w"] or np.nan,
+        )
+        for one, least in zip(own, bound, strict=True)
+    ]
 
 
 def _chosen(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.networks.emission import ModelFormats, StepTokens
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.operators import Backward, FloatArray, Operator, Saving
 
 DividedBy = Literal["tp", "cp", "ep", "moe_tp"]
 
@@ -361,6 +361,26 @@ class Network(ABC):
     def describe_layers(self) -> tuple[dict[str, object], ...]:
         """Return what each group of layers is, beside its count."""
         return tuple({} for _ in self.layers)
+
+    def trained(self) -> Self:
+        """Return the part of the network that a training step runs: all of it."""
+        return self
+
+    def backward(self, operator: Operator, *, frozen: bool = False) -> Backward:
+        """Return the operators of the backward pass of one of its operators.
+
+        Args:
+            frozen: Whether its weights have no gradients.
+        """
+        return operator.backward(frozen=frozen)
+
+    def saved(self, operator: Operator, saving: Saving) -> FloatArray:
+        """Return what one execution of an operator keeps for its backward pass (C,) [bytes].
+
+        Args:
+            saving: How the engine keeps activations.
+        """
+        return operator.saved(saving)
 
     @property
     def num_layers(self) -> int:

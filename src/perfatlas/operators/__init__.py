@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from perfatlas.operators.streaming import (
         EMBEDDING as EMBEDDING,
         EMBEDDING_BAG as EMBEDDING_BAG,
+        INDEX_BYTES as INDEX_BYTES,
         QUANTIZE as QUANTIZE,
         Streaming as Streaming,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.step.attention_speed import with_attention_speed as with_attention_speed
     from perfatlas.step.columns import (
         Candidates as Candidates,
         EngineLimits as EngineLimits,
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     )
     from perfatlas.step.context import Placement as Placement, StepContext as StepContext
     from perfatlas.step.cost import PricedStep as PricedStep, Step as Step, StepCost as StepCost
+    from perfatlas.step.fusion import (
+        conversions as conversions,
+        fused_kinds as fused_kinds,
+        kind_of as kind_of,
+    )
     from perfatlas.step.gathered import gather_steps as gather_steps
     from perfatlas.step.graph_kernels import with_graph_kernels as with_graph_kernels
     from perfatlas.step.memory import (

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.engines import EngineProfile
     from perfatlas.step.context import StepContext
 
 
@@ -56,14 +57,12 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
             for name, format_name in formats.items()
         }
     )
-    kinds = context.profile.fusions if context.network.item else ()
-    fused = {name for one in kinds for name in one.operators}
+    graph = context.network.item
+    fused = fused_kinds(context.profile) if graph else frozenset()
     result: list[Operator] = []
-    own = context.profile.graph_kernels
     for operator in operators:
-        if own is not None and own.layout == NCHW and isinstance(operator, Gemm):
-            result.extend(_conversions(operator))
-        if isinstance(operator, Streaming) and _kind_of(operator.name) in fused:
+        result.extend(conversions(operator, context.profile))
+        if isinstance(operator, Streaming) and kind_of(operator.name) in fused:
             result.append(with_fields(operator, count=0.0 * operator.count))
         elif operator.stream_kind == "norm":
             result.append(with_fields(operator, count=np.where(norm_fused_C, 0.0, operator.count)))
@@ -78,12 +77,33 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     return tuple(result)
 
 
-def _conversions(product: Gemm) -> tuple[Streaming, ...]:
+def fused_kinds(profile: EngineProfile, *, trains: bool = False) -> frozenset[str]:
+    """Return the kinds of operators of a graph that an engine fuses into others.
+
+    Args:
+        trains: Whether norms are those of training, whose statistics need all of the output of a
+            product before it is normalized.
+    """
+    return frozenset(
+        name
+        for one in profile.fusions
+        for name in one.operators
+        if not (trains and one.into == "product" and name.startswith("norm"))
+    )
+
+
+def conversions(product: Operator, profile: EngineProfile) -> tuple[Streaming, ...]:
     """Return the conversions of image, weights and output around a convolution of a graph.
 
     A kernel of 1 x 1 reads each element of its image once, and multiplies it as it is stored.
+
+    Args:
+        product: Any operator; only convolutions on images in NCHW are converted.
     """
-    if _kind_of(product.name) != "conv":
+    kernels = profile.graph_kernels
+    if kernels is None or kernels.layout != NCHW or not isinstance(product, Gemm):
+        return ()
+    if kind_of(product.name) != "conv":
         return ()
     read = product.m * product.k * product.input_bytes_per_element
     weights = product.n * product.k * product.groups * product.weight_bytes_per_element
@@ -109,7 +129,7 @@ def _is_dynamic(product: Gemm, apart: Mapping[str, FloatArray]) -> bool:
     return product.name in apart and get_format(product.format).quantize == "dynamic"
 
 
-def _kind_of(name: str) -> str:
+def kind_of(name: str) -> str:
     """Return the kind of an operator of a graph, whose operators are numbered."""
     return name.rstrip("0123456789").removesuffix("_")
 

@@ -253,7 +253,6 @@ def test_what_is_not_priced_of_graphs_is_refused() -> None:
     asked: list[tuple[Any, dict[str, Any]]] = [
         (perfatlas.search, {"gpus": 8}),
         (perfatlas.simulate, {"request_rate": 10}),
-        (perfatlas.train, {"gpus": 8, "global_batch": 2048}),
         (perfatlas.estimate, {"mode": "aggregated"}),
     ]
     for function, fields in asked:

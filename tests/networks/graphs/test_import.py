@@ -80,7 +80,7 @@ def _values(batch: int | str) -> dict[str, Any]:
 
 WANTED = [
     {"kind": "conv", "m": "64 * batch", "n": 16, "k": 36, "read": "256 * batch"},
-    {"kind": "activation", "read": "1024 * batch", "after": "conv"},
+    {"kind": "activation", "read": "1024 * batch", "after": "conv", "by_output": True},
     {"kind": "linear", "m": "64 * batch", "n": 10, "k": 16},
 ]
 
@@ -293,7 +293,7 @@ def test_a_folded_batch_norm_comes_back(tmp_path: Path, weight: str, told: str) 
     file = _onnx(tmp_path / "n.onnx", nodes, inputs, {weight: (16, 4, 3, 3)})
     found = tomllib.loads(import_graph(file))["operators"]
     norm = {"kind": "norm", "read": "1024 * batch", "after": "conv"}
-    relu = {"kind": "activation", "read": "1024 * batch", "after": "norm"}
+    relu = {"kind": "activation", "read": "1024 * batch", "after": "norm", "by_output": True}
     assert found == [WANTED[0], norm, relu]
 
 
@@ -348,7 +348,7 @@ def test_control_flow_and_free_sizes_are_refused_by_name(tmp_path: Path) -> None
     with pytest.raises(InvalidSpecError, match="free sizes: x_2, x_3"):
         import_graph(file)
     found = tomllib.loads(import_graph(file, sizes={"x_2": 4, "W": 5}))
-    assert found["operators"] == [{"kind": "activation", "read": "60 * batch"}]
+    assert found["operators"] == [{"kind": "activation", "read": "60 * batch", "by_output": True}]
 
 
 @pytest.mark.parametrize("name", ["net.pt2", "net.onnx", "net.txt"])

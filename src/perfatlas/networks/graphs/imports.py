@@ -21,6 +21,7 @@ _FIRST: Final = ("conv", "depthwise_conv", "linear")
 
 
 KINDS_FILE: Final = "data/graph_operators.toml"
+BY_OUTPUT: Final = ("relu", "sigmoid", "tanh")
 VIEW, FREE = "view", "free"
 WITHOUT_KERNEL: Final = (VIEW, FREE)
 
@@ -36,6 +37,18 @@ def kinds_of_operators(framework: str) -> Mapping[str, str]:
     """
     rows = shipped_table(KINDS_FILE)[framework]
     return {name: kind for kind, names in rows.items() for name in names}
+
+
+def is_by_output(kind: str, name: str) -> bool:
+    """Return whether an operator is an activation whose derivative follows from its output.
+
+    Args:
+        kind: Kind of the operator.
+        name: Its name in its framework.
+
+    Source: pytorch tools/autograd/derivatives.yaml: those whose formula reads `result`.
+    """
+    return kind == "activation" and name.lower() in BY_OUTPUT
 
 
 @dataclass(frozen=True)

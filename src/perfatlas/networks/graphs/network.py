@@ -18,20 +18,37 @@ from perfatlas.networks.contract import (
     ParameterCounts,
     Segment,
 )
-from perfatlas.networks.graphs.nodes import BATCH
-from perfatlas.operators import Phase
-from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.networks.graphs.nodes import BATCH, LOOKUPS
+from perfatlas.networks.graphs.training import (
+    STEPS,
+    blocks_of,
+    forward_operators,
+    one_step,
+    product_backward,
+    reads_data,
+    saved_bytes_of,
+    streaming_backward,
+    weights_of_products,
+)
+from perfatlas.operators import Gemm, Phase, Streaming, with_fields
+from perfatlas.quantities import (
+    InvalidSpecError,
+    UnsupportedError,
+    did_you_mean,
+    repr_for_error,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from perfatlas.networks.emission import ModelFormats, StepTokens
     from perfatlas.networks.graphs.nodes import Node
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.operators import Backward, FloatArray, Operator, Saving
     from perfatlas.quantities import Expression
 
 MOST: int = 10_000_000
+MOST_IN_TABLES: Final = 0.5  # of the parameters
 _DIVIDED: Final = re.compile(r"[^/]/[^/]")
 
 
@@ -112,10 +129,19 @@ class GraphNetwork(Network):
         self, formats: ModelFormats, phase: Phase, tokens: StepTokens
     ) -> tuple[Operator, ...]:
         """Return the operators of one pass over `tokens.all` items, in execution order."""
-        return self._operators(formats, phase, self._columns(tokens.all))
+        return self._operators(formats, phase, self.columns(tokens.all))
 
-    def _columns(self, batch: FloatArray | float) -> dict[str, Any]:
-        """Return what expressions of nodes read."""
+    @cached_property
+    def _by_output(self) -> frozenset[str]:
+        """Names of the activations whose derivative follows from their output."""
+        return frozenset(name for name, node in _named(self.nodes) if node.by_output)
+
+    def columns(self, batch: FloatArray | float) -> dict[str, Any]:
+        """Return what expressions of nodes read.
+
+        Args:
+            batch: Items of a pass (C,).
+        """
         columns: dict[str, Any] = {**self.sizes, BATCH: batch}
         for name, length in self.lengths.items():
             columns[name] = length.of(columns)
@@ -125,18 +151,79 @@ class GraphNetwork(Network):
         self, segment: int, formats: ModelFormats, phase: Phase, tokens: StepTokens
     ) -> tuple[Operator, ...]:
         """Return all operators in the only segment, and none before and after it."""
-        return self.step_operators(formats, phase, tokens) if segment == 1 else ()
+        if segment != 1:
+            return ()
+        found = self.step_operators(formats, phase, tokens)
+        if phase != Phase.FORWARD:
+            return found
+        return tuple(
+            with_fields(one, count=one.count / self.num_layers)
+            for operator in found
+            for one in forward_operators(operator)
+        )
+
+    def trained(self) -> Self:
+        """Return what a training step runs, of a pipeline its denoiser, in blocks.
+
+        Blocks are those whose weights are gathered at once: one per attention, else per addition,
+        else per product.
+
+        Raises:
+            UnsupportedError: Most parameters are tables, which training divides over GPUs.
+        """
+        part = self
+        if STEPS in self.sizes:
+            nodes, lengths = one_step(self.nodes, self.lengths)
+            sizes = {**self.sizes, STEPS: 1}
+            part = replace(self, nodes=nodes, lengths=lengths, sizes=sizes, live=0.0)
+        columns = part.columns(1.0)
+        weights = weights_of_products(part.nodes, columns)
+        looks_up = any(node.kind in LOOKUPS for node in part.nodes)
+        in_tables = 1.0 - weights / max(self.weight_count, 1)
+        if part is self and looks_up and in_tables > MOST_IN_TABLES:
+            raise UnsupportedError(
+                f"{self.model_type}: {in_tables:.0%} of its parameters are embedding tables, which"
+                " training divides over GPUs by table or by row; that is not priced"
+            )
+        return replace(
+            part,
+            layers=(WholeGraph(count=blocks_of(part.nodes, columns)),),
+            weight_count=self.weight_count if part is self else weights,
+        )
+
+    def backward(self, operator: Operator, *, frozen: bool = False) -> Backward:
+        """Return the gradients of an operator; those of data do not exist."""
+        if isinstance(operator, Gemm):
+            found = product_backward(operator)
+        elif isinstance(operator, Streaming):
+            found = streaming_backward(operator)
+        else:
+            found = operator.backward(frozen=frozen)
+        return found._replace(inputs=()) if operator.name in self._of_data else found
+
+    def saved(self, operator: Operator, saving: Saving) -> FloatArray:
+        """Return what an operator keeps for its backward pass (C,) [bytes]."""
+        if isinstance(operator, Streaming):
+            kept = operator.name not in self._by_output  # the next operator keeps its output
+            return saved_bytes_of(operator) * kept
+        if isinstance(operator, Gemm):
+            second_C = operator.n * operator.k * operator.groups * operator.weight_bytes_per_element
+            first_C = operator.m * operator.k * operator.input_bytes_per_element
+            return first_C if operator.has_weights else first_C + second_C
+        return operator.saved(saving)
+
+    @cached_property
+    def _of_data(self) -> frozenset[str]:
+        """Names of the operators whose input is data."""
+        first = self.nodes[: reads_data(self.nodes, self.columns(1.0))]
+        return frozenset(name for name, _ in _named(first))
 
     def _operators(
         self, formats: ModelFormats, phase: Phase, columns: Mapping[str, Any]
     ) -> tuple[Operator, ...]:
-        seen: Counter[str] = Counter()
-        found = []
-        for node in self.nodes:
-            seen[node.label] += 1
-            name = f"{node.label}_{seen[node.label]}"
-            found.append(node.operator(name, formats, phase, columns))
-        return tuple(found)
+        return tuple(
+            node.operator(name, formats, phase, columns) for name, node in _named(self.nodes)
+        )
 
     def parameters(self) -> ParameterCounts:
         """Return the parameters, all of them active."""
@@ -148,7 +235,7 @@ class GraphNetwork(Network):
     def _live_elements(self) -> LiveElements:
         """Most elements that are live at once: of the graph, or of one operator."""
         fixed, repeated = 0.0, self.live
-        one, two = (self._moved(self._columns(batch)) for batch in (1.0, 2.0))
+        one, two = (self._moved(self.columns(batch)) for batch in (1.0, 2.0))
         for first, second in zip(one, two, strict=True):
             repeated = max(repeated, second - first)
             fixed = max(fixed, first if second == first else 0.0)
@@ -197,7 +284,7 @@ class GraphNetwork(Network):
         """
         for name, limit in self.limits.items():
             limit.check(name, self.sizes[name], self.model_type)
-        columns = self._columns(1.0)
+        columns = self.columns(1.0)
         dividing = [
             (where, one)
             for where, one in (
@@ -219,12 +306,20 @@ class GraphNetwork(Network):
 
     def describe_layers(self) -> tuple[dict[str, object], ...]:
         """Return the sizes, the FLOP of an item, and the operators by kind."""
-        columns = self._columns(1.0)
+        columns = self.columns(1.0)
         kinds: Counter[str] = Counter()
         for node in self.nodes:
             kinds[node.kind] += int(node.count.of(columns))
         flop = sum(float(node.flop(columns)) for node in self.nodes)
         return ({"sizes": dict(self.sizes), "flop_per_item": flop, "operators": dict(kinds)},)
+
+
+def _named(nodes: Iterable[Node]) -> Iterator[tuple[str, Node]]:
+    """Yield nodes with names: their labels, numbered."""
+    seen: Counter[str] = Counter()
+    for node in nodes:
+        seen[node.label] += 1
+        yield f"{node.label}_{seen[node.label]}", node
 
 
 def _size(name: str, text: str) -> int:

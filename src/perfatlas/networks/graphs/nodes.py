@@ -79,6 +79,7 @@ class Node:
         after: Kind of the operator whose only reader it is, "" for none: compilers fuse it into
             that kernel.
         causal: Whether queries of an attention see only the keys up to their own.
+        by_output: Whether the derivative of an activation follows from its output, as of ReLU.
     """
 
     kind: str
@@ -86,6 +87,7 @@ class Node:
     count: Expression
     after: str = ""
     causal: bool = False
+    by_output: bool = False
 
     @property
     def label(self) -> str:

@@ -51,6 +51,7 @@ def _node(
     count: Expression | None = None,
     after: str = "",
     causal: bool = False,
+    by_output: bool = False,
     **sizes: Expression,
 ) -> Node:
     allowed = SIZES[kind]
@@ -64,8 +65,16 @@ def _node(
         raise InvalidSpecError(f"{kind} needs {', '.join(missing)}")
     if causal and kind != "attention":
         raise InvalidSpecError(f"causal is a mask of attention, not of {kind}; leave it out")
-    count = Expression("1") if count is None else count
-    return Node(kind=kind, sizes=sizes, count=count, after=after, causal=causal)
+    if by_output and kind != "activation":
+        raise InvalidSpecError(f"by_output applies to activations, not to {kind}; leave it out")
+    return Node(
+        kind=kind,
+        sizes=sizes,
+        count=Expression("1") if count is None else count,
+        after=after,
+        causal=causal,
+        by_output=by_output,
+    )
 
 
 class _Nodes:
@@ -77,6 +86,7 @@ class _Nodes:
             "count": Field(_Size()),
             "after": Field(Text(choices=KINDS)),
             "causal": Field(Flag()),
+            "by_output": Field(Flag()),
             **{name: Field(_Size()) for name in _SIZE_NAMES},
         },
         build=_node,

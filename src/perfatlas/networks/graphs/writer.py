@@ -43,9 +43,8 @@ def graph_text(head: Mapping[str, Any], nodes: Iterable[Node]) -> str:
         for name, default in SIZES[node.kind].items():
             if name in cells and cells[name] in (default, cells.get(default)):
                 del cells[name]  # it follows
-        flags = ({"after": node.after} if node.after else {}) | (
-            {"causal": True} if node.causal else {}
-        )
+        flags = {"after": node.after, "causal": node.causal, "by_output": node.by_output}
+        flags = {name: value for name, value in flags.items() if value}
         parts = [f"{name} = {_cell(value)}" for name, value in {**cells, **flags}.items()]
         line = (f'kind = "{node.kind}"', node.count.text, ", ".join(parts))
         lines[line] = lines.get(line, 0) + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from perfatlas.networks.graphs.imports import (
     Tensor,
     convolution,
     fused_into,
+    is_by_output,
     kinds_of_operators,
     node,
 )
@@ -407,7 +408,8 @@ class _Graph:
             kind = "elementwise"
         producers = [self.kinds.get(each, "") for each in alone]
         moves = {"read": Tensor.total(moved), "write": self.shape(one.output[0], one).elements()}
-        return node(kind, moves, after=fused_into(producers))
+        made = node(kind, moves, after=fused_into(producers))
+        return replace(made, by_output=is_by_output(kind, one.op_type))
 
     def _convolution(self, one: Any) -> list[Node]:  # noqa: ANN401
         """Return a convolution, and the batch norm that an exporter folded into its weights."""

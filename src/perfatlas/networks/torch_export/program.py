@@ -12,7 +12,7 @@ import math
 import re
 import zipfile
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.networks.graphs.imports import (
@@ -22,6 +22,7 @@ from perfatlas.networks.graphs.imports import (
     Tensor,
     convolution,
     fused_into,
+    is_by_output,
     kinds_of_operators,
     node,
 )
@@ -324,7 +325,8 @@ class _Program:
             self.unknown[name] += 1
         producers = [self.kinds.get(one, "") for one in read if self.readers[one] == 1]
         sizes = {"read": Tensor.total(moved), "write": self._moved(written[0]).elements()}
-        return node(kind, sizes, after=fused_into(producers))
+        made = node(kind, sizes, after=fused_into(producers))
+        return replace(made, by_output=is_by_output(kind, name))
 
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
         image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))

@@ -64,8 +64,8 @@ def graph_error(model: str) -> UnsupportedError:
     """
     return UnsupportedError(
         f"{model} is a graph of operators, whose passes are priced as static batches: ask estimate"
-        " or a table, compare or sweep in mode static; queues, deployments and training of graphs"
-        " are not priced"
+        " or a table, compare or sweep in mode static, or train for its training; queues and"
+        " deployments of graphs are not priced"
     )
 
 

@@ -9,7 +9,8 @@ from perfatlas.cost import gpu_price
 from perfatlas.energy import board_energy
 from perfatlas.files import read_toml
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.networks import is_graph
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, significant
 from perfatlas.reliability.fleet.model import failure_domains
 from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
 from perfatlas.vocabulary.fields import PRICES_BY_SYSTEM
@@ -174,6 +175,11 @@ def _step_of(path: str) -> TrainingStep:
     from perfatlas.scenario.training_steps import training_step
 
     table = read_toml(path)
+    if is_graph(table.get("model")):
+        raise UnsupportedError(
+            f"train = {path}: {table['model']} is a graph of operators, and goodput counts tokens"
+            " of language models; leave train out and set step_time_s, as train answers it"
+        )
     try:
         return training_step(table)
     except InvalidSpecError as problem:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         above_measured as above_measured,
         evidence_of as evidence_of,
     )
+    from perfatlas.scenario.training_steps.graphs import OF_LANGUAGE_MODELS as OF_LANGUAGE_MODELS
     from perfatlas.scenario.training_steps.inputs import TrainInputs as TrainInputs
     from perfatlas.scenario.training_steps.power import FACILITY as FACILITY
     from perfatlas.scenario.training_steps.priced_step import (

@@ -60,6 +60,8 @@ def does_not_fit(
     advice = tuple(f"set {change}" for change in found[:MOST_ADVICE])
     if not advice and (pinned := _pinning(question.recipe)):
         advice = (f"leave out {pinned}: no change of recompute, zero or micro_batch fits with it",)
+    elif not advice and question.network.item:
+        advice = (f"no change of zero and micro_batch fits on up to {MOST_GPUS:,.0f} GPUs",)
     elif not advice:
         advice = (
             (
@@ -95,7 +97,11 @@ def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -
     one = take_layouts(question.layouts, np.array([at]))
     pinned = bool(_pinning(question.recipe))
     domain = question.systems[int(question.index_C[at])].device.scale_up.domain_size
-    options = _recipe_options(one) if pinned else _recipe_options(one) | _sizes(one, domain)
+    options = _recipe_options(one)
+    if question.network.item:  # neither divided nor computed again
+        options.pop("recompute", None)
+    elif not pinned:
+        options |= _sizes(one, domain)
     if inputs.pipeline_schedule is None and question.schedule == "interleaved":
         options["vpp"] = sorted({one.vpp[0] // 2.0, 1.0}, reverse=True)
     for gpus in one.gpus if pinned else _gpu_counts(question, at, float(one.gpus[0])):

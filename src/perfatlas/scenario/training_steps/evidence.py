@@ -40,6 +40,15 @@ HYBRID: Final = (
     "dense models with recurrent layers are in no fit of {engine}: the interval is that of MoE"
     " models, among which fitted models with recurrent layers are"
 )
+OF_GRAPHS: Final = (
+    "dropout, the loss and the input pipeline of the host are left out; operators that read one"
+    " tensor keep it each, so that activations are an upper estimate; of a pipeline, one pass of"
+    " its denoiser is trained, on latents and embeddings that are computed before"
+)
+UNVALIDATED: Final = (
+    "kernels of gradients have the speed of forward kernels of transposed shapes; training of"
+    " graphs is compared with published runs only (python -m validation networks)"
+)
 PAIRS: Final = (
     "pairs of a forward and a backward pass hide transfers of experts in the order of"
     " arXiv 2412.19437; the kernels that move tokens take {sms} SMs and memory bandwidth from the"
@@ -59,7 +68,7 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     system, engine = question.systems[0], question.engine
     notes = dict.fromkeys(note for match in matches for note in match.notes)
     tier = tier_of(costs, shape)
-    assumed = [FLOP_CONVENTION]
+    assumed = [OF_GRAPHS if question.network.item else FLOP_CONVENTION]
     if question.tier == "bound":
         assumed.append(LOWER_LIMIT)
     else:
@@ -124,8 +133,9 @@ def training_warnings(
     """
     above, power = above_measured(question, steps), power_remarks(inputs, question, steps)
     unused = [unused_warnings(vars(one), fields_of(type(one))) for one in inputs]
+    graph = (UNVALIDATED,) if question.network.item and question.tier != "bound" else ()
     memory = [() if fits else (UPPER_MEMORY,) for fits in steps.memory.fits]
-    return [tuple(chain(*notes)) for notes in zip(above, power, unused, memory, strict=True)]
+    return [tuple(chain(*notes, graph)) for notes in zip(above, power, unused, memory, strict=True)]
 
 
 def above_measured(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:

@@ -12,7 +12,11 @@ from perfatlas.scenario.training_steps.advice import does_not_fit
 from perfatlas.scenario.training_steps.evidence import evidence_of, training_warnings
 from perfatlas.scenario.training_steps.power import broken_limit, power_rows
 from perfatlas.scenario.training_steps.question import question_of, read_training
-from perfatlas.scenario.training_steps.results import checkpoint_results, training_results
+from perfatlas.scenario.training_steps.results import (
+    checkpoint_results,
+    item_results,
+    training_results,
+)
 from perfatlas.training.layouts import layout_problems
 from perfatlas.training.step import training_steps
 
@@ -112,11 +116,13 @@ def _priced(
         elif (error := broken_limit(question, steps, at)) is not None:
             yield error
         else:
+            told = results[at] | power[at] | checkpoint_results(one, question, steps, at)
+            item = question.network.item
             found = TrainingStep(
                 inputs=one,
                 question=question,
                 steps=steps,
-                results=results[at] | power[at] | checkpoint_results(one, question, steps, at),
+                results=item_results(item, told) if item else told,
                 warnings=warnings[at],
             )
             stale = found.price.warning

@@ -15,7 +15,8 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
 from perfatlas.networks import ModelFormats, is_graph, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import columns_of, graph_error, refuse_unused
+from perfatlas.scenario.fields import columns_of, refuse_unused
+from perfatlas.scenario.training_steps.graphs import check_engine, read_graph_training
 from perfatlas.scenario.training_steps.inputs import TrainInputs
 from perfatlas.scenario.training_steps.power import check_power_cap
 from perfatlas.scenario.training_steps.recipe import check_recipe, check_recipe_layout, recipe_of
@@ -90,9 +91,7 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
             has no effect.
         UnsupportedError: There is no data for the format or the tier.
     """
-    inputs = TrainInputs.read(fields)
-    if is_graph(inputs.model):
-        raise graph_error(inputs.model)
+    inputs = read_graph_training(fields) if is_graph(fields.get("model")) else _read(fields)
     check_experts(inputs)
     check_power_cap(inputs)
     if inputs.tier == "measured":
@@ -102,6 +101,12 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
     _check_block_scaling(inputs)
     _check_release(inputs)
     check_recipe(inputs, training_format(inputs.format))
+    return inputs
+
+
+def _read(fields: Mapping[str, Any]) -> TrainInputs:
+    inputs = TrainInputs.read(fields)
+    check_engine(inputs)
     return inputs
 
 
@@ -196,9 +201,11 @@ def _check_kind(inputs: TrainInputs, engine: TrainingEngine) -> None:
     device = resolve_system(inputs.system).device
     if _runs_on(engine, device):
         return
-    every = training_engines().values()
+    network = resolve_model(inputs.model).network
+    every = [one for one in training_engines().values() if one.trains(network)]
     others = [one.name for one in every if one.kinds and _runs_on(one, device)]
-    named = ", ".join(dict.fromkeys((*others, "generic", "ideal")))
+    anywhere = [one.name for one in every if not one.kinds]
+    named = ", ".join(dict.fromkeys((*others, *anywhere)))
     if device.kind in engine.kinds:
         raise UnsupportedError(
             f"{engine.name} runs on devices of {', '.join(engine.vendors)}, and {device.name} is of"
@@ -285,7 +292,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         engine = replace(engine, tiled_tensor_overlap=first.tensor_overlap)
     if first.tier == "bound":
         engine = lower_limit_of(engine)
-    network = resolve_model(first.model).network
+    network = resolve_model(first.model).network.trained()
     name = training_format(first.format)
     systems, index_C = _on_slices(inputs)
     parallel = [one.sequence_parallel for one in inputs]

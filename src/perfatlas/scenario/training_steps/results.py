@@ -9,13 +9,23 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.training.step import checkpoint_bytes, checkpoint_times
+from perfatlas.vocabulary.metrics import stem_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingMemory, TrainingQuestion, TrainingSteps
 
 STORAGE: Final = ("checkpoint_bytes_per_s",)  # field that is read of every candidate here
+PER_GPU: Final = "tokens_per_s_per_gpu"
+OF_ITEMS: Final[Mapping[str, str]] = {
+    PER_GPU: "throughput_per_s_per_gpu",
+    "energy_per_token_j": "energy_per_item_j",
+    "usd_per_million_tokens": "usd_per_million_items",
+    "gco2_per_million_tokens": "gco2_per_million_items",
+}
 ENDS: Final = (("", "step_s_C"), ("_low", "high_s_C"), ("_high", "low_s_C"))
 
 
@@ -50,6 +60,26 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
         row["memory"] = memory_of(steps.memory, at)
         row["checkpoint_bytes"] = float(checkpoint_bytes_C[at])
         found.append(row)
+    return found
+
+
+def item_results(item: str, results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the results of a graph of operators, whose tokens are items.
+
+    Args:
+        item: What an item is, with its size.
+        results: Results of a step, by name.
+    """
+    found: dict[str, Any] = {"item": item.partition(" of ")[0]}
+    for name, value in results.items():
+        stem = stem_of(name)
+        if (renamed := OF_ITEMS.get(stem)) is not None:
+            end = name.removeprefix(stem)
+            found[f"{renamed}{end}"] = value
+            if stem == PER_GPU:
+                found[f"throughput_per_s{end}"] = None if value is None else value * results["gpus"]
+        elif "token" not in name:
+            found[name] = value
     return found
 
 

@@ -26,8 +26,15 @@ def training_engines() -> Mapping[str, TrainingEngine]:
     """Return every profile by id, such as "megatron@26.04"."""
     found: dict[str, TrainingEngine] = {}
     for name in shipped_names(_FOLDER):
-        found |= training_engines_of(name, shipped_table(f"{_FOLDER}/{name}.toml"))
+        found |= training_engines_of(name, _table(name))
     return found
+
+
+def _table(name: str) -> dict[str, object]:
+    """Return the table of an engine, on top of that of its base; releases are its own."""
+    own = dict(shipped_table(f"{_FOLDER}/{name}.toml"))
+    base = own.pop("base", None)
+    return own if base is None else _table(str(base)) | own
 
 
 def training_engine_ids() -> tuple[str, ...]:

@@ -113,6 +113,8 @@ class TrainingEngine:
         experts: Whether it runs MoE models.
         most_zero: The highest `zero` that it runs.
         recipes: What its documented recipes set for models.
+        graph_engine: Engine of `estimate` whose kernels, fusions and host time those of graphs of
+            operators are; "" where it trains language models alone.
     """
 
     id: str
@@ -179,6 +181,16 @@ class TrainingEngine:
     experts: bool = True
     most_zero: int = 3
     recipes: tuple[ModelRecipe, ...] = ()
+    graph_engine: str = ""
+
+    def trains(self, network: Network) -> bool:
+        """Return whether it trains a network: graphs of operators, or language models."""
+        if not self.graph_engine:
+            return not network.item
+        from perfatlas.engines import resolve_engine  # others train without engines of inference
+
+        runs = resolve_engine(self.graph_engine).runs
+        return runs in ("all", "graphs" if network.item else "language_models")
 
     def recipe_of(self, network: Network) -> ModelRecipe | None:
         """Return the documented recipe of a model, None without one."""
@@ -380,6 +392,7 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "formats": Field(Array(of=Text(empty=False))),
     "experts": Field(Flag()),
     "most_zero": Field(Whole(least=0, most=3)),
+    "graph_engine": Field(Text(empty=False)),
     **{
         name: Field(_FIELDS[name].reader)
         for name in (

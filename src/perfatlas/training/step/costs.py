@@ -38,6 +38,8 @@ from perfatlas.training.work import (
     Routes,
     Row,
     Work,
+    keeping_rows,
+    kernel_rows,
     layer_of,
     model_operators,
     rank_exchanges,
@@ -154,7 +156,10 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         question.recipe,
         question.gradient_bytes,
     )
-    rows = model_operators(work, layouts)
+    rows = kept = model_operators(work, layouts)
+    if (graph := question.graph) is not None:
+        kept = keeping_rows(rows, graph)
+        rows = kernel_rows(kept, graph)
     prices, times_VUO = _priced(question, rows)
     exchanges = rank_exchanges(
         network, rows, layouts, question.engine, _routes(question), modules.modules
@@ -177,7 +182,7 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         energy=energy,
         totals=pass_totals(question, rows, prices, time_s_UO, pass_s_UG, energy),
         clock=StepClock.sustained(pass_s_UG[:, 0]),
-        saved_bytes_LUG=saved_bytes(network, rows, layouts, question.engine, modules),
+        saved_bytes_LUG=saved_bytes(network, kept, layouts, question.engine, modules),
         parameters=rank_parameters(network, rows, layouts),
         rows=rows,
         prices=prices,

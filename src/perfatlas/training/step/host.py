@@ -15,21 +15,32 @@ from perfatlas.training.work import Part
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
+    from perfatlas.training.step.costs import MicroBatchCosts
     from perfatlas.training.step.question import TrainingQuestion
 
 # Share of the launches of a layer that CUDA graphs leave to the host.
 LAUNCHED: Final = {"none": 1.0, "attention": 0.5, "full": 0.0}
 
 
-def launch_s(question: TrainingQuestion, layers_CS: FloatArray) -> FloatArray:
+def launch_s(
+    question: TrainingQuestion, layers_CS: FloatArray, costs: MicroBatchCosts | None = None
+) -> FloatArray:
     """Return the host time of each part of a micro-batch on stages (P, C, S) [s].
 
     Args:
         layers_CS: Layers of each stage (C, S).
+        costs: Costs of a micro-batch, of which those of a graph have all kernels.
 
     Limits: The three parts launch equally many kernels (assumption). Graphs of attention and router
         leave half of the launches (assumption).
     """
+    if question.graph is not None and costs is not None:
+        each_s = 0.0 if question.tier == "bound" else question.graph.host.per_operator_prefill_s
+        count_PU = np.zeros((len(Part), costs.totals.time_s.size))
+        for row in costs.rows:
+            count_PU[row.part] += row.operator.count
+        launched_PCS: FloatArray = each_s * count_PU[:, costs.index_C, None] * layers_CS
+        return launched_PCS
     engine, share = question.engine, moe_share(question.network)
     mean_s = share * engine.host_s_per_moe_layer + (1.0 - share) * engine.host_s_per_dense_layer
     each_s = mean_s * LAUNCHED[question.cuda_graphs]

@@ -13,6 +13,7 @@ from perfatlas.energy import with_energy
 from perfatlas.machines import price_operators
 from perfatlas.operators import Attention, GroupedGemm, Streaming
 from perfatlas.pricing import reduce, scaled
+from perfatlas.step import with_attention_speed, with_graph_kernels
 from perfatlas.training.work import (
     dropout_of_residual,
     expert_kernels,
@@ -53,9 +54,11 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
     """
     kernels = [_kernels(question, row) for row in rows]
     operators, devices = [one for own in kernels for one in own], question.devices()
-    prices = price_operators(
-        operators, devices, family=question.engine.kernel_family, tier=question.tier
-    )
+    family = question.engine.kernel_family if question.graph is None else question.graph.kernels
+    prices = price_operators(operators, devices, family=family, tier=question.tier)
+    if question.graph is not None and question.tier != "bound":
+        prices = with_attention_speed(prices, operators, question.graph, devices)
+        prices = with_graph_kernels(prices, operators, question.graph, devices)
     prices = with_energy(operators, prices, devices)
     starts = np.concatenate([[0], np.cumsum([len(own) for own in kernels])])[:-1].astype(np.int64)
     pairs = [(row, one) for row, own in zip(rows, kernels, strict=True) for one in own]

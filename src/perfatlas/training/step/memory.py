@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import LOGIT_BYTES
+from perfatlas.operators import ACTIVATION_BYTES, LOGIT_BYTES
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step.states import (
     WEIGHT_BYTES,
@@ -156,6 +156,7 @@ def _transient(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
         again_C = stages.layer_saved_LC[0] - kept_C
     # a layer that leaves for the host and the next one are on the device
     again_C = again_C + _BUFFERS * offloaded_bytes(question, stages)
+    again_C = again_C + _live_of_graph(question)
     copies_C = np.where(layouts.tp > 1, engine.logit_copies_parallel, engine.logit_copies)
     logits_CR = _logits(question, stages)
     loss_CR = logits_CR * (copies_C - 1.0)[:, None]
@@ -163,6 +164,19 @@ def _transient(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
         return np.maximum(again_C[:, None], loss_CR)
     # the logits, which are counted as kept, are freed before a layer is computed again
     return np.maximum(again_C[:, None] - logits_CR, loss_CR)
+
+
+def _live_of_graph(question: TrainingQuestion) -> FloatArray | float:
+    """Return the gradients around the largest operator of a graph (C,) [bytes].
+
+    Operators of a layer of a language model are smaller than what its step keeps.
+    """
+    if question.graph is None:
+        return 0.0
+    live = question.network.live_elements()
+    elements = [one.repeated * question.layouts.micro_batch + one.fixed for one in live]
+    largest_C: FloatArray = np.max(elements, axis=0) * ACTIVATION_BYTES
+    return largest_C
 
 
 def _logits(question: TrainingQuestion, stages: StageColumns) -> FloatArray:

@@ -18,6 +18,7 @@ from perfatlas.training.work import RecomputedModules
 
 if TYPE_CHECKING:
     from perfatlas.energy import PowerColumns
+    from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
     from perfatlas.machines import Tier
     from perfatlas.networks import ModelFormats, Network
@@ -87,6 +88,15 @@ class TrainingQuestion:
         """Whether the interval is that of MoE models: the fitted models with recurrent layers."""
         network = self.network
         return network.has_experts or any(group.is_recurrent for group in network.layers)
+
+    @property
+    def graph(self) -> EngineProfile | None:
+        """The engine whose kernels run a graph of operators, None for a language model."""
+        if not self.network.item:
+            return None
+        from perfatlas.engines import resolve_engine  # language models train without them
+
+        return resolve_engine(self.engine.graph_engine)
 
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""

@@ -125,7 +125,7 @@ def training_steps(
     question = replace(question, clock_C=costs.clock.ratio[costs.index_C])
     stages = stage_columns(question, costs)
     times = _stage_times(question, costs, stages)
-    kernels_PCS, launched_PCS = _passes(times), launch_s(question, stages.layers_CS)
+    kernels_PCS, launched_PCS = _passes(times), launch_s(question, stages.layers_CS, costs)
     waits_PCS = launch_waits_s(question, kernels_PCS, launched_PCS)
     passes_PCS = kernels_PCS + waits_PCS
     send_s_C = stage_send_s(question)

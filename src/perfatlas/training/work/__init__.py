@@ -13,6 +13,10 @@ if TYPE_CHECKING:
         layer_of as layer_of,
         rank_exchanges as rank_exchanges,
     )
+    from perfatlas.training.work.graphs import (
+        keeping_rows as keeping_rows,
+        kernel_rows as kernel_rows,
+    )
     from perfatlas.training.work.operators import (
         Part as Part,
         Row as Row,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.networks import ModelFormats, Network, Segment
-    from perfatlas.operators import Operator
+    from perfatlas.operators import Backward, Operator
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.recipe import Recipe
 
@@ -193,7 +193,8 @@ def _trained(
 ) -> Iterator[Row]:
     """Yield the passes of an operator, of which selective recomputation repeats a share."""
     frozen = work.recipe.lora_rank > 0
-    for row in passes_of(operator, segment, level, frozen=frozen):
+    backward = work.network.backward(operator, frozen=frozen)
+    for row in passes_of(operator, segment, level, frozen=frozen, backward=backward):
         again = share if row.part == Part.FORWARD else 1.0
         yield row._replace(selective_share=again, role="frozen" if frozen else "own")
     yield from accumulation_of(operator, segment, work)
@@ -275,20 +276,26 @@ def _experts(operator: GroupedGemm, layouts: Layouts, distribution: str) -> Grou
 
 
 def passes_of(
-    operator: Operator, segment: int, level: int, *, frozen: bool = False
+    operator: Operator,
+    segment: int,
+    level: int,
+    *,
+    frozen: bool = False,
+    backward: Backward | None = None,
 ) -> Iterator[Row]:
     """Yield the forward operator and its gradients, without those of frozen weights.
 
     Args:
         level: Lowest recompute level at which the backward pass runs it again.
         frozen: Whether its weights have no gradients.
+        backward: Its gradients as the network has them; None for those of the operator.
     """
     forward = operator
     if isinstance(operator, Streaming) and operator.stream == QUANTIZE:
         copies = 1.0 if frozen else COPIES
         forward = with_fields(operator, write_bytes=copies * operator.write_bytes)
     yield Row(forward, segment, Part.FORWARD, level)
-    backward = operator.backward(frozen=frozen)
+    backward = backward or operator.backward(frozen=frozen)
     for one in backward.inputs:
         yield Row(one, segment, Part.INPUT_GRADIENT)
     for one in backward.weights:

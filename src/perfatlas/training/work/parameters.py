@@ -74,7 +74,7 @@ def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> 
         else:
             dense_CG[:, row.segment] += held_C
             ranks_C = layouts.tp if operator.tensor_parallel else np.ones(layouts.size)
-        whole_C += layers * (each_C * ranks_C)
+        whole_C += layers * (held_C * ranks_C)
     counts = network.parameters()
     vocabulary_C = np.ceil(network.embedding_rows / layouts.tp) * network.hidden_size
     dense_CG[:, 0] = vocabulary_C

@@ -77,7 +77,7 @@ def saved_bytes(
     for row in rows:
         if row.part != Part.FORWARD or row.role == "again":
             continue
-        own_C = _kept_by_row(row, layouts, engine)
+        own_C = _kept_by_row(network, row, layouts, engine)
         kept_CG[:, row.segment] += own_C
         attention_CG[:, row.segment] += _scores(row.operator, engine)
         if row.recomputed_at == NEVER:
@@ -98,7 +98,7 @@ def saved_bytes(
             if row.part == Part.FORWARD and row.recomputed_at != NEVER:
                 kept_C = _kept_outputs(row.operator)
                 if named:
-                    kept_C = _kept_named(row, layouts, engine, modules)
+                    kept_C = _kept_named(network, row, layouts, engine, modules)
                 selective_CG[:, row.segment] += kept_C
     return np.stack([kept_CG + attention_CG, selective_CG, full_CG])
 
@@ -115,7 +115,9 @@ def _inputs(rows: Sequence[Row], segments: int) -> FloatArray:
     return layers_G
 
 
-def _kept_by_row(row: Row, layouts: Layouts, engine: TrainingEngine) -> FloatArray:
+def _kept_by_row(
+    network: Network, row: Row, layouts: Layouts, engine: TrainingEngine
+) -> FloatArray:
     """Return what an operator keeps with any recomputation but full, over its count (C,) [bytes].
 
     A frozen product needs its input for no gradient; products of one tensor keep it once.
@@ -129,7 +131,7 @@ def _kept_by_row(row: Row, layouts: Layouts, engine: TrainingEngine) -> FloatArr
         dropout=engine.dropout,
         frozen=row.role == "frozen",
     )
-    return operator.count * operator.saved(saving)
+    return operator.count * network.saved(operator, saving)
 
 
 def _kept_outputs(operator: Operator) -> FloatArray | float:
@@ -144,7 +146,11 @@ def _kept_outputs(operator: Operator) -> FloatArray | float:
 
 
 def _kept_named(
-    row: Row, layouts: Layouts, engine: TrainingEngine, modules: RecomputedModules
+    network: Network,
+    row: Row,
+    layouts: Layouts,
+    engine: TrainingEngine,
+    modules: RecomputedModules,
 ) -> FloatArray | float:
     """Return the outputs that selective recomputation of all but projections keeps (C,) [bytes].
 
@@ -155,7 +161,7 @@ def _kept_named(
     operator, attends = row.operator, "core_attn" not in modules.modules
     own_C: FloatArray | float = 0.0
     if attends and operator.name == OUTPUT:
-        own_C = _kept_by_row(row, layouts, engine)
+        own_C = _kept_by_row(network, row, layouts, engine)
     if operator.name == LAST or not keeps_output(operator, modules):
         return own_C
     if operator.multiplies:  # ranks that add to one output keep a share of it each

@@ -10,6 +10,7 @@ from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
 from perfatlas.scenario.training_steps import (
     FACILITY,
+    OF_LANGUAGE_MODELS,
     RANKS,
     SIZES,
     STORAGE,
@@ -94,22 +95,24 @@ def _rows(inputs: Sequence[TrainInputs]) -> Answered:
 
 def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]:
     layouts = question.layouts
-    return complete_scenario(
-        verb_fields("train"),
-        inputs,
-        gpus=int(layouts.gpus[0]),
-        dp=data_parallel(inputs),
-        engine=question.engine.id,
-        format=question.formats.gemm,
-        pipeline_schedule=question.schedule,
-        zero=inputs.zero or str(question.engine.zero),
-        sequence_parallel=bool(layouts.sequence_parallel[0]),
-        gradient_format=question.gradient_format,
-        dispatcher=question.dispatcher if question.network.has_experts else None,
-        dispatch_format=question.dispatch_format if question.network.has_experts else None,
-        moment_format=question.moment_format,
-        tensor_overlap=question.engine.tiled_tensor_overlap if inputs.tp > 1 else None,
-    )
+    network = question.network
+    decided: dict[str, Any] = {
+        "gpus": int(layouts.gpus[0]),
+        "dp": data_parallel(inputs),
+        "engine": question.engine.id,
+        "format": question.formats.gemm,
+        "pipeline_schedule": question.schedule,
+        "zero": inputs.zero or str(question.engine.zero),
+        "sequence_parallel": bool(layouts.sequence_parallel[0]),
+        "gradient_format": question.gradient_format,
+        "dispatcher": question.dispatcher if network.has_experts else None,
+        "dispatch_format": question.dispatch_format if network.has_experts else None,
+        "moment_format": question.moment_format,
+        "tensor_overlap": question.engine.tiled_tensor_overlap if inputs.tp > 1 else None,
+    }
+    if network.item:
+        decided |= dict.fromkeys(OF_LANGUAGE_MODELS)
+    return complete_scenario(verb_fields("train"), inputs, **decided)
 
 
 # passes of a timeline: a trace has a hundred bytes or two of each

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, format_quantity
+from perfatlas.networks import is_graph
+from perfatlas.quantities import (
+    InfeasibleError,
+    InvalidSpecError,
+    UnsupportedError,
+    counted,
+    format_quantity,
+)
 from perfatlas.reliability.fleet.closed_form import best_goodput
 from perfatlas.scenario.fields import InputFields, complete_scenario, refuse_unused
 from perfatlas.scenario.training_steps import (
@@ -368,6 +375,11 @@ def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:
         UnsupportedError: There is no data for the format or the tier.
     """
     inputs = LayoutSearchInputs.read(fields)
+    if is_graph(inputs.model):
+        raise UnsupportedError(
+            f"{inputs.model} is a graph of operators, which is not divided over GPUs, so that there"
+            " are no layouts to search; ask train, or a table of it with micro_batch and zero"
+        )
     if (inputs.gpus is None) == (inputs.max_gpus is None):
         both = f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
         raise InvalidSpecError(

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 
 VALUES: Final = (
-    *("step_time_s", "tokens_per_s_per_gpu", "mfu", "hfu"),
-    *("power_w", "energy_per_token_j"),
+    *("step_time_s", "tokens_per_s_per_gpu", "throughput_per_s_per_gpu", "mfu", "hfu"),
+    *("power_w", "energy_per_token_j", "energy_per_item_j"),
 )
 GB: Final = 1e9
 MOST_PASSES: Final = 4000  # of a picture; a longer step shows its beginning and its end

@@ -11,6 +11,7 @@ from perfatlas.report.text import (
     format_share,
     format_value,
     interval_text,
+    label_of,
     memory_bar,
     print_closing,
     print_heading,
@@ -34,11 +35,15 @@ if TYPE_CHECKING:
 
 CHECKPOINT: Final = ("checkpoint_stall_s", "checkpoint_save_s", "checkpoint_read_s")
 POWER: Final = (
-    *("power_w", "energy_per_token_j", "facility_power_w"),
+    *("power_w", "energy_per_token_j", "energy_per_item_j", "facility_power_w"),
     *("electricity_usd_per_hour", "electricity_usd_per_million_tokens"),
     *("usd_per_million_tokens", "gco2_per_million_tokens"),
+    *("usd_per_million_items", "gco2_per_million_items"),
 )
-FIRST: Final = ("step_time_s", "tokens_per_s_per_gpu", "mfu")
+FIRST: Final = (
+    *("step_time_s", "tokens_per_s_per_gpu", "throughput_per_s", "throughput_per_s_per_gpu"),
+    "mfu",
+)
 SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp")
 MOST_PARTS: Final = 6
 KERNELS: Final = 4
@@ -59,14 +64,16 @@ def print_training(
     for line in (layout_line(scenario), batch_line(scenario, results)):
         print_line(console, line)
     console.print()
-    names = [*FIRST, "hfu"] if verbose or results["hfu"] != results["mfu"] else [*FIRST]
+    names = [name for name in FIRST if name in results]
+    names += ["hfu"] if verbose or results["hfu"] != results["mfu"] else []
     names += [name for name in POWER if results.get(name) is not None]
     names += [name for name in CHECKPOINT if name in results]
     rows = []
     for name in names:
         interval = interval_text(results, name)
         value = format_value(name, results[name])
-        rows.append((METRICS[name].label, f"{value}  ({interval})" if interval else value))
+        label = label_of(name, item=results.get("item", ""))
+        rows.append((label, f"{value}  ({interval})" if interval else value))
     print_labelled(console, rows)
     print_heading(console, "where the time goes")
     total = results["step_time_s"]
@@ -96,13 +103,16 @@ def layout_line(scenario: Mapping[str, Any]) -> str:
 
 def batch_line(scenario: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     """Return the batch, the format, recomputation and the optimizer, in a line."""
-    batches = results["micro_batches"]
-    return (
-        f"{counted(scenario['global_batch'], 'sequence')} of {scenario['sequence_length']:,}"
-        " tokens,"
-        f" {batches:,} micro-batch{'es' if batches != 1 else ''} of {scenario['micro_batch']},"
-        f" {scenario['format']}, recompute {scenario['recompute']}, {scenario['optimizer']}"
-    )
+    batches, item = results["micro_batches"], results.get("item")
+    items = counted(scenario["global_batch"], item or "sequence")
+    words = [
+        items if item else f"{items} of {scenario['sequence_length']:,} tokens",
+        f"{batches:,} micro-batch{'es' if batches != 1 else ''} of {scenario['micro_batch']}",
+        scenario["format"],
+        *([] if item else [f"recompute {scenario['recompute']}"]),
+        scenario["optimizer"],
+    ]
+    return ", ".join(words)
 
 
 def _print_kernels(console: Console, answer: Mapping[str, Any], *, most: int | None) -> None:

@@ -35,7 +35,8 @@ class TrainingEngineChoice:
         Row(
             "Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's), maxtext"
             " (TPUs), generic (none of these: a wider interval) or ideal (no host time), optionally"
-            " with a version, as in megatron@26.04.",
+            " with a version, as in megatron@26.04. Graphs of operators: inductor (torch.compile,"
+            " the default), pytorch (eager), pytorch_channels_last or ideal.",
             elsewhere=("backend", "framework", "stack"),
         ),
     ] = "megatron"
@@ -43,7 +44,7 @@ class TrainingEngineChoice:
 
 @group("Batch", 2)
 class TrainingBatch:
-    """Sequences of a step."""
+    """Sequences of a step, or items of a graph of operators."""
 
     sequence_length: Annotated[
         Size,
@@ -52,14 +53,14 @@ class TrainingBatch:
     global_batch: Annotated[
         Count,
         Row(
-            "Sequences per step over all GPUs.",
+            "Sequences, or items of a graph of operators, per step over all GPUs.",
             elsewhere=("global_batch_size", "gbs"),
         ),
     ]
     micro_batch: Annotated[
         Count,
         Row(
-            "Sequences per forward pass of a rank.",
+            "Sequences, or items of a graph of operators, per forward pass of a rank.",
             elsewhere=("micro_batch_size", "mbs", "local_batch_size"),
         ),
     ] = 1
@@ -181,7 +182,8 @@ class TrainingLayout:
         Row(
             "What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3 (or"
             " fsdp2) also weights.",
-            default="the engine's: 3 of fsdp, torchtitan, automodel and generic, else 1",
+            default="the engine's: 3 of fsdp, torchtitan, automodel and generic, 0 of those of"
+            " graphs, else 1",
             elsewhere=("zero_stage", "use_distributed_optimizer"),
         ),
     ] = None

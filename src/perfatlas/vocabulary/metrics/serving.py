@@ -109,6 +109,7 @@ LATENCIES: Final = reported_by(
     ),
     verbs=(*SERVING_VERBS, "search"),
 )
+OF_ITEMS: Final = ("estimate", "train")
 PASSES: Final = reported_by(
     Metric(
         name="latency_s",
@@ -120,6 +121,7 @@ PASSES: Final = reported_by(
     ),
     Metric(
         name="throughput_per_s",
+        verbs=OF_ITEMS,
         label="items/s",
         better="higher",
         has_interval=True,
@@ -127,6 +129,7 @@ PASSES: Final = reported_by(
     ),
     Metric(
         name="throughput_per_s_per_gpu",
+        verbs=OF_ITEMS,
         label="items/s per GPU",
         short="items/s/GPU",
         better="higher",
@@ -135,6 +138,7 @@ PASSES: Final = reported_by(
     ),
     Metric(
         name="energy_per_item_j",
+        verbs=OF_ITEMS,
         label="energy per item",
         short="J/item",
         better="lower",
@@ -143,6 +147,7 @@ PASSES: Final = reported_by(
     ),
     Metric(
         name="usd_per_million_items",
+        verbs=OF_ITEMS,
         label="cost per million items",
         short="cost/M items",
         better="lower",
@@ -151,6 +156,7 @@ PASSES: Final = reported_by(
     ),
     Metric(
         name="gco2_per_million_items",
+        verbs=OF_ITEMS,
         label="carbon per million items",
         short="carbon/M items",
         better="lower",
@@ -158,6 +164,7 @@ PASSES: Final = reported_by(
     ),
     Metric(
         name="item",
+        verbs=OF_ITEMS,
         label="item",
         holds="text",
         asked_with={"model": "resnet-50"},

@@ -1,0 +1,77 @@
+"""Questions of `train` about graphs of operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.networks import resolve_model
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.scenario.fields import ONE_PASS
+from perfatlas.scenario.training_steps.inputs import TrainInputs
+from perfatlas.training.profiles import resolve_training_engine, training_engines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DIVIDES: Final = ("tp", "pp", "cp", "ep", "expert_tp", "vpp")
+# fields that nothing of a graph reads
+OF_LANGUAGE_MODELS: Final = (
+    *("sequence_length", "packed_length", "mtp_depth", "lora_rank", "lora_targets"),
+    *("recompute", "recompute_modules", "fused_weight_gradient", "fp8_parameter_gather"),
+    *("pipeline_schedule", "first_stage_layers", "last_stage_layers", "stage_layers"),
+    *("sequence_parallel", "tensor_overlap", "cp_communication", "activation_offload"),
+)
+FORMAT: Final = "bf16"
+
+
+def read_graph_training(fields: Mapping[str, Any]) -> TrainInputs:
+    """Return the training step of a graph of operators.
+
+    Args:
+        fields: The fields as given; None means "not given".
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or applies to language
+            models.
+        UnsupportedError: The graph is divided over GPUs, or the engine, the format or the
+            optimizer trains none.
+    """
+    inputs = TrainInputs.read({**fields, "engine": fields.get("engine") or ONE_PASS["engine"]})
+    for name in DIVIDES:
+        ways = getattr(inputs, name) or 1
+        if ways > 1:
+            raise UnsupportedError(
+                f"{name} = {ways}: graphs of operators are not divided over GPUs; leave {name} out:"
+                " gpus or dp set copies, and zero shards their weights"
+            )
+    for name in OF_LANGUAGE_MODELS:
+        given = getattr(inputs, name)
+        if name in inputs.model_fields_set and given not in (None, False, "none", 0):
+            raise InvalidSpecError(
+                f"{name} applies to language models, and {inputs.model} is a graph of operators;"
+                f" leave {name} out"
+            )
+    check_engine(inputs)
+    if inputs.format != FORMAT:
+        raise UnsupportedError(
+            f"format = {inputs.format}: graphs of operators are trained in {FORMAT} with weights in"
+            " 32 bits; leave format out"
+        )
+    if inputs.optimizer == "muon":
+        raise UnsupportedError("optimizer = muon is priced for language models; use adamw or sgd")
+    return inputs.model_copy(update={"sequence_length": 1})
+
+
+def check_engine(inputs: TrainInputs) -> None:
+    """Refuse an engine that trains other networks: language models, or graphs of operators."""
+    model = resolve_model(inputs.model)
+    engine = resolve_training_engine(inputs.engine)
+    if engine.trains(model.network):
+        return
+    others = (one.name for one in training_engines().values() if one.trains(model.network))
+    graph = bool(model.network.item)
+    raise UnsupportedError(
+        f"{engine.name} trains {'language models' if graph else 'graphs of operators'}, and"
+        f" {model.name} is a {'graph of operators' if graph else 'language model'}; set engine ="
+        f" {', '.join(dict.fromkeys(others))}"
+    )

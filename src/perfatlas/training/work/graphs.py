@@ -1,0 +1,59 @@
+"""Kernels that an engine runs of the operators of a graph in a training step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.step import conversions, fused_kinds, kind_of
+from perfatlas.training.work.operators import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfatlas.engines import EngineProfile
+    from perfatlas.training.work.operators import Row
+
+NORM: Final = "norm"
+
+
+def keeping_rows(rows: Sequence[Row], profile: EngineProfile) -> tuple[Row, ...]:
+    """Return the operators that keep their inputs: all but those that are fused, without norms.
+
+    Args:
+        rows: The operators, from `model_operators`.
+        profile: The engine, with its fusions.
+
+    Source: pytorch torch/_functorch/partitioners.py: the backward pass computes elementwise
+        operators again, from tensors that are kept anyway.
+    """
+    fused = fused_kinds(profile, trains=True)
+    return tuple(
+        row
+        for row in rows
+        if kind_of(row.operator.name) not in fused or row.operator.stream_kind == NORM
+    )
+
+
+def kernel_rows(rows: Sequence[Row], profile: EngineProfile) -> tuple[Row, ...]:
+    """Return the kernels of the operators, with conversions around convolutions.
+
+    Args:
+        rows: The operators, from `keeping_rows`.
+        profile: The engine, with its fusions and the layout of its images.
+
+    Limits: A fused operator takes no time, and the kernel it is fused into does not get slower.
+        Backward passes of norms are kernels of their own, since they read their inputs again.
+    """
+    return tuple(_kernels(rows, profile))
+
+
+def _kernels(rows: Sequence[Row], profile: EngineProfile) -> Iterator[Row]:
+    fused = fused_kinds(profile, trains=True)
+    for row in rows:
+        for one in conversions(row.operator, profile):
+            if np.any(one.count):
+                yield row._replace(operator=one)
+        if row.part != Part.FORWARD or kind_of(row.operator.name) not in fused:
+            yield row

@@ -1,0 +1,228 @@
+"""Training of networks that are graphs of operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import perfatlas
+from perfatlas.networks import ModelFormats, resolve_model
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError
+from perfatlas.scenario.training_steps import question_of, read_training
+from perfatlas.training.step import micro_batch_costs
+from perfatlas.training.work import Part, Work, model_operators
+from perfatlas.verbs.train import search_training, train, train_columns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RESNET = {"model": "resnet-50", "system": "h100_sxm", "gpus": 8, "micro_batch": 32}
+STEP: dict[str, Any] = {**RESNET, "global_batch": 256}
+# One convolution of 3 x 3 over an image of 8 x 8 with 4 channels, a norm, an activation, a head.
+TINY = """
+name = "tiny"
+item = "image"
+parameters = 778
+operators = [
+  { kind = "conv", m = "64 * batch", n = 16, k = 36, read = "256 * batch" },
+  { kind = "norm", read = "1024 * batch", after = "conv" },
+  { kind = "activation", read = "1024 * batch", after = "norm" },
+  { kind = "pool", read = "1024 * batch", write = "16 * batch", after = "activation" },
+  { kind = "linear", m = "batch", n = 10, k = 16 },
+]
+"""
+
+
+def _work(fields: dict[str, Any]) -> dict[Part, float]:
+    """Return the FLOP of all operators of a micro-batch, by part."""
+    question = question_of([read_training(fields)])
+    formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
+    rows = model_operators(Work(question.network, formats, "balanced"), question.layouts)
+    found = dict.fromkeys(Part, 0.0)
+    for row in rows:
+        each = row.operator.work().flop * row.operator.count * question.network.num_layers
+        found[row.part] += float(each[0])
+    return found
+
+
+def _tiny(tmp_path: Path) -> dict[str, Any]:
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY, encoding="utf-8")
+    return {"model": str(path), "system": "h100_sxm", "engine": "ideal", "global_batch": 4}
+
+
+@pytest.mark.parametrize("name", ["resnet-50", "densenet-121", "resnext-50"])
+def test_three_passes_without_the_data_gradient_of_the_first_layer(name: str) -> None:
+    """Each product has two gradients of its FLOP; an image of 224 x 224 has none."""
+    work = _work({**STEP, "model": name})
+    first = 2.0 * 32 * 112 * 112 * 64 * 147
+    (facts,) = resolve_model(name).network.describe_layers()
+    forward = 32.0 * float(str(facts["flop_per_item"]))
+    assert work[Part.FORWARD] == pytest.approx(forward)
+    assert sum(work.values()) == pytest.approx(3.0 * forward - first)
+
+
+def test_work_of_bert() -> None:
+    """Attention multiplies five matrices backward and two forward; ids have no gradient."""
+    work = _work({**STEP, "model": "bert-large"})
+    attention = 32.0 * 24 * 4.0 * 384**2 * 1024
+    rest = work[Part.FORWARD] - attention
+    assert sum(work.values()) == pytest.approx(3.0 * rest + 3.5 * attention)
+
+
+def test_grouped_gradients_have_the_weights_of_their_groups() -> None:
+    network = resolve_model("resnext-50").network.trained()
+    question = question_of([read_training({**STEP, "model": "resnext-50"})])
+    costs = micro_batch_costs(question)
+    grouped = [row for row in costs.rows if np.any(getattr(row.operator, "groups", 1.0) > 1.0)]
+    assert {row.part for row in grouped} == set(Part)
+    for row in grouped:
+        assert row.operator.work().cold_bytes[0] >= 0.0
+    assert network.num_layers == 16  # additions
+
+
+def test_memory_by_hand(tmp_path: Path) -> None:
+    """Four images on one GPU, in 16 bits; weights and gradients in 32.
+
+    Kept of each image: the input of the convolution (256), of the norm (1,024), of the pool none,
+    of the head (16), and 576 + 160 weights in 16 bits. The activation is fused. Largest live:
+    the norm reads and writes 2,048 elements of each image.
+    """
+    memory = train(**_tiny(tmp_path), micro_batch=4).results["memory"]
+    kept = 2.0 * (4 * (256 + 1024 + 16) + 576 + 160)
+    assert memory["activation_bytes"] == pytest.approx(kept + 2.0 * 4 * 2048)
+    assert memory["weights_bytes"] == pytest.approx(2.0 * 778)
+    assert memory["gradients_bytes"] == pytest.approx(4.0 * 778)
+    assert memory["optimizer_bytes"] == pytest.approx((4.0 + 8.0) * 778)
+
+
+def test_eager_mode_keeps_what_a_compiler_computes_again() -> None:
+    """SiLU keeps its input, which a compiler computes from that of the norm; ReLU keeps none."""
+    kept = {
+        (model, engine): train(**{**STEP, "model": model}, engine=engine).results["memory"]
+        for model in ("resnet-50", "efficientnet-b0")
+        for engine in ("inductor", "pytorch")
+    }
+    sizes = {key: memory["activation_bytes"] for key, memory in kept.items()}
+    assert sizes["efficientnet-b0", "inductor"] < sizes["efficientnet-b0", "pytorch"]
+    assert sizes["resnet-50", "inductor"] == pytest.approx(sizes["resnet-50", "pytorch"])
+
+
+def test_results_are_those_of_items() -> None:
+    results = train(**STEP).results
+    assert results["item"] == "image"
+    per_gpu = 32.0 / results["step_time_s"]
+    assert results["throughput_per_s_per_gpu"] == pytest.approx(per_gpu)
+    assert results["throughput_per_s"] == pytest.approx(8.0 * per_gpu)
+    assert results["energy_per_item_j"] == pytest.approx(results["energy_per_step_j"] / 256)
+    assert results["step_time_s_low"] < results["step_time_s"] < results["step_time_s_high"]
+    assert sum(results["waterfall"].values()) == pytest.approx(results["step_time_s"])
+    assert not [name for name in results if "token" in name]
+
+
+def test_an_answer_can_be_asked_again() -> None:
+    answer = train(**STEP, zero="3", optimizer="sgd")
+    assert train(**answer.scenario).results == answer.results
+    assert answer.scenario["engine"] == "inductor@2.13"
+    assert "sequence_length" not in answer.scenario
+
+
+def test_a_table_of_two_rows_equals_two_answers() -> None:
+    table: dict[str, list[Any]] = {
+        "model": ["resnet-50", "bert-large"],
+        "system": ["h100_sxm"] * 2,
+        "gpus": [8, 2],
+        "global_batch": [2048, 32],
+        "micro_batch": [256, 8],
+    }
+    columns = train_columns(table)
+    for place in range(2):
+        alone = train(**{name: cells[place] for name, cells in table.items()}).results
+        for name in ("step_time_s", "throughput_per_s", "energy_per_item_j", "mfu"):
+            assert columns[name][place] == pytest.approx(alone[name], rel=1e-12)
+
+
+def test_accumulation_and_ranks_scale_a_step() -> None:
+    """Four micro-batches last four times as long; the optimizer runs once."""
+    one = train(**{**STEP, "gpus": 1, "global_batch": 32}).results
+    four = train(**{**STEP, "gpus": 1, "global_batch": 128}).results
+    assert four["waterfall"]["compute"] == pytest.approx(4.0 * one["waterfall"]["compute"])
+    assert four["waterfall"]["optimizer"] == pytest.approx(one["waterfall"]["optimizer"])
+    bound = train(**STEP, tier="bound").results
+    assert bound["step_time_s"] < train(**STEP).results["step_time_s"]
+
+
+def test_sharded_states_divide_by_the_ranks() -> None:
+    whole, sharded = (
+        train(**STEP, zero=zero).results["memory"]["optimizer_bytes"] for zero in ("0", "1")
+    )
+    assert sharded == pytest.approx(whole / 8.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("sdxl", 2.567e9), ("sd3-medium", 2.03e9), ("flux.1-dev", 11.9e9), ("wan2.1-t2v-14b", 14.3e9)],
+)
+def test_of_a_pipeline_the_denoiser_is_trained(name: str, parameters: float) -> None:
+    """Parameters as published; two steps of a pipeline and one differ by its passes."""
+    network = resolve_model(name).network
+    part = network.trained()
+    assert part.parameters().total == pytest.approx(parameters, rel=0.01)
+    (facts,) = part.describe_layers()
+    flop = [
+        float(
+            str(
+                resolve_model(f"{name}{{steps={steps}}}").network.describe_layers()[0][
+                    "flop_per_item"
+                ]
+            )
+        )
+        for steps in (1, 2)
+    ]
+    passes = (flop[1] - flop[0]) / float(str(facts["flop_per_item"]))
+    assert passes == pytest.approx(1.0 if name == "flux.1-dev" else 2.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tp": 2}, "graphs of operators are not divided over GPUs; leave tp out"),
+        ({"pp": 2}, "graphs of operators are not divided over GPUs; leave pp out"),
+        ({"cp": 2}, "graphs of operators are not divided over GPUs; leave cp out"),
+        ({"sequence_length": 10}, "sequence_length applies to language models"),
+        ({"recompute": "full"}, "recompute applies to language models"),
+        ({"lora_rank": 8}, "lora_rank applies to language models"),
+        ({"engine": "megatron"}, "megatron trains language models, and resnet-50 is a graph"),
+        ({"format": "fp8"}, "graphs of operators are trained in bf16"),
+        ({"optimizer": "muon"}, "optimizer = muon is priced for language models"),
+        ({"model": "dlrm-dcnv2"}, "100% of its parameters are embedding tables"),
+        ({"global_batch": 100}, "must be a multiple of dp x micro_batch"),
+    ],
+)
+def test_what_graphs_have_not_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(PerfatlasError, match=message):
+        train(**{**STEP, **change})
+
+
+def test_engines_of_graphs_train_no_language_models() -> None:
+    language_model = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm"}
+    fields: dict[str, Any] = {**language_model, "global_batch": 8}
+    with pytest.raises(PerfatlasError, match="inductor trains graphs of operators, and"):
+        train(**fields, engine="inductor")
+    assert perfatlas.train(**fields, engine="ideal", gpus=8).results["step_time_s"] > 0.0
+
+
+def test_a_step_that_does_not_fit_is_advised_what_graphs_have() -> None:
+    with pytest.raises(InfeasibleError) as refused:
+        train(**{**STEP, "micro_batch": 4096, "global_batch": 32768})
+    assert "micro_batch" in str(refused.value)
+    assert "recompute" not in str(refused.value)
+
+
+def test_there_are_no_layouts_to_search() -> None:
+    with pytest.raises(PerfatlasError, match="no layouts to search"):
+        search_training(model="resnet-50", system="h100_sxm", gpus=8, global_batch=256)
+    with pytest.raises(InvalidSpecError, match="global_batch"):
+        train(model="resnet-50", system="h100_sxm")

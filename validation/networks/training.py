@@ -1,0 +1,73 @@
+"""Published speeds of training steps of networks beside predicted ones, nothing fitted to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.verbs.train import train_columns
+from validation.networks.published import FOLDER, Run, settings
+from validation.runs.shared_data import read_table, shared_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+METRIC = "training throughput"
+PASSES = 3.0  # forward pass and both gradients, as a share of the FLOP of a pass
+ITEMS = ("throughput_per_s", "throughput_per_s_low", "throughput_per_s_high", "power_w")
+
+
+def training_runs() -> tuple[Run, ...]:
+    """Return the published training speeds whose network, GPU and precision are known."""
+    rows = read_table(shared_folder() / FOLDER / "networks_measured.csv")
+    return tuple(_runs(row for row in rows if row["metric"] == METRIC))
+
+
+def _runs(rows: Iterator[Mapping[str, str]]) -> Iterator[Run]:
+    for row in rows:
+        mlperf = row["version"].startswith("MLPerf")
+        known = settings()["training"]["mlperf" if mlperf else "lambda"]
+        if not mlperf and not row["precision"].startswith("AMP"):
+            continue
+        device, gpus = known["gpus"].get(row["gpu"]), int(row["gpus"])
+        network = known["networks"].get(row["network"])
+        if network is None or device is None:
+            continue
+        each = network.get(f"batch_{device}", network.get("batch", 0))
+        batch = int(row["batch"]) if mlperf else each * gpus
+        if not batch or batch % gpus:
+            continue
+        fields = {
+            "model": network["model"],
+            "system": device,
+            "engine": network["engine"],
+            "gpus": gpus,
+            "global_batch": batch,
+            "micro_batch": batch // gpus,
+            "optimizer": network["optimizer"],
+        }
+        speed = float(row["value"]) / gpus
+        name = network["model"].partition("{")[0]
+        yield Run(f"training, {network['source']}", name, device, speed, 0.0, fields)
+
+
+def training_answers(
+    runs: Sequence[Run], more: Mapping[str, Any]
+) -> list[dict[str, float | None] | None]:
+    """Return the results of each run per GPU, None where it has no answer.
+
+    Args:
+        more: Further fields, such as the tier.
+    """
+    asked = [{**run.fields, **more} for run in runs]
+    if not asked:
+        return []
+    columns = train_columns({name: [one[name] for one in asked] for name in asked[0]})
+    found: list[dict[str, float | None] | None] = []
+    for place, one in enumerate(asked):
+        if columns["error"][place]:
+            found.append(None)
+            continue
+        gpus = {name: one["gpus"] if name.startswith("throughput") else 1 for name in ITEMS}
+        values = {name: columns[name][place] for name in ITEMS}
+        found.append({n: None if v is None else v / gpus[n] for n, v in values.items()})
+    return found
