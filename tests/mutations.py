@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[1]
 TABLE: Final = Path(__file__).with_suffix(".toml")
-PYTEST: Final = ("-m", "pytest", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider")
+PYTEST: Final = ("-m", "pytest", "-q", "-x", "-p", "no:randomly", "-o", "timeout=300")
 PASSED: Final = 0  # exit codes of pytest
 UNUSABLE: Final = (4, 5)  # wrong arguments, no tests
 

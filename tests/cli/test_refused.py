@@ -153,7 +153,7 @@ def test_a_short_name_is_no_misspelling_of_one_with_another_first_letter() -> No
 SLOW = ("validate", "calibrate", "fleet", "simulate", "search")
 
 
-@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("width", [40, pytest.param(80, marks=pytest.mark.study)])
 def test_no_number_of_a_table_is_cut(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

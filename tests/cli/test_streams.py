@@ -60,7 +60,10 @@ UNREAD = (
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["stdout", "stdout and stderr"])
-@pytest.mark.parametrize("words", UNREAD)
+@pytest.mark.parametrize(
+    "words",
+    [UNREAD[0], *(pytest.param(one, marks=pytest.mark.study) for one in UNREAD[1:])],
+)
 def test_an_answer_that_nobody_reads_is_no_success(words: str, both: bool) -> None:  # noqa: FBT001
     reading, writing = os.pipe()
     os.close(reading)
@@ -93,7 +96,9 @@ def test_a_full_disk_under_version_is_one_line() -> None:
 
 
 @pytest.mark.usefixtures("scripts_made_once")
-@pytest.mark.parametrize("name", ["zsh", pytest.param("fish", marks=pytest.mark.study)])
+@pytest.mark.parametrize(
+    "name", ["bash", *(pytest.param(one, marks=pytest.mark.study) for one in ("zsh", "fish"))]
+)
 def test_completion_in_a_home_that_cannot_be_written_says_what_to_do(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -118,6 +118,7 @@ def test_rows_that_say_nothing_new_change_nothing(tmp_path: Path) -> None:
     assert not user_calibration_folder().exists()
 
 
+@pytest.mark.study
 def test_wild_rows_do_not_wreck_the_parameters(tmp_path: Path) -> None:
     columns = gemm_columns(TRUTH, 40)
     columns["time_s"][7] *= 30.0
@@ -275,6 +276,7 @@ def test_a_second_file_keeps_the_other_cells(
     assert set(user_calibrations("h200_sxm")) == {"h200_sxm/gemm/mine/bf16"}
 
 
+@pytest.mark.study
 def test_what_a_spec_changes_is_part_of_the_measured_device(
     tmp_path: Path, once: tuple[MeasurementReport, str]
 ) -> None:

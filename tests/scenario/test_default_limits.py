@@ -146,6 +146,7 @@ def test_the_recipe_is_told() -> None:
     assert any("recipe of trtllm@1.3 for DeepSeek-R1" in s for s in found.evidence.assumptions)
 
 
+@pytest.mark.study
 def test_one_more_token_of_a_prompt_changes_little() -> None:
     isl = [8000, 8191, 8192, 8193, 16384, 94_913]
     rows: dict[str, list[Any]] = {name: [value] * len(isl) for name, value in LOADED.items()}

@@ -58,6 +58,7 @@ def _check_all(pairs: list[tuple[str, str]], **more: Any) -> int:  # noqa: ANN40
     return followed
 
 
+@pytest.mark.study
 def test_advice_for_models_on_devices_is_answered() -> None:
     draw = np.random.default_rng(5)
     models, systems = model_names(), system_names()

@@ -58,6 +58,7 @@ def test_closed_buckets_are_those_of_the_simulator() -> None:
     assert low - 5e-4 < exact.results["goodput"] < high + 5e-4
 
 
+@pytest.mark.study
 def test_unsaved_work_is_reported_and_in_the_interval() -> None:
     fields = {
         "mtti_s": 2709.0, "checkpoint_write_s": 0.243, "restart_s": 21.0, "detection_s": 300.0,

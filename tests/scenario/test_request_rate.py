@@ -51,6 +51,7 @@ def test_looser_objectives_allow_more_and_every_one_binds() -> None:
     assert rates[2] < rates[1]
 
 
+@pytest.mark.study
 def test_a_deployment_of_two_serves_about_twice_as_much() -> None:
     one, two = (
         max_request_rate(**ASKED, slo_ttft_s=0.2, dp=dp).answer.results["max_requests_per_s"]

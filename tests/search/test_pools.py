@@ -170,6 +170,7 @@ def test_the_pareto_set_is_that_of_an_exhaustive_search(names: tuple[str, ...]) 
     assert all(found)
 
 
+@pytest.mark.study
 def test_pools_of_two_systems_serve_a_rate_on_few_gpus() -> None:
     asked = {n: v for n, v in SMALL.items() if n != "gpus"}
     asked |= {"systems": "h100_sxm", "max_gpus": 6, "objective": "gpus", "min_slo_probability": 0.8}

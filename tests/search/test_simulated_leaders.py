@@ -44,6 +44,7 @@ def test_simulated_plans_have_the_numbers_of_an_estimate_and_meet_the_limits() -
     assert rates == sorted(rates, reverse=True)
 
 
+@pytest.mark.study
 def test_simulated_pools_have_the_numbers_of_an_estimate_and_meet_the_limits() -> None:
     asked = {**ASKED, "mode": "disaggregated", "gpus": 3, "pp": 1, "num_simulated": 4}
     answer = search(**asked)
@@ -153,6 +154,7 @@ def test_leaders_that_miss_a_limit_come_last() -> None:
     assert [one.rank for one in order] == [3, 2, 1]
 
 
+@pytest.mark.study
 def test_an_inter_token_limit_is_the_limit_of_the_time_per_output_token() -> None:
     by_tpot = search(**{**ASKED, "num_simulated": 0})
     by_itl = search(**{**ASKED, "num_simulated": 0, "slo_tpot_s": None, "slo_itl_s": 0.03})
@@ -165,6 +167,7 @@ def test_an_inter_token_limit_is_the_limit_of_the_time_per_output_token() -> Non
     assert {row["target"] for row in rows if row["metric"] == "tpot_s"} == {0.01}
 
 
+@pytest.mark.study
 def test_plans_meet_the_limits_at_the_percentile() -> None:
     answer = search(**{**ASKED, "slo_percentile": 95})
     plans = answer.results["plans"]
@@ -189,6 +192,7 @@ def _probability(plan: dict[str, Any], name: str, limit: float) -> float:
     return float(probability_at_most(at, low, high, limit)[0])
 
 
+@pytest.mark.study
 def test_plans_without_percentiles_are_left_out() -> None:
     answer = search(**{**DRAFTING, "slo_percentile": 95})
     assert {plan["method"] for plan in answer.results["plans"]} == {"simulate"}

@@ -92,6 +92,7 @@ def _told(results: Any) -> dict[str, Any]:  # noqa: ANN401 - results
     return {name: v for name, v in results.items() if name not in ("elapsed_s", "points_per_s")}
 
 
+@pytest.mark.study
 def test_processes_answer_as_one_process_does(home: Path, whole: dict[str, bytes]) -> None:
     perfatlas.sweep({**GEMM, "name": "gemm"}, jobs=2)
     assert blocks_of(home) == whole

@@ -200,6 +200,7 @@ def test_the_text_has_the_interval_of_a_layout(capsys: pytest.CaptureFixture[str
     assert interval in capsys.readouterr().out
 
 
+@pytest.mark.study
 def test_the_fewest_gpus_that_fit_and_that_are_fast_enough() -> None:
     asked = {name: value for name, value in SMALL.items() if name != "gpus"}
     few = search_training(**asked, max_gpus=16, objective="gpus").results["layouts"][0]
@@ -210,6 +211,7 @@ def test_the_fewest_gpus_that_fit_and_that_are_fast_enough() -> None:
     assert fast.results["rejected_layouts"]["max_step_time_s"] > 0
 
 
+@pytest.mark.study
 def test_a_search_without_a_layout_says_what_to_do() -> None:
     with pytest.raises(InfeasibleError, match="fits in memory") as caught:
         search_training(**{**SMALL, "model": "meta-llama/Llama-3.1-70B", "gpus": 4})

@@ -50,6 +50,7 @@ def test_failures_of_accounting_are_divided_by_the_time_under_jobs(tmp_path: Pat
     assert one.nodes * one.days * DAY_S / failed > 4.0 / cause.rate.observed_per_s
 
 
+@pytest.mark.study
 def test_two_logs_count_each_failure_once(tmp_path: Path) -> None:
     one = cluster(5, utilization=0.5, nodes=120, mtbf_days=20.0)
     jobs = import_logs("sacct", [one.sacct(tmp_path / "s.txt")], UTC).history
