@@ -150,6 +150,7 @@ def test_a_simulation_slows_down_under_a_limit_as_the_closed_form() -> None:
     assert steady["tpot_s"] == pytest.approx(formula["tpot_s"], rel=0.03)
 
 
+@pytest.mark.study
 def test_a_simulation_refuses_limits_that_cannot_be_kept() -> None:
     with pytest.raises(InvalidSpecError, match="power_cap_w = 150 W cannot be kept"):
         simulated(power_cap_w=150.0)

@@ -109,6 +109,7 @@ def test_forty_rows_find_what_changed(once: tuple[MeasurementReport, str]) -> No
     assert change.moved["overhead_launch_s"][0] == SHIPPED["overhead_launch_s"]
 
 
+@pytest.mark.study
 def test_rows_that_say_nothing_new_change_nothing(tmp_path: Path) -> None:
     report = calibrate_measurements(measured(tmp_path / "rows.csv", dict(SHIPPED)), "h200_sxm")
     (change,) = report.changes
@@ -159,6 +160,7 @@ def test_rows_faster_than_light_are_refused(tmp_path: Path, factor: float) -> No
     assert not user_calibration_folder().exists()
 
 
+@pytest.mark.study
 def test_a_few_rows_faster_than_light_are_counted_and_left_out(tmp_path: Path) -> None:
     columns = gemm_columns(TRUTH, 40)
     for row in (3, 17, 29):

@@ -118,6 +118,7 @@ def test_ranks_of_attention_do_not_share_the_sequences_of_a_recipe() -> None:
     assert limits(**ranks, max_num_seqs=64)["max_num_seqs"] == 64
 
 
+@pytest.mark.study
 def test_a_decode_pool_runs_more_than_the_server_of_a_recipe() -> None:
     fields: dict[str, Any] = {"model": R1, "system": "b300_sxm", "engine": "sglang"}
     plan: dict[str, Any] = {"tp": 1, "attention_dp": 8, "ep": 8}
@@ -131,6 +132,7 @@ def test_a_decode_pool_runs_more_than_the_server_of_a_recipe() -> None:
     assert waits[1] > 1.5 * waits[0]  # 128 of 512 requests decode at a time, and the others wait
 
 
+@pytest.mark.study
 def test_a_recipe_reads_new_requests_rarely_under_load() -> None:
     asked: dict[str, Any] = {"model": R1, "system": "b200_sxm", "engine": "sglang", "tp": 8}
     asked |= {"isl": 1000, "osl": 60, "mode": "aggregated", "method": "simulate"}
@@ -188,6 +190,7 @@ def test_what_chokes_a_limit_leads_the_answer(capsys: pytest.CaptureFixture[str]
     assert not any(text.startswith(BOTTLENECK) for text in enough.warnings)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 def test_both_methods_agree_on_a_request_alone(engine: str) -> None:
     lengths = [(40, 9), (900, 200), (5000, 33), (20_000, 60)]

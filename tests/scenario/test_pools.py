@@ -151,6 +151,7 @@ def test_ranks_of_attention_serve_in_pools(engine: str) -> None:
     assert found["gpus"] == 6
 
 
+@pytest.mark.study
 def test_the_largest_rate_of_pools_meets_its_objective() -> None:
     found = max_request_rate(
         **{**SMALL, "num_requests": 200}, slo_ttft_s=0.15, slo_percentile=90, prefill_workers=1

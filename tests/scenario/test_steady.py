@@ -136,6 +136,7 @@ def test_too_many_engines_use_closed_forms() -> None:
             estimate(**pools, **{role: 10**9}, method="simulate")
 
 
+@pytest.mark.study
 def test_simulated_requests_have_the_cached_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {**ASKED, "isl": 4096, "osl": 64, "concurrency": 16}
     rates = []

@@ -66,6 +66,7 @@ def test_a_stream_without_a_growing_queue_is_not_overloaded(
     assert not any("overloaded" in text for text in found.warnings)
 
 
+@pytest.mark.study
 def test_a_stream_holds_its_load_and_a_short_sample_does_not() -> None:
     """The work of the measured jobs and the GPU time between two times balance."""
     stream = fleet_schedule(**CLUSTER, load=0.8).answer

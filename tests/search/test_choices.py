@@ -138,6 +138,7 @@ def _pools() -> SearchAnswer:
     return search(**asked, choices=("engine=vllm:ideal",))
 
 
+@pytest.mark.study
 def test_pools_may_run_two_engines_with_the_numbers_of_an_estimate() -> None:
     answer = _pools()
     rows = [plan_row(answer.found, place, answer.inputs) for place in range(answer.found.size)]

@@ -99,6 +99,7 @@ def test_plans_are_distinct_points_of_the_frontier_with_what_they_give_up() -> N
     assert plans[0]["runner_up_deficit"] == pytest.approx(1.0 - np.exp((second - first) / 2))
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "objective", ["request_latency_s,gpus", "output_tokens_per_s_per_gpu,request_latency_s"]
 )

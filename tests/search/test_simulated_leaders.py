@@ -78,6 +78,7 @@ def test_a_percentile_of_pools_is_simulated() -> None:
     assert plan["ttft_percentile_s"] <= asked["slo_ttft_s"]
 
 
+@pytest.mark.study
 def test_fewer_plans_than_asked_for_are_explained() -> None:
     known = search(**ASKED, num_simulated=1, num_plans=3).results
     assert len(known["plans"]) == 1
@@ -87,6 +88,7 @@ def test_fewer_plans_than_asked_for_are_explained() -> None:
     assert not any("num_plans" in note for note in known["ranking"])
 
 
+@pytest.mark.study
 def test_queueing_lowers_the_load_of_a_tight_first_token_limit() -> None:
     closed = {plan["tp"]: plan for plan in search(**ASKED, num_simulated=0).results["plans"]}
     for plan in search(**ASKED).results["plans"]:

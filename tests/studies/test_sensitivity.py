@@ -115,6 +115,7 @@ def test_improving_the_bottleneck_moves_it() -> None:
     assert rows[2]["field"] == "device.overhead_ratio"
 
 
+@pytest.mark.study
 def test_links_in_series_are_no_bottleneck_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """An L40S reaches others through its host link: both limit, and neither helps alone."""
     fields = {"model": DENSE["model"], "system": "l40s", "tp": 4, "batch": 64}

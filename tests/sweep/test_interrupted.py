@@ -224,6 +224,7 @@ def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "killed").exists()
 
 
+@pytest.mark.study
 def test_processes_that_always_die_are_an_error() -> None:
     with pytest.raises(UnsupportedError, match=r"killed 3 times .* use fewer --jobs"):
         list(local_results(killed, "", range(3), 2))

@@ -45,6 +45,7 @@ def test_every_change_that_is_advised_fits(asked: dict[str, Any]) -> None:
         assert train(**{**asked, **changes}).results["memory"]["fits"]
 
 
+@pytest.mark.study
 def test_advice_does_not_end_without_a_word() -> None:
     with pytest.raises(InfeasibleError, match="shorter sequences or GPUs with more memory"):
         train(

@@ -163,6 +163,7 @@ def test_the_best_layout_is_that_of_all_prices_and_rows_equal_train() -> None:
     assert shown[0]["why"].startswith("the next layout is ")
 
 
+@pytest.mark.study
 def test_all_layouts_are_a_table_that_train_answers_with_the_same_steps(tmp_path: Path) -> None:
     table, again = tmp_path / "layouts.csv", tmp_path / "again.csv"
     asked = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]

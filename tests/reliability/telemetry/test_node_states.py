@@ -146,6 +146,7 @@ def test_failures_of_pods_are_divided_by_their_hours_and_explained_by_nodes(tmp_
     assert fit.agreement.job_ends_explained == failed
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "kinds", [pytest.param(("failure",), marks=pytest.mark.study), ("failure", "unclear")]
 )
