@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfatlas.cli import main
+from tests.examples import few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +133,7 @@ KINDS = {"pipe": "pipe", "zero": "device", "folder": "folder", "sparse": ""}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("words", "suffix"), INPUTS)
+@pytest.mark.parametrize(("words", "suffix"), few(INPUTS, every=2))
 def test_an_input_that_is_no_file_is_refused_at_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

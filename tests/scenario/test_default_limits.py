@@ -16,6 +16,7 @@ from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.simulate import simulate
+from tests.examples import few
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 R1 = "deepseek-ai/DeepSeek-R1"
@@ -203,7 +204,7 @@ def test_both_methods_agree_on_a_request_alone(engine: str) -> None:
         assert found[name][::2] == pytest.approx(found[name][1::2], rel=0.03)
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize("engine", few(["vllm", "sglang", "trtllm"], every=2))
 def test_both_methods_have_one_cache_less_the_blocks_that_the_engine_reserves(engine: str) -> None:
     asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "engine": engine, "tp": 2}
     formula = estimate(**asked, mode="aggregated", concurrency=4, method="formula")

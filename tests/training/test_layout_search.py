@@ -27,6 +27,7 @@ from perfatlas.training.step import (
 )
 from perfatlas.verbs.train import search_training, train
 from perfatlas.verbs.train.text import train_command
+from tests.examples import few
 from tests.training.asked import layouts, question
 
 if TYPE_CHECKING:
@@ -69,16 +70,19 @@ def _random_layouts(chunks: tuple[int, ...], *, experts: bool) -> Layouts:
 
 @pytest.mark.parametrize(
     ("model", "engine", "schedule", "chunks"),
-    [
-        ("meta-llama/Llama-3.1-8B", "megatron", "1f1b", (1,)),
-        ("meta-llama/Llama-3.1-8B", "megatron", "interleaved", (2, 4, 8)),
-        ("meta-llama/Llama-3.1-8B", "ideal", "zb_h1", (1,)),
-        ("meta-llama/Llama-3.1-8B", "ideal", "zb_v", (2,)),
-        (MOE, "megatron", "interleaved", (2, 4)),
-        (MOE, "hai_llm", "dualpipe", (1,)),
-        ("meta-llama/Llama-3.1-8B", "fsdp", "1f1b", (1,)),
-        ("meta-llama/Llama-3.1-8B", "torchtitan", "interleaved", (2, 4)),
-    ],
+    few(
+        [
+            ("meta-llama/Llama-3.1-8B", "megatron", "1f1b", (1,)),
+            ("meta-llama/Llama-3.1-8B", "megatron", "interleaved", (2, 4, 8)),
+            ("meta-llama/Llama-3.1-8B", "ideal", "zb_h1", (1,)),
+            ("meta-llama/Llama-3.1-8B", "ideal", "zb_v", (2,)),
+            (MOE, "megatron", "interleaved", (2, 4)),
+            (MOE, "hai_llm", "dualpipe", (1,)),
+            ("meta-llama/Llama-3.1-8B", "fsdp", "1f1b", (1,)),
+            ("meta-llama/Llama-3.1-8B", "torchtitan", "interleaved", (2, 4)),
+        ],
+        every=2,
+    ),
 )
 def test_no_step_is_below_its_bounds(
     model: str, engine: str, schedule: str, chunks: tuple[int, ...]
@@ -301,7 +305,7 @@ def test_step_time_over_goodput_is_that_of_both_commands() -> None:
     assert times[0] == pytest.approx(fastest, rel=1e-9)
 
 
-@pytest.mark.parametrize("model", [SMALL["model"], MOE])
+@pytest.mark.parametrize("model", few([SMALL["model"], MOE], every=2))
 def test_the_printed_command_answers_with_the_first_step(
     model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
