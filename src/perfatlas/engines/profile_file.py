@@ -375,6 +375,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
                     for name in (
                         *("short_row", "short_row_bytes_per_cycle", "row_cycles"),
                         *("row_bytes_per_cycle", "gathers_per_cycle"),
+                        *("block_bytes_per_cycle", "gradient_times"),
                     )
                 },
                 "head_dims": needed(Array(of=COUNT), *OPERATORS),

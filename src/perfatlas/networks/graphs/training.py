@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.networks.graphs.nodes import BATCH, LOOKUPS, PRODUCTS, Node
+from perfatlas.networks.graphs.nodes import BATCH, BLOCK_ELEMENTS, LOOKUPS, PRODUCTS, Node
+from perfatlas.networks.graphs.precision import CAST, WIDE, Precision
 from perfatlas.operators import (
     ACTIVATION_BYTES,
     INDEX_BYTES,
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
 
-CAST: Final = "cast"
+INPUT: Final = "input"
+SUMS: Final = "sums"
 STEPS: Final = "steps"  # of a denoiser
 GUIDED: Final = f"2 * {BATCH}"  # items of a denoiser that runs with and without a prompt
 WEIGHT_BYTES: Final = 4.0
@@ -40,6 +42,11 @@ NORMS: Final = ("group_norm", "norm")
 # do and sums do not: all are counted.
 READ_AGAIN: Final = (*NORMS, "activation", "elementwise", "depthwise_conv", "scan", "strided")
 TWICE: Final = 2.0
+# Columns that a thread block sums over all rows, for the gradients of the weights of a layer norm,
+# and rows from which several share them.
+# Source: pytorch aten/src/ATen/native/cuda/layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel.
+COLUMNS: Final = 32.0
+LONGEST_COLUMN: Final = 65_536.0
 # What a block of a network is where it names none: the first kind of these that it has.
 BLOCKS: Final = ("attention", "add", *PRODUCTS)
 
@@ -101,20 +108,68 @@ def reads_data(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
     return found
 
 
-def forward_operators(operator: Operator) -> tuple[Operator, ...]:
+def forward_operators(operator: Operator, precision: Precision) -> tuple[Operator, ...]:
     """Return what an operator runs in a forward pass of training.
 
-    Weights are cast to 16 bits before their product, and batch norms read their input twice: for
-    its statistics, and to normalize it.
+    Weights are cast to 16 bits before their product, and inputs to the format of the operator.
+    Batch norms read their input twice: for its statistics, and to normalize it.
 
-    Source: torch.autocast caches casts of weights until the end of a forward pass; cuDNN,
-        `CUDNN_BATCHNORM_SPATIAL`.
+    Source: torch.autocast caches casts of weights until the end of a forward pass; pytorch
+        aten/src/ATen/native/cuda/Normalization.cuh: statistics are those of one thread block per
+        channel, where images are stored as NCHW.
     """
-    if isinstance(operator, Gemm) and operator.has_weights:
-        return _cast(operator), operator
-    if isinstance(operator, Streaming) and _is_batch_norm(operator):
-        return (with_fields(operator, read_bytes=TWICE * operator.read_bytes),)
-    return (operator,)
+    if isinstance(operator, Gemm):
+        read = operator.m * operator.k * operator.input_bytes_per_element
+        before = _input_cast(operator, precision.casts, WIDE * read, read)
+        weights = (_cast(operator),) if operator.has_weights else ()
+        return *weights, *before, operator
+    if not isinstance(operator, Streaming):
+        return (operator,)
+    if operator.stream == "depthwise_conv":
+        read = operator.read_bytes
+        return *_input_cast(operator, precision.casts, WIDE * read, read), operator
+    rows = operator.row_bytes * 0.5 * (precision.read + precision.write)
+    done = with_fields(
+        operator,
+        read_bytes=precision.read * operator.read_bytes,
+        write_bytes=precision.write * operator.write_bytes,
+        cold_read_bytes=precision.write * operator.cold_read_bytes,
+        row_bytes=rows,
+    )
+    if _is_batch_norm(operator):
+        return _statistics(operator, precision.channels), done
+    return *_input_cast(operator, precision.casts, operator.read_bytes, done.read_bytes), done
+
+
+def _input_cast(
+    operator: Gemm | Streaming, share: float, read: FloatArray, write: FloatArray
+) -> tuple[Streaming, ...]:
+    """Return the kernel that casts the input of a share of the executions, if there is one."""
+    if not share:
+        return ()
+    return (
+        Streaming(
+            name=f"{INPUT}_{operator.name}",
+            phase=operator.phase,
+            count=share * operator.count,
+            stream=CAST,
+            tokens=np.maximum(read, write) / (BLOCK_ELEMENTS * ACTIVATION_BYTES),
+            read_bytes=read,
+            write_bytes=write,
+            cold_read_bytes=0.0 * read,
+        ),
+    )
+
+
+def _statistics(norm: Streaming, channels: float) -> Streaming:
+    """Return the kernel that reads an image for the mean and variance of each channel."""
+    return with_fields(
+        norm,
+        name=f"{SUMS}_{norm.name}",
+        stream=f"batch_norm_{SUMS}",
+        write_bytes=0.0 * norm.write_bytes,
+        row_bytes=norm.read_bytes / channels if channels else 0.0 * norm.read_bytes,
+    )
 
 
 def _cast(product: Gemm) -> Streaming:
@@ -129,11 +184,6 @@ def _cast(product: Gemm) -> Streaming:
         write_bytes=ACTIVATION_BYTES * elements_C,
         cold_read_bytes=0.0 * elements_C,
     )
-
-
-def input_bytes(operator: Streaming) -> FloatArray:
-    """Return the bytes of the input of an operator, which a batch norm reads twice (C,) [bytes]."""
-    return operator.read_bytes / (TWICE if _is_batch_norm(operator) else 1.0)
 
 
 def _is_batch_norm(operator: Streaming) -> bool:
@@ -152,45 +202,98 @@ def saved_bytes_of(operator: Streaming) -> FloatArray:
     if operator.stream == "softmax" or operator.name.startswith(CAST):
         return operator.write_bytes
     if operator.stream in READ_AGAIN and not operator.name.startswith(BIASES):
-        return input_bytes(operator)
+        return operator.read_bytes
     return 0.0 * operator.read_bytes
 
 
-def streaming_backward(operator: Streaming) -> Backward:
+def streaming_backward(operator: Streaming, precision: Precision) -> Backward:
     """Return the gradient of an operator that memory bandwidth limits.
 
     It reads the gradient of its output and what the operator keeps, and writes the gradient of its
-    input; a norm reads both twice, for sums over them. An addition adds the gradients of two
-    branches where it splits, a depthwise convolution has a gradient of its weights, that of a bias
-    is summed, and a lookup adds to rows of the gradient of its table.
+    input. An addition adds the gradients of two branches where it splits, and so do casts of one
+    tensor; a norm sums over rows for the gradients of its weights, a batch norm also for that of
+    its input; a depthwise convolution has a gradient of its weights, that of a bias is summed, and
+    a lookup adds to rows of the gradient of its table.
 
     Source: pytorch aten/src/ATen/native/cuda/layer_norm_kernel.cu, LayerNormBackward and
-        GammaBetaBackward; cuDNN, cudnnBatchNormalizationBackward: sums first.
+        GammaBetaBackward; aten/src/ATen/native/cuda/Normalization.cuh, batch_norm_backward_kernel.
     Limits: The gradient of a table is not cleared.
     """
+    gradient, own = operator.write_bytes, operator.read_bytes
+    stream = f"{operator.stream}_gradient"
+    if operator.stream.endswith(SUMS):
+        return Backward(())
     if operator.stream in LOOKUPS:
         rows = np.asarray(operator.gathers) * operator.row_bytes
-        return Backward((with_fields(operator, read_bytes=operator.write_bytes, write_bytes=rows),))
-    gradient, own = operator.write_bytes, input_bytes(operator)
+        added = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=rows)
+        return Backward((added,))
     if operator.stream == "scan":
         return Backward((with_fields(operator, count=operator.backward_passes * operator.count),))
     if operator.stream == "depthwise_conv":
-        by_input = with_fields(operator, read_bytes=gradient, write_bytes=own)
-        return Backward((by_input,), (operator,))
+        by_input = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=own)
+        return Backward(
+            (by_input,), (with_fields(operator, stream="depthwise_conv_weight_gradient"),)
+        )
     if operator.name.startswith(BIASES):
-        summed = with_fields(operator, read_bytes=gradient, write_bytes=0.0 * own)
+        summed = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=0.0 * own)
         return Backward((), (summed,))
-    passes = TWICE if operator.stream in NORMS else 1.0
+    if operator.stream in NORMS:
+        return _norm_backward(operator, precision)
     kept = 0.0 if operator.name.startswith(CAST) else saved_bytes_of(operator)
-    read = passes * (gradient + kept)
-    return Backward((with_fields(operator, read_bytes=read, write_bytes=own),))
+    back = with_fields(operator, stream=stream, read_bytes=gradient + kept, write_bytes=own)
+    if operator.stream == CAST and precision.shared:
+        added = with_fields(
+            operator,
+            stream="add",
+            count=precision.shared * operator.count,
+            read_bytes=TWICE * own,
+            write_bytes=own,
+        )
+        return Backward((back, added))
+    return Backward((back,))
+
+
+def _norm_backward(norm: Streaming, precision: Precision) -> Backward:
+    """Return the gradient of a norm: of a layer norm and of its weights apart."""
+    gradient, own = norm.write_bytes, norm.read_bytes
+    both = gradient + own
+    if norm.stream == "group_norm" or _is_batch_norm(norm):
+        moved, channels = TWICE * both + own, precision.channels
+        each = moved / channels if channels else 0.0 * moved
+        back = with_fields(
+            norm,
+            stream="group_norm_gradient" if norm.stream == "group_norm" else "batch_norm_gradient",
+            read_bytes=TWICE * both,
+            write_bytes=own,
+            row_bytes=norm.row_bytes if norm.stream == "group_norm" else each,
+        )
+        return Backward((back,))
+    rows = np.maximum(both, 1.0) / np.maximum(norm.row_bytes, 1.0)
+    by_input = with_fields(
+        norm,
+        stream="norm_gradient",
+        read_bytes=both,
+        write_bytes=own,
+        row_bytes=(both + own) / rows,
+    )
+    column_bytes = rows * COLUMNS * TWICE * ACTIVATION_BYTES
+    by_weight = with_fields(
+        norm,
+        stream="norm_weight_gradient",
+        read_bytes=both,
+        write_bytes=0.0 * own,
+        row_bytes=np.where(rows > LONGEST_COLUMN, 0.0, column_bytes),
+    )
+    return Backward((by_input,), (by_weight,))
 
 
 def product_backward(product: Gemm) -> Backward:
-    """Return dX = dY W^T and dW = dY^T X of each group.
+    """Return dX = dY W^T and dW = dY^T X of each group, and the sum of a linear layer's bias.
 
     A convolution with strides is one without on positions that hold the channels of several: each
     element of an image is read and written once.
+
+    Limits: All linear layers have biases.
     """
     each = get_format(product.format).activation_bytes
     # channels of a position over those under all taps; 1 of a linear layer
@@ -210,4 +313,17 @@ def product_backward(product: Gemm) -> Backward:
         input_bytes_per_element=gradient_bytes,
         weight_bytes_per_element=product.input_bytes_per_element,
     )
-    return Backward((by_input,), (by_weight,))
+    if not product.name.startswith("linear"):
+        return Backward((by_input,), (by_weight,))
+    read = product.m * product.n * gradient_bytes
+    bias = Streaming(
+        name=product.name,
+        phase=product.phase,
+        count=product.count,
+        stream="bias_gradient",
+        tokens=read / (BLOCK_ELEMENTS * ACTIVATION_BYTES),
+        read_bytes=read,
+        write_bytes=0.0 * read,
+        cold_read_bytes=0.0 * read,
+    )
+    return Backward((by_input,), (by_weight, bias))

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfatlas.engines import EngineProfile
+    from perfatlas.operators import Gemm
     from perfatlas.training.work.operators import Row
 
 NORMS: Final = ("group_norm", "norm")
+OF_PART: Final = {Part.INPUT_GRADIENT: "data", Part.WEIGHT_GRADIENT: "weight"}
 
 
 def keeping_rows(rows: Sequence[Row], profile: EngineProfile) -> tuple[Row, ...]:
@@ -47,6 +49,17 @@ def kernel_rows(rows: Sequence[Row], profile: EngineProfile) -> tuple[Row, ...]:
         Backward passes of norms are kernels of their own, since they read their inputs again.
     """
     return tuple(_kernels(rows, profile))
+
+
+def gradient_time(product: Gemm, part: Part, profile: EngineProfile) -> float:
+    """Return the time of a gradient over that of a product of its size.
+
+    A kernel of 1 x 1 is a product, in which images and weights have elements of equal size.
+    """
+    whole = np.all(product.input_bytes_per_element == product.weight_bytes_per_element)
+    if profile.graph_kernels is None or whole or kind_of(product.name) != "conv":
+        return 1.0
+    return profile.graph_kernels.gradient_times.get(OF_PART.get(part, ""), 1.0)
 
 
 def _kernels(rows: Sequence[Row], profile: EngineProfile) -> Iterator[Row]:
