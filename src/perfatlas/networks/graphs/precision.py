@@ -24,6 +24,9 @@ NARROW: Final = 1.0
 # Operators that run in 16 bits; operands that are repeated after one of these are its bias.
 IN_16_BITS: Final = (*PRODUCTS, "depthwise_conv", "attention")
 BIASED: Final = ("linear", "conv", "depthwise_conv", "attention")
+# Kinds that end a branch which a product begins: another product reads their output, or an operator
+# that comes after them does first.
+ENDS: Final = ("activation", "attention", "matmul", "pool")
 # Kinds whose outputs a later addition reads beside those of a branch.
 RESIDUALS: Final = (*LOOKUPS, "add", "norm", "strided")
 
@@ -135,22 +138,24 @@ def _cast_shares(
 ) -> tuple[dict[float, float], dict[float, float]]:
     """Return the shares of products that cast their input, and that share it, by its elements.
 
-    Products read the narrow tensors of a size once each, and wide ones as often as they remain.
+    Products read the narrow tensors at the end of branches once each, and wide ones else.
     """
     reads: Counter[float] = Counter()
     narrow: Counter[float] = Counter()
     branches: Counter[float] = Counter()
-    sizes = set()
+    sizes, ends = set(), dict.fromkeys(ENDS, True)
     for node, size, (_, _, out) in zip(nodes, moved, wide, strict=True):
         if node.kind in (*PRODUCTS, "depthwise_conv"):
             reads[size.read] += size.count
         if out:
             sizes.add(size.write)
             branches[size.write] += size.count * (node.kind in ("norm", "group_norm"))
-        elif node.kind not in BIASED or node.kind == "attention":
+        if node.kind not in ENDS:
+            ends[node.kind] = ends.get(node.after, False)
+        if ends.get(node.after, False):
+            narrow[size.write if node.kind == "add" else size.read] -= size.count
+        if ends[node.kind] and not out:
             narrow[size.write] += size.count
-            if node.after not in ("", *BIASED):
-                narrow[size.write if node.kind == "add" else size.read] -= size.count
     casts = {one: max(reads[one] - max(narrow[one], 0.0), 0.0) for one in sizes if reads[one]}
     shared = {one: max(count - branches[one], 0.0) for one, count in casts.items()}
     return (

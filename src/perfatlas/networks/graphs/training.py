@@ -47,6 +47,10 @@ TWICE: Final = 2.0
 # Source: pytorch aten/src/ATen/native/cuda/layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel.
 COLUMNS: Final = 32.0
 LONGEST_COLUMN: Final = 65_536.0
+SUM_BLOCKS: Final = 2112.0
+SUM_COLUMNS: Final = 128.0
+SUM_ROWS: Final = 64.0
+WHOLE_IMAGE: Final = 32.0  # inputs of an output from which pooling is a mean of an image
 # What a block of a network is where it names none: the first kind of these that it has.
 BLOCKS: Final = ("attention", "add", *PRODUCTS)
 
@@ -178,7 +182,7 @@ def _cast(product: Gemm) -> Streaming:
         name=f"{CAST}_{product.name}",
         phase=product.phase,
         count=product.count,
-        stream="copy",
+        stream=CAST,
         tokens=elements_C / product.k,
         read_bytes=WEIGHT_BYTES * elements_C,
         write_bytes=ACTIVATION_BYTES * elements_C,
@@ -239,6 +243,8 @@ def streaming_backward(operator: Streaming, precision: Precision) -> Backward:
         return Backward((), (summed,))
     if operator.stream in NORMS:
         return _norm_backward(operator, precision)
+    if operator.stream == "pool" and np.all(own > WHOLE_IMAGE * gradient):
+        stream = "strided_gradient"  # the mean of an image: its gradient is repeated
     kept = 0.0 if operator.name.startswith(CAST) else saved_bytes_of(operator)
     back = with_fields(operator, stream=stream, read_bytes=gradient + kept, write_bytes=own)
     if operator.stream == CAST and precision.shared:
@@ -315,8 +321,21 @@ def product_backward(product: Gemm) -> Backward:
     )
     if not product.name.startswith("linear"):
         return Backward((by_input,), (by_weight,))
-    read = product.m * product.n * gradient_bytes
-    bias = Streaming(
+    return Backward((by_input,), (by_weight, _bias_gradient(product)))
+
+
+def _bias_gradient(product: Gemm) -> Streaming:
+    """Return the sum of the output gradient over rows.
+
+    Thread blocks of 128 columns share rows; the last one of each adds what the others summed.
+
+    Source: pytorch aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig: 16 blocks per SM, at
+        least 16 rows for each of the 4 warps of a block.
+    Limits: The blocks are those that fill 132 SMs.
+    """
+    read = product.m * product.n * product.output_bytes_per_element
+    blocks = np.minimum(SUM_BLOCKS * SUM_COLUMNS / product.n, product.m / SUM_ROWS)
+    return Streaming(
         name=product.name,
         phase=product.phase,
         count=product.count,
@@ -325,5 +344,5 @@ def product_backward(product: Gemm) -> Backward:
         read_bytes=read,
         write_bytes=0.0 * read,
         cold_read_bytes=0.0 * read,
+        row_bytes=np.maximum(blocks, 1.0) * SUM_COLUMNS * WEIGHT_BYTES,
     )
-    return Backward((by_input,), (by_weight, bias))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.operators import with_fields
 from perfatlas.step import conversions, fused_kinds, kind_of
 from perfatlas.training.work.operators import Part
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import Gemm
     from perfatlas.training.work.operators import Row
 
-NORMS: Final = ("group_norm", "norm")
+NORM: Final = "norm"
+LAYOUT: Final = "layout"
 OF_PART: Final = {Part.INPUT_GRADIENT: "data", Part.WEIGHT_GRADIENT: "weight"}
 
 
@@ -34,7 +36,7 @@ def keeping_rows(rows: Sequence[Row], profile: EngineProfile) -> tuple[Row, ...]
     return tuple(
         row
         for row in rows
-        if kind_of(row.operator.name) not in fused or row.operator.stream_kind in NORMS
+        if kind_of(row.operator.name) not in fused or NORM in row.operator.stream_kind
     )
 
 
@@ -67,6 +69,6 @@ def _kernels(rows: Sequence[Row], profile: EngineProfile) -> Iterator[Row]:
     for row in rows:
         for one in conversions(row.operator, profile):
             if np.any(one.count):
-                yield row._replace(operator=one)
+                yield row._replace(operator=with_fields(one, stream=LAYOUT))
         if row.part != Part.FORWARD or kind_of(row.operator.name) not in fused:
             yield row
