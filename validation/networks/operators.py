@@ -64,7 +64,7 @@ def operator_errors() -> list[dict[str, Any]]:
             "rows": len(errors),
             "median": float(np.median(np.abs(errors), axis=0)[0]),
             "p90": float(np.quantile(np.abs(errors)[:, 0], 0.9)),
-            "bias": float(np.median(errors, axis=0)[0]),
+            "bias": float(np.median(np.log1p(errors), axis=0)[0]),
             "roofline": float(np.median(np.abs(errors), axis=0)[1]),
         }
         for (gpu, operator), errors in sorted(groups.items())
