@@ -368,6 +368,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     "graph_kernels": perhaps(
         Record(
             fields={
+                "nhwc": perhaps(Text(), *OPERATORS),
                 "layout": needed(Text(choices=("nchw", "nhwc")), *OPERATORS),
                 "bytes_per_cycle": needed(Named(of=Number(least=0.01, most=1e3)), *OPERATORS),
                 **{

@@ -362,6 +362,11 @@ class Network(ABC):
         """Return what each group of layers is, beside its count."""
         return tuple({} for _ in self.layers)
 
+    @property
+    def permutes_images(self) -> bool:
+        """Whether it stores images as NHWC itself."""
+        return False
+
     def trained(self, fused: Collection[str] = ()) -> Self:
         """Return the part of the network that a training step runs: all of it.
 

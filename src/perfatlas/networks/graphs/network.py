@@ -167,6 +167,14 @@ class GraphNetwork(Network):
             for one in forward_operators(operator, self._precision(operator))
         )
 
+    @property
+    def permutes_images(self) -> bool:
+        """Whether layer norms over channels follow convolutions, whose images they permute."""
+        return any(
+            node.kind == "norm" and "row" in node.sizes and node.after in ("conv", "depthwise_conv")
+            for node in self.nodes
+        )
+
     def trained(self, fused: Collection[str] = ()) -> Self:
         """Return what a training step runs, of a pipeline its denoiser, in blocks.
 
