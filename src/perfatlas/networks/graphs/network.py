@@ -219,6 +219,7 @@ class GraphNetwork(Network):
         """Return what an operator keeps for its backward pass (C,) [bytes]."""
         if isinstance(operator, Streaming):
             kept = operator.name not in self._by_output  # the next operator keeps its output
+            kept = kept and self._precision(operator).keeps
             return saved_bytes_of(operator) * kept
         if isinstance(operator, Gemm):
             second_C = operator.n * operator.k * operator.groups * operator.weight_bytes_per_element

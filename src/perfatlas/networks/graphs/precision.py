@@ -41,6 +41,7 @@ class Precision(NamedTuple):
         shared: Share of executions whose input other operators cast too, so that gradients of it
             are added.
         channels: Channels of a batch norm, 0 of others and where they are not known.
+        keeps: Whether its gradient needs its input, unlike that of a copy or a bias.
     """
 
     read: float = NARROW
@@ -48,6 +49,7 @@ class Precision(NamedTuple):
     casts: float = 0.0
     shared: float = 0.0
     channels: float = 0.0
+    keeps: bool = True
 
 
 class _Moved(NamedTuple):
@@ -71,13 +73,15 @@ def precisions(
     Source: pytorch.org, torch.amp: operators that autocast to float32 (layer_norm, group_norm,
         softmax) and to lower precision, and those that take the widest type; batch norm keeps the
         type of its input. Casts of weights are cached, those of activations are not.
-    Limits: Operands of a layer scale after a linear layer count as 16 bits.
     """
     moved = [_moved(node, columns) for node in nodes]
     channels = _channels(nodes, moved, columns)
     wide = list(_wide(nodes, moved))
     casts, shared = _cast_shares(nodes, moved, wide)
-    for node, size, (first, second, out), own in zip(nodes, moved, wide, channels, strict=True):
+    scales = _scales(nodes)
+    for node, size, (first, second, out), own, one_scale in zip(
+        nodes, moved, wide, channels, scales, strict=True
+    ):
         if node.kind in IN_16_BITS:
             part = 0.0 if fuses_casts else casts.get(size.read, 0.0)
             yield Precision(casts=part, shared=shared.get(size.read, 0.0) if part else 0.0)
@@ -93,7 +97,8 @@ def precisions(
             else:
                 yield Precision(read=WIDE, write=WIDE, casts=float(not first))
             continue
-        yield Precision(read=read, write=write, channels=own)
+        keeps = node.kind != "strided" or size.read != size.write or one_scale
+        yield Precision(read=read, write=write, channels=own, keeps=keeps)
 
 
 def _moved(node: Node, columns: Mapping[str, Any]) -> _Moved:
@@ -119,18 +124,26 @@ def _wide(nodes: Sequence[Node], moved: Sequence[_Moved]) -> Iterator[tuple[bool
     """Yield whether both inputs of each node (of which most have one) and its output are wide."""
     outputs: dict[str, bool] = {}
     residuals: set[float] = set()
-    for node, size in zip(nodes, moved, strict=True):
+    for node, size, scale in zip(nodes, moved, _scales(nodes), strict=True):
         beside = size.write in residuals
         first = outputs.get(node.after, False) if node.after else size.read in residuals
         second = first if node.kind != "add" else beside
         if node.kind == "add" and not node.after:
             first = beside
-        repeats = node.kind == "strided" and size.read == size.write and node.after not in BIASED
+        repeats = node.kind == "strided" and size.read == size.write
+        repeats = repeats and (scale or node.after not in BIASED)
         out = first or second or repeats or node.kind in LOOKUPS or _is_rowed(node)
         outputs[node.kind] = out = out and node.kind not in IN_16_BITS
         if out and node.kind in RESIDUALS and (node.after or node.kind != "norm"):
             residuals.add(size.write)
         yield first, second, out
+
+
+def _scales(nodes: Sequence[Node]) -> list[bool]:
+    """Return whether each node scales the channels of a branch that is added next."""
+    added = [one.kind == "add" and one.after == "strided" for one in nodes[1:]]
+    pairs = zip(nodes, [*added, False], strict=True)
+    return [node.kind == "strided" and next_adds for node, next_adds in pairs]
 
 
 def _cast_shares(
