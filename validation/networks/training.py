@@ -1,4 +1,4 @@
-"""Published and measured training steps of networks beside predicted ones, nothing fitted to them."""
+"""Published and measured training steps of networks beside predicted ones, nothing fitted."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def _measured() -> Iterator[Run]:
             }
             source = (COMPILED_HOST, COMPILED_GPU) if compiled else (EAGER_HOST, EAGER_GPU)
             power_w = float(row["power_w"])
-            yield Run(
-                source[limited], row["network"], device, batch / time_s, power_w, fields
-            )
+            yield Run(source[limited], row["network"], device, batch / time_s, power_w, fields)
 
 
 def _runs(rows: Iterator[Mapping[str, str]]) -> Iterator[Run]:

@@ -227,22 +227,12 @@ def streaming_backward(operator: Streaming, precision: Precision) -> Backward:
     stream = f"{operator.stream}_gradient"
     if operator.stream.endswith(SUMS):
         return Backward(())
-    if operator.stream in LOOKUPS:
-        rows = np.asarray(operator.gathers) * operator.row_bytes
-        added = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=rows)
-        return Backward((added,))
-    if operator.stream == "scan":
-        return Backward((with_fields(operator, count=operator.backward_passes * operator.count),))
-    if operator.stream == "depthwise_conv":
-        by_input = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=own)
-        return Backward(
-            (by_input,), (with_fields(operator, stream="depthwise_conv_weight_gradient"),)
-        )
-    if operator.name.startswith(BIASES):
-        summed = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=0.0 * own)
-        return Backward((), (summed,))
     if operator.stream in NORMS:
         return _norm_backward(operator, precision)
+    if operator.stream == "scan":
+        return Backward((with_fields(operator, count=operator.backward_passes * operator.count),))
+    if operator.stream in (*LOOKUPS, "depthwise_conv") or operator.name.startswith(BIASES):
+        return _weight_backward(operator, stream)
     if operator.stream == "pool" and np.all(own > WHOLE_IMAGE * gradient):
         stream = "strided_gradient"  # the mean of an image: its gradient is repeated
     kept = 0.0 if operator.name.startswith(CAST) else saved_bytes_of(operator)
@@ -257,6 +247,20 @@ def streaming_backward(operator: Streaming, precision: Precision) -> Backward:
         )
         return Backward((back, added))
     return Backward((back,))
+
+
+def _weight_backward(operator: Streaming, stream: str) -> Backward:
+    """Return the gradients of a table, of a depthwise convolution, or of the bias of one."""
+    gradient, own = operator.write_bytes, operator.read_bytes
+    if operator.stream in LOOKUPS:
+        rows = np.asarray(operator.gathers) * operator.row_bytes
+        added = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=rows)
+        return Backward((added,))
+    if operator.name.startswith(BIASES):
+        summed = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=0.0 * own)
+        return Backward((), (summed,))
+    by_input = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=own)
+    return Backward((by_input,), (with_fields(operator, stream="depthwise_conv_weight_gradient"),))
 
 
 def _norm_backward(norm: Streaming, precision: Precision) -> Backward:

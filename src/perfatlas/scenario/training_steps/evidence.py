@@ -143,9 +143,7 @@ def training_warnings(
     unused = [unused_warnings(vars(one), fields_of(type(one))) for one in inputs]
     graph = _of_graphs(question, steps)
     memory = [() if fits else (UPPER_MEMORY,) for fits in steps.memory.fits]
-    return [
-        tuple(chain(*notes)) for notes in zip(above, power, unused, memory, graph, strict=True)
-    ]
+    return [tuple(chain(*notes)) for notes in zip(above, power, unused, memory, graph, strict=True)]
 
 
 def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:
