@@ -7,7 +7,7 @@ two. Which tensor an operator reads follows from what it comes after, and else f
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.networks.graphs.nodes import LOOKUPS, PRODUCTS, ROWS
@@ -55,7 +55,7 @@ class Precision(NamedTuple):
 class _Moved(NamedTuple):
     """Executions of a node, and the elements that it reads and writes of one item."""
 
-    count: float
+    times: float
     read: float
     write: float
 
@@ -153,22 +153,22 @@ def _cast_shares(
 
     Products read the narrow tensors at the end of branches once each, and wide ones else.
     """
-    reads: Counter[float] = Counter()
-    narrow: Counter[float] = Counter()
-    branches: Counter[float] = Counter()
+    reads: defaultdict[float, float] = defaultdict(float)
+    narrow: defaultdict[float, float] = defaultdict(float)
+    branches: defaultdict[float, float] = defaultdict(float)
     sizes, ends = set(), dict.fromkeys(ENDS, True)
     for node, size, (_, _, out) in zip(nodes, moved, wide, strict=True):
         if node.kind in (*PRODUCTS, "depthwise_conv"):
-            reads[size.read] += size.count
+            reads[size.read] += size.times
         if out:
             sizes.add(size.write)
-            branches[size.write] += size.count * (node.kind in ("norm", "group_norm"))
+            branches[size.write] += size.times * (node.kind in ("norm", "group_norm"))
         if node.kind not in ENDS:
             ends[node.kind] = ends.get(node.after, False)
         if ends.get(node.after, False):
-            narrow[size.write if node.kind == "add" else size.read] -= size.count
+            narrow[size.write if node.kind == "add" else size.read] -= size.times
         if ends[node.kind] and not out:
-            narrow[size.write] += size.count
+            narrow[size.write] += size.times
     casts = {one: max(reads[one] - max(narrow[one], 0.0), 0.0) for one in sizes if reads[one]}
     shared = {one: max(count - branches[one], 0.0) for one, count in casts.items()}
     return (
