@@ -125,7 +125,7 @@ def forward_operators(operator: Operator, precision: Precision) -> tuple[Operato
     if isinstance(operator, Gemm):
         read = operator.m * operator.k * operator.input_bytes_per_element
         before = _input_cast(operator, precision.casts, WIDE * read, read)
-        weights = (_cast(operator),) if operator.has_weights else ()
+        weights = (_weight_cast(operator),) if operator.has_weights else ()
         return *weights, *before, operator
     if not isinstance(operator, Streaming):
         return (operator,)
@@ -149,19 +149,29 @@ def _input_cast(
     operator: Gemm | Streaming, share: float, read: FloatArray, write: FloatArray
 ) -> tuple[Streaming, ...]:
     """Return the kernel that casts the input of a share of the executions, if there is one."""
-    if not share:
-        return ()
-    return (
-        Streaming(
-            name=f"{INPUT}_{operator.name}",
-            phase=operator.phase,
-            count=share * operator.count,
-            stream=CAST,
-            tokens=np.maximum(read, write) / (BLOCK_ELEMENTS * ACTIVATION_BYTES),
-            read_bytes=read,
-            write_bytes=write,
-            cold_read_bytes=0.0 * read,
-        ),
+    cast = _kernel(operator, f"{INPUT}_{operator.name}", CAST, read, write)
+    return (with_fields(cast, count=share * operator.count),) if share else ()
+
+
+def _weight_cast(product: Gemm) -> Streaming:
+    elements_C = product.weight_elements()
+    read, write = WEIGHT_BYTES * elements_C, ACTIVATION_BYTES * elements_C
+    return _kernel(product, f"{CAST}_{product.name}", CAST, read, write)
+
+
+def _kernel(
+    near: Gemm | Streaming, name: str, stream: str, read: FloatArray, write: FloatArray
+) -> Streaming:
+    """Return a kernel that runs as often as an operator near it."""
+    return Streaming(
+        name=name,
+        phase=near.phase,
+        count=near.count,
+        stream=stream,
+        tokens=np.maximum(read, write) / (BLOCK_ELEMENTS * ACTIVATION_BYTES),
+        read_bytes=read,
+        write_bytes=write,
+        cold_read_bytes=0.0 * read,
     )
 
 
@@ -172,21 +182,7 @@ def _statistics(norm: Streaming, channels: float) -> Streaming:
         name=f"{SUMS}_{norm.name}",
         stream=f"batch_norm_{SUMS}",
         write_bytes=0.0 * norm.write_bytes,
-        row_bytes=norm.read_bytes / channels if channels else 0.0 * norm.read_bytes,
-    )
-
-
-def _cast(product: Gemm) -> Streaming:
-    elements_C = product.weight_elements()
-    return Streaming(
-        name=f"{CAST}_{product.name}",
-        phase=product.phase,
-        count=product.count,
-        stream=CAST,
-        tokens=elements_C / product.k,
-        read_bytes=WEIGHT_BYTES * elements_C,
-        write_bytes=ACTIVATION_BYTES * elements_C,
-        cold_read_bytes=0.0 * elements_C,
+        row_bytes=norm.read_bytes / (channels or np.inf),
     )
 
 
@@ -268,16 +264,11 @@ def _norm_backward(norm: Streaming, precision: Precision) -> Backward:
     gradient, own = norm.write_bytes, norm.read_bytes
     both = gradient + own
     if norm.stream == "group_norm" or _is_batch_norm(norm):
-        moved, channels = TWICE * both + own, precision.channels
-        each = moved / channels if channels else 0.0 * moved
-        back = with_fields(
-            norm,
-            stream="group_norm_gradient" if norm.stream == "group_norm" else "batch_norm_gradient",
-            read_bytes=TWICE * both,
-            write_bytes=own,
-            row_bytes=norm.row_bytes if norm.stream == "group_norm" else each,
-        )
-        return Backward((back,))
+        twice = with_fields(norm, read_bytes=TWICE * both, write_bytes=own)
+        if norm.stream == "group_norm":
+            return Backward((with_fields(twice, stream="group_norm_gradient"),))
+        each = (TWICE * both + own) / (precision.channels or np.inf)
+        return Backward((with_fields(twice, stream="batch_norm_gradient", row_bytes=each),))
     rows = np.maximum(both, 1.0) / np.maximum(norm.row_bytes, 1.0)
     by_input = with_fields(
         norm,
@@ -339,14 +330,6 @@ def _bias_gradient(product: Gemm) -> Streaming:
     """
     read = product.m * product.n * product.output_bytes_per_element
     blocks = np.minimum(SUM_BLOCKS * SUM_COLUMNS / product.n, product.m / SUM_ROWS)
-    return Streaming(
-        name=product.name,
-        phase=product.phase,
-        count=product.count,
-        stream="bias_gradient",
-        tokens=read / (BLOCK_ELEMENTS * ACTIVATION_BYTES),
-        read_bytes=read,
-        write_bytes=0.0 * read,
-        cold_read_bytes=0.0 * read,
-        row_bytes=np.maximum(blocks, 1.0) * SUM_COLUMNS * WEIGHT_BYTES,
-    )
+    summed = _kernel(product, product.name, "bias_gradient", read, 0.0 * read)
+    row_bytes = np.maximum(blocks, 1.0) * SUM_COLUMNS * WEIGHT_BYTES
+    return with_fields(summed, row_bytes=row_bytes)
