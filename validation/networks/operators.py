@@ -122,9 +122,13 @@ def _predicted(row: Mapping[str, str], device: str) -> tuple[float, float]:
     if row["operator"] not in VERBS:
         return _in_graph(_node(row), device, _engine(row))
     size = {name: int(value) for name, value in row.items() if value.isdigit()}
-    sizes = {name: size[name] for name in ("tokens", "width", "ids", "rows") if name in size}
+    sizes: dict[str, int] = {
+        name: size[name] for name in ("tokens", "width", "ids", "rows") if name in size
+    }
     if row.get("channels"):  # of images
         sizes = {"tokens": size["batch"] * size["height"] ** 2, "width": size["channels"]}
+        if row["operator"] == "group_norm":
+            sizes["batch"] = size["batch"]
     verb, fields = VERBS[row["operator"]]
     found = verb(system=device, **sizes, **fields).results
     return float(found["time_s"]), float(found["bound_time_s"])

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.networks.graphs.nodes import BATCH, BLOCK_ELEMENTS, LOOKUPS, PRODUCTS, Node
+from perfatlas.networks.graphs.nodes import (
+    BATCH,
+    BLOCK_ELEMENTS,
+    GROUP_NORM,
+    LOOKUPS,
+    PRODUCTS,
+    Node,
+)
 from perfatlas.networks.graphs.precision import CAST, WIDE, Precision
 from perfatlas.operators import (
     ACTIVATION_BYTES,
@@ -37,7 +44,7 @@ STEPS: Final = "steps"  # of a denoiser
 GUIDED: Final = f"2 * {BATCH}"  # items of a denoiser that runs with and without a prompt
 WEIGHT_BYTES: Final = 4.0
 BIASES: Final = ("strided_after_conv", "strided_after_depthwise_conv")
-NORMS: Final = ("group_norm", "norm")
+NORMS: Final = (GROUP_NORM, "norm")
 # Kinds whose derivative needs their inputs again. Of elementwise operators, products of two tensors
 # do and sums do not: all are counted.
 READ_AGAIN: Final = (*NORMS, "activation", "elementwise", "depthwise_conv", "scan", "strided")
@@ -142,7 +149,8 @@ def forward_operators(operator: Operator, precision: Precision) -> tuple[Operato
     )
     if _is_batch_norm(operator):
         return _statistics(operator, precision.channels), done
-    return *_input_cast(operator, precision.casts, operator.read_bytes, done.read_bytes), done
+    before = _input_cast(operator, precision.casts, input_bytes(operator), input_bytes(done))
+    return *before, done
 
 
 def _input_cast(
@@ -186,6 +194,11 @@ def _statistics(norm: Streaming, channels: float) -> Streaming:
     )
 
 
+def input_bytes(operator: Streaming) -> FloatArray:
+    """Return the bytes of the input of an operator, which a group norm reads twice (C,) [bytes]."""
+    return operator.read_bytes / (TWICE if operator.stream == GROUP_NORM else 1.0)
+
+
 def _is_batch_norm(operator: Streaming) -> bool:
     """Return whether a norm is one of channels over all items, which has no rows."""
     return operator.stream == "norm" and not np.any(operator.row_bytes)
@@ -202,7 +215,7 @@ def saved_bytes_of(operator: Streaming) -> FloatArray:
     if operator.stream == "softmax" or operator.name.startswith(CAST):
         return operator.write_bytes
     if operator.stream in READ_AGAIN and not operator.name.startswith(BIASES):
-        return operator.read_bytes
+        return input_bytes(operator)
     return 0.0 * operator.read_bytes
 
 
@@ -261,11 +274,11 @@ def _weight_backward(operator: Streaming, stream: str) -> Backward:
 
 def _norm_backward(norm: Streaming, precision: Precision) -> Backward:
     """Return the gradient of a norm: of a layer norm and of its weights apart."""
-    gradient, own = norm.write_bytes, norm.read_bytes
+    gradient, own = norm.write_bytes, input_bytes(norm)
     both = gradient + own
-    if norm.stream == "group_norm" or _is_batch_norm(norm):
+    if norm.stream == GROUP_NORM or _is_batch_norm(norm):
         twice = with_fields(norm, read_bytes=TWICE * both, write_bytes=own)
-        if norm.stream == "group_norm":
+        if norm.stream == GROUP_NORM:
             return Backward((with_fields(twice, stream="group_norm_gradient"),))
         each = (TWICE * both + own) / (precision.channels or np.inf)
         return Backward((with_fields(twice, stream="batch_norm_gradient", row_bytes=each),))
