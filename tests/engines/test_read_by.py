@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
@@ -15,6 +16,8 @@ import tomli_w
 import perfatlas
 from perfatlas.engines import profile_fields, resolve_engine
 from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.training_steps import question_of, read_training
+from perfatlas.training.step import micro_batch_costs
 from tests.golden.flatten import predicted
 
 if TYPE_CHECKING:
@@ -57,6 +60,14 @@ def simulated(engine: str, **fields: Any) -> Any:  # noqa: ANN401 - results
     return predicted(perfatlas.simulate(**asked, engine=engine).answer.results)
 
 
+def trained(engine: str, model: str) -> Any:  # noqa: ANN401 - times of operators
+    """Return what a training step takes with the kernels of an engine for passes."""
+    step = {"model": model, "system": "h100_sxm", "engine": "pytorch", "global_batch": 32}
+    question = question_of([read_training(step)])
+    own = replace(question.engine, graph_engine=engine)
+    return {"time_s": micro_batch_costs(replace(question, engine=own)).prices.time_s_CO.tolist()}
+
+
 def _interval(results: Any) -> Any:  # noqa: ANN401 - results
     return {"width": results["tpot_s_high"] / results["tpot_s_low"]}
 
@@ -83,6 +94,8 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: rows(e, "compute", model="vit-base-16", isl=None, osl=None),
         lambda e: rows(e, "compute", model="resnet-18", isl=None, osl=None),
         lambda e: rows(e, "compute", model=ROWS, isl=None, osl=None),
+        lambda e: trained(e, "resnet-18"),
+        lambda e: trained(e, "convnext-tiny"),
     ),
     "collectives": (
         lambda e: rows(e, "communication", tp=8, batch=1),
@@ -170,6 +183,12 @@ CHANGED: Final[dict[str, Any]] = {
     "graph_kernels.row_cycles": {"norm": 9000.0},
     "graph_kernels.row_bytes_per_cycle": {"norm": 0.5},
     "graph_kernels.gathers_per_cycle": {"embedding": 0.001},
+    "graph_kernels.short_row": {"norm": 4},
+    "graph_kernels.short_row_bytes_per_cycle": {"norm": 0.5},
+    "graph_kernels.row_cycles": {"norm": 1e5},
+    "graph_kernels.block_bytes_per_cycle": {"batch_norm_sums": 0.1},
+    "graph_kernels.gradient_times": {"data": 2.0},
+    "graph_kernels.nhwc": "pytorch_channels_last@2.13",
     "graph_kernels.head_dims": [256],
     "fusion[].operators": ["no_such_operator"],
     "fusion[].formats": ["nvfp4"],
@@ -222,6 +241,12 @@ def profile() -> dict[str, Any]:
         "row_cycles": {"norm": 100.0},
         "row_bytes_per_cycle": {"norm": 1.0},
         "gathers_per_cycle": {"embedding": 0.0054},
+        "short_row": {"norm": 4096},
+        "short_row_bytes_per_cycle": {"norm": 1.5},
+        "row_cycles": {"norm": 235.0},
+        "block_bytes_per_cycle": {"batch_norm_sums": 1.0},
+        "gradient_times": {"data": 1.0},
+        "nhwc": "",
         "head_dims": [64, 128],
         "ref": "t",
     }

@@ -21,7 +21,14 @@ from validation.networks.scores import (
     predictions,
     validate_networks,
 )
-from validation.networks.training import training_answers, training_runs
+from validation.networks.training import (
+    COMPILED_GPU,
+    COMPILED_HOST,
+    EAGER_GPU as TRAINED_GPU,
+    EAGER_HOST as TRAINED_HOST,
+    training_answers,
+    training_runs,
+)
 from validation.runs.shared_data import missing_data, shared_folder
 
 NEEDS_DATA = pytest.mark.skipif(
@@ -113,7 +120,10 @@ def test_scores_are_inside_their_budgets() -> None:
 @NEEDS_DATA
 def test_training_steps_are_compared_per_gpu() -> None:
     runs = training_runs()
-    assert {run.source for run in runs} == {"training, MLPerf", "training, DeepLearningExamples"}
+    assert {run.source for run in runs} == {
+        *("training, MLPerf", "training, DeepLearningExamples"),
+        *(TRAINED_GPU, TRAINED_HOST, COMPILED_GPU, COMPILED_HOST),
+    }
     assert all(run.fields["global_batch"] % run.fields["gpus"] == 0 for run in runs)
     few = [run for run in runs if run.fields["gpus"] in (2, 8) and run.network == "resnet-50"][:4]
     for run, found in zip(few, training_answers(few, {}), strict=True):

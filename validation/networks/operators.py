@@ -64,7 +64,7 @@ def operator_errors() -> list[dict[str, Any]]:
             "rows": len(errors),
             "median": float(np.median(np.abs(errors), axis=0)[0]),
             "p90": float(np.quantile(np.abs(errors)[:, 0], 0.9)),
-            "bias": float(np.median(errors, axis=0)[0]),
+            "bias": float(np.median(np.log1p(errors), axis=0)[0]),
             "roofline": float(np.median(np.abs(errors), axis=0)[1]),
         }
         for (gpu, operator), errors in sorted(groups.items())
@@ -122,7 +122,9 @@ def _predicted(row: Mapping[str, str], device: str) -> tuple[float, float]:
     if row["operator"] not in VERBS:
         return _in_graph(_node(row), device, _engine(row))
     size = {name: int(value) for name, value in row.items() if value.isdigit()}
-    sizes: dict[str, int] = {name: size[name] for name in ("tokens", "width", "ids", "rows") if name in size}
+    sizes: dict[str, int] = {
+        name: size[name] for name in ("tokens", "width", "ids", "rows") if name in size
+    }
     if row.get("channels"):  # of images
         sizes = {"tokens": size["batch"] * size["height"] ** 2, "width": size["channels"]}
         if row["operator"] == "group_norm":

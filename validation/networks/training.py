@@ -1,25 +1,55 @@
-"""Published speeds of training steps of networks beside predicted ones, nothing fitted to them."""
+"""Published and measured training steps of networks beside predicted ones, nothing fitted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.verbs.train import train_columns
-from validation.networks.published import FOLDER, Run, settings
+from validation.networks.published import EAGER_ENGINES, FOLDER, MEASUREMENTS, Run, settings
 from validation.runs.shared_data import read_table, shared_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 METRIC = "training throughput"
+EAGER_GPU: Final = "measured training, eager, limited by the GPU"
+EAGER_HOST: Final = "measured training, eager, limited by the host"
+COMPILED_GPU: Final = "measured training, compiled, limited by the GPU"
+COMPILED_HOST: Final = "measured training, compiled, limited by the host"
+LIMITED_BY_GPU: Final = 0.85  # least share of a step in which kernels run
 PASSES = 3.0  # forward pass and both gradients, as a share of the FLOP of a pass
 ITEMS = ("throughput_per_s", "throughput_per_s_low", "throughput_per_s_high", "power_w")
 
 
 def training_runs() -> tuple[Run, ...]:
-    """Return the published training speeds whose network, GPU and precision are known."""
+    """Return the measured steps, and published ones whose network, GPU and precision are known."""
     rows = read_table(shared_folder() / FOLDER / "networks_measured.csv")
-    return tuple(_runs(row for row in rows if row["metric"] == METRIC))
+    return (*_runs(row for row in rows if row["metric"] == METRIC), *_measured())
+
+
+def _measured() -> Iterator[Run]:
+    """Yield the steps that `benchmarks/gpu_networks.py` measured.
+
+    Denoisers ran with two items of a batch of one, as a pipeline with guidance runs them.
+    """
+    for table in sorted(MEASUREMENTS.glob("*/*_training*/networks.csv")):
+        for row in read_table(table):
+            time_s, compiled = float(row["time_s"]), row["mode"] == "compiled"
+            limited = float(row["kernels_s"]) > LIMITED_BY_GPU * time_s
+            batch, device = int(row["batch"]), table.parts[-3]
+            batch *= 2 if row["network"] in settings()["denoisers"] else 1
+            fields = {
+                "model": row["network"],
+                "system": device,
+                "engine": "inductor" if compiled else EAGER_ENGINES[int(row["channels_last"])],
+                "gpus": 1,
+                "global_batch": batch,
+                "micro_batch": batch,
+                "optimizer": "adamw",
+            }
+            source = (COMPILED_HOST, COMPILED_GPU) if compiled else (EAGER_HOST, EAGER_GPU)
+            power_w = float(row["power_w"])
+            yield Run(source[limited], row["network"], device, batch / time_s, power_w, fields)
 
 
 def _runs(rows: Iterator[Mapping[str, str]]) -> Iterator[Run]:

@@ -76,6 +76,12 @@ class GraphKernels:
         row_cycles: Clocks of an SM that a row takes besides those of its bytes, by kind.
         row_bytes_per_cycle: Bytes per clock of the thread block that reduces a row, by kind: time
             that few rows take besides that of their bytes.
+        block_bytes_per_cycle: Bytes per clock of the thread block that alone reduces a row, two of
+            which run on an SM at once, by kind: few rows leave SMs without work.
+        gradient_times: Times of gradients of convolutions larger than 1 x 1 over those of products
+            of their size: "data" and "weight".
+        nhwc: Engine with these kernels on images in NHWC, which networks run that permute images
+            themselves; "" where this one does.
         gathers_per_cycle: Most rows that an SM looks up per clock, by kind.
         head_dims: Head widths of its attention kernels, ascending: others are padded to the next.
         source: Documentation reference.
@@ -89,6 +95,9 @@ class GraphKernels:
     short_row_bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
     row_cycles: Mapping[str, float] = field(default_factory=dict)
     row_bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
+    block_bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
+    gradient_times: Mapping[str, float] = field(default_factory=dict)
+    nhwc: str = ""
     gathers_per_cycle: Mapping[str, float] = field(default_factory=dict)
 
 

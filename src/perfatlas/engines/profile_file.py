@@ -368,6 +368,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     "graph_kernels": perhaps(
         Record(
             fields={
+                "nhwc": perhaps(Text(), *OPERATORS),
                 "layout": needed(Text(choices=("nchw", "nhwc")), *OPERATORS),
                 "bytes_per_cycle": needed(Named(of=Number(least=0.01, most=1e3)), *OPERATORS),
                 **{
@@ -375,6 +376,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
                     for name in (
                         *("short_row", "short_row_bytes_per_cycle", "row_cycles"),
                         *("row_bytes_per_cycle", "gathers_per_cycle"),
+                        *("block_bytes_per_cycle", "gradient_times"),
                     )
                 },
                 "head_dims": needed(Array(of=COUNT), *OPERATORS),

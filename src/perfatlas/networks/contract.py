@@ -19,7 +19,7 @@ from perfatlas.operators import Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -362,8 +362,18 @@ class Network(ABC):
         """Return what each group of layers is, beside its count."""
         return tuple({} for _ in self.layers)
 
-    def trained(self) -> Self:
-        """Return the part of the network that a training step runs: all of it."""
+    @property
+    def permutes_images(self) -> bool:
+        """Whether it stores images as NHWC itself."""
+        return False
+
+    def trained(self, fused: Collection[str] = ()) -> Self:
+        """Return the part of the network that a training step runs: all of it.
+
+        Args:
+            fused: Kinds of operators that the engine fuses into others.
+        """
+        del fused
         return self
 
     def backward(self, operator: Operator, *, frozen: bool = False) -> Backward:

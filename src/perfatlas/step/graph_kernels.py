@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _EFFICIENCY: Final = "efficiency_bandwidth"
+_GRADIENT: Final = "_gradient"
+_BLOCKS: Final = 2.0  # thread blocks of an SM that reduce rows at once
 
 
 def with_graph_kernels(
@@ -59,11 +61,13 @@ def with_graph_kernels(
             cycles_C = moved_C / rate_C + own_C * moved_C / each_C
             row_s_C = operator.row_bytes / _rate(operator, kernels.row_bytes_per_cycle) / clock_hz_C
             looked_up = operator.gathers / _rate(operator, kernels.gathers_per_cycle)
+            block_s_C = _block_s(operator, kernels, devices.gather("sm_count"), clock_hz_C)
             again_s_C = _repeated_s(operator, prices, place, devices)
             least_s_CO[:, place] = np.maximum.reduce(
                 [
                     cycles_C / cycles_per_s_C,
                     looked_up / cycles_per_s_C,
+                    block_s_C,
                     time_s_C + row_s_C + again_s_C,
                 ]
             )
@@ -75,20 +79,37 @@ def with_graph_kernels(
 
 
 def _rate(operator: Streaming, rates: Mapping[str, float], unknown: float = np.inf) -> float:
-    """Return the rate of a kind and what it follows, of a kind, or a value where none is known."""
+    """Return the rate of a kind and what it follows, of a kind, or a value where none is known.
+
+    A gradient without a rate of its own has that of the forward pass.
+    """
+    forward = operator.stream.removesuffix(_GRADIENT)
     label = operator.name.rstrip("0123456789").removesuffix("_")
-    return rates.get(label, rates.get(operator.stream, unknown))
+    first = label if forward == operator.stream else operator.stream
+    return rates.get(first, rates.get(forward, unknown))
 
 
 def _bytes_rate(operator: Streaming, kernels: GraphKernels) -> FloatArray:
     """Return the most bytes of an operator that an SM moves per clock (C,)."""
     rates, row_C = kernels.bytes_per_cycle, operator.row_bytes
     without = _rate(operator, rates)  # such as a batch norm after a convolution
-    long = rates.get(operator.stream, without)
-    short = kernels.short_row_bytes_per_cycle.get(operator.stream, long)
-    longest = kernels.short_row.get(operator.stream, 0) * ROW_PASSES * ACTIVATION_BYTES
+    forward = operator.stream.removesuffix(_GRADIENT)
+    long = rates.get(operator.stream, rates.get(forward, without))
+    short = kernels.short_row_bytes_per_cycle.get(forward, long)
+    longest = kernels.short_row.get(forward, 0) * ROW_PASSES * ACTIVATION_BYTES
     rate_C: FloatArray = np.where(row_C > 0.0, np.where(row_C <= longest, short, long), without)
     return rate_C
+
+
+def _block_s(
+    operator: Streaming, kernels: GraphKernels, sms_C: FloatArray, clock_hz_C: FloatArray
+) -> FloatArray:
+    """Return the time of the SM that has most thread blocks of one row each (C,) [s]."""
+    rate = _rate(operator, kernels.block_bytes_per_cycle)
+    rows_C = _moved_bytes(operator) / np.maximum(operator.row_bytes, 1.0)
+    turns_C = np.maximum(np.ceil(rows_C / sms_C) / _BLOCKS, 1.0)
+    seconds_C: FloatArray = turns_C * operator.row_bytes / rate / clock_hz_C
+    return seconds_C
 
 
 def _repeated_s(

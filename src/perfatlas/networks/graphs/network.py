@@ -19,8 +19,11 @@ from perfatlas.networks.contract import (
     Segment,
 )
 from perfatlas.networks.graphs.nodes import BATCH, LOOKUPS
+from perfatlas.networks.graphs.precision import CAST, Precision, precisions
 from perfatlas.networks.graphs.training import (
+    INPUT,
     STEPS,
+    SUMS,
     blocks_of,
     forward_operators,
     one_step,
@@ -39,7 +42,7 @@ from perfatlas.quantities import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from perfatlas.networks.emission import ModelFormats, StepTokens
@@ -109,6 +112,7 @@ class GraphNetwork(Network):
         limits: Values that sizes may have, by name; others may have any.
         weight_count: Parameters.
         live: Most elements of an item that are live at once.
+        fuses_casts: Whether casts of a training step are part of the kernels around them.
     """
 
     phases: ClassVar[tuple[Phase, ...]] = (Phase.PREFILL,)
@@ -120,6 +124,7 @@ class GraphNetwork(Network):
     limits: Mapping[str, Limit] = field(default_factory=dict)
     weight_count: int
     live: float = 0.0
+    fuses_casts: bool = False
 
     # a graph equals itself only: other sizes or operators are another one, whatever its name
     __eq__ = object.__eq__
@@ -159,10 +164,18 @@ class GraphNetwork(Network):
         return tuple(
             with_fields(one, count=one.count / self.num_layers)
             for operator in found
-            for one in forward_operators(operator)
+            for one in forward_operators(operator, self._precision(operator))
         )
 
-    def trained(self) -> Self:
+    @property
+    def permutes_images(self) -> bool:
+        """Whether layer norms over channels follow convolutions, whose images they permute."""
+        return any(
+            node.kind == "norm" and "row" in node.sizes and node.after in ("conv", "depthwise_conv")
+            for node in self.nodes
+        )
+
+    def trained(self, fused: Collection[str] = ()) -> Self:
         """Return what a training step runs, of a pipeline its denoiser, in blocks.
 
         Blocks are those whose weights are gathered at once: one per attention, else per addition,
@@ -189,6 +202,7 @@ class GraphNetwork(Network):
             part,
             layers=(WholeGraph(count=blocks_of(part.nodes, columns)),),
             weight_count=self.weight_count if part is self else weights,
+            fuses_casts=CAST in fused,
         )
 
     def backward(self, operator: Operator, *, frozen: bool = False) -> Backward:
@@ -196,7 +210,7 @@ class GraphNetwork(Network):
         if isinstance(operator, Gemm):
             found = product_backward(operator)
         elif isinstance(operator, Streaming):
-            found = streaming_backward(operator)
+            found = streaming_backward(operator, self._precision(operator))
         else:
             found = operator.backward(frozen=frozen)
         return found._replace(inputs=()) if operator.name in self._of_data else found
@@ -205,12 +219,24 @@ class GraphNetwork(Network):
         """Return what an operator keeps for its backward pass (C,) [bytes]."""
         if isinstance(operator, Streaming):
             kept = operator.name not in self._by_output  # the next operator keeps its output
+            kept = kept and self._precision(operator).keeps
             return saved_bytes_of(operator) * kept
         if isinstance(operator, Gemm):
             second_C = operator.n * operator.k * operator.groups * operator.weight_bytes_per_element
             first_C = operator.m * operator.k * operator.input_bytes_per_element
             return first_C if operator.has_weights else first_C + second_C
         return operator.saved(saving)
+
+    def _precision(self, operator: Operator) -> Precision:
+        """Return the formats of an operator of a training step, or of what runs before it."""
+        name = operator.name.removeprefix(f"{INPUT}_").removeprefix(f"{SUMS}_")
+        return self._precisions.get(name, Precision())
+
+    @cached_property
+    def _precisions(self) -> dict[str, Precision]:
+        """Formats of the operators of a training step by name."""
+        found = precisions(self.nodes, self.columns(1.0), fuses_casts=self.fuses_casts)
+        return dict(zip((name for name, _ in _named(self.nodes)), found, strict=True))
 
     @cached_property
     def _of_data(self) -> frozenset[str]:

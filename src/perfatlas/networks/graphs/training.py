@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.networks.graphs.nodes import BATCH, GROUP_NORM, LOOKUPS, PRODUCTS, Node
+from perfatlas.networks.graphs.nodes import (
+    BATCH,
+    BLOCK_ELEMENTS,
+    GROUP_NORM,
+    LOOKUPS,
+    PRODUCTS,
+    Node,
+)
+from perfatlas.networks.graphs.precision import CAST, WIDE, Precision
 from perfatlas.operators import (
     ACTIVATION_BYTES,
     INDEX_BYTES,
@@ -30,7 +38,8 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
 
-CAST: Final = "cast"
+INPUT: Final = "input"
+SUMS: Final = "sums"
 STEPS: Final = "steps"  # of a denoiser
 GUIDED: Final = f"2 * {BATCH}"  # items of a denoiser that runs with and without a prompt
 WEIGHT_BYTES: Final = 4.0
@@ -40,6 +49,15 @@ NORMS: Final = (GROUP_NORM, "norm")
 # do and sums do not: all are counted.
 READ_AGAIN: Final = (*NORMS, "activation", "elementwise", "depthwise_conv", "scan", "strided")
 TWICE: Final = 2.0
+# Columns that a thread block sums over all rows, for the gradients of the weights of a layer norm,
+# and rows from which several share them.
+# Source: pytorch aten/src/ATen/native/cuda/layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel.
+COLUMNS: Final = 32.0
+LONGEST_COLUMN: Final = 65_536.0
+SUM_BLOCKS: Final = 2112.0
+SUM_COLUMNS: Final = 128.0
+SUM_ROWS: Final = 64.0
+WHOLE_IMAGE: Final = 32.0  # inputs of an output from which pooling is a mean of an image
 # What a block of a network is where it names none: the first kind of these that it has.
 BLOCKS: Final = ("attention", "add", *PRODUCTS)
 
@@ -101,40 +119,84 @@ def reads_data(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
     return found
 
 
-def forward_operators(operator: Operator) -> tuple[Operator, ...]:
+def forward_operators(operator: Operator, precision: Precision) -> tuple[Operator, ...]:
     """Return what an operator runs in a forward pass of training.
 
-    Weights are cast to 16 bits before their product, and batch norms read their input twice: for
-    its statistics, and to normalize it.
+    Weights are cast to 16 bits before their product, and inputs to the format of the operator.
+    Batch norms read their input twice: for its statistics, and to normalize it.
 
-    Source: torch.autocast caches casts of weights until the end of a forward pass; cuDNN,
-        `CUDNN_BATCHNORM_SPATIAL`.
+    Source: torch.autocast caches casts of weights until the end of a forward pass; pytorch
+        aten/src/ATen/native/cuda/Normalization.cuh: statistics are those of one thread block per
+        channel, where images are stored as NCHW.
     """
-    if isinstance(operator, Gemm) and operator.has_weights:
-        return _cast(operator), operator
-    if isinstance(operator, Streaming) and _is_batch_norm(operator):
-        return (with_fields(operator, read_bytes=TWICE * operator.read_bytes),)
-    return (operator,)
+    if isinstance(operator, Gemm):
+        read = operator.m * operator.k * operator.input_bytes_per_element
+        before = _input_cast(operator, precision.casts, WIDE * read, read)
+        weights = (_weight_cast(operator),) if operator.has_weights else ()
+        return *weights, *before, operator
+    if not isinstance(operator, Streaming):
+        return (operator,)
+    if operator.stream == "depthwise_conv":
+        read = operator.read_bytes
+        return *_input_cast(operator, precision.casts, WIDE * read, read), operator
+    rows = operator.row_bytes * 0.5 * (precision.read + precision.write)
+    done = with_fields(
+        operator,
+        read_bytes=precision.read * operator.read_bytes,
+        write_bytes=precision.write * operator.write_bytes,
+        cold_read_bytes=precision.write * operator.cold_read_bytes,
+        row_bytes=rows,
+    )
+    if _is_batch_norm(operator):
+        return _statistics(operator, precision.channels), done
+    before = _input_cast(operator, precision.casts, input_bytes(operator), input_bytes(done))
+    return *before, done
 
 
-def _cast(product: Gemm) -> Streaming:
+def _input_cast(
+    operator: Gemm | Streaming, share: float, read: FloatArray, write: FloatArray
+) -> tuple[Streaming, ...]:
+    """Return the kernel that casts the input of a share of the executions, if there is one."""
+    cast = _kernel(operator, f"{INPUT}_{operator.name}", CAST, read, write)
+    return (with_fields(cast, count=share * operator.count),) if share else ()
+
+
+def _weight_cast(product: Gemm) -> Streaming:
     elements_C = product.weight_elements()
+    read, write = WEIGHT_BYTES * elements_C, ACTIVATION_BYTES * elements_C
+    return _kernel(product, f"{CAST}_{product.name}", CAST, read, write)
+
+
+def _kernel(
+    near: Gemm | Streaming, name: str, stream: str, read: FloatArray, write: FloatArray
+) -> Streaming:
+    """Return a kernel that runs as often as an operator near it."""
     return Streaming(
-        name=f"{CAST}_{product.name}",
-        phase=product.phase,
-        count=product.count,
-        stream="copy",
-        tokens=elements_C / product.k,
-        read_bytes=WEIGHT_BYTES * elements_C,
-        write_bytes=ACTIVATION_BYTES * elements_C,
-        cold_read_bytes=0.0 * elements_C,
+        name=name,
+        phase=near.phase,
+        count=near.count,
+        stream=stream,
+        tokens=np.maximum(read, write) / (BLOCK_ELEMENTS * ACTIVATION_BYTES),
+        read_bytes=read,
+        write_bytes=write,
+        cold_read_bytes=0.0 * read,
+    )
+
+
+def _statistics(norm: Streaming, channels: float) -> Streaming:
+    """Return the kernel that reads an image for the mean and variance of each channel."""
+    return with_fields(
+        norm,
+        name=f"{SUMS}_{norm.name}",
+        stream=f"batch_norm_{SUMS}",
+        write_bytes=0.0 * norm.write_bytes,
+        row_bytes=norm.read_bytes / (channels or np.inf),
     )
 
 
 def input_bytes(operator: Streaming) -> FloatArray:
-    """Return the bytes of the input of an operator, which some norms read twice (C,) [bytes]."""
-    twice = operator.stream == GROUP_NORM or _is_batch_norm(operator)
-    return operator.read_bytes / (TWICE if twice else 1.0)
+    """Return the bytes of the input of an operator, which a group norm reads twice (C,) [bytes]."""
+    return operator.read_bytes / (TWICE if operator.stream == GROUP_NORM else 1.0)
 
 
 def _is_batch_norm(operator: Streaming) -> bool:
@@ -157,41 +219,95 @@ def saved_bytes_of(operator: Streaming) -> FloatArray:
     return 0.0 * operator.read_bytes
 
 
-def streaming_backward(operator: Streaming) -> Backward:
+def streaming_backward(operator: Streaming, precision: Precision) -> Backward:
     """Return the gradient of an operator that memory bandwidth limits.
 
     It reads the gradient of its output and what the operator keeps, and writes the gradient of its
-    input; a norm reads both twice, for sums over them. An addition adds the gradients of two
-    branches where it splits, a depthwise convolution has a gradient of its weights, that of a bias
-    is summed, and a lookup adds to rows of the gradient of its table.
+    input. An addition adds the gradients of two branches where it splits, and so do casts of one
+    tensor; a norm sums over rows for the gradients of its weights, a batch norm also for that of
+    its input; a depthwise convolution has a gradient of its weights, that of a bias is summed, and
+    a lookup adds to rows of the gradient of its table.
 
     Source: pytorch aten/src/ATen/native/cuda/layer_norm_kernel.cu, LayerNormBackward and
-        GammaBetaBackward; cuDNN, cudnnBatchNormalizationBackward: sums first.
+        GammaBetaBackward; aten/src/ATen/native/cuda/Normalization.cuh, batch_norm_backward_kernel.
     Limits: The gradient of a table is not cleared.
     """
-    if operator.stream in LOOKUPS:
-        rows = np.asarray(operator.gathers) * operator.row_bytes
-        return Backward((with_fields(operator, read_bytes=operator.write_bytes, write_bytes=rows),))
-    gradient, own = operator.write_bytes, input_bytes(operator)
+    gradient, own = operator.write_bytes, operator.read_bytes
+    stream = f"{operator.stream}_gradient"
+    if operator.stream.endswith(SUMS):
+        return Backward(())
+    if operator.stream in NORMS:
+        return _norm_backward(operator, precision)
     if operator.stream == "scan":
         return Backward((with_fields(operator, count=operator.backward_passes * operator.count),))
-    if operator.stream == "depthwise_conv":
-        by_input = with_fields(operator, read_bytes=gradient, write_bytes=own)
-        return Backward((by_input,), (operator,))
-    if operator.name.startswith(BIASES):
-        summed = with_fields(operator, read_bytes=gradient, write_bytes=0.0 * own)
-        return Backward((), (summed,))
-    passes = TWICE if operator.stream in NORMS else 1.0
+    if operator.stream in (*LOOKUPS, "depthwise_conv") or operator.name.startswith(BIASES):
+        return _weight_backward(operator, stream)
+    if operator.stream == "pool" and np.all(own > WHOLE_IMAGE * gradient):
+        stream = "strided_gradient"  # the mean of an image: its gradient is repeated
     kept = 0.0 if operator.name.startswith(CAST) else saved_bytes_of(operator)
-    read = passes * (gradient + kept)
-    return Backward((with_fields(operator, read_bytes=read, write_bytes=own),))
+    back = with_fields(operator, stream=stream, read_bytes=gradient + kept, write_bytes=own)
+    if operator.stream == CAST and precision.shared:
+        added = with_fields(
+            operator,
+            stream="add",
+            count=precision.shared * operator.count,
+            read_bytes=TWICE * own,
+            write_bytes=own,
+        )
+        return Backward((back, added))
+    return Backward((back,))
+
+
+def _weight_backward(operator: Streaming, stream: str) -> Backward:
+    """Return the gradients of a table, of a depthwise convolution, or of the bias of one."""
+    gradient, own = operator.write_bytes, operator.read_bytes
+    if operator.stream in LOOKUPS:
+        rows = np.asarray(operator.gathers) * operator.row_bytes
+        added = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=rows)
+        return Backward((added,))
+    if operator.name.startswith(BIASES):
+        summed = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=0.0 * own)
+        return Backward((), (summed,))
+    by_input = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=own)
+    return Backward((by_input,), (with_fields(operator, stream="depthwise_conv_weight_gradient"),))
+
+
+def _norm_backward(norm: Streaming, precision: Precision) -> Backward:
+    """Return the gradient of a norm: of a layer norm and of its weights apart."""
+    gradient, own = norm.write_bytes, input_bytes(norm)
+    both = gradient + own
+    if norm.stream == GROUP_NORM or _is_batch_norm(norm):
+        twice = with_fields(norm, read_bytes=TWICE * both, write_bytes=own)
+        if norm.stream == GROUP_NORM:
+            return Backward((with_fields(twice, stream="group_norm_gradient"),))
+        each = (TWICE * both + own) / (precision.channels or np.inf)
+        return Backward((with_fields(twice, stream="batch_norm_gradient", row_bytes=each),))
+    rows = np.maximum(both, 1.0) / np.maximum(norm.row_bytes, 1.0)
+    by_input = with_fields(
+        norm,
+        stream="norm_gradient",
+        read_bytes=both,
+        write_bytes=own,
+        row_bytes=(both + own) / rows,
+    )
+    column_bytes = rows * COLUMNS * TWICE * ACTIVATION_BYTES
+    by_weight = with_fields(
+        norm,
+        stream="norm_weight_gradient",
+        read_bytes=both,
+        write_bytes=0.0 * own,
+        row_bytes=np.where(rows > LONGEST_COLUMN, 0.0, column_bytes),
+    )
+    return Backward((by_input,), (by_weight,))
 
 
 def product_backward(product: Gemm) -> Backward:
-    """Return dX = dY W^T and dW = dY^T X of each group.
+    """Return dX = dY W^T and dW = dY^T X of each group, and the sum of a linear layer's bias.
 
     A convolution with strides is one without on positions that hold the channels of several: each
     element of an image is read and written once.
+
+    Limits: All linear layers have biases.
     """
     each = get_format(product.format).activation_bytes
     # channels of a position over those under all taps; 1 of a linear layer
@@ -211,4 +327,22 @@ def product_backward(product: Gemm) -> Backward:
         input_bytes_per_element=gradient_bytes,
         weight_bytes_per_element=product.input_bytes_per_element,
     )
-    return Backward((by_input,), (by_weight,))
+    if not product.name.startswith("linear"):
+        return Backward((by_input,), (by_weight,))
+    return Backward((by_input,), (by_weight, _bias_gradient(product)))
+
+
+def _bias_gradient(product: Gemm) -> Streaming:
+    """Return the sum of the output gradient over rows.
+
+    Thread blocks of 128 columns share rows; the last one of each adds what the others summed.
+
+    Source: pytorch aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig: 16 blocks per SM, at
+        least 16 rows for each of the 4 warps of a block.
+    Limits: The blocks are those that fill 132 SMs.
+    """
+    read = product.m * product.n * product.output_bytes_per_element
+    blocks = np.minimum(SUM_BLOCKS * SUM_COLUMNS / product.n, product.m / SUM_ROWS)
+    summed = _kernel(product, product.name, "bias_gradient", read, 0.0 * read)
+    row_bytes = np.maximum(blocks, 1.0) * SUM_COLUMNS * WEIGHT_BYTES
+    return with_fields(summed, row_bytes=row_bytes)

@@ -13,6 +13,9 @@ from perfatlas.training.profiles import resolve_training_engine, training_engine
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.networks import Network
+    from perfatlas.training.profiles import TrainingEngine
+
 DIVIDES: Final = ("tp", "pp", "cp", "ep", "expert_tp", "vpp")
 # fields that nothing of a graph reads
 OF_LANGUAGE_MODELS: Final = (
@@ -75,3 +78,14 @@ def check_engine(inputs: TrainInputs) -> None:
         f" {model.name} is a {'graph of operators' if graph else 'language model'}; set engine ="
         f" {', '.join(dict.fromkeys(others))}"
     )
+
+
+def trained_network(name: str, engine: TrainingEngine) -> Network:
+    """Return what a training step runs of a network, with the fusions of the engine."""
+    network = resolve_model(name).network
+    if not network.item:
+        return network.trained()
+    from perfatlas.engines import resolve_engine  # language models train without them
+    from perfatlas.step import fused_kinds
+
+    return network.trained(fused_kinds(resolve_engine(engine.graph_engine), trains=True))

@@ -16,7 +16,11 @@ from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
 from perfatlas.networks import ModelFormats, is_graph, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import columns_of, refuse_unused
-from perfatlas.scenario.training_steps.graphs import check_engine, read_graph_training
+from perfatlas.scenario.training_steps.graphs import (
+    check_engine,
+    read_graph_training,
+    trained_network,
+)
 from perfatlas.scenario.training_steps.inputs import TrainInputs
 from perfatlas.scenario.training_steps.power import check_power_cap
 from perfatlas.scenario.training_steps.recipe import check_recipe, check_recipe_layout, recipe_of
@@ -292,7 +296,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         engine = replace(engine, tiled_tensor_overlap=first.tensor_overlap)
     if first.tier == "bound":
         engine = lower_limit_of(engine)
-    network = resolve_model(first.model).network.trained()
+    network = trained_network(first.model, engine)
     name = training_format(first.format)
     systems, index_C = _on_slices(inputs)
     parallel = [one.sequence_parallel for one in inputs]

@@ -11,12 +11,13 @@ import numpy as np
 
 from perfatlas.energy import with_energy
 from perfatlas.machines import price_operators
-from perfatlas.operators import Attention, GroupedGemm, Streaming
+from perfatlas.operators import Attention, Gemm, GroupedGemm, Streaming
 from perfatlas.pricing import reduce, scaled
 from perfatlas.step import with_attention_speed, with_graph_kernels
 from perfatlas.training.work import (
     dropout_of_residual,
     expert_kernels,
+    gradient_time,
     layer_of,
     unfused_attention_kernels,
 )
@@ -96,6 +97,8 @@ def _slower(question: TrainingQuestion, row: Row, kernel: Operator) -> FloatArra
     Source: data/training_engines, `efficiency_experts`, fitted, and `blackwell_speed_`, measured.
     """
     engine = question.engine
+    if question.graph is not None and isinstance(kernel, Gemm):
+        return np.full(question.layouts.size, gradient_time(kernel, row.part, question.graph))
     if not kernel.multiplies:
         routed = row.operator.name.startswith("experts") and kernel.stream_kind != ""
         return np.full(

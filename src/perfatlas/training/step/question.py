@@ -96,7 +96,10 @@ class TrainingQuestion:
             return None
         from perfatlas.engines import resolve_engine  # language models train without them
 
-        return resolve_engine(self.engine.graph_engine)
+        profile = resolve_engine(self.engine.graph_engine)
+        kernels = profile.graph_kernels
+        permuted = kernels is not None and self.network.permutes_images and kernels.nhwc
+        return resolve_engine(permuted) if permuted else profile
 
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         rank_exchanges as rank_exchanges,
     )
     from perfatlas.training.work.graphs import (
+        gradient_time as gradient_time,
         keeping_rows as keeping_rows,
         kernel_rows as kernel_rows,
     )

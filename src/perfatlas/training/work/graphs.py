@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.operators import with_fields
 from perfatlas.step import conversions, fused_kinds, kind_of
 from perfatlas.training.work.operators import Part
 
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfatlas.engines import EngineProfile
+    from perfatlas.operators import Gemm
     from perfatlas.training.work.operators import Row
 
-NORMS: Final = ("group_norm", "norm")
+NORM: Final = "norm"
+LAYOUT: Final = "layout"
+OF_PART: Final = {Part.INPUT_GRADIENT: "data", Part.WEIGHT_GRADIENT: "weight"}
 
 
 def keeping_rows(rows: Sequence[Row], profile: EngineProfile) -> tuple[Row, ...]:
@@ -32,7 +36,7 @@ def keeping_rows(rows: Sequence[Row], profile: EngineProfile) -> tuple[Row, ...]
     return tuple(
         row
         for row in rows
-        if kind_of(row.operator.name) not in fused or row.operator.stream_kind in NORMS
+        if kind_of(row.operator.name) not in fused or NORM in row.operator.stream_kind
     )
 
 
@@ -49,11 +53,22 @@ def kernel_rows(rows: Sequence[Row], profile: EngineProfile) -> tuple[Row, ...]:
     return tuple(_kernels(rows, profile))
 
 
+def gradient_time(product: Gemm, part: Part, profile: EngineProfile) -> float:
+    """Return the time of a gradient over that of a product of its size.
+
+    A kernel of 1 x 1 is a product, in which images and weights have elements of equal size.
+    """
+    whole = np.all(product.input_bytes_per_element == product.weight_bytes_per_element)
+    if profile.graph_kernels is None or whole or kind_of(product.name) != "conv":
+        return 1.0
+    return profile.graph_kernels.gradient_times.get(OF_PART.get(part, ""), 1.0)
+
+
 def _kernels(rows: Sequence[Row], profile: EngineProfile) -> Iterator[Row]:
     fused = fused_kinds(profile, trains=True)
     for row in rows:
         for one in conversions(row.operator, profile):
             if np.any(one.count):
-                yield row._replace(operator=one)
+                yield row._replace(operator=with_fields(one, stream=LAYOUT))
         if row.part != Part.FORWARD or kind_of(row.operator.name) not in fused:
             yield row
