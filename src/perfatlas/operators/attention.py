@@ -13,11 +13,11 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.operators.copies import with_fields
-from perfatlas.operators.operator import ACTIVATION_BYTES, Operator
+from perfatlas.operators.operator import ACTIVATION_BYTES, Group, Operator
 from perfatlas.operators.work import FloatArray, Phase, Work
 
 if TYPE_CHECKING:
-    from perfatlas.operators.operator import Ranks, WorkClass
+    from perfatlas.operators.operator import Collective, Ranks, WorkClass
 
 # The backward pass of flash attention multiplies five matrices per tile where the forward pass
 # multiplies two: it recomputes the scores.
@@ -141,6 +141,8 @@ class Attention(_Softmax):
         causal: Whether a query sees only the keys up to its own; else it sees all.
         cache_append: Whether the time of a prefill includes the append of new keys and values to
             the cache, as in an engine's call.
+        exchanges_heads: Whether context-parallel ranks divide its heads over the whole sequence,
+            which an all-to-all before and after it exchanges (Ulysses); else its queries.
     """
 
     kind: ClassVar[str] = "attention"
@@ -154,6 +156,7 @@ class Attention(_Softmax):
     kv_bytes_per_element: float = 2.0
     causal: bool = True
     cache_append: bool = True
+    exchanges_heads: bool = False
 
     def key_limit(self) -> FloatArray:
         """Return the window, 0 for none (C,)."""
@@ -161,10 +164,35 @@ class Attention(_Softmax):
 
     def divided(self, ranks: Ranks) -> Self:
         """Return the heads of one rank over its queries, with at least one key-value head."""
+        if self.exchanges_heads and ranks.cp is not None:
+            heads, kv_heads = self.num_heads / ranks.cp, self.num_kv_heads / ranks.cp
+            return with_fields(self, num_heads=heads, num_kv_heads=kv_heads)
         local = super().divided(ranks)
         if not self.tensor_parallel:
             return local
         return with_fields(local, num_kv_heads=np.maximum(self.num_kv_heads / ranks.tp, 1.0))
+
+    def collectives(self, ranks: Ranks) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
+        """Return the exchange of keys, or of heads: before it and, of its output, after it.
+
+        Keys of a cross-attention do not travel: every rank computes its heads of them.
+
+        Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); yunchang,
+            `LongContextAttention`: an all-to-all each of queries, keys, values and output.
+        """
+        if not self.exchanges_heads or ranks.cp is None:
+            return super().collectives(ranks)
+        group = Group(ranks=ranks.cp, stride=ranks.tp * ranks.attention_dp)
+        tokens_C = self.batch * self.q_len * ACTIVATION_BYTES
+        own_C = tokens_C * self.num_heads * self.head_dim
+        keys_C = tokens_C * self.num_kv_heads * (self.head_dim + self.value_head_dim) / 2.0
+        queries = self.collective("all_to_all", own_C, group, label="query_all_to_all")
+        keys = self.collective("all_to_all", keys_C, group, label="key_value_all_to_all")
+        travels_C = np.where(self.kv_len == self.q_len, 2.0, 0.0)
+        keys = with_fields(keys, count=keys.count * travels_C)
+        result_C = tokens_C * self.num_heads * self.value_head_dim
+        output = self.collective("all_to_all", result_C, group, label="output_all_to_all")
+        return (queries, keys), (output,)
 
     def key_row(self) -> FloatArray:
         """Return elements of keys and values per token on the rank (C,)."""
