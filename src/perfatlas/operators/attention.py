@@ -14,15 +14,17 @@ import numpy as np
 from perfatlas.formats import get_format
 from perfatlas.operators.copies import with_fields
 from perfatlas.operators.operator import ACTIVATION_BYTES, Group, Operator
+from perfatlas.operators.streaming import Streaming
 from perfatlas.operators.work import FloatArray, Phase, Work
 
 if TYPE_CHECKING:
-    from perfatlas.operators.operator import Collective, Ranks, WorkClass
+    from perfatlas.operators.operator import Ranks, WorkClass
 
 # The backward pass of flash attention multiplies five matrices per tile where the forward pass
 # multiplies two: it recomputes the scores.
 # Source: FlashAttention-2 (arXiv 2307.08691), section 3.1.2.
 ATTENTION_BACKWARD: Final = 2.5
+COPIES: Final = 2.0  # of a tensor that an all-to-all exchanges: before and after it
 STATISTICS_BYTES: Final = 4.0  # of the softmax in flash attention, fp32 per query and head
 
 
@@ -172,27 +174,55 @@ class Attention(_Softmax):
             return local
         return with_fields(local, num_kv_heads=np.maximum(self.num_kv_heads / ranks.tp, 1.0))
 
-    def collectives(self, ranks: Ranks) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
+    def collectives(self, ranks: Ranks) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
         """Return the exchange of keys, or of heads: before it and, of its output, after it.
 
-        Keys of a cross-attention do not travel: every rank computes its heads of them.
+        An all-to-all each moves queries, keys, values and output. Its tensors are copied into the
+        order of ranks before it and of tokens after it. Keys and values of a cross-attention do
+        not travel: every rank computes its heads of them.
 
-        Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); yunchang,
-            `LongContextAttention`: an all-to-all each of queries, keys, values and output.
+        Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); feifeibear/
+            long-context-attention, yunchang/comm/all_to_all.py, all_to_all_4D.
+        Limits: A batch of one sequence needs no copy after the exchange of queries, keys, values.
         """
         if not self.exchanges_heads or ranks.cp is None:
             return super().collectives(ranks)
+        own_C = self.num_heads * self.head_dim
+        key_C, value_C = self.num_kv_heads * self.head_dim, self.num_kv_heads * self.value_head_dim
+        joint_C = np.where(self.kv_len == self.q_len, 1.0, 0.0)
+        return (
+            (
+                *self._exchange(own_C, ranks, "query"),
+                *self._exchange(key_C, ranks, "key", joint_C),
+                *self._exchange(value_C, ranks, "value", joint_C),
+            ),
+            self._exchange(self.num_heads * self.value_head_dim, ranks, "output"),
+        )
+
+    def _exchange(
+        self, width_C: FloatArray, ranks: Ranks, of: str, share: FloatArray | float = 1.0
+    ) -> tuple[Operator, Operator]:
+        """Return the all-to-all of a tensor over the ranks of a sequence, and its copies.
+
+        Args:
+            width_C: Elements per token of its heads on the rank (C,).
+            share: Share of the attentions in which it travels (C,).
+        """
         group = Group(ranks=ranks.cp, stride=ranks.tp * ranks.attention_dp)
-        tokens_C = self.batch * self.q_len * ACTIVATION_BYTES
-        own_C = tokens_C * self.num_heads * self.head_dim
-        keys_C = tokens_C * self.num_kv_heads * (self.head_dim + self.value_head_dim) / 2.0
-        queries = self.collective("all_to_all", own_C, group, label="query_all_to_all")
-        keys = self.collective("all_to_all", keys_C, group, label="key_value_all_to_all")
-        travels_C = np.where(self.kv_len == self.q_len, 2.0, 0.0)
-        keys = with_fields(keys, count=keys.count * travels_C)
-        result_C = tokens_C * self.num_heads * self.value_head_dim
-        output = self.collective("all_to_all", result_C, group, label="output_all_to_all")
-        return (queries, keys), (output,)
+        moved_C = self.batch * self.q_len * width_C * ACTIVATION_BYTES
+        sent = self.collective("all_to_all", moved_C, group, label=f"{of}_all_to_all")
+        sent = with_fields(sent, count=sent.count * share)
+        copies = Streaming(
+            name=f"{self.name}_{of}_copy",
+            phase=self.phase,
+            count=COPIES * sent.count,
+            stream="strided",
+            tokens=self.batch * self.q_len * self.num_heads,
+            read_bytes=moved_C,
+            write_bytes=moved_C,
+            cold_read_bytes=0.0 * moved_C,
+        )
+        return sent, copies
 
     def key_row(self) -> FloatArray:
         """Return elements of keys and values per token on the rank (C,)."""
