@@ -394,11 +394,6 @@ class Network(ABC):
         """
         return operator.phase != Phase.DECODE and not operator.name.startswith(UNDIVIDED)
 
-    def divides_by(self, by: DividedBy) -> bool:
-        """Return whether a layer has a size that a field of a plan divides."""
-        sizes = (size for group in self.layers for size in group.divided_sizes)
-        return any(size.by == by and size.size > 1 for size in sizes)
-
     @property
     def num_layers(self) -> int:
         """Number of layers over all groups."""

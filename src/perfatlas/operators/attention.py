@@ -187,31 +187,22 @@ class Attention(_Softmax):
         """
         if not self.exchanges_heads or ranks.cp is None:
             return super().collectives(ranks)
-        own_C = self.num_heads * self.head_dim
-        key_C, value_C = self.num_kv_heads * self.head_dim, self.num_kv_heads * self.value_head_dim
-        joint_C = np.where(self.kv_len == self.q_len, 1.0, 0.0)
-        return (
-            (
-                *self._exchange(own_C, ranks, "query"),
-                *self._exchange(key_C, ranks, "key", joint_C),
-                *self._exchange(value_C, ranks, "value", joint_C),
-            ),
-            self._exchange(self.num_heads * self.value_head_dim, ranks, "output"),
-        )
+        group = Group(ranks=ranks.cp, stride=ranks.tp * ranks.attention_dp)
+        widths = {"query": self.num_heads * self.head_dim}
+        if np.array_equal(self.kv_len, self.q_len):
+            widths["key"] = self.num_kv_heads * self.head_dim
+            widths["value"] = self.num_kv_heads * self.value_head_dim
+        before = [one for of, width_C in widths.items() for one in self._sent(of, width_C, group)]
+        return tuple(before), self._sent("output", self.num_heads * self.value_head_dim, group)
 
-    def _exchange(
-        self, width_C: FloatArray, ranks: Ranks, of: str, share: FloatArray | float = 1.0
-    ) -> tuple[Operator, Operator]:
+    def _sent(self, of: str, width_C: FloatArray, group: Group) -> tuple[Operator, Operator]:
         """Return the all-to-all of a tensor over the ranks of a sequence, and its copies.
 
         Args:
             width_C: Elements per token of its heads on the rank (C,).
-            share: Share of the attentions in which it travels (C,).
         """
-        group = Group(ranks=ranks.cp, stride=ranks.tp * ranks.attention_dp)
         moved_C = self.batch * self.q_len * width_C * ACTIVATION_BYTES
         sent = self.collective("all_to_all", moved_C, group, label=f"{of}_all_to_all")
-        sent = with_fields(sent, count=sent.count * share)
         copies = Streaming(
             name=f"{self.name}_{of}_copy",
             phase=self.phase,

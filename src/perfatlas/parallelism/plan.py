@@ -279,23 +279,23 @@ def _dense_rules(plan: PlanColumns) -> list[_Rule]:
 
 def _whole_graph(network: Network, plan: PlanColumns) -> list[_Rule]:
     """Return the rules of the sizes that do not divide a graph of operators."""
-    divides = network.divides_by("cp")
-    what = {
-        "tp": "graphs of operators are not divided by tp",
-        "pp": "graphs of operators are not divided by pp",
-        "cp": "only pipelines whose denoiser is a transformer are divided by cp",
-    }
-    instead = " and cp for ranks that divide a batch" if divides else ""
+    if not network.item:
+        return []
+    sizes = (size for group in network.layers for size in group.divided_sizes)
+    denoiser = any(size.by == "cp" and size.size > 1 for size in sizes)
+    instead = ", or cp for ranks that share its denoiser" if denoiser else ""
+    why = {by: f"graphs of operators are not divided by {by}" for by in ("tp", "pp")}
+    if not denoiser:
+        why["cp"] = "only a denoiser that is a transformer is divided by cp"
 
     def rule(by: str, ways: FloatArray) -> _Rule:
         def sentence(i: int) -> str:
             copies = f"set dp = {ways[i]:g} for copies{instead}"
-            return f"{by} = {ways[i]:g}: {what[by]}; {copies}, and leave {by} out"
+            return f"{by} = {ways[i]:g}: {why[by]}; {copies}, and leave {by} out"
 
         return _Rule(ways > 1, sentence, f"{by}_of_graphs")
 
-    refused = what if network.item else ()
-    return [rule(by, getattr(plan, by)) for by in refused if by != "cp" or not divides]
+    return [rule(by, getattr(plan, by)) for by in why]
 
 
 def _layer_rules(network: Network, plan: PlanColumns) -> list[_Rule]:

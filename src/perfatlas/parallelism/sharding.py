@@ -85,8 +85,8 @@ def shard_operators(
             )
             result += [*before, received_tokens(local, plan, expert_exchange)]
         else:
-            before, after = local.collectives(ranks)
-            result += [*before, local, *after]
+            own_before, own_after = local.collectives(ranks)
+            result += [*own_before, local, *own_after]
     result += waiting
     result += _stage_transfer(operators, plan, network)
     return tuple(

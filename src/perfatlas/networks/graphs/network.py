@@ -102,12 +102,10 @@ class WholeGraph(Segment):
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:
         """One graph, or the heads of its denoiser."""
-        whole = {"label": "graph of operators", "noun": "graph of operators", "size": 1}
-        heads = ({"label": "num_heads", "size": one} for one in self.heads)
-        return (
-            DividedSize(by="tp", **whole),
-            *(DividedSize(by="cp", **one) for one in (heads if self.heads else (whole,))),
-        )
+        label = "graph of operators"
+        heads = tuple(DividedSize(label="num_heads", size=one, by="cp") for one in self.heads)
+        by_tp = DividedSize(label=label, size=1, by="tp", noun=label)
+        return by_tp, *(heads or (replace(by_tp, by="cp"),))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # read once: equal if it is the same

@@ -29,17 +29,15 @@ def sequence_nodes(nodes: Sequence[Node], columns: Mapping[str, Any]) -> tuple[i
     Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); xdit-project/xDiT,
         xfuser/model_executor/pipelines/pipeline_flux.py: text of a joint attention is divided too.
     Limits: Tokens that do not divide are padded by engines. Equal nodes of an image and its text
-        are one, and are divided alike.
+        are one, and are divided alike, and so is what moves as many elements of such a text.
     """
     sizes = {
-        place: node.values(columns)
-        for place, node in enumerate(nodes)
-        if STEPS in node.count.names
+        place: node.values(columns) for place, node in enumerate(nodes) if STEPS in node.count.names
     }
     kinds = {place: nodes[place].kind for place in sizes}
-    images = sum(float(sizes[place]["count"]) for place, kind in kinds.items() if kind in _OF_IMAGES)
+    images = [sizes[place]["count"] for place, kind in kinds.items() if kind in _OF_IMAGES]
     attentions = [sizes[place] for place, kind in kinds.items() if kind == "attention"]
-    if not attentions or images > columns[STEPS]:
+    if not attentions or sum(images) > columns[STEPS]:
         return ()
     tokens = max(one["q_len"] for one in attentions)
     texts = {one["kv_len"] for one in attentions if one["kv_len"] != one["q_len"]}

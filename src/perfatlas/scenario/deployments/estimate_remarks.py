@@ -108,6 +108,12 @@ OF_KERNELS: Final = (
     " in the median, and passes that wait for the host more (python -m validation networks)"
 )
 
+OF_RANKS: Final = (
+    "cp divides the tokens of the denoiser (Ulysses); encoders and decoder run whole on every GPU."
+    " Published runs on 2 to 8 GPUs are predicted 13 to 30% too fast in the median, small batches"
+    " up to twice and more (python -m validation networks)"
+)
+
 
 def _of_graphs(question: Candidates) -> Notes:
     """Say what is not modelled of a graph of operators, and how far its scores are off."""
@@ -120,6 +126,8 @@ def _of_graphs(question: Candidates) -> Notes:
         )
     for candidate in range(question.size):
         yield from ((candidate, note) for note in notes)
+        if network.item and question.plan.cp[candidate] > 1:
+            yield candidate, OF_RANKS
 
 
 def _of_another_release(question: Candidates) -> Notes:

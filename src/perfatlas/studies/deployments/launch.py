@@ -423,8 +423,6 @@ def divides_prompts(engine: str, network: Network) -> bool:
         >>> divides_prompts("ideal", llama), divides_prompts("vllm", llama)
         (True, False)
     """
-    if network.item:
-        return network.divides_by("cp")
     models = launch_rules()["context_parallel"].get(engine, "")
     if models == "sparse":
         return any(group.selects_keys for group in network.layers)
