@@ -76,6 +76,7 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 	$(BIN)/python -m validation outside --page validation/pages/outside.md
 	$(BIN)/python -m validation fleet
 	-$(BIN)/python -m tests.laws.random_questions 800
+	$(BIN)/python -m tests.mutations
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0 -m 'study or hypothesis' --hypothesis-profile=thorough
 	$(BIN)/python -m validation.figures
 

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXAMPLE: Final = b">>>"
-# files that share what takes longer than their tests: answers of every verb, syntax trees
+# files that share what takes longer than their tests: answers of every verb
 TOGETHER: Final = {
     "tests/report/test_brief_answers.py": "tests/vocabulary",
     "tests/report/test_result_labels.py": "tests/vocabulary",
     "tests/vocabulary/test_answers.py": "tests/vocabulary",
     "tests/vocabulary/test_results.py": "tests/vocabulary",
     "tests/vocabulary/test_scenarios.py": "tests/vocabulary",
-    "tests/architecture/test_budgets.py": "tests/architecture",
-    "tests/architecture/test_interfaces.py": "tests/architecture",
 }
 
 

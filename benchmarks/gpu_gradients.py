@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    Pair = tuple[Callable[[], tuple[Tensor, ...]], Callable[..., Any]]
+
 GROUPS: Final = 32
 EPSILON: Final = 1e-5
 # (channels, height and width, filters, kernel, stride, groups): ResNet-50, ResNeXt-50, ConvNeXt-B,
@@ -55,9 +57,7 @@ def gradients() -> Iterator[dict[str, Any]]:
         yield {"operator": "attention_gradient", "backend": backend, **row}
 
 
-def gradient_pair(
-    shape: Mapping[str, Any],
-) -> tuple[Callable[[], tuple[Tensor, ...]], Callable[..., Tensor]]:
+def gradient_pair(shape: Mapping[str, Any]) -> Pair:
     """Return what makes the tensors of one backward pass, and the pass."""
     operator = shape["operator"]
     if operator.startswith("conv"):
@@ -74,7 +74,7 @@ def _normal(*sizes: int, nhwc: bool = False) -> Tensor:
     return made.to(memory_format=torch.channels_last) if nhwc else made
 
 
-def _convolution(shape: Mapping[str, Any], *, data: bool) -> Any:  # noqa: ANN401 - as `gradient_pair`
+def _convolution(shape: Mapping[str, Any], *, data: bool) -> Pair:
     import torch
 
     kernel, groups, stride = (shape[name] for name in ("kernel", "groups", "stride"))
@@ -102,7 +102,7 @@ def _convolution(shape: Mapping[str, Any], *, data: bool) -> Any:  # noqa: ANN40
     return make, call
 
 
-def _of_images(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `gradient_pair`
+def _of_images(shape: Mapping[str, Any]) -> Pair:
     import torch
 
     aten, nhwc = torch.ops.aten, shape["layout"] == "nhwc"
@@ -141,7 +141,7 @@ def _of_images(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `gradient_
     )
 
 
-def _of_rows(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `gradient_pair`
+def _of_rows(shape: Mapping[str, Any]) -> Pair:
     import torch
 
     aten, tokens, width = torch.ops.aten, shape["tokens"], shape["width"]
@@ -167,7 +167,7 @@ def _of_rows(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `gradient_pa
     return lambda: (_normal(tokens, width), _normal(tokens, width)), calls[operator]
 
 
-def _attention(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `gradient_pair`
+def _attention(shape: Mapping[str, Any]) -> Pair:
     import torch
 
     size = (shape["batch"], shape["num_heads"], shape["tokens"], shape["head_dim"])

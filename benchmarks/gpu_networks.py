@@ -211,7 +211,8 @@ def pass_of(point: Point, module: Any, inputs: Any) -> Callable[[], None]:  # no
         return called(**inputs) if isinstance(inputs, dict) else called(*inputs)
 
     if not point.trains:
-        return torch.inference_mode()(forward)
+        inference: Callable[[], None] = torch.inference_mode()(forward)
+        return inference
     optimizer = torch.optim.AdamW(module.parameters(), lr=LEARNING_RATE, fused=True)
 
     def step() -> None:

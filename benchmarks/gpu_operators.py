@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    Pair = tuple[Callable[[], tuple[Tensor, ...]], Callable[..., Any]]
+
 SUITES: Final = ("operators", "gradients", "shapes", "rows")
 LEAST_S: Final = 0.15
 # (channels, height and width, filters, kernel, stride, groups): ResNet-50, ResNeXt-50, ConvNeXt-B,
@@ -114,7 +116,7 @@ def _operators() -> Iterator[dict[str, Any]]:
         yield {"operator": operator, "rows": rows, "width": width, "ids": ids, "tokens": samples}
 
 
-def pair_of(shape: Mapping[str, Any]) -> tuple[Callable[[], Any], Callable[..., Any]]:
+def pair_of(shape: Mapping[str, Any]) -> Pair:
     """Return what makes the tensors of one call, and the call."""
     operator = shape["operator"]
     if operator.endswith(("_gradient", "_training")):
@@ -131,7 +133,7 @@ def _normal(*sizes: int) -> Tensor:
     return torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)
 
 
-def _of_images(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
+def _of_images(shape: Mapping[str, Any]) -> Pair:
     import torch
     from torch.nn import functional as f
 
@@ -159,7 +161,7 @@ def _of_images(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
     return lambda: (_normal(*image).to(memory_format=order),), calls[shape["operator"]]
 
 
-def _attention(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
+def _attention(shape: Mapping[str, Any]) -> Pair:
     from torch.nn import functional as f
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -175,7 +177,7 @@ def _attention(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
     return lambda: tuple(_normal(*size) for _ in range(3)), call
 
 
-def _lookup(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
+def _lookup(shape: Mapping[str, Any]) -> Pair:
     import torch
     from torch.nn import functional as f
 
@@ -190,7 +192,7 @@ def _lookup(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
     return ids, lambda x: f.embedding(x, table)
 
 
-def _of_rows(shape: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `pair_of`
+def _of_rows(shape: Mapping[str, Any]) -> Pair:
     import torch
     from torch.nn import functional as f
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-MOST: Final = 96  # tables of a process, some MB each; the least recently used goes first
+MOST: Final = 24  # tables of a process, some MB each; the least recently used goes first
 PRICES: Final[dict[Any, Any]] = {}
 MARKS: Final = (".toml", ".json", "/")  # of a file; models of the catalog have a "/" too
 

@@ -2415,6 +2415,8 @@ def kernel_norm(
     system: str,
     kind: Literal["rms", "layer", "group", "batch"] = "rms",
     residual: Literal["excluded", "included"] = "included",
+    batch: int | str = 1,
+    groups: int | str = 32,
     tokens: int | str,
     width: int | str,
     kernel_family: str | None = None,
@@ -2434,6 +2436,10 @@ def kernel_norm(
             statistics of groups, or BatchNorm in inference. Default: rms.
         residual: Whether the residual is added to the input, and written, by the same kernel.
             Default: included. Needs kind = rms or layer.
+        batch: Images among which the tokens of a GroupNorm are divided. Default: 1. Needs kind =
+            group.
+        groups: Groups of channels of a GroupNorm, each of an image a thread block. Default: 32.
+            Needs kind = group.
         tokens: Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of
             all images of a norm.
         width: Elements per row: the hidden size, the channels of images, the keys of a softmax,

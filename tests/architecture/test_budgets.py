@@ -4,6 +4,8 @@ import ast
 import importlib.util
 from collections import Counter
 
+import pytest
+
 from tests.architecture.sources import ROOT, tree_of
 
 SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "validation").rglob("*.py")])
@@ -70,6 +72,7 @@ def _is_lazy_face(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__dir__")
 
 
+@pytest.mark.study
 def test_every_module_can_be_imported() -> None:
     sources = [path.relative_to(ROOT).with_suffix("").parts for path in SOURCES]
     names = [".".join(parts[parts[0] == "src" :]) for parts in sources]

@@ -34,9 +34,10 @@ def _packages(node: ast.Import | ast.ImportFrom) -> set[str]:
 def test_verbs_compute_nothing() -> None:
     """Every module of a verb is read, inside functions and under TYPE_CHECKING too."""
     paths = sorted((SOURCE / "perfatlas" / "verbs").rglob("*.py"))
+    named = [path for path in paths if any(n in path.read_text("utf-8") for n in NUMERICAL)]
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in paths
+        for path in named
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Import | ast.ImportFrom) and NUMERICAL & _packages(node)
     ]

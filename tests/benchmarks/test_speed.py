@@ -84,6 +84,7 @@ def test_the_simulators_are_timed_beside_absent_peers(tmp_path: Path) -> None:
     assert all(row["name"] in told for row in rows)
 
 
+@pytest.mark.study
 def test_the_scheduler_in_simpy_agrees_to_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     bench = importlib.import_module("schedule_rate")

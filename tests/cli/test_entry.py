@@ -125,7 +125,9 @@ def test_control_c_exits_130() -> None:
 
 
 @pytest.mark.usefixtures("scripts_made_once")
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    "shell", ["bash", *(pytest.param(one, marks=pytest.mark.study) for one in ("zsh", "fish"))]
+)
 def test_a_completion_script_knows_the_verbs(
     capsys: pytest.CaptureFixture[str], shell: str
 ) -> None:
@@ -158,7 +160,9 @@ def test_names_of_catalogs_are_completed(
 
 
 @pytest.mark.usefixtures("scripts_made_once")
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    "shell", ["bash", *(pytest.param(one, marks=pytest.mark.study) for one in ("zsh", "fish"))]
+)
 def test_completion_is_installed_at_the_given_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
 ) -> None:

@@ -16,22 +16,26 @@ from perfatlas.quantities import InvalidSpecError, nearest_name
 from perfatlas.studies.sweeps.study import read_sample
 from perfatlas.verbs.estimate import estimate_table
 from perfatlas.verbs.kernel import kernel_columns, kernel_elementwise
+from tests.examples import few
 
 LLAMA = "--model meta-llama/Llama-3.1-8B --system h100_sxm"
 
 
 @pytest.mark.parametrize(
     ("line", "code", "kind"),
-    [
-        (f"estimate {LLAMA} --batch abc", 2, "usage"),
-        (f"estimate {LLAMA} --batchh 8", 2, "usage"),
-        (f"estimate {LLAMA} word", 2, "usage"),
-        (f"estimate {LLAMA} --tp 3", 3, "invalid"),
-        (f"estimate {LLAMA} --format none", 5, "unsupported"),
-        (f"search {LLAMA} --gpus 1 --slo-tpot-s 1e-6 --num-simulated 0", 4, "infeasible"),
-        (f"simulate {LLAMA} --requests {'a' * 300} ", 3, "invalid"),
-        ("catalog systems show none", 3, "invalid"),
-    ],
+    few(
+        [
+            (f"estimate {LLAMA} --batch abc", 2, "usage"),
+            (f"estimate {LLAMA} --batchh 8", 2, "usage"),
+            (f"estimate {LLAMA} word", 2, "usage"),
+            (f"estimate {LLAMA} --tp 3", 3, "invalid"),
+            (f"estimate {LLAMA} --format none", 5, "unsupported"),
+            (f"search {LLAMA} --gpus 1 --slo-tpot-s 1e-6 --num-simulated 0", 4, "infeasible"),
+            (f"simulate {LLAMA} --requests {'a' * 300} ", 3, "invalid"),
+            ("catalog systems show none", 3, "invalid"),
+        ],
+        every=2,
+    ),
 )
 def test_a_refusal_under_json_is_one_object_on_stdout_and_a_message_on_stderr(
     line: str, code: int, kind: str, capsys: pytest.CaptureFixture[str]
@@ -153,7 +157,7 @@ def test_a_short_name_is_no_misspelling_of_one_with_another_first_letter() -> No
 SLOW = ("validate", "calibrate", "fleet", "simulate", "search")
 
 
-@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("width", [40, pytest.param(80, marks=pytest.mark.study)])
 def test_no_number_of_a_table_is_cut(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

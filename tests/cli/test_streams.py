@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfatlas.cli import main
+from tests.examples import few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,10 @@ UNREAD = (
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["stdout", "stdout and stderr"])
-@pytest.mark.parametrize("words", UNREAD)
+@pytest.mark.parametrize(
+    "words",
+    [UNREAD[0], *(pytest.param(one, marks=pytest.mark.study) for one in UNREAD[1:])],
+)
 def test_an_answer_that_nobody_reads_is_no_success(words: str, both: bool) -> None:  # noqa: FBT001
     reading, writing = os.pipe()
     os.close(reading)
@@ -93,7 +97,9 @@ def test_a_full_disk_under_version_is_one_line() -> None:
 
 
 @pytest.mark.usefixtures("scripts_made_once")
-@pytest.mark.parametrize("name", ["zsh", pytest.param("fish", marks=pytest.mark.study)])
+@pytest.mark.parametrize(
+    "name", ["bash", *(pytest.param(one, marks=pytest.mark.study) for one in ("zsh", "fish"))]
+)
 def test_completion_in_a_home_that_cannot_be_written_says_what_to_do(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -127,7 +133,7 @@ KINDS = {"pipe": "pipe", "zero": "device", "folder": "folder", "sparse": ""}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("words", "suffix"), INPUTS)
+@pytest.mark.parametrize(("words", "suffix"), few(INPUTS, every=2))
 def test_an_input_that_is_no_file_is_refused_at_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -44,6 +44,7 @@ def test_bandwidth_of_memory_bound_decode() -> None:
     assert found["machine"]["tpot_s"] == pytest.approx(0.005)
 
 
+@pytest.mark.study
 def test_a_tighter_limit_costs_no_less_and_a_further_field_no_more() -> None:
     solve = "device.memory.bandwidth"
     loose, tight = (
@@ -97,6 +98,7 @@ def test_limits_that_no_machine_meets_and_chips_without_a_cost() -> None:
         search(**BOUND | {"system": "mi300x"}, slo_tpot_s=0.01, solve="device.l2")
 
 
+@pytest.mark.study
 def test_the_machine_holds_all_requests_and_its_answer_keeps_the_limits() -> None:
     load = {"isl": 1024, "osl": 256, "gpus": 1, "concurrency": 16}
     limits = {"slo_ttft_s": 0.5, "slo_tpot_s": 0.02}

@@ -10,7 +10,11 @@ import pytest
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples/notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(one, marks=[pytest.mark.study] * (one.stem == "sizing")) for one in NOTEBOOKS],
+    ids=[one.stem for one in NOTEBOOKS],
+)
 def test_every_cell_of_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
     cells = json.loads(path.read_text("utf-8"))["cells"]

@@ -49,6 +49,7 @@ def test_an_fp8_cache_is_expanded_by_the_same_kernels() -> None:
     }
 
 
+@pytest.mark.study
 @pytest.mark.skipif(not has_silicon(), reason="the optional silicon package is not installed")
 def test_measured_rows_correct_the_scores_the_selection_and_the_attention() -> None:
     answer = estimate(

@@ -142,6 +142,7 @@ def test_limits_are_marked_in_the_text_and_on_the_page() -> None:
     assert "≥" not in page
 
 
+@pytest.mark.study
 def test_a_page_of_sensitivities_is_written(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     words = ["estimate", "--model", ASKED["model"], "--system", "h100_sxm", "--html", str(path)]

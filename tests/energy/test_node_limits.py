@@ -75,6 +75,7 @@ def test_the_higher_of_both_limits_is_said_to_have_no_effect(
         assert told in text
 
 
+@pytest.mark.study
 def test_a_simulation_says_that_the_higher_limit_has_no_effect() -> None:
     served = {name: value for name, value in ASKED.items() if name != "batch"}
     limits: dict[str, Any] = {"power_cap_w": 450.0, "node_power_cap_w": 8000.0}

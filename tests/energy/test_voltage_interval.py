@@ -71,7 +71,9 @@ def results(ask: Callable[..., Any], **fields: float) -> dict[str, Any]:
     return shown | means
 
 
-@pytest.mark.parametrize("time", VERBS)
+@pytest.mark.parametrize(
+    "time", [pytest.param(one, marks=[pytest.mark.study] * (one == "ttft_s")) for one in VERBS]
+)
 def test_a_lock_widens_power_and_a_limit_widens_times(time: str) -> None:
     full = results(VERBS[time])
     locked = results(VERBS[time], clock_ratio=0.5)

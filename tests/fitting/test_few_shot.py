@@ -109,6 +109,7 @@ def test_forty_rows_find_what_changed(once: tuple[MeasurementReport, str]) -> No
     assert change.moved["overhead_launch_s"][0] == SHIPPED["overhead_launch_s"]
 
 
+@pytest.mark.study
 def test_rows_that_say_nothing_new_change_nothing(tmp_path: Path) -> None:
     report = calibrate_measurements(measured(tmp_path / "rows.csv", dict(SHIPPED)), "h200_sxm")
     (change,) = report.changes
@@ -118,6 +119,7 @@ def test_rows_that_say_nothing_new_change_nothing(tmp_path: Path) -> None:
     assert not user_calibration_folder().exists()
 
 
+@pytest.mark.study
 def test_wild_rows_do_not_wreck_the_parameters(tmp_path: Path) -> None:
     columns = gemm_columns(TRUTH, 40)
     columns["time_s"][7] *= 30.0
@@ -158,6 +160,7 @@ def test_rows_faster_than_light_are_refused(tmp_path: Path, factor: float) -> No
     assert not user_calibration_folder().exists()
 
 
+@pytest.mark.study
 def test_a_few_rows_faster_than_light_are_counted_and_left_out(tmp_path: Path) -> None:
     columns = gemm_columns(TRUTH, 40)
     for row in (3, 17, 29):
@@ -275,6 +278,7 @@ def test_a_second_file_keeps_the_other_cells(
     assert set(user_calibrations("h200_sxm")) == {"h200_sxm/gemm/mine/bf16"}
 
 
+@pytest.mark.study
 def test_what_a_spec_changes_is_part_of_the_measured_device(
     tmp_path: Path, once: tuple[MeasurementReport, str]
 ) -> None:

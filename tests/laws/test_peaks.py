@@ -109,6 +109,7 @@ def test_no_rate_exceeds_peak_or_bandwidth(tier: str) -> None:
     assert worst.min() > 0.3  # the limit is one: some answers come near it
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.study) for seed in (1, 2))]
 )

@@ -289,7 +289,7 @@ def test_json_that_is_no_object_is_a_refused_run(tmp_path: Path, content: bytes)
     assert "expected an object" in read_results(path)[0].error
 
 
-@settings(max_examples=scaled_examples(6))
+@settings(max_examples=scaled_examples(2))
 @given(data=st.data())
 def test_no_mutation_of_a_result_breaks_the_reader(data: st.DataObject) -> None:
     result = copy.deepcopy(TOOLS[data.draw(st.sampled_from(sorted(TOOLS)))]())

@@ -167,6 +167,8 @@ def test_tied_embeddings_are_stored_once_unless_split_by_stages() -> None:
     table = 1024 * 512 * 2
     assert weights(SMALL_DENSE) - weights(tied) == table
     assert weights(SMALL_DENSE, pp=2) == weights(tied, pp=2)
+    # half of the layers, and embedding or head, which have the same size
+    assert weights(SMALL_DENSE, pp=2) == pytest.approx(weights(tied) / 2 + table / 2, rel=1e-12)
 
 
 def test_quantized_latent_expansion_is_held_in_16_bits_too() -> None:

@@ -90,6 +90,7 @@ def test_calibrate_reads_all_forms(tmp_path: Path, ending: str) -> None:
     assert sorted(rows.texts["operator"].tolist()) == ["gemm", "streaming"]
 
 
+@pytest.mark.study
 def test_the_rows_of_a_trace_calibrate_its_device(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -210,6 +210,7 @@ def test_a_large_trace_takes_seconds_and_bounded_memory() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60 * 1024
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
 def test_a_trace_on_its_own_system_has_its_recorded_times(path: Path) -> None:
     """The replay of launches, streams and waits puts every activity where it was."""
@@ -229,6 +230,7 @@ def test_a_trace_on_its_own_system_has_its_recorded_times(path: Path) -> None:
     assert (faster.start_s_N <= of.start_s_N + 1e-12).all()
 
 
+@pytest.mark.study
 def test_rocprofv3_equals_an_independent_count() -> None:
     path = next(FOLDER.glob("public/*/rocprof__*.gz"), None)
     if path is None:

@@ -39,6 +39,7 @@ def test_powers_of_two_change_no_error(name: str, power: int) -> None:
         assert np.allclose(scaled, ROUNDINGS[name].quantized(values), rtol=0, atol=1e-9)
 
 
+@pytest.mark.study
 def test_published_table() -> None:
     """All 76 cells, from the same samples."""
     path = shared_folder() / "sqnr_formats_measured.csv"

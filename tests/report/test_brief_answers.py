@@ -184,6 +184,7 @@ def test_numbers_are_as_the_field_prints_them(texts: Callable[..., dict[str, str
     assert " µs" in texts()["gemm"]
 
 
+@pytest.mark.study
 def test_a_stream_that_encodes_less_gets_what_it_can(texts: Callable[..., dict[str, str]]) -> None:
     found = texts(verbose=True, encoding="ascii")
     assert [name for name, text in found.items() if " ? " in text] == []

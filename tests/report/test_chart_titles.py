@@ -10,6 +10,7 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.commands.flags import CHART_TITLES, may_be_title
+from tests.examples import few
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,7 @@ PAGES: Final = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", few(PAGES, every=2))
 def test_charts_of_a_page_are_known(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ from perfatlas.report.charts import (
     Waterfall,
     figure_bytes,
 )
+from tests.examples import few
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,13 +75,14 @@ ESTIMATE: Final = [
 ]
 
 
-@pytest.mark.parametrize("name", CHARTS)
+@pytest.mark.parametrize("name", few(CHARTS, every=3))
 def test_every_chart_is_drawn_with_its_title_and_hostile_text_as_text(name: str) -> None:
     svg = figure_bytes([(HOSTILE, CHARTS[name])], "svg")
     assert ET.fromstring(svg).tag.endswith("svg")  # noqa: S314 - written above
     assert figure_bytes([(HOSTILE, CHARTS[name])], "svg") == svg
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("file_format", BEGINNINGS)
 def test_charts_stand_below_one_another_in_every_format(file_format: str) -> None:
     one = figure_bytes([("a", CHARTS["bars"])], file_format)
@@ -97,6 +99,7 @@ def test_a_missing_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -
         figure_bytes([("a", CHARTS["bars"])], "png")
 
 
+@pytest.mark.study
 def test_a_frontier_is_written_whole_or_one_chart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,9 +39,12 @@ ANSWERS: Final[dict[str, Callable[[], Answer | AnsweredRun]]] = {
     "schedule": lambda: perfatlas.fleet_schedule(nodes=8, num_jobs=50, load=0.8),
     "simulate": lambda: perfatlas.simulate(**MODEL, request_rate=2, num_requests=20),
 }
+SLOW: Final = ("frontier", "explain", "search", "goodput", "schedule", "simulate", "train")
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.study] * (one in SLOW)) for one in ANSWERS]
+)
 def test_every_answer_shows_itself_as_text_and_html(name: str) -> None:
     answer = ANSWERS[name]()
     text, html = str(answer), answer._repr_html_()

@@ -232,6 +232,7 @@ def test_a_sweep_of_one_number_is_a_curve_and_of_two_a_heat_map(
     assert str(runs_folder()).startswith(str(tmp_path))
 
 
+@pytest.mark.study
 def test_each_chart_of_a_page_offers_its_data_and_its_command_line(tmp_path: Path) -> None:
     path, words = (
         tmp_path / "a.html",

@@ -84,6 +84,7 @@ def test_attention_ranks_share_a_batch() -> None:
         estimate(**fields, batch=33)
 
 
+@pytest.mark.study
 def test_a_frontier_ends_where_more_only_queue() -> None:
     fields = {**BASE, "isl": 128, "mode": "aggregated"}
     rows = frontier(**fields).results["frontier"]

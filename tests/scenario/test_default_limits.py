@@ -16,6 +16,7 @@ from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.simulate import simulate
+from tests.examples import few
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 R1 = "deepseek-ai/DeepSeek-R1"
@@ -118,6 +119,7 @@ def test_ranks_of_attention_do_not_share_the_sequences_of_a_recipe() -> None:
     assert limits(**ranks, max_num_seqs=64)["max_num_seqs"] == 64
 
 
+@pytest.mark.study
 def test_a_decode_pool_runs_more_than_the_server_of_a_recipe() -> None:
     fields: dict[str, Any] = {"model": R1, "system": "b300_sxm", "engine": "sglang"}
     plan: dict[str, Any] = {"tp": 1, "attention_dp": 8, "ep": 8}
@@ -131,6 +133,7 @@ def test_a_decode_pool_runs_more_than_the_server_of_a_recipe() -> None:
     assert waits[1] > 1.5 * waits[0]  # 128 of 512 requests decode at a time, and the others wait
 
 
+@pytest.mark.study
 def test_a_recipe_reads_new_requests_rarely_under_load() -> None:
     asked: dict[str, Any] = {"model": R1, "system": "b200_sxm", "engine": "sglang", "tp": 8}
     asked |= {"isl": 1000, "osl": 60, "mode": "aggregated", "method": "simulate"}
@@ -146,6 +149,7 @@ def test_the_recipe_is_told() -> None:
     assert any("recipe of trtllm@1.3 for DeepSeek-R1" in s for s in found.evidence.assumptions)
 
 
+@pytest.mark.study
 def test_one_more_token_of_a_prompt_changes_little() -> None:
     isl = [8000, 8191, 8192, 8193, 16384, 94_913]
     rows: dict[str, list[Any]] = {name: [value] * len(isl) for name, value in LOADED.items()}
@@ -187,6 +191,7 @@ def test_what_chokes_a_limit_leads_the_answer(capsys: pytest.CaptureFixture[str]
     assert not any(text.startswith(BOTTLENECK) for text in enough.warnings)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 def test_both_methods_agree_on_a_request_alone(engine: str) -> None:
     lengths = [(40, 9), (900, 200), (5000, 33), (20_000, 60)]
@@ -199,7 +204,7 @@ def test_both_methods_agree_on_a_request_alone(engine: str) -> None:
         assert found[name][::2] == pytest.approx(found[name][1::2], rel=0.03)
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize("engine", few(["vllm", "sglang", "trtllm"], every=2))
 def test_both_methods_have_one_cache_less_the_blocks_that_the_engine_reserves(engine: str) -> None:
     asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "engine": engine, "tp": 2}
     formula = estimate(**asked, mode="aggregated", concurrency=4, method="formula")

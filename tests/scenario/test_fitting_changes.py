@@ -58,6 +58,7 @@ def _check_all(pairs: list[tuple[str, str]], **more: Any) -> int:  # noqa: ANN40
     return followed
 
 
+@pytest.mark.study
 def test_advice_for_models_on_devices_is_answered() -> None:
     draw = np.random.default_rng(5)
     models, systems = model_names(), system_names()
@@ -121,6 +122,7 @@ def test_the_plan_advised_is_the_smallest_that_fits(model: str, system: str) -> 
                 estimate(**{**asked, name: smaller})
 
 
+@pytest.mark.study
 def test_tensor_parallelism_across_nodes_is_not_advised() -> None:
     fields = {"model": "meta-llama/Llama-3.1-405B", "system": "h100_sxm"}
     for stated in ({"gpus": 8}, {"tp": 8}, {"tp": 4}):
@@ -174,6 +176,7 @@ def test_thousands_of_gpus_in_a_domain_are_few_tables(numbers_resolved: list[int
         estimate(**fields, gpus=15)
 
 
+@pytest.mark.study
 def test_a_load_that_nothing_fits_is_few_tables(numbers_resolved: list[int]) -> None:
     fields: dict[str, Any] = {"model": MAVERICK, "system": "tpu_v5e", "isl": 100000, "osl": 16}
     fields |= {

@@ -58,6 +58,7 @@ def test_closed_buckets_are_those_of_the_simulator() -> None:
     assert low - 5e-4 < exact.results["goodput"] < high + 5e-4
 
 
+@pytest.mark.study
 def test_unsaved_work_is_reported_and_in_the_interval() -> None:
     fields = {
         "mtti_s": 2709.0, "checkpoint_write_s": 0.243, "restart_s": 21.0, "detection_s": 300.0,
@@ -307,6 +308,7 @@ def test_a_95_percent_interval_is_narrowed_to_90_by_the_normal_law() -> None:
     assert narrow / wide == pytest.approx(1.6448536 / 1.9599640, rel=1e-7)
 
 
+@pytest.mark.study
 def test_a_simulated_job_that_never_gets_anything_done_ends_soon() -> None:
     found = goodput(mtti_s=1.0, checkpoint_write_s=60, restart_s=1e4, method="simulate").results
     assert found["goodput"] == 0.0

@@ -29,6 +29,7 @@ from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.operator_queries import QUERIES, PricedQueries
 from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
+from tests.examples import few
 from validation.kernels.design import anchors, ratios, validate_design
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def test_stages_hide_the_copies_until_another_unit_limits() -> None:
         ("device.peak.bf16=100TFLOP/s", 1.1),
     ],
 )
-@pytest.mark.parametrize("system", ["h200_sxm", "b200_sxm"])
+@pytest.mark.parametrize("system", few(["h200_sxm", "b200_sxm"], every=2))
 def test_no_power_limit_or_clock_makes_a_kernel_faster_than_its_roofline(
     system: str, override: str, least: float
 ) -> None:

@@ -145,6 +145,7 @@ def test_replica_availability_is_at_most_one() -> None:
     assert 0.9 < found["replica_availability"] <= 1.0
 
 
+@pytest.mark.study
 def test_prefix_caches_larger_than_memory_are_refused() -> None:
     asked = {**STEADY, "num_requests": 10, "prefix_caching": True, "block_size": 1}
     with pytest.raises(InfeasibleError, match=r"need tables of .* GiB.*simulate fewer replicas"):

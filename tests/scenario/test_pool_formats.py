@@ -68,6 +68,7 @@ def test_pools_of_two_formats_are_simulated(capsys: pytest.CaptureFixture[str]) 
     assert "prefill fp8_dynamic, decode bf16" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.study
 def test_a_search_mixes_formats_of_pools() -> None:
     asked = {n: v for n, v in POOLS.items() if n != "decode_batch"}
     answer = search(**asked, gpus=2, tp=1, pp=1, formats="bf16,fp8", num_plans=20)

@@ -16,6 +16,7 @@ from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.simulate import max_request_rate, simulate
+from tests.examples import few
 
 DEPLOYED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -75,7 +76,7 @@ def test_without_a_way_between_them_ttft_is_that_of_an_engine_that_only_prefills
     assert pools["queue_s"]["p99"] > 0.0
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", few(ENGINES, every=2))
 def test_results_of_pools_are_consistent(engine: str) -> None:
     done = simulate(
         **SMALL,
@@ -151,6 +152,7 @@ def test_ranks_of_attention_serve_in_pools(engine: str) -> None:
     assert found["gpus"] == 6
 
 
+@pytest.mark.study
 def test_the_largest_rate_of_pools_meets_its_objective() -> None:
     found = max_request_rate(
         **{**SMALL, "num_requests": 200}, slo_ttft_s=0.15, slo_percentile=90, prefill_workers=1
@@ -192,7 +194,7 @@ def test_a_decode_pool_too_small_for_a_request_rejects_it() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("isl", "osl"), [(512, 256), (4096, 2), (2048, 1)])
+@pytest.mark.parametrize(("isl", "osl"), few([(512, 256), (4096, 2), (2048, 1)], every=2))
 def test_closed_forms_use_the_source_of_the_first_token(engine: str, isl: int, osl: int) -> None:
     asked = {**DEPLOYED, "engine": engine, "isl": isl, "osl": osl, "concurrency": 1}
     formula = estimate(**asked, method="formula")

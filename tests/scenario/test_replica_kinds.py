@@ -204,6 +204,7 @@ def test_replicas_are_numbered_kind_after_kind_where_they_fail() -> None:
         )
 
 
+@pytest.mark.study
 def test_the_largest_rate_of_two_kinds_lies_between_those_of_each_twice() -> None:
     asked: dict[str, Any] = {**LOAD, "engine": "ideal", "osl": 4}
     asked |= {"slo_ttft_s": 0.2, "slo_percentile": 90}

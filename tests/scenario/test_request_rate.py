@@ -38,6 +38,7 @@ def test_the_rate_found_meets_the_objective_and_a_higher_one_does_not(
     assert found["max_requests_per_s_low"] < rate < found["max_requests_per_s_high"]
 
 
+@pytest.mark.study
 def test_looser_objectives_allow_more_and_every_one_binds() -> None:
     loads: list[dict[str, Any]] = [
         {"slo_ttft_s": 0.06},
@@ -51,6 +52,7 @@ def test_looser_objectives_allow_more_and_every_one_binds() -> None:
     assert rates[2] < rates[1]
 
 
+@pytest.mark.study
 def test_a_deployment_of_two_serves_about_twice_as_much() -> None:
     one, two = (
         max_request_rate(**ASKED, slo_ttft_s=0.2, dp=dp).answer.results["max_requests_per_s"]
@@ -71,6 +73,7 @@ def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
     assert again["ttft_s"] == found.results["ttft_s"]
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "fields",
     [

@@ -63,6 +63,7 @@ def test_more_traffic_and_stricter_objectives_need_more() -> None:
     assert needed(request_rate=1) == 1
 
 
+@pytest.mark.study
 def test_the_answer_has_the_capacity_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     again: list[dict[str, Any]] = []
 

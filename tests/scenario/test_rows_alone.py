@@ -50,7 +50,6 @@ DENSE_TRAINING: Final = (
     " tp=2 pp=4 vpp=2 zero=2 format=fp8 tensor_overlap=true packed_length=1024"
     " first_stage_layers=6"
 )
-BASES: Final = 3  # golden questions of each verb
 GROUPED: Final[list[tuple[type[InputFields], tuple[str, ...]]]] = [
     (TrainInputs, VARYING),
     (CollectiveInputs, COLLECTIVE_SIZES),
@@ -81,13 +80,13 @@ def _changed_alone(verb: str, base: Fields) -> list[tuple[Fields, Fields]]:
 
 @pytest.mark.parametrize("verb", TABLES)
 def test_rows_that_differ_in_one_field_answer_as_alone(verb: str) -> None:
-    bases = [asked.fields for asked in asked_of(verb).values() if not asked.files][:BASES]
+    bases = [asked.fields for asked in asked_of(verb).values() if not asked.files]
     if verb == "train":
         bases += [
             dict(word.split("=") for word in line.split())
             for line in (MOE_TRAINING, DENSE_TRAINING)
         ]
-    for base in bases[-2:] if verb == "train" else bases:
+    for base in bases[-1:] if verb == "train" else bases[:1]:
         changed = _changed_alone(verb, base)
         assert "error" not in changed[0][1]
         names = dict.fromkeys(name for row, _ in changed for name in row)

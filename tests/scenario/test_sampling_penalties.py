@@ -33,6 +33,7 @@ def test_short_outputs_are_hidden_behind_the_gpu() -> None:
     assert decode_host_s(**few, sampling_penalties=True) == decode_host_s(**few)
 
 
+@pytest.mark.study
 def test_simulations_wait_for_the_host_as_the_closed_form_does() -> None:
     asked = ASKED | {"osl": 2000, "concurrency": 512, "max_num_seqs": 1024}
     asked["sampling_penalties"] = True

@@ -149,6 +149,7 @@ def test_attention_on_a_slice_takes_the_chips_of_its_plan() -> None:
     assert perfatlas.estimate(**fields).results["gpus"] == 16
 
 
+@pytest.mark.study
 def test_explained_by_both_machines() -> None:
     fields = {n: v for n, v in SPLIT.items() if n != "batch"} | {"batch": 4}
     answer = perfatlas.explain(**fields, slo_tpot_s=1e-3)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from perfatlas.verbs.simulate import simulate
 
 ASKED: dict[str, Any] = {
@@ -16,6 +18,7 @@ ASKED: dict[str, Any] = {
 }
 
 
+@pytest.mark.study
 def test_near_the_capacity_the_load_is_stable_with_a_probability() -> None:
     served = {name: value for name, value in ASKED.items() if name not in ("dp", "slo_ttft_s")}
     capacity = simulate(**served | {"request_rate": 10}).answer.results["capacity_requests_per_s"]

@@ -8,6 +8,7 @@ from perfatlas.engines import resolve_engine, tokenizing
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import closed_loop
 from perfatlas.verbs.estimate import estimate, estimate_table
+from tests.examples import few
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -52,7 +53,7 @@ def test_auto_is_continuous_at_the_change_of_method(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "ideal"])
-@pytest.mark.parametrize("concurrency", [1, 2, 4, 16])
+@pytest.mark.parametrize("concurrency", few([1, 2, 4, 16], every=2))
 def test_a_request_waits_only_for_running_steps(engine: str, concurrency: int) -> None:
     asked = {**ASKED, "engine": engine, "osl": 512, "concurrency": concurrency}
     formula, simulated = (estimate(**asked, method=m).results for m in ("formula", "simulate"))
@@ -136,6 +137,7 @@ def test_too_many_engines_use_closed_forms() -> None:
             estimate(**pools, **{role: 10**9}, method="simulate")
 
 
+@pytest.mark.study
 def test_simulated_requests_have_the_cached_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {**ASKED, "isl": 4096, "osl": 64, "concurrency": 16}
     rates = []

@@ -13,6 +13,7 @@ from perfatlas.reliability.jobs.model import Cluster, Mix, generate_jobs, with_r
 from perfatlas.scenario.cluster_schedules import jobs_of_fields, steady_stream
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.schedule.text import print_schedule
+from tests.examples import few
 
 CLUSTER: Final[dict[str, Any]] = {"nodes": 8, "run_sigma": 0.5}
 
@@ -66,6 +67,7 @@ def test_a_stream_without_a_growing_queue_is_not_overloaded(
     assert not any("overloaded" in text for text in found.warnings)
 
 
+@pytest.mark.study
 def test_a_stream_holds_its_load_and_a_short_sample_does_not() -> None:
     """The work of the measured jobs and the GPU time between two times balance."""
     stream = fleet_schedule(**CLUSTER, load=0.8).answer
@@ -123,7 +125,7 @@ def test_a_fixed_sample_says_what_of_it_is_warm_up() -> None:
 
 
 @pytest.mark.parametrize("nodes", [8, 100, 1500])
-@pytest.mark.parametrize("load", [0.5, 0.9])
+@pytest.mark.parametrize("load", few([0.5, 0.9], every=2))
 def test_a_stable_stream_holds_its_load(
     monkeypatch: pytest.MonkeyPatch, nodes: int, load: float
 ) -> None:

@@ -106,6 +106,7 @@ def test_invalid_tables_are_refused(table: Any) -> None:  # noqa: ANN401 - wrong
         estimate_table(table)
 
 
+@pytest.mark.study
 def test_rows_of_two_pools_have_the_engine_exchange_and_copies_of_their_own_pools() -> None:
     shared = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm", "mode": "disaggregated"}
     plans = {"prefill_attention_dp": 8, "decode_attention_dp": 8, "prefill_ep": 8, "decode_ep": 8}

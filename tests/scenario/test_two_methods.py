@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perfatlas.verbs.estimate import estimate
+from tests.examples import few
 
 MODEL: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
 MODES: dict[str, dict[str, Any]] = {
@@ -17,7 +18,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
-@pytest.mark.parametrize(("isl", "osl"), [(100, 60), (9000, 20)])
+@pytest.mark.parametrize(("isl", "osl"), few([(100, 60), (9000, 20)], every=2))
 def test_one_request_in_flight(engine: str, mode: str, isl: int, osl: int) -> None:
     """Nothing queues: the methods may differ by the start and end of the decode alone."""
     asked = {**MODEL, **MODES[mode], "engine": engine, "isl": isl, "osl": osl, "concurrency": 1}

@@ -11,6 +11,7 @@ from perfatlas.scenario.deployments import refuse_unused_options
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import max_request_rate, simulate
+from tests.examples import few
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +58,7 @@ def test_lengths_are_set_once(file: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [
+    few([
         {"engine": "sglang", "mixed_chunk": True},
         {"num_seeds": 2},
         {"arrival": "constant", "num_seeds": 2, "speculative_depth": 2,
@@ -67,7 +68,7 @@ def test_lengths_are_set_once(file: str, name: str) -> None:
         {"expert_distribution": "uniform"},
         {"model": "Qwen/Qwen3-30B-A3B", "expert_distribution": "balanced", "moe_format": "fp8"},
         {"tp": 2, "replica_kinds": [{"system": "h200_sxm"}, {"tp": 1}]},
-    ],
+    ], every=2),
 )  # fmt: skip
 def test_options_with_effect_are_accepted(fields: dict[str, Any]) -> None:
     served = {**RATE, **fields}

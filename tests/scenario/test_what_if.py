@@ -127,6 +127,7 @@ def test_searched_intervals_are_called_best_found(tmp_path: Path) -> None:
     assert "the same work between" in given["checkpoints written twice as fast"]["assumes"]
 
 
+@pytest.mark.study
 def test_none_is_found_where_the_best_lies_beyond_the_time_watched(tmp_path: Path) -> None:
     # 512 new nodes seldom fail in an hour, 512 x (1 h / 48 h)^3 = 0.005 times: no checkpoint at
     # all is best, and no tenth of it; at 300 d a million replicas would pass without a failure

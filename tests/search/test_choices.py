@@ -74,6 +74,7 @@ def test_each_candidate_has_the_numbers_of_its_estimate() -> None:
         assert row[OBJECTIVE] == pytest.approx(perfatlas.estimate(**fields).results[OBJECTIVE])
 
 
+@pytest.mark.study
 def test_the_best_of_all_choices_is_the_best_of_searches_for_each() -> None:
     names = [text.partition("=")[0] for text in LISTED]
     best = [
@@ -137,6 +138,7 @@ def _pools() -> SearchAnswer:
     return search(**asked, choices=("engine=vllm:ideal",))
 
 
+@pytest.mark.study
 def test_pools_may_run_two_engines_with_the_numbers_of_an_estimate() -> None:
     answer = _pools()
     rows = [plan_row(answer.found, place, answer.inputs) for place in range(answer.found.size)]
@@ -152,6 +154,7 @@ def test_pools_may_run_two_engines_with_the_numbers_of_an_estimate() -> None:
             assert row[name] == pytest.approx(estimate[name], rel=1e-12), (name, row)
 
 
+@pytest.mark.study
 def test_prefill_workers_of_an_engine_with_context_parallelism_divide_prompts() -> None:
     answer = _pools()
     columns = answer.found.candidates

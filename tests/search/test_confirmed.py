@@ -62,6 +62,7 @@ def confirmed(seed: int) -> tuple[float, float, bool] | None:
     return plan["slo_probability"], by_interval, attained
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "seed", [14, pytest.param(2, marks=pytest.mark.study)]
 )  # lengths that are equal would break their TTFT limits

@@ -12,6 +12,7 @@ from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import search as find_plans
 
 
+@pytest.mark.study
 def test_the_best_plan_with_two_batches_is_what_estimate_prices() -> None:
     asked: dict[str, Any] = {
         "model": "deepseek-ai/DeepSeek-V3",

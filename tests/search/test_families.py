@@ -27,9 +27,10 @@ MOE: Final[dict[str, Any]] = {
 @pytest.mark.parametrize(
     ("mode", "searched"),
     [
-        (
+        pytest.param(
             "disaggregated",
             {"choices": "engine=vllm:sglang,redundant_experts=0:16", "formats": "bf16,fp8"},
+            marks=pytest.mark.study,
         ),
         (
             "aggregated",

@@ -12,6 +12,7 @@ import pytest
 import perfatlas
 from perfatlas.studies.deployments.groups import OBJECTIVES
 from perfatlas.verbs.search import search
+from tests.examples import few
 
 if TYPE_CHECKING:
     pass
@@ -68,7 +69,7 @@ def _signed(row: dict[str, float], objectives: str) -> tuple[float, ...]:
     return tuple(row[n] if n == "output_tokens_per_s_per_gpu" else -row[n] for n in names)
 
 
-@pytest.mark.parametrize("objectives", SETS)
+@pytest.mark.parametrize("objectives", few(SETS, every=3))
 def test_the_frontier_and_the_best_plan_are_those_of_an_exhaustive_search(objectives: str) -> None:
     results = search(**SMALL, objective=objectives).results
     points = {_signed(row, objectives) for row in _all_rows()}
@@ -99,6 +100,7 @@ def test_plans_are_distinct_points_of_the_frontier_with_what_they_give_up() -> N
     assert plans[0]["runner_up_deficit"] == pytest.approx(1.0 - np.exp((second - first) / 2))
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "objective", ["request_latency_s,gpus", "output_tokens_per_s_per_gpu,request_latency_s"]
 )

@@ -61,6 +61,7 @@ def test_recommended_plans_fit_on_the_nodes(seed: int) -> None:
         assert holds(workers_of(plan), gpus, per_node), plan
 
 
+@pytest.mark.study
 def test_pools_that_two_nodes_cannot_hold_are_refused_and_counted() -> None:
     asked: dict[str, Any] = {**QWEN, "gpus": 16, "mode": "disaggregated", "num_simulated": 0}
     found = search(**asked, slo_ttft_s=2.0, slo_tpot_s=0.03, num_plans=20).results

@@ -31,6 +31,7 @@ def test_plans_of_very_many_gpus_are_listed_by_their_divisors() -> None:
     assert _plans(gpus=1 << 17) == sum((n + 1) ** 2 * (18 - n) for n in range(18))
 
 
+@pytest.mark.study
 def test_more_plans_than_memory_holds_are_refused_with_what_narrows_them() -> None:
     asked = {**ASKED, "max_gpus": 4096}
     inputs = read_search(asked).model_copy(update={"max_gpus": 6000})

@@ -16,6 +16,7 @@ from perfatlas.studies.deployments.pools import PROMPTS, Times, unexceeded_worke
 from perfatlas.studies.deployments.question import read_search
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import search
+from tests.examples import few
 
 if TYPE_CHECKING:
     from perfatlas.verbs.search import SearchAnswer
@@ -149,7 +150,9 @@ def test_the_frontier_is_that_of_an_exhaustive_search() -> None:
     assert sorted(told) == [pytest.approx(one, rel=1e-9) for one in sorted(expected)]
 
 
-@pytest.mark.parametrize("names", [*combinations(OBJECTIVES, 2), OBJECTIVES])
+@pytest.mark.parametrize(
+    "names", few([(one,) for one in (*combinations(OBJECTIVES, 2), OBJECTIVES)], every=2)
+)
 def test_the_pareto_set_is_that_of_an_exhaustive_search(names: tuple[str, ...]) -> None:
     signs = [1.0 if name.startswith("output") else -1.0 for name in names]
     points = {
@@ -170,6 +173,7 @@ def test_the_pareto_set_is_that_of_an_exhaustive_search(names: tuple[str, ...]) 
     assert all(found)
 
 
+@pytest.mark.study
 def test_pools_of_two_systems_serve_a_rate_on_few_gpus() -> None:
     asked = {n: v for n, v in SMALL.items() if n != "gpus"}
     asked |= {"systems": "h100_sxm", "max_gpus": 6, "objective": "gpus", "min_slo_probability": 0.8}

@@ -58,6 +58,7 @@ def test_equal_classes_are_one_class(mode: str) -> None:
             assert two[name] == cells, name
 
 
+@pytest.mark.study
 def test_repeated_prompts_of_a_trace_are_cached_or_computed_in_full(tmp_path: Path) -> None:
     rows = [
         '{"timestamp": 0, "input_length": 1024, "output_length": 9, "hash_ids": [1, 2]}',
@@ -85,6 +86,7 @@ def test_repeated_prompts_of_a_trace_are_cached_or_computed_in_full(tmp_path: Pa
         search(**asked, prefix_caching=True)
 
 
+@pytest.mark.study
 def test_a_full_kv_cache_evicts(tmp_path: Path) -> None:
     """Ten prompts of 2,048 tokens come twice; a cache of 10,240 tokens has forgotten each."""
     row = {"timestamp": 0, "input_length": 2048, "output_length": 10}

@@ -185,6 +185,7 @@ def test_the_text_has_the_cost_of_the_best_plan_and_the_rules(
     assert counts_line(results).endswith("; 3 refused: does not fit in memory (3)")
 
 
+@pytest.mark.study
 def test_the_best_plan_is_explained_down_to_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
     answer = _searched(OBJECTIVES[0])
     explained = answer.explained().results

@@ -44,6 +44,7 @@ def test_simulated_plans_have_the_numbers_of_an_estimate_and_meet_the_limits() -
     assert rates == sorted(rates, reverse=True)
 
 
+@pytest.mark.study
 def test_simulated_pools_have_the_numbers_of_an_estimate_and_meet_the_limits() -> None:
     asked = {**ASKED, "mode": "disaggregated", "gpus": 3, "pp": 1, "num_simulated": 4}
     answer = search(**asked)
@@ -77,6 +78,7 @@ def test_a_percentile_of_pools_is_simulated() -> None:
     assert plan["ttft_percentile_s"] <= asked["slo_ttft_s"]
 
 
+@pytest.mark.study
 def test_fewer_plans_than_asked_for_are_explained() -> None:
     known = search(**ASKED, num_simulated=1, num_plans=3).results
     assert len(known["plans"]) == 1
@@ -86,6 +88,7 @@ def test_fewer_plans_than_asked_for_are_explained() -> None:
     assert not any("num_plans" in note for note in known["ranking"])
 
 
+@pytest.mark.study
 def test_queueing_lowers_the_load_of_a_tight_first_token_limit() -> None:
     closed = {plan["tp"]: plan for plan in search(**ASKED, num_simulated=0).results["plans"]}
     for plan in search(**ASKED).results["plans"]:
@@ -153,6 +156,7 @@ def test_leaders_that_miss_a_limit_come_last() -> None:
     assert [one.rank for one in order] == [3, 2, 1]
 
 
+@pytest.mark.study
 def test_an_inter_token_limit_is_the_limit_of_the_time_per_output_token() -> None:
     by_tpot = search(**{**ASKED, "num_simulated": 0})
     by_itl = search(**{**ASKED, "num_simulated": 0, "slo_tpot_s": None, "slo_itl_s": 0.03})
@@ -165,6 +169,7 @@ def test_an_inter_token_limit_is_the_limit_of_the_time_per_output_token() -> Non
     assert {row["target"] for row in rows if row["metric"] == "tpot_s"} == {0.01}
 
 
+@pytest.mark.study
 def test_plans_meet_the_limits_at_the_percentile() -> None:
     answer = search(**{**ASKED, "slo_percentile": 95})
     plans = answer.results["plans"]
@@ -189,6 +194,7 @@ def _probability(plan: dict[str, Any], name: str, limit: float) -> float:
     return float(probability_at_most(at, low, high, limit)[0])
 
 
+@pytest.mark.study
 def test_plans_without_percentiles_are_left_out() -> None:
     answer = search(**{**DRAFTING, "slo_percentile": 95})
     assert {plan["method"] for plan in answer.results["plans"]} == {"simulate"}

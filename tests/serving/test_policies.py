@@ -37,6 +37,7 @@ print(json.dumps([[one.scheduled_N.tolist(), one.finished_N.tolist()] for one in
 """
 
 
+@pytest.mark.study
 def test_a_policy_of_one_file_runs_in_the_compiled_loop() -> None:
     done = subprocess.run([sys.executable, "-c", TOY], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ import pytest
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.config import Availability, Fleet, Limits, Replicas
 from perfatlas.serving.config.engines import equal_engines
+from tests.examples import few
 from tests.serving.interpreted import interpreted
 from tests.serving.serving_support import flat_prices, requests_of
 
@@ -81,7 +82,7 @@ def test_an_arrival_waits_until_the_first_batch_returns() -> None:
 
 
 @pytest.mark.parametrize("rules", RULES)
-@pytest.mark.parametrize("prefix_caching", [False, True])
+@pytest.mark.parametrize("prefix_caching", few([False, True], every=2))
 def test_random_requests_end_on_any_pipeline(rules: str, *, prefix_caching: bool) -> None:
     draw = np.random.default_rng(0)
     rows = [

@@ -115,6 +115,7 @@ def test_improving_the_bottleneck_moves_it() -> None:
     assert rows[2]["field"] == "device.overhead_ratio"
 
 
+@pytest.mark.study
 def test_links_in_series_are_no_bottleneck_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """An L40S reaches others through its host link: both limit, and neither helps alone."""
     fields = {"model": DENSE["model"], "system": "l40s", "tp": 4, "batch": 64}
@@ -172,6 +173,7 @@ def test_the_text_names_no_change_beyond_four_times(capsys: pytest.CaptureFixtur
     assert "no single factor reaches TPOT of 100 µs by a change of at most 4x" in text
 
 
+@pytest.mark.study
 def test_a_saved_wave_of_tiles_is_no_trend(capsys: pytest.CaptureFixture[str]) -> None:
     """1,024 rows make 128 or 256 tiles of many products: 128 SMs need a wave less than 127."""
     words = ["estimate", "--explain", "--model", DENSE["model"], "--isl", "1024", "--system"]

@@ -65,6 +65,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
         yield address, workers
 
 
+@pytest.mark.study
 def test_a_worker_killed_mid_sweep_loses_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

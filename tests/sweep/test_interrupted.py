@@ -92,6 +92,7 @@ def _told(results: Any) -> dict[str, Any]:  # noqa: ANN401 - results
     return {name: v for name, v in results.items() if name not in ("elapsed_s", "points_per_s")}
 
 
+@pytest.mark.study
 def test_processes_answer_as_one_process_does(home: Path, whole: dict[str, bytes]) -> None:
     perfatlas.sweep({**GEMM, "name": "gemm"}, jobs=2)
     assert blocks_of(home) == whole
@@ -223,6 +224,7 @@ def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "killed").exists()
 
 
+@pytest.mark.study
 def test_processes_that_always_die_are_an_error() -> None:
     with pytest.raises(UnsupportedError, match=r"killed 3 times .* use fewer --jobs"):
         list(local_results(killed, "", range(3), 2))

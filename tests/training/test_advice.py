@@ -9,6 +9,7 @@ import pytest
 
 from perfatlas.quantities import InfeasibleError
 from perfatlas.verbs.train import train
+from tests.examples import few
 
 CASES: dict[str, dict[str, Any]] = {
     "tensor parallel": {"model": "meta-llama/Llama-3.1-70B", "gpus": 16, "tp": 8},
@@ -32,7 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("asked", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("asked", few(CASES.values(), every=2), ids=CASES)
 def test_every_change_that_is_advised_fits(asked: dict[str, Any]) -> None:
     asked = {"system": "h100_sxm", "global_batch": 510 if asked["gpus"] == 3 else 512, **asked}
     with pytest.raises(InfeasibleError) as refused:
@@ -45,6 +46,7 @@ def test_every_change_that_is_advised_fits(asked: dict[str, Any]) -> None:
         assert train(**{**asked, **changes}).results["memory"]["fits"]
 
 
+@pytest.mark.study
 def test_advice_does_not_end_without_a_word() -> None:
     with pytest.raises(InfeasibleError, match="shorter sequences or GPUs with more memory"):
         train(

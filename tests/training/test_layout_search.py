@@ -27,6 +27,7 @@ from perfatlas.training.step import (
 )
 from perfatlas.verbs.train import search_training, train
 from perfatlas.verbs.train.text import train_command
+from tests.examples import few
 from tests.training.asked import layouts, question
 
 if TYPE_CHECKING:
@@ -69,16 +70,19 @@ def _random_layouts(chunks: tuple[int, ...], *, experts: bool) -> Layouts:
 
 @pytest.mark.parametrize(
     ("model", "engine", "schedule", "chunks"),
-    [
-        ("meta-llama/Llama-3.1-8B", "megatron", "1f1b", (1,)),
-        ("meta-llama/Llama-3.1-8B", "megatron", "interleaved", (2, 4, 8)),
-        ("meta-llama/Llama-3.1-8B", "ideal", "zb_h1", (1,)),
-        ("meta-llama/Llama-3.1-8B", "ideal", "zb_v", (2,)),
-        (MOE, "megatron", "interleaved", (2, 4)),
-        (MOE, "hai_llm", "dualpipe", (1,)),
-        ("meta-llama/Llama-3.1-8B", "fsdp", "1f1b", (1,)),
-        ("meta-llama/Llama-3.1-8B", "torchtitan", "interleaved", (2, 4)),
-    ],
+    few(
+        [
+            ("meta-llama/Llama-3.1-8B", "megatron", "1f1b", (1,)),
+            ("meta-llama/Llama-3.1-8B", "megatron", "interleaved", (2, 4, 8)),
+            ("meta-llama/Llama-3.1-8B", "ideal", "zb_h1", (1,)),
+            ("meta-llama/Llama-3.1-8B", "ideal", "zb_v", (2,)),
+            (MOE, "megatron", "interleaved", (2, 4)),
+            (MOE, "hai_llm", "dualpipe", (1,)),
+            ("meta-llama/Llama-3.1-8B", "fsdp", "1f1b", (1,)),
+            ("meta-llama/Llama-3.1-8B", "torchtitan", "interleaved", (2, 4)),
+        ],
+        every=2,
+    ),
 )
 def test_no_step_is_below_its_bounds(
     model: str, engine: str, schedule: str, chunks: tuple[int, ...]
@@ -163,6 +167,7 @@ def test_the_best_layout_is_that_of_all_prices_and_rows_equal_train() -> None:
     assert shown[0]["why"].startswith("the next layout is ")
 
 
+@pytest.mark.study
 def test_all_layouts_are_a_table_that_train_answers_with_the_same_steps(tmp_path: Path) -> None:
     table, again = tmp_path / "layouts.csv", tmp_path / "again.csv"
     asked = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
@@ -200,6 +205,7 @@ def test_the_text_has_the_interval_of_a_layout(capsys: pytest.CaptureFixture[str
     assert interval in capsys.readouterr().out
 
 
+@pytest.mark.study
 def test_the_fewest_gpus_that_fit_and_that_are_fast_enough() -> None:
     asked = {name: value for name, value in SMALL.items() if name != "gpus"}
     few = search_training(**asked, max_gpus=16, objective="gpus").results["layouts"][0]
@@ -210,6 +216,7 @@ def test_the_fewest_gpus_that_fit_and_that_are_fast_enough() -> None:
     assert fast.results["rejected_layouts"]["max_step_time_s"] > 0
 
 
+@pytest.mark.study
 def test_a_search_without_a_layout_says_what_to_do() -> None:
     with pytest.raises(InfeasibleError, match="fits in memory") as caught:
         search_training(**{**SMALL, "model": "meta-llama/Llama-3.1-70B", "gpus": 4})
@@ -298,7 +305,7 @@ def test_step_time_over_goodput_is_that_of_both_commands() -> None:
     assert times[0] == pytest.approx(fastest, rel=1e-9)
 
 
-@pytest.mark.parametrize("model", [SMALL["model"], MOE])
+@pytest.mark.parametrize("model", few([SMALL["model"], MOE], every=2))
 def test_the_printed_command_answers_with_the_first_step(
     model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

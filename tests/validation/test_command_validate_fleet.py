@@ -22,6 +22,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "STUDIES", (coarse,))
 
 
+@pytest.mark.study
 @pytest.mark.usefixtures("quick")
 def test_every_figure_is_reproduced_missed_or_declined(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -50,6 +51,7 @@ def test_every_figure_is_reproduced_missed_or_declined(
     assert results["together"]["points"] == len(results["agreement"]) == 10
 
 
+@pytest.mark.study
 @pytest.mark.usefixtures("quick")
 def test_a_point_far_off_fails_the_gate(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -101,6 +101,7 @@ def test_kernels_differ_more_between_architectures() -> None:
     assert apart[0] < 0.1 < apart[1] < apart[2]
 
 
+@pytest.mark.study
 def test_short_kernels_are_scored_by_date() -> None:
     rows = [row for row in kernel_split_scores(("scan_decode",)) if row["split"] == "by date"]
     assert {row["system"] for row in rows} == {"b200_sxm", "gb200", "b300_sxm", "gb300"}

@@ -66,6 +66,7 @@ def _few_erlang_points() -> list[Point]:
     return erlang_points(replicas=10)[::4]
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "study",
     [

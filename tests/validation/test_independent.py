@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.fitting.test_few_shot import SHIPPED, measured
 from validation.scoring import independent_check
 from validation.scoring.independent import NOT_MEASURED
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.study
 def test_own_rows_beside_the_page_are_held_against_the_calibration_in_use(tmp_path: Path) -> None:
     assert independent_check(tmp_path) == NOT_MEASURED
     folder = tmp_path / "h200_sxm" / "2026-01-01_gpu_kernels"

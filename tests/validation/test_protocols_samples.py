@@ -32,6 +32,7 @@ needs_silicon = pytest.mark.skipif(
 COMPARED = ("h200_sxm",)
 
 
+@pytest.mark.study
 @needs_silicon
 @pytest.mark.parametrize(
     "device",

@@ -64,6 +64,7 @@ def test_heads_are_padded_to_neuron_cores_where_chips_do_not_divide_them() -> No
     assert padded(model, 12, None) == model
 
 
+@pytest.mark.study
 @NEEDS_DATA
 def test_shipped_constants_are_those_of_the_published_runs() -> None:
     found = find_schedule(resolve_system("gaudi3").device)

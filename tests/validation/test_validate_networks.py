@@ -109,6 +109,7 @@ def test_published_rows_name_networks_of_the_catalog() -> None:
     assert len(published_convolutions()) > 140
 
 
+@pytest.mark.study
 @NEEDS_DATA
 def test_scores_are_inside_their_budgets() -> None:
     found = validate_networks()

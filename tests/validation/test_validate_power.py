@@ -97,6 +97,7 @@ def test_a_quantized_checkpoint_is_its_base_in_a_format() -> None:
     assert (fields["concurrency"], fields["osl"]) == (8, 100)
 
 
+@pytest.mark.study
 def test_served_models_are_predicted_without_any_of_their_watts() -> None:
     if not (shared_folder() / power_splits().served["file"]).is_file():
         pytest.skip("the file of served models is not at hand")

@@ -105,6 +105,7 @@ def test_known_figures_outside_the_interval_are_listed() -> None:
     assert len(named) == 39
 
 
+@pytest.mark.study
 def test_every_known_service_is_predicted_and_those_outside_are_listed() -> None:
     rows = {one["id"]: one for one in published_services()}
     assert not [one["note"] for one in rows.values() if one["predicted"] is None]

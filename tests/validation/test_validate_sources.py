@@ -97,6 +97,7 @@ def test_the_release_spread_holds_for_configurations_that_were_not_fitted() -> N
     assert release_row() == vars(release_spread())
 
 
+@pytest.mark.study
 def test_publications_count_by_their_explored_runs_of_known_releases() -> None:
     found = publications()
     names = [row["id"] for one in found for row in one.rows]

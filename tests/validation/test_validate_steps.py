@@ -345,6 +345,7 @@ def test_scored_and_left_out_runs_are_all_runs() -> None:
     assert sum(is_dense(one) for one in kept) > 1000
 
 
+@pytest.mark.study
 @needs_silicon
 def test_a_sample_of_real_serving_is_predicted_as_before() -> None:
     rules = serving_rules()

@@ -66,6 +66,7 @@ def test_errors_are_of_step_times() -> None:
     assert found["bias"] == pytest.approx(-0.0639, abs=1e-4)  # (ln 1.1 + ln 0.8) / 2
 
 
+@pytest.mark.study
 def test_a_generation_is_predicted_with_the_numbers_of_its_fit() -> None:
     runs = [run for run in published_runs() if run.run["peak_mem_gib"]]
     half, whole = (

@@ -65,8 +65,11 @@ def test_every_form_answers_its_example(
     answer = client.get(f"/api{_path(command)}", params=values).json()
     assert main([*command_words(command, values), "--json"]) == 0
     assert _without_rates(answer) == _without_rates(json.loads(capsys.readouterr().out))
-    posted = client.post(f"/api{_path(command)}", json=values).json()
-    assert _without_rates(posted) == _without_rates(answer)
+
+
+def test_a_posted_question_has_the_answer_of_its_address(client: TestClient) -> None:
+    posted = client.post("/api/estimate", json=ESTIMATE).json()
+    assert posted == client.get("/api/estimate", params=ESTIMATE).json()
 
 
 def test_the_page_is_that_of_html(
@@ -273,6 +276,7 @@ def test_a_question_has_a_time_limit_and_a_queue_an_end() -> None:
     asyncio.run(ask())
 
 
+@pytest.mark.study
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/search", "/api/search"])
 def test_a_client_that_leaves_ends_its_search(path: str, address: str) -> None:

@@ -28,6 +28,7 @@ PAGES: Final = (
     ANSWER,
     f"/estimate?model={MODEL}&system={SYSTEM}&frontier=true",
 )
+SHORT: Final = ("/estimate", ANSWER)  # a form and an answer; the other pages are studies
 SEARCH: Final = "/search?model=meta-llama/Llama-3.1-405B&system=h100_sxm&max_gpus=2048"
 
 
@@ -40,8 +41,10 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [400, 1200])
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("width", [400, pytest.param(1200, marks=pytest.mark.study)])
+@pytest.mark.parametrize(
+    "path", [pytest.param(one, marks=[pytest.mark.study] * (one not in SHORT)) for one in PAGES]
+)
 def test_pages_have_no_errors_and_fit(
     path: str, width: int, browser: Browser, address: str
 ) -> None:
@@ -83,6 +86,7 @@ def test_a_form_answers_and_its_address_reproduces_the_answer(
         one.close()
 
 
+@pytest.mark.study
 @pytest.mark.slow
 def test_a_search_shows_progress_and_can_be_cancelled(browser: Browser, address: str) -> None:
     page = browser.new_page()

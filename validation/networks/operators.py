@@ -84,7 +84,7 @@ def _engine(row: Mapping[str, str]) -> str:
 def _variant(row: Mapping[str, str]) -> str:
     if row["operator"] == "conv":
         return f"{'depthwise ' * _is_depthwise(row)}conv, {row['layout']}"
-    return f"{row['operator']} {row['backend']}".strip()
+    return f"{row['operator']} {row.get('backend', '')}".strip()
 
 
 def _node(row: Mapping[str, str]) -> Node:
@@ -94,7 +94,7 @@ def _node(row: Mapping[str, str]) -> Node:
     if kind == "attention":
         sizes = {"sequences": size["batch"], "q_len": size["tokens"], "kv_len": size["tokens"]}
         sizes |= {name: size[name] for name in ("num_heads", "head_dim")}
-    elif row["channels"]:
+    elif row.get("channels"):
         read = size["batch"] * size["channels"] * size["height"] ** 2
         sizes = {"read": read}
         if kind == "pool":
@@ -122,9 +122,11 @@ def _predicted(row: Mapping[str, str], device: str) -> tuple[float, float]:
     if row["operator"] not in VERBS:
         return _in_graph(_node(row), device, _engine(row))
     size = {name: int(value) for name, value in row.items() if value.isdigit()}
-    sizes = {name: size[name] for name in ("tokens", "width", "ids", "rows") if name in size}
-    if row["channels"]:  # of images
+    sizes: dict[str, int] = {name: size[name] for name in ("tokens", "width", "ids", "rows") if name in size}
+    if row.get("channels"):  # of images
         sizes = {"tokens": size["batch"] * size["height"] ** 2, "width": size["channels"]}
+        if row["operator"] == "group_norm":
+            sizes["batch"] = size["batch"]
     verb, fields = VERBS[row["operator"]]
     found = verb(system=device, **sizes, **fields).results
     return float(found["time_s"]), float(found["bound_time_s"])

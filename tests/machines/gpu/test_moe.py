@@ -160,6 +160,16 @@ def test_a_rank_without_rows_still_runs_one_expert() -> None:
     assert float(loads_B[:bins].mean() * 64 / 32) == pytest.approx(1.0)
 
 
+def test_the_popularity_of_experts_is_a_power_law_up_to_four_fifths_of_the_tokens() -> None:
+    # quantiles of x^-1.2 on 1 to 0.8 x 1024 rows are ((819.2^-0.2 - 1) s + 1)^-5; all are scaled to
+    # a mean of 1024 x 4 / 64 = 64 rows, and whole
+    loads_B = np.empty(BINS)
+    bins = _fill_loads(shape(tokens=1024.0, skew=1.2), loads_B)
+    share_B = 1.0 - (np.arange(bins) + 0.5) / bins
+    quantile_B = ((819.2**-0.2 - 1.0) * share_B + 1.0) ** -5.0
+    assert loads_B[:bins] == pytest.approx(quantile_B * 64.0 / quantile_B.mean(), abs=1.1)
+
+
 @settings(deadline=None)
 @given(
     tokens=st.integers(1, 16384), top_k=st.integers(1, 8), skew=st.sampled_from([0.0, 1.01, 1.2])

@@ -14,6 +14,7 @@ from perfatlas.networks import ModelFormats, StepTokens, graph_names, resolve_mo
 from perfatlas.networks.graphs import read_graph
 from perfatlas.operators import Phase
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from tests.examples import few
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +96,7 @@ def test_flop_of_symbolic_sizes_equal_the_polynomials() -> None:
         assert facts["flop_per_item"] == 32_768 * (5_091 * parts**2 + 125)
 
 
-@pytest.mark.parametrize("name", graph_names())
+@pytest.mark.parametrize("name", few(graph_names(), every=3))
 def test_networks_of_the_catalog_are_estimated(name: str) -> None:
     batch = 8 if "video" not in resolve_model(name).network.item else 1
     answer = perfatlas.estimate(model=name, system="h100_sxm", batch=batch)

@@ -158,6 +158,7 @@ def test_the_best_interval_is_the_largest_value_of_the_form_that_fits() -> None:
     assert best_interval_s(FLEET, 8, seldom)[1].startswith("no closed form gives")
 
 
+@pytest.mark.study
 def test_failures_that_peers_survive_ask_for_no_checkpoint() -> None:
     part = Cause(name="gpu", lifetime=Exponential(mean_s=1 * H), shared=1.0, loses="unit")
     row = Cause(name="row", lifetime=Exponential(mean_s=1000 * H), shared=1.0, loses="domain")

@@ -78,6 +78,7 @@ def mean_of(outcome: Outcome, column: str) -> tuple[float, float]:
 ALONE = ("lemons", "ageing, cold", "ageing, warm", "lemons and bursts")
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.study] * (name in ALONE)) for name in FLEETS],

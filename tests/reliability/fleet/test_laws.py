@@ -16,12 +16,13 @@ from perfatlas.reliability.fleet.laws import (
     LogNormal,
     Weibull,
     check_law,
+    hazards,
     mean_s,
     residual,
     sample_s,
     weibull_of_mean,
 )
-from perfatlas.reliability.fleet.laws.hazards import upper_normal
+from perfatlas.reliability.fleet.laws.hazards import LAW, age_at, hazard_at, upper_normal
 from perfatlas.reliability.fleet.laws.laws import Tabled
 
 BATHTUB = Bathtub(
@@ -64,6 +65,23 @@ def test_residual_life_of_a_constant_is_uniform_and_of_weibull_is_known() -> Non
     second = law.scale_s**2 * math.gamma(2.0)
     assert mean_s(residual(law)) == pytest.approx(second / 20.0, rel=1e-4)
     assert residual(Exponential(mean_s=2.0)) == Exponential(mean_s=2.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hazard"),
+    [
+        (hazards.EXPONENTIAL, 2.0),  # 20 days over a mean of 10
+        (hazards.WEIBULL, 8.0),  # (20 / 10)^3
+        (hazards.LOGNORMAL, -math.log(stats.norm.sf(math.log(2.0) / 3.0))),
+        (hazards.BATHTUB, 8.0 + 0.2 + 0.25),  # (20 / 10)^3 + 20 / 100 + (20 / 40)^2
+    ],
+)
+def test_cumulative_hazards_by_hand(kind: int, hazard: float) -> None:
+    law = np.array([(kind, 10.0, 3.0, 100.0, 40.0, 2.0, 0, 0)], LAW).view(np.recarray)[0]
+    none_2K = np.empty((2, 0))
+    assert hazard_at(law, none_2K, 20.0) == pytest.approx(hazard, rel=1e-12)
+    assert hazard_at(law, none_2K, 0.0) == 0.0
+    assert age_at(law, none_2K, hazard) == pytest.approx(20.0, rel=1e-9)
 
 
 def test_early_quantiles_of_residual_life_are_those_of_a_rate() -> None:

@@ -605,6 +605,7 @@ def test_a_recovery_that_takes_for_ever_ends_at_the_horizon() -> None:
     assert all((outcome.column(name) >= 0).all() for name in BUCKETS)
 
 
+@pytest.mark.study
 def test_wear_without_renewal_ends_in_a_refusal_not_in_a_hang() -> None:
     worn = Cause(
         name="worn", lifetime=Weibull(shape=5.0, scale_s=10 * DAY), per_unit=8.0, as_old=True

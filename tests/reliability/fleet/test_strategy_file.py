@@ -185,6 +185,7 @@ NODE = Cause(
 SILENT = Cause(name="silent", lifetime=Exponential(mean_s=24 * H), shared=1.0, effect="corrupts")
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     ("text", "causes", "form"),
     [

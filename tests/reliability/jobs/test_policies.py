@@ -15,6 +15,7 @@ from perfatlas.reliability.fleet.model import Cause, Fleet, Lemons, Repair, Repa
 from perfatlas.reliability.jobs.failures import draw_failures
 from perfatlas.reliability.jobs.model import Cluster, Failures, Jobs, Policy, ticks
 from perfatlas.reliability.jobs.run import schedule
+from tests.examples import few
 
 
 def _jobs(*rows: tuple[float, float, int], **columns: Any) -> Jobs:  # noqa: ANN401
@@ -291,7 +292,7 @@ def test_lemons_fail_as_often_as_they_should(strikes: int, parts: int) -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 4, 8, 24, 100])
-@pytest.mark.parametrize("shape", [1.0, 2.0])
+@pytest.mark.parametrize("shape", few([1.0, 2.0], every=3))
 def test_a_fraction_of_a_part_fails_that_fraction_as_often(nodes: int, shape: float) -> None:
     # One switch of 16 nodes fails once an hour: half a switch 12 times a day, one and a half 36
     # times, whatever their age. Parts stand in order: the second begins with node 16.

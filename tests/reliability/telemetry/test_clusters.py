@@ -50,6 +50,7 @@ def test_failures_of_accounting_are_divided_by_the_time_under_jobs(tmp_path: Pat
     assert one.nodes * one.days * DAY_S / failed > 4.0 / cause.rate.observed_per_s
 
 
+@pytest.mark.study
 def test_two_logs_count_each_failure_once(tmp_path: Path) -> None:
     one = cluster(5, utilization=0.5, nodes=120, mtbf_days=20.0)
     jobs = import_logs("sacct", [one.sacct(tmp_path / "s.txt")], UTC).history
@@ -68,6 +69,7 @@ def test_two_logs_count_each_failure_once(tmp_path: Path) -> None:
     assert 1.0 / cause.rate.high_per_s < 20.0 * DAY_S < 1.0 / cause.rate.low_per_s
 
 
+@pytest.mark.study
 def test_without_hosts_of_jobs_the_fit_says_what_it_divides_by(tmp_path: Path) -> None:
     one = cluster(3, utilization=0.18, nodes=120, mtbf_days=20.0)
     log = one.sacct(tmp_path / "s.txt")
@@ -79,6 +81,7 @@ def test_without_hosts_of_jobs_the_fit_says_what_it_divides_by(tmp_path: Path) -
     assert any("mean time between failures is too long" in remark for remark in told["remarks"])
 
 
+@pytest.mark.study
 def test_errors_only_on_busy_nodes_are_divided_by_the_time_under_jobs(tmp_path: Path) -> None:
     one = cluster(5, utilization=0.3, nodes=120, mtbf_days=20.0)
     log = one.kernel_log(tmp_path / "kern.log")

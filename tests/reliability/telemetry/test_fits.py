@@ -86,6 +86,7 @@ def test_likelihoods_are_those_of_scipy() -> None:
         assert fit.mean == pytest.approx(frozen.mean(), rel=1e-9)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("late", [False, True], ids=["from new", "left-truncated"])
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 def test_known_laws_come_back_in_their_intervals(family: Family, late: bool) -> None:  # noqa: FBT001

@@ -150,6 +150,7 @@ def test_both_means_are_told_and_add_up(tmp_path: Path) -> None:
     assert others / (1.0 + share * (factor - 1.0)) == pytest.approx(of_all, rel=1e-6)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "mixture", ["two_rates", pytest.param("gamma_rates", marks=pytest.mark.study)]
 )
@@ -271,6 +272,7 @@ def test_parts_repaired_as_old_start_at_their_age(tmp_path: Path) -> None:
     assert (cause["as_old"], cause["ages"], cause["age"]) == (True, "new", f"{2100 * 3600} s")
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("case", ["lemons", "as_old"])
 def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
     fleet_file = pytest.importorskip("perfatlas.reliability.fleet.model.fleet_file")

@@ -90,6 +90,7 @@ def expected_failures(fit: FleetFit, watched_s: float) -> float:
     return sum(cause_rate_per_s(cause, fit.nodes) for cause in fleet.causes) * watched_s
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "truth",
     [pytest.param(name, marks=[pytest.mark.study] * (name != "weibull_1.7")) for name in TRUTHS],

@@ -59,6 +59,7 @@ def fitted(fitter: Any, *seen: NDArray[Any]) -> Any:  # noqa: ANN401 - a class o
         return fitter.fit(exit_L, failed_L, entry=entry_L if entry_L.any() else None)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("late", [False, True], ids=["from new", "left-truncated"])
 @pytest.mark.parametrize(("family", "name", "ours"), CASES, ids=[case[1] for case in CASES])
 def test_maximum_likelihood_is_that_of_lifelines(

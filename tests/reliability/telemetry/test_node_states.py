@@ -128,6 +128,7 @@ def test_pods_say_when_they_ran(tmp_path: Path) -> None:
         read_kubernetes([lines(tmp_path, late)])
 
 
+@pytest.mark.study
 def test_failures_of_pods_are_divided_by_their_hours_and_explained_by_nodes(tmp_path: Path) -> None:
     one = cluster(3, utilization=0.4, nodes=120, mtbf_days=20.0)
     pods = import_logs("kubernetes", [one.pods(tmp_path / "pods.jsonl")], UTC).history
@@ -145,6 +146,7 @@ def test_failures_of_pods_are_divided_by_their_hours_and_explained_by_nodes(tmp_
     assert fit.agreement.job_ends_explained == failed
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "kinds", [pytest.param(("failure",), marks=pytest.mark.study), ("failure", "unclear")]
 )

@@ -40,6 +40,7 @@ def test_the_rows_selected() -> None:
     assert old.exposure + new.exposure == pytest.approx(100_889.46, abs=0.01)
 
 
+@pytest.mark.study
 def test_the_old_batch() -> None:
     old = titan("old")
     weibull, lognormal = fit_family(WEIBULL, old), fit_family(LOGNORMAL, old)
@@ -59,6 +60,7 @@ def test_the_survival_curve_of_the_old_batch() -> None:
     assert curve.at([2.0, 3.0, 5.0]) == pytest.approx([0.99093, 0.87660, 0.67683], abs=5e-6)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     ("mark", "failures", "shape", "scale"),
     [("dead_dbe", 3_819, 2.75530, 7.72659), ("dead_otb", 1_475, 2.25512, 13.1435)],

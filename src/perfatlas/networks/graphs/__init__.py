@@ -8,7 +8,11 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.networks.graphs.imports import Imported as Imported
-    from perfatlas.networks.graphs.nodes import ROW_PASSES as ROW_PASSES, Node as Node
+    from perfatlas.networks.graphs.nodes import (
+        GROUP_NORM as GROUP_NORM,
+        ROW_PASSES as ROW_PASSES,
+        Node as Node,
+    )
     from perfatlas.networks.graphs.reader import read_graph as read_graph
     from perfatlas.networks.graphs.writer import graph_text as graph_text
 else:

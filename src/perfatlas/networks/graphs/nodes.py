@@ -37,7 +37,9 @@ STREAMS: Final = (
     *("activation", "add", "copy", "depthwise_conv", "elementwise", "group_norm", "norm", "pool"),
     *("reduce", "resize", "scan", "softmax", "strided"),
 )
-ROWS: Final = ("group_norm", "norm", "softmax")
+GROUP_NORM: Final = "group_norm"
+STATISTICS: Final = 2.0  # a group norm reads its input for its statistics, and once more
+ROWS: Final = (GROUP_NORM, "norm", "softmax")
 ROW_PASSES: Final = 2.0  # a thread block that reduces a row reads and writes it
 LOOKUPS: Final = (EMBEDDING, EMBEDDING_BAG)
 # The sizes of each kind; those with a value may be left out.
@@ -169,6 +171,8 @@ class Node:
             )
         # kernels of any shape are divided over all SMs
         moved = {"read": size.get("read", 0.0 * ones_C), "write": size.get("write", ones_C)}
+        if self.kind == GROUP_NORM:
+            moved["read"] = STATISTICS * moved["read"]
         cold_C = 0.0 * ones_C
         gathers_C = size.get("rows", cold_C)
         if self.kind in LOOKUPS:

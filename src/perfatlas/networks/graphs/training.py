@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.networks.graphs.nodes import BATCH, LOOKUPS, PRODUCTS, Node
+from perfatlas.networks.graphs.nodes import BATCH, GROUP_NORM, LOOKUPS, PRODUCTS, Node
 from perfatlas.operators import (
     ACTIVATION_BYTES,
     INDEX_BYTES,
@@ -35,7 +35,7 @@ STEPS: Final = "steps"  # of a denoiser
 GUIDED: Final = f"2 * {BATCH}"  # items of a denoiser that runs with and without a prompt
 WEIGHT_BYTES: Final = 4.0
 BIASES: Final = ("strided_after_conv", "strided_after_depthwise_conv")
-NORMS: Final = ("group_norm", "norm")
+NORMS: Final = (GROUP_NORM, "norm")
 # Kinds whose derivative needs their inputs again. Of elementwise operators, products of two tensors
 # do and sums do not: all are counted.
 READ_AGAIN: Final = (*NORMS, "activation", "elementwise", "depthwise_conv", "scan", "strided")
@@ -132,8 +132,9 @@ def _cast(product: Gemm) -> Streaming:
 
 
 def input_bytes(operator: Streaming) -> FloatArray:
-    """Return the bytes of the input of an operator, which a batch norm reads twice (C,) [bytes]."""
-    return operator.read_bytes / (TWICE if _is_batch_norm(operator) else 1.0)
+    """Return the bytes of the input of an operator, which some norms read twice (C,) [bytes]."""
+    twice = operator.stream == GROUP_NORM or _is_batch_norm(operator)
+    return operator.read_bytes / (TWICE if twice else 1.0)
 
 
 def _is_batch_norm(operator: Streaming) -> bool:

@@ -26,7 +26,7 @@ from perfatlas.networks.graphs.imports import (
     node,
     row_elements,
 )
-from perfatlas.networks.graphs.nodes import ROWS
+from perfatlas.networks.graphs.nodes import GROUP_NORM, ROWS
 from perfatlas.networks.onnx.folding import fold_sizes
 from perfatlas.networks.onnx.patterns import Group, groups, is_folded_norm
 from perfatlas.quantities import (
@@ -67,7 +67,6 @@ _SCORES: Final = ("MatMul", "FusedMatMul")
 PYTORCH: Final = "pytorch"  # whose exporters scale queries and keys of one attention each
 MOST_SCALING: Final = 8  # operators between a product and its softmax
 BATCHED: Final = 3  # dimensions of products in a batch
-GROUP_NORM: Final = "group_norm"
 BIAS: Final = 2  # place of the bias among the inputs of a convolution
 BATCH_NORMS: Final = ("BatchNormalization", "LRN", "LpNormalization")  # without rows
 _SCALED: Final = ("Add", "Cast", "Div", "Mul", "Where")

@@ -10,7 +10,7 @@ import numpy as np
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import ModelFormats, RowBytes, norm_bytes, stream_bytes
-from perfatlas.networks.graphs import ROW_PASSES, Node
+from perfatlas.networks.graphs import GROUP_NORM, ROW_PASSES, Node
 from perfatlas.operators import (
     ACTIVATION_BYTES,
     EMBEDDING_BAG,
@@ -223,10 +223,9 @@ def _elementwise(inputs: ElementwiseInputs, size: Mapping[str, FloatArray]) -> R
 
 # Vectors of parameters, and of the statistics of a batch norm in inference.
 _NORM_VECTORS: Final = {"rms": 1.0, "layer": 2.0, "group": 2.0, "batch": 4.0}
-_OF_IMAGES: Final = ("group", "batch")
 # Fields of each operator on rows that are its columns, and the bytes of a row of such operators.
 ROWS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Any, Any], RowBytes]]]] = {
-    "norm": (("tokens", "width"), _norm),
+    "norm": (("tokens", "width", "batch", "groups"), _norm),
     "softmax": (("tokens", "width"), _softmax),
     "embedding": (("tokens", "width", "ids", "rows"), _embedding),
     "elementwise": (("tokens", "width", "kv_width"), _elementwise),
@@ -245,19 +244,22 @@ def row_columns(operator: str, inputs: Sequence[RowInputs]) -> Streaming:
     tokens, row = size["tokens"], row_bytes(inputs[0], size)
     name = getattr(inputs[0], "op", operator)
     row_C = size["width"] * ACTIVATION_BYTES
-    # read and written by one thread block, which other norms share among groups of channels
-    blocks = 0.0 if getattr(inputs[0], "kind", "") in _OF_IMAGES else ROW_PASSES
+    kind = getattr(inputs[0], "kind", "")
+    if kind == "group":  # a thread block reads and writes the channels of a group of an image
+        row_C = row_C * tokens / (size["batch"] * size["groups"])
+    if operator != "embedding":
+        row_C = row_C * (0.0 if kind == "batch" else ROW_PASSES)
     return Streaming(
         name=_label(operator, inputs[0]),
         phase=Phase.PREFILL,
         count=np.ones(len(inputs)),
-        stream=name,
+        stream=GROUP_NORM if kind == "group" else name,
         tokens=tokens,
         read_bytes=tokens * row.read,
         write_bytes=tokens * row.write,
         cold_read_bytes=row.cold + 0.0 * tokens,
         gathers=tokens * size.get("ids", 0.0),
-        row_bytes=row_C * (1.0 if operator == "embedding" else blocks),
+        row_bytes=row_C,
     )
 
 
@@ -271,9 +273,10 @@ def _label(operator: str, inputs: RowInputs) -> str:
     if is_bag(inputs):
         return EMBEDDING_BAG
     kind = getattr(inputs, "kind", "")
-    if kind in _OF_IMAGES:
-        return "group_norm" if kind == "group" else "norm_after_conv"
-    return str(getattr(inputs, "op", operator))
+    return _NORMS.get(kind, str(getattr(inputs, "op", operator)))
+
+
+_NORMS: Final = {"group": GROUP_NORM, "batch": "norm_after_conv"}
 
 
 _DATA: Final = "data/grouped_kernels.toml"

@@ -373,6 +373,21 @@ class NormShape:
             needs=Equals("kind", "rms", "layer"),
         ),
     ] = "included"
+    batch: Annotated[
+        Size,
+        Row(
+            "Images among which the tokens of a GroupNorm are divided.",
+            needs=Equals("kind", "group"),
+        ),
+    ] = 1
+    groups: Annotated[
+        Size,
+        Row(
+            "Groups of channels of a GroupNorm, each of an image a thread block.",
+            needs=Equals("kind", "group"),
+            elsewhere=("num_groups",),
+        ),
+    ] = 32
 
 
 @group("Embedding", 2)
