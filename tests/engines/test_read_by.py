@@ -217,7 +217,7 @@ def profile() -> dict[str, Any]:
     table["graph_kernels"] = {
         "layout": "nchw",
         "bytes_per_cycle": {"norm": 1.0},
-        "short_row": {"norm": 1 << 20},
+        "short_row": {"norm": 65536},
         "short_row_bytes_per_cycle": {"norm": 1.5},
         "row_cycles": {"norm": 100.0},
         "row_bytes_per_cycle": {"norm": 1.0},
