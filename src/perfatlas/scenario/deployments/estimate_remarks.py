@@ -111,7 +111,7 @@ OF_KERNELS: Final = (
 OF_RANKS: Final = (
     "cp divides the tokens of the denoiser (Ulysses); encoders and decoder run whole on every GPU."
     " Published runs on 2 to 8 GPUs are predicted 13 to 30% too fast in the median, small batches"
-    " up to twice and more (python -m validation networks)"
+    " more than twice (python -m validation networks)"
 )
 
 
@@ -125,9 +125,9 @@ def _of_graphs(question: Candidates) -> Notes:
             " networks in int8 are 1.3 to 1.9 times faster (python -m validation networks)"
         )
     for candidate in range(question.size):
-        yield from ((candidate, note) for note in notes)
         if network.item and question.plan.cp[candidate] > 1:
             yield candidate, OF_RANKS
+        yield from ((candidate, note) for note in notes)
 
 
 def _of_another_release(question: Candidates) -> Notes:
