@@ -11,6 +11,7 @@ from validation.networks.published import (
     EAGER_HOST,
     FOLDER,
     MEASURED_COMPILED,
+    ULYSSES,
     Run,
     published_convolutions,
     published_runs,
@@ -98,8 +99,19 @@ def test_published_rows_name_networks_of_the_catalog() -> None:
     assert len(runs) > 600
     assert {run.source for run in runs} == {
         *("timm, eager", "timm, compiled", "MLPerf offline", "ML.ENERGY, eager"),
-        *(EAGER_GPU, EAGER_HOST, DENOISER, MEASURED_COMPILED),
+        *(EAGER_GPU, EAGER_HOST, DENOISER, MEASURED_COMPILED, ULYSSES),
     }
+    several = [run for run in runs if run.source == ULYSSES]
+    assert len(several) == 141
+    assert all(run.fields["cp"] == run.fields["gpus"] for run in several)
+    # 32 images on 8 B200: the last of four rows, 38.1276 s and 7007.23 W for all GPUs
+    (last,) = (
+        run
+        for run in several
+        if run.network == "flux.1-dev" and (run.fields["gpus"], run.fields["batch"]) == (8, 32)
+    )
+    assert last.items_per_s == pytest.approx(32 / 38.1276 / 8)
+    assert last.power_w == pytest.approx(7007.23 / 8)
     assert all(run.items_per_s > 0 for run in runs)
     assert len(published_convolutions()) > 140
 

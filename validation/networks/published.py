@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,6 +19,7 @@ EAGER: Final = "timm, eager"
 COMPILED: Final = "timm, compiled"
 MLPERF: Final = "MLPerf offline"
 ML_ENERGY: Final = "ML.ENERGY, eager"
+ULYSSES: Final = "ML.ENERGY, several GPUs"
 MEASUREMENTS: Final = Path(__file__).parents[2] / "measurements"
 EAGER_GPU: Final = "measured, eager, limited by the GPU"
 EAGER_HOST: Final = "measured, eager, limited by the host"
@@ -123,20 +125,31 @@ def _mlperf(rows: list[dict[str, str]]) -> Iterator[Run]:
 
 
 def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
+    """Yield runs on one GPU, and on several those without a ring.
+
+    Of n GPUs the source runs all powers of two as Ulysses degree, in rising order, and the rest as
+    ring (configs/xdit/*/benchmark.yaml of ml-energy/benchmark). Rows do not state it, so that the
+    last one of a batch is taken where none is missing.
+    """
     known = settings()
+    batches: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
-        name, device = known["ml_energy"].get(row["model"]), known["gpus"].get(row["gpu"])
-        if not (name and device) or row["n_gpus"] != "1":
+        batches[row["model"], row["gpu"], row["n_gpus"], row["batch"]].append(row)
+    for (model, gpu, many, of_batch), group in batches.items():
+        name, device = known["ml_energy"].get(model), known["gpus"].get(gpu)
+        gpus, batch, row = int(many), int(of_batch), group[-1]
+        if not (name and device) or len(group) != gpus.bit_length():
             continue
-        batch = int(row["batch"])
+        several = {"gpus": gpus, "cp": gpus} if gpus > 1 else {}
         yield _run(
-            ML_ENERGY,
+            ULYSSES if several else ML_ENERGY,
             name,
             device,
-            batch / float(row["batch_latency_s"]),
+            batch / float(row["batch_latency_s"]) / gpus,
             engine="pytorch@2.8",  # and flash_attn 2.8.1: docs/running-benchmarks.md of the source
             batch=batch,
-            power_w=float(row["avg_power_w"]),
+            power_w=float(row["avg_power_w"]) / gpus,
+            **several,
         )
 
 

@@ -199,12 +199,12 @@ def _chosen(
     if run.less:
         rest = _key({**run.fields, "model": run.less}, run.fields["batch"])
         return _difference(own[key], own[rest], bound[key], bound[rest])
-    one = own[key]
+    one, gpus = own[key], run.fields.get("gpus", 1)
     return Predicted(
-        one["throughput_per_s"],
-        one["throughput_per_s_low"],
-        one["throughput_per_s_high"],
-        bound[key]["throughput_per_s"],
+        one["throughput_per_s"] / gpus,
+        one["throughput_per_s_low"] / gpus,
+        one["throughput_per_s_high"] / gpus,
+        bound[key]["throughput_per_s"] / gpus,
         one["power_w"] or np.nan,
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 import numpy as np
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import Backward, FloatArray, Operator, Saving
 
 DividedBy = Literal["tp", "cp", "ep", "moe_tp"]
+UNDIVIDED: Final = ("lm_head", "sampling", "kv_b_projection")  # names of operators
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +105,14 @@ class LiveElements:
         repeated: Elements on every tensor-parallel rank.
         fixed: Elements that do not grow with the tokens.
         divided: Elements that tensor-parallel ranks divide.
+        whole: Elements that context-parallel ranks do not divide either.
         experts: Experts whose workspace comes on top; None for none.
     """
 
     repeated: float
     fixed: float = 0.0
     divided: float = 0.0
+    whole: float = 0.0
     experts: RoutedExperts | None = None
 
 
@@ -391,6 +394,15 @@ class Network(ABC):
             saving: How the engine keeps activations.
         """
         return operator.saved(saving)
+
+    def divides_tokens(self, operator: Operator) -> bool:
+        """Return whether context-parallel ranks divide the tokens of one of its operators.
+
+        The head has one row per sequence, on the rank of the last token. The expansion of latent
+        keys and values is repeated for every key on every rank: gathering the expanded heads costs
+        more.
+        """
+        return operator.phase != Phase.DECODE and not operator.name.startswith(UNDIVIDED)
 
     @property
     def num_layers(self) -> int:

@@ -13,7 +13,8 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.operators.copies import with_fields
-from perfatlas.operators.operator import ACTIVATION_BYTES, Operator
+from perfatlas.operators.operator import ACTIVATION_BYTES, Group, Operator
+from perfatlas.operators.streaming import Streaming
 from perfatlas.operators.work import FloatArray, Phase, Work
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 # multiplies two: it recomputes the scores.
 # Source: FlashAttention-2 (arXiv 2307.08691), section 3.1.2.
 ATTENTION_BACKWARD: Final = 2.5
+COPIES: Final = 2.0  # of a tensor that an all-to-all exchanges: before and after it
 STATISTICS_BYTES: Final = 4.0  # of the softmax in flash attention, fp32 per query and head
 
 
@@ -141,6 +143,8 @@ class Attention(_Softmax):
         causal: Whether a query sees only the keys up to its own; else it sees all.
         cache_append: Whether the time of a prefill includes the append of new keys and values to
             the cache, as in an engine's call.
+        exchanges_heads: Whether context-parallel ranks divide its heads over the whole sequence,
+            which an all-to-all before and after it exchanges (Ulysses); else its queries.
     """
 
     kind: ClassVar[str] = "attention"
@@ -154,6 +158,7 @@ class Attention(_Softmax):
     kv_bytes_per_element: float = 2.0
     causal: bool = True
     cache_append: bool = True
+    exchanges_heads: bool = False
 
     def key_limit(self) -> FloatArray:
         """Return the window, 0 for none (C,)."""
@@ -161,10 +166,54 @@ class Attention(_Softmax):
 
     def divided(self, ranks: Ranks) -> Self:
         """Return the heads of one rank over its queries, with at least one key-value head."""
+        if self.exchanges_heads and ranks.cp is not None:
+            heads, kv_heads = self.num_heads / ranks.cp, self.num_kv_heads / ranks.cp
+            return with_fields(self, num_heads=heads, num_kv_heads=kv_heads)
         local = super().divided(ranks)
         if not self.tensor_parallel:
             return local
         return with_fields(local, num_kv_heads=np.maximum(self.num_kv_heads / ranks.tp, 1.0))
+
+    def collectives(self, ranks: Ranks) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+        """Return the exchange of keys, or of heads: before it and, of its output, after it.
+
+        An all-to-all each moves queries, keys, values and output. Its tensors are copied into the
+        order of ranks before it and of tokens after it. Keys and values of a cross-attention do
+        not travel: every rank computes its heads of them.
+
+        Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); feifeibear/
+            long-context-attention, yunchang/comm/all_to_all.py, all_to_all_4D.
+        Limits: A batch of one sequence needs no copy after the exchange of queries, keys, values.
+        """
+        if not self.exchanges_heads or ranks.cp is None:
+            return super().collectives(ranks)
+        group = Group(ranks=ranks.cp, stride=ranks.tp * ranks.attention_dp)
+        widths = {"query": self.num_heads * self.head_dim}
+        if np.array_equal(self.kv_len, self.q_len):
+            widths["key"] = self.num_kv_heads * self.head_dim
+            widths["value"] = self.num_kv_heads * self.value_head_dim
+        before = [one for of, width_C in widths.items() for one in self._sent(of, width_C, group)]
+        return tuple(before), self._sent("output", self.num_heads * self.value_head_dim, group)
+
+    def _sent(self, of: str, width_C: FloatArray, group: Group) -> tuple[Operator, Operator]:
+        """Return the all-to-all of a tensor over the ranks of a sequence, and its copies.
+
+        Args:
+            width_C: Elements per token of its heads on the rank (C,).
+        """
+        moved_C = self.batch * self.q_len * width_C * ACTIVATION_BYTES
+        sent = self.collective("all_to_all", moved_C, group, label=f"{of}_all_to_all")
+        copies = Streaming(
+            name=f"{self.name}_{of}_copy",
+            phase=self.phase,
+            count=COPIES * sent.count,
+            stream="strided",
+            tokens=self.batch * self.q_len * self.num_heads,
+            read_bytes=moved_C,
+            write_bytes=moved_C,
+            cold_read_bytes=0.0 * moved_C,
+        )
+        return sent, copies
 
     def key_row(self) -> FloatArray:
         """Return elements of keys and values per token on the rank (C,)."""

@@ -208,8 +208,8 @@ class Operator(metaclass=_OperatorType):
         """Return what a rank sends to the others of its sequence (C,) [elements]; None: nothing."""
         return None
 
-    def collectives(self, ranks: Ranks) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
-        """Return the collectives before and after the part of one rank."""
+    def collectives(self, ranks: Ranks) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+        """Return the collectives before and after the part of one rank, with their copies."""
         if ranks.cp is None or (sent := self.context_elements()) is None:
             return (), ()
         sequence = Group(ranks=ranks.cp, stride=ranks.tp * ranks.attention_dp)

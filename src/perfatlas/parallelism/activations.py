@@ -58,6 +58,7 @@ def activation_bytes(
     for live in network.live_elements():
         if live.experts is None:
             elements = tokens * (live.repeated + live.divided / plan.tp) + live.fixed
+            elements = elements + max_num_batched_tokens * live.whole
         else:
             workspace = _expert_elements(live.experts, plan, tokens, hidden, moe_chunk_tokens)
             elements = tokens * live.repeated + workspace

@@ -208,7 +208,7 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     recurrent = any(group.is_recurrent for group in network.layers)
     layers = network.num_layers
     rules = [
-        *(_whole_graph(plan, by) for by in ("tp", "pp", "cp") if network.item),
+        *_whole_graph(network, plan),
         _Rule(
             plan.pp > layers,
             lambda i: f"pp = {plan.pp[i]:g}: the model has {layers} layers; pp is at most {layers}",
@@ -277,17 +277,25 @@ def _dense_rules(plan: PlanColumns) -> list[_Rule]:
     ]
 
 
-def _whole_graph(plan: PlanColumns, by: str) -> _Rule:
-    """Return the rule that no field but dp takes more GPUs for a graph of operators."""
-    ways = getattr(plan, by)
-    return _Rule(
-        ways > 1,
-        lambda i: (
-            f"{by} = {ways[i]:g}: graphs of operators are not divided over GPUs; set dp ="
-            f" {ways[i]:g} for copies, and leave {by} out"
-        ),
-        f"{by}_of_graphs",
-    )
+def _whole_graph(network: Network, plan: PlanColumns) -> list[_Rule]:
+    """Return the rules of the sizes that do not divide a graph of operators."""
+    if not network.item:
+        return []
+    sizes = (size for group in network.layers for size in group.divided_sizes)
+    denoiser = any(size.by == "cp" and size.size > 1 for size in sizes)
+    instead = ", or cp for ranks that share its denoiser" if denoiser else ""
+    why = {by: f"graphs of operators are not divided by {by}" for by in ("tp", "pp")}
+    if not denoiser:
+        why["cp"] = "only a denoiser that is a transformer is divided by cp"
+
+    def rule(by: str, ways: FloatArray) -> _Rule:
+        def sentence(i: int) -> str:
+            copies = f"set dp = {ways[i]:g} for copies{instead}"
+            return f"{by} = {ways[i]:g}: {why[by]}; {copies}, and leave {by} out"
+
+        return _Rule(ways > 1, sentence, f"{by}_of_graphs")
+
+    return [rule(by, getattr(plan, by)) for by in why]
 
 
 def _layer_rules(network: Network, plan: PlanColumns) -> list[_Rule]:

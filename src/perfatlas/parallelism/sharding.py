@@ -10,7 +10,8 @@ with `stage_share`.
 
 Context parallelism applies to prefill. Every rank holds two chunks of the sequence, one early and
 one late, to balance causal work; keys and values are all-gathered before each attention. In decode
-all cp ranks repeat the same work.
+all cp ranks repeat the same work. Denoisers exchange heads instead (Ulysses), and what runs before
+and after them is repeated on all cp ranks.
 """
 
 from __future__ import annotations
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
-# Names of `networks`: operators that cp does not divide, and those reduced with the experts.
-_UNDIVIDED: Final = ("lm_head", "sampling", "kv_b_projection")
 # What runs between the experts and the reduction of their sums: shared experts, whose sums are
 # reduced with them, and the projection out of a latent width.
 _BESIDE_EXPERTS: Final = ("shared_expert", "latent_up_projection")
@@ -78,7 +77,7 @@ def shard_operators(
         if not operator.name.startswith(_BESIDE_EXPERTS):
             result += waiting
             waiting = ()
-        ranks = sequence if _spans_sequence(operator) else whole
+        ranks = sequence if network.divides_tokens(operator) else whole
         local = operator.divided(ranks)
         if isinstance(local, GroupedGemm):
             before, waiting = expert_collectives(
@@ -86,8 +85,8 @@ def shard_operators(
             )
             result += [*before, received_tokens(local, plan, expert_exchange)]
         else:
-            before, after = local.collectives(ranks)
-            result += [*before, local, *after]
+            own_before, own_after = local.collectives(ranks)
+            result += [*own_before, local, *own_after]
     result += waiting
     result += _stage_transfer(operators, plan, network)
     return tuple(
@@ -134,15 +133,6 @@ def stage_layers(network: Network, stages: int) -> tuple[int, ...]:
     each, left = divmod(network.num_layers, stages)
     first = stages - 1 - left
     return tuple(each + (first <= stage < stages - 1) for stage in range(stages))
-
-
-def _spans_sequence(operator: Operator) -> bool:
-    """Return whether its rows are new prompt tokens, which cp divides.
-
-    The head has one row per sequence, on the rank of the last token. The expansion of latent keys
-    and values is repeated for every key on every rank: gathering the expanded heads costs more.
-    """
-    return operator.phase != Phase.DECODE and not operator.name.startswith(_UNDIVIDED)
 
 
 def _stage_transfer(

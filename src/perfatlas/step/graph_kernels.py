@@ -74,7 +74,8 @@ def with_graph_kernels(
         elif isinstance(operator, Attention):
             padded = _padded(operator.head_dim, kernels.head_dims)
             least_s_CO[:, place] = time_s_C * padded
-    slower_CO = np.fmax(least_s_CO / prices.time_s_CO, 1.0)
+    taken_CO = np.where(prices.time_s_CO > 0.0, prices.time_s_CO, 1.0)  # ranks of one exchange none
+    slower_CO = np.fmax(least_s_CO / taken_CO, 1.0)
     return scaled(prices, time=np.where(prices.match_CO >= 0, slower_CO, 1.0))
 
 

@@ -158,7 +158,7 @@ def test_tables_mix_graphs_and_language_models() -> None:
     [
         ({"isl": 512}, "isl = 512: resnet-50 runs over items of one size"),
         ({"osl": 2}, "runs one pass per request and decodes nothing"),
-        ({"tp": 2}, "tp = 2: graphs of operators are not divided over GPUs; set dp = 2"),
+        ({"tp": 2}, "tp = 2: graphs of operators are not divided by tp; set dp = 2"),
         ({"model": "resnet-50{image=1}"}, "unknown size 'image'; did you mean 'image_size'"),
         ({"model": "resnet-50{image_size=0}"}, "image_size = '0': expected an integer from 1"),
         ({"model": "vgg-16{image_size=8}"}, "image_size = 8 leaves an operator empty: conv: m = "),
@@ -179,7 +179,7 @@ def test_what_graphs_have_not_is_refused(fields: dict[str, Any], message: str) -
 @pytest.mark.parametrize("by", ["tp", "pp", "cp"])
 def test_graphs_are_copied_and_not_divided(by: str) -> None:
     asked: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", by: 2}
-    with pytest.raises(InvalidSpecError, match=f"{by} = 2: graphs .* set dp = 2 for copies"):
+    with pytest.raises(InvalidSpecError, match=f"{by} = 2: .* divided by {by}; set dp = 2 for"):
         perfatlas.estimate(**asked)
 
 

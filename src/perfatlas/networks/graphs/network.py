@@ -20,6 +20,7 @@ from perfatlas.networks.contract import (
 )
 from perfatlas.networks.graphs.nodes import BATCH, LOOKUPS
 from perfatlas.networks.graphs.precision import CAST, Precision, precisions
+from perfatlas.networks.graphs.sequence import sequence_nodes
 from perfatlas.networks.graphs.training import (
     INPUT,
     STEPS,
@@ -92,13 +93,22 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeGraph(Segment):
-    """All operators of a graph, which no plan divides but copies."""
+    """All operators of a graph, whose weights no plan divides.
+
+    Args:
+        heads: Numbers of heads of a denoiser that is a transformer, which context-parallel ranks
+            divide with its tokens; () for other graphs.
+    """
+
+    heads: tuple[int, ...] = ()
 
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:
-        """One graph: neither its weights nor its items are divided."""
+        """One graph, or the heads of its denoiser."""
         label = "graph of operators"
-        return tuple(DividedSize(label=label, size=1, by=by, noun=label) for by in ("tp", "cp"))
+        heads = tuple(DividedSize(label="num_heads", size=one, by="cp") for one in self.heads)
+        by_tp = DividedSize(label=label, size=1, by="tp", noun=label)
+        return by_tp, *(heads or (replace(by_tp, by="cp"),))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # read once: equal if it is the same
@@ -135,6 +145,32 @@ class GraphNetwork(Network):
     ) -> tuple[Operator, ...]:
         """Return the operators of one pass over `tokens.all` items, in execution order."""
         return self._operators(formats, phase, self.columns(tokens.all))
+
+    def divides_tokens(self, operator: Operator) -> bool:
+        """Return whether it is one of the denoiser over its tokens."""
+        return operator.name in self._of_tokens
+
+    @cached_property
+    def _tokens(self) -> tuple[int, ...]:
+        """Places of the nodes whose tokens ranks divide."""
+        return sequence_nodes(self.nodes, self.columns(1.0))
+
+    @cached_property
+    def _of_tokens(self) -> frozenset[str]:
+        """Names of the operators whose tokens ranks divide."""
+        names = [name for name, _ in _named(self.nodes)]
+        return frozenset(names[place] for place in self._tokens)
+
+    def with_heads(self) -> Self:
+        """Return the network with the heads of its denoiser, which context parallelism divides."""
+        columns = self.columns(1.0)
+        heads = dict.fromkeys(
+            int(self.nodes[place].values(columns)[name])
+            for place in self._tokens
+            if self.nodes[place].kind == "attention"
+            for name in ("num_heads", "num_kv_heads")
+        )
+        return replace(self, layers=(WholeGraph(count=1, heads=tuple(heads)),))
 
     @cached_property
     def _by_output(self) -> frozenset[str]:
@@ -260,12 +296,15 @@ class GraphNetwork(Network):
     @cached_property
     def _live_elements(self) -> LiveElements:
         """Most elements that are live at once: of the graph, or of one operator."""
-        fixed, repeated = 0.0, self.live
         one, two = (self._moved(self.columns(batch)) for batch in (1.0, 2.0))
-        for first, second in zip(one, two, strict=True):
-            repeated = max(repeated, second - first)
-            fixed = max(fixed, first if second == first else 0.0)
-        return LiveElements(repeated=repeated, fixed=fixed)
+        fixed = [first for first, second in zip(one, two, strict=True) if second == first]
+        divided, whole = [0.0], [self.live]
+        for place, (first, second) in enumerate(zip(one, two, strict=True)):
+            (divided if place in self._tokens else whole).append(second - first)
+        if not self._tokens:  # no ranks divide it
+            divided, whole = whole, [0.0]
+        fixed_most = max(fixed, default=0.0)
+        return LiveElements(repeated=max(divided), whole=max(whole), fixed=fixed_most)
 
     def _moved(self, columns: Mapping[str, Any]) -> list[float]:
         """Return the elements that each operator reads and writes."""
@@ -282,7 +321,11 @@ class GraphNetwork(Network):
     def live_elements(self) -> tuple[LiveElements, ...]:
         """Return the elements live at once: of each item, and of items one after another."""
         live = self._live_elements
-        return LiveElements(repeated=live.repeated), LiveElements(repeated=0.0, fixed=live.fixed)
+        return (
+            LiveElements(repeated=live.repeated),
+            LiveElements(repeated=0.0, whole=live.whole),
+            LiveElements(repeated=0.0, fixed=live.fixed),
+        )
 
     def changed(self, settings: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
         """Return the network with other sizes, and these.

@@ -167,6 +167,7 @@ class Node:
                 format=formats.attention,
                 causal=self.causal,
                 cache_append=False,
+                exchanges_heads=True,
             )
         # kernels of any shape are divided over all SMs
         moved = {"read": size.get("read", 0.0 * ones_C), "write": size.get("write", ones_C)}

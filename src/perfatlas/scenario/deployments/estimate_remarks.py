@@ -108,6 +108,12 @@ OF_KERNELS: Final = (
     " in the median, and passes that wait for the host more (python -m validation networks)"
 )
 
+OF_RANKS: Final = (
+    "cp divides the tokens of the denoiser (Ulysses); encoders and decoder run whole on every GPU."
+    " Published runs on 2 to 8 GPUs are predicted 13 to 30% too fast in the median, small batches"
+    " more than twice (python -m validation networks)"
+)
+
 
 def _of_graphs(question: Candidates) -> Notes:
     """Say what is not modelled of a graph of operators, and how far its scores are off."""
@@ -119,6 +125,8 @@ def _of_graphs(question: Candidates) -> Notes:
             " networks in int8 are 1.3 to 1.9 times faster (python -m validation networks)"
         )
     for candidate in range(question.size):
+        if network.item and question.plan.cp[candidate] > 1:
+            yield candidate, OF_RANKS
         yield from ((candidate, note) for note in notes)
 
 
