@@ -20,9 +20,10 @@ ERRORS: Final = {
     "roofline": "roofline",
     "mean_mfu": "mean MFU",
     "power": "power",
+    "memory": "memory",  # predicted over measured
 }
 CONVOLUTIONS: Final = {
-    name: text for name, text in ERRORS.items() if name not in ("pairs", "power")
+    name: text for name, text in ERRORS.items() if name not in ("pairs", "power", "memory")
 }
 COLUMNS: Final = {
     "sources": {"source": "", **ERRORS},

@@ -25,6 +25,7 @@ EAGER_GPU: Final = "measured, eager, limited by the GPU"
 EAGER_HOST: Final = "measured, eager, limited by the host"
 DENOISER: Final = "measured, eager, step of a denoiser"
 MEASURED_COMPILED: Final = "measured, compiled"
+NATIVE_SIDE: Final = 224  # image size of the networks of timm in the catalog
 EAGER_ENGINES: Final = ("pytorch", "pytorch_channels_last")  # images in NCHW or NHWC
 LIMITED_BY_GPU: Final = 0.8  # least share of a pass in which kernels run
 
@@ -54,6 +55,7 @@ class Run(NamedTuple):
         fields: Its fields of `estimate`; without `batch` if the row states none.
         less: The pipeline with a step less, whose pass is subtracted from that of a step; "" of
             whole passes.
+        memory_bytes: Largest memory of tensors [bytes], 0 if it was not measured.
     """
 
     source: str
@@ -63,6 +65,7 @@ class Run(NamedTuple):
     power_w: float
     fields: dict[str, Any]
     less: str = ""
+    memory_bytes: float = 0.0
 
 
 @cache
@@ -80,6 +83,23 @@ def published_runs() -> tuple[Run, ...]:
     return (*_timm(rows), *_mlperf(rows), *_ml_energy(diffusion), *_measured())
 
 
+def limited_by_gpu(row: Mapping[str, str]) -> bool:
+    """Return whether kernels run most of the time of a measured pass or training step."""
+    return float(row["kernels_s"]) > LIMITED_BY_GPU * float(row["time_s"])
+
+
+def timm_network(row: Mapping[str, str]) -> str | None:
+    """Return the network of a row of timm at its image size, None if the catalog has none."""
+    known: Mapping[str, str] = settings()["timm"]
+    name = known.get(row["network"].removeprefix("timm/"))
+    if name is None:
+        return None
+    side = int(row["image_or_seq"].split("x")[0])
+    if side == NATIVE_SIDE:
+        return name
+    return None if name.startswith(("vit", "swin")) else f"{name}{{image_size={side}}}"
+
+
 def _run(source: str, model: str, device: str, speed: float, **given: object) -> Run:
     power, less = float(str(given.pop("power_w", 0.0))), str(given.pop("less", ""))
     fields = {"model": model, "system": device, **given}
@@ -89,17 +109,13 @@ def _run(source: str, model: str, device: str, speed: float, **given: object) ->
 def _timm(rows: list[dict[str, str]]) -> Iterator[Run]:
     known = settings()
     for row in rows:
-        name = known["timm"].get(row["network"].removeprefix("timm/"))
-        device = known["gpus"].get(row["gpu"])
-        half = row["precision"] in ("AMP fp16", "AMP bf16", "bf16", "fp16")
-        if not (name and device and half) or row["scenario"] != "offline inference":
+        if row["scenario"] != "offline inference":
             continue
-        side = int(row["image_or_seq"].split("x")[0])
+        name, device = timm_network(row), known["gpus"].get(row["gpu"])
+        half = row["precision"] in ("AMP fp16", "AMP bf16", "bf16", "fp16")
+        if not (name and device and half):
+            continue
         compiled = "torch.compile" in row["software"]
-        if side != 224:
-            if name.startswith(("vit", "swin")):
-                continue
-            name = f"{name}{{image_size={side}}}"
         yield _run(
             COMPILED if compiled else EAGER,
             name,
@@ -159,8 +175,8 @@ def _measured() -> Iterator[Run]:
     for table in sorted(one for one in tables if one.name == "networks.csv"):
         for row in read_table(table):
             time_s, compiled = float(row["time_s"]), row["mode"] == "compiled"
-            limited = float(row["kernels_s"]) > LIMITED_BY_GPU * time_s
-            name, less, source = row["network"], "", EAGER_GPU if limited else EAGER_HOST
+            name, less = row["network"], ""
+            source = EAGER_GPU if limited_by_gpu(row) else EAGER_HOST
             if compiled:
                 source = MEASURED_COMPILED
             elif name in settings()["denoisers"]:

@@ -36,13 +36,14 @@ BATCHES: Final = tuple(2**power for power in range(12))
 
 
 class Predicted(NamedTuple):
-    """Predictions of a run [items/s], W with its power [W]."""
+    """Predictions of a run [items/s], with its power [W] and the memory of tensors [bytes]."""
 
     items_per_s: float
     low: float
     high: float
     roofline: float
     power_w: float
+    memory_bytes: float = np.nan
 
 
 def validate_networks(runs: Sequence[Run] | None = None) -> dict[str, Any]:
@@ -73,6 +74,7 @@ def validate_networks(runs: Sequence[Run] | None = None) -> dict[str, Any]:
             "roofline": one.roofline / run.items_per_s - 1.0,
             "mean_mfu": constant / run.items_per_s - 1.0,
             "power": one.power_w / run.power_w - 1.0 if run.power_w else np.nan,
+            "memory": one.memory_bytes / run.memory_bytes if run.memory_bytes else np.nan,
         }
         for run, one, constant in zip(runs, found, constant_R, strict=True)
     ]
@@ -180,6 +182,7 @@ def training_predictions(runs: Sequence[Run]) -> list[Predicted | None]:
             one["throughput_per_s_high"] or np.inf,
             least["throughput_per_s"] or np.nan,
             one["power_w"] or np.nan,
+            one["memory_bytes"] or np.nan,
         )
         for one, least in zip(own, bound, strict=True)
     ]
@@ -307,4 +310,5 @@ def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "roofline": of("roofline", np.median),
         "mean_mfu": of("mean_mfu", np.median),
         "power": of("power", np.median),
+        "memory": of("memory", np.median),
     }

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.verbs.train import train_columns
-from validation.networks.published import EAGER_ENGINES, FOLDER, MEASUREMENTS, Run, settings
+from validation.networks.published import (
+    EAGER_ENGINES,
+    FOLDER,
+    MEASUREMENTS,
+    Run,
+    limited_by_gpu,
+    settings,
+    timm_network,
+)
 from validation.runs.shared_data import read_table, shared_folder
 
 if TYPE_CHECKING:
@@ -16,15 +24,36 @@ EAGER_GPU: Final = "measured training, eager, limited by the GPU"
 EAGER_HOST: Final = "measured training, eager, limited by the host"
 COMPILED_GPU: Final = "measured training, compiled, limited by the GPU"
 COMPILED_HOST: Final = "measured training, compiled, limited by the host"
-LIMITED_BY_GPU: Final = 0.85  # least share of a step in which kernels run
+TIMM: Final = "training, timm, eager"
 PASSES = 3.0  # forward pass and both gradients, as a share of the FLOP of a pass
 ITEMS = ("throughput_per_s", "throughput_per_s_low", "throughput_per_s_high", "power_w")
+MEMORY: Final = ("memory_total_bytes", "memory_other_bytes")
 
 
 def training_runs() -> tuple[Run, ...]:
     """Return the measured steps, and published ones whose network, GPU and precision are known."""
     rows = read_table(shared_folder() / FOLDER / "networks_measured.csv")
-    return (*_runs(row for row in rows if row["metric"] == METRIC), *_measured())
+    steps = (row for row in rows if row["scenario"] == "training step")
+    return (*_runs(row for row in rows if row["metric"] == METRIC), *_timm(steps), *_measured())
+
+
+def _timm(rows: Iterator[Mapping[str, str]]) -> Iterator[Run]:
+    """Yield the steps of timm in mixed precision, which its `benchmark.py` runs with SGD."""
+    for row in rows:
+        name, device = timm_network(row), settings()["gpus"].get(row["gpu"])
+        if name is None or device is None or not row["precision"].startswith("AMP"):
+            continue
+        batch = int(row["batch"])
+        fields = {
+            "model": name,
+            "system": device,
+            "engine": EAGER_ENGINES["NHWC" in row["software"]],
+            "gpus": 1,
+            "global_batch": batch,
+            "micro_batch": batch,
+            "optimizer": "sgd",
+        }
+        yield Run(TIMM, name.partition("{")[0], device, float(row["value"]), 0.0, fields)
 
 
 def _measured() -> Iterator[Run]:
@@ -35,7 +64,6 @@ def _measured() -> Iterator[Run]:
     for table in sorted(MEASUREMENTS.glob("*/*_training*/networks.csv")):
         for row in read_table(table):
             time_s, compiled = float(row["time_s"]), row["mode"] == "compiled"
-            limited = float(row["kernels_s"]) > LIMITED_BY_GPU * time_s
             batch, device = int(row["batch"]), table.parts[-3]
             batch *= 2 if row["network"] in settings()["denoisers"] else 1
             fields = {
@@ -48,8 +76,15 @@ def _measured() -> Iterator[Run]:
                 "optimizer": "adamw",
             }
             source = (COMPILED_HOST, COMPILED_GPU) if compiled else (EAGER_HOST, EAGER_GPU)
-            power_w = float(row["power_w"])
-            yield Run(source[limited], row["network"], device, batch / time_s, power_w, fields)
+            yield Run(
+                source[limited_by_gpu(row)],
+                row["network"],
+                device,
+                batch / time_s,
+                float(row["power_w"]),
+                fields,
+                memory_bytes=float(row["memory_bytes"]),
+            )
 
 
 def _runs(rows: Iterator[Mapping[str, str]]) -> Iterator[Run]:
@@ -85,6 +120,8 @@ def training_answers(
 ) -> list[dict[str, float | None] | None]:
     """Return the results of each run per GPU, None where it has no answer.
 
+    The memory is that of tensors, without contexts.
+
     Args:
         more: Further fields, such as the tier.
     """
@@ -99,5 +136,7 @@ def training_answers(
             continue
         gpus = {name: one["gpus"] if name.startswith("throughput") else 1 for name in ITEMS}
         values = {name: columns[name][place] for name in ITEMS}
-        found.append({n: None if v is None else v / gpus[n] for n, v in values.items()})
+        each = {n: None if v is None else v / gpus[n] for n, v in values.items()}
+        total, other = (columns[name][place] for name in MEMORY)
+        found.append({**each, "memory_bytes": total - other})
     return found

@@ -44,17 +44,36 @@ HYBRID: Final = (
 )
 OF_GRAPHS: Final = (
     "dropout, the loss and the input pipeline of the host are left out; operators that read one"
-    " tensor keep it each, so that activations are an upper estimate; of a pipeline, one pass of"
-    " its denoiser is trained, on latents and embeddings that are computed before"
+    " tensor keep it each; of a pipeline, one pass of its denoiser is trained, on latents and"
+    " embeddings that are computed before"
 )
-OF_KERNELS: Final = (
-    "measured steps that the GPU limits are 13 to 18% off in the median in eager mode, and compiled"
-    " ones take 26% longer (python -m validation networks)"
+# What measured steps are off (validation/pages/networks.md): errors of the speed of networks, and
+# memory of tensors over the measured one.
+OF_EAGER: Final = (
+    "speeds of measured eager steps that the GPU limits are 27.8% (H100) and 14.9% (H200) off in"
+    " the median of networks (python -m validation networks)"
+)
+OF_COMPILED: Final = (
+    "speeds of measured compiled steps that the GPU limits are 24.9% off in the median of 4"
+    " networks on H100; those of ResNet-50 take 68 to 90% longer than predicted (python -m"
+    " validation networks)"
+)
+OF_OTHERS: Final = (
+    "rates of eager kernels are those of Hopper per SM and clock, which no step on {architecture}"
+    " has set: published steps on RTX 3090 are 25.7% off in the median, ResNets up to 40% too slow,"
+    " and 61.1% are inside the 90% interval (python -m validation networks)"
+)
+OF_MEMORY: Final = (
+    "tensors are predicted to take 1.07 times the measured memory in the median, 0.76 (T5) to 1.30"
+    " times (PixArt)"
 )
 OF_HOST: Final = (
-    "the host may take longer to launch {kernels:,.0f} kernels than the GPU to run them: measured"
-    " steps that wait for it take 2.5 times as long as predicted"
+    "the host may take longer to launch {kernels:,.0f} kernels than the GPU to run them: {us:g} us"
+    " each are assumed, and measured steps that wait for a slow host take {times:.1f} times as long"
+    " as predicted, none inside the 90% interval"
 )
+HOST_TIMES: Final = {"eager": 2.9, "compiled": 1.9}
+MEASURED: Final = "hopper"  # architecture of the GPUs whose eager kernels set rates
 # Source: graph_kernels of the engines: published times of an operator are 5 to 25 us, assumed 8.
 LONGEST_LAUNCH: Final = 3.0
 PAIRS: Final = (
@@ -150,15 +169,31 @@ def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[s
     """Return how far steps of graphs are off, and whether they may wait for the host (C)."""
     if question.graph is None or question.tier == "bound":
         return [()] * question.layouts.size
+    compiled = bool(question.graph.fusions)
+    host_s = question.graph.host.per_operator_prefill_s
+    times = HOST_TIMES["compiled" if compiled else "eager"]
     count_U = np.sum([row.operator.count for row in steps.costs.rows], axis=0)
     batches_C = question.layouts.micro_batches
     count_C = (count_U * question.network.num_layers)[steps.costs.index_C]
-    longest_s = LONGEST_LAUNCH * question.graph.host.per_operator_prefill_s
-    waits_C = longest_s * count_C * batches_C > steps.waterfall["compute"]
-    return [
-        (OF_KERNELS, OF_HOST.format(kernels=count)) if waits else (OF_KERNELS,)
+    waits_C = LONGEST_LAUNCH * host_s * count_C * batches_C > steps.waterfall["compute"]
+    waiting = [
+        (OF_HOST.format(kernels=count, us=host_s * 1e6, times=times),) if waits else ()
         for waits, count in zip(waits_C, count_C, strict=True)
     ]
+    architectures = (question.systems[index].device.architecture for index in question.index_C)
+    return [
+        (*_of_kernels(architecture, compiled=compiled), OF_MEMORY, *host)
+        for architecture, host in zip(architectures, waiting, strict=True)
+    ]
+
+
+def _of_kernels(architecture: str, *, compiled: bool) -> tuple[str, ...]:
+    """Return how far measured steps are off that the GPU limits."""
+    if compiled:
+        return (OF_COMPILED,)
+    if architecture == MEASURED:
+        return (OF_EAGER,)
+    return (OF_OTHERS.format(architecture=architecture),)
 
 
 def above_measured(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:
