@@ -1,7 +1,8 @@
 """Whether tests catch mutations of formulas, rules and messages.
 
-Each mutation of `mutations.toml` is applied to a copy of the package, and the tests of its area run
-until one fails. Ends with 1 if all pass with one of them, which has survived.
+The tests of each area of `mutations.toml` run once on a copy of the package as it is, where all must
+pass, and until one fails with each mutation. Ends with 1 if all pass with one of them, which has
+survived. An error while tests are collected, or an interruption, is none that a test caught.
 
     python -m tests.mutations [area ...]
 """
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 TABLE: Final = Path(__file__).with_suffix(".toml")
 PYTEST: Final = ("-m", "pytest", "-q", "-x", "-p", "no:randomly", "-o", "timeout=300")
-PASSED: Final = 0  # exit codes of pytest
-UNUSABLE: Final = (4, 5)  # wrong arguments, no tests
+PASSED: Final = 0  # exit codes of pytest; others are of runs that no test decided
+FAILED: Final = 1
 
 
 class Mutation(NamedTuple):
@@ -69,6 +70,25 @@ def mutations(areas: Sequence[str] = ()) -> Iterator[Mutation]:
                 yield Mutation(area, table["tests"], *row)
 
 
+def fails(tests: Sequence[str], source: Path) -> bool:
+    """Return whether one of the tests fails.
+
+    Args:
+        source: Folder of the package that they test.
+    """
+    done = subprocess.run(
+        [sys.executable, *PYTEST, *tests],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(source)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode not in (PASSED, FAILED):
+        sys.exit(f"pytest ends with {done.returncode}: {' '.join(tests)}")
+    return done.returncode == FAILED
+
+
 def is_caught(mutation: Mutation, source: Path) -> bool:
     """Return whether a test fails with a mutation.
 
@@ -77,31 +97,24 @@ def is_caught(mutation: Mutation, source: Path) -> bool:
     """
     path = source / "perfatlas" / mutation.file
     text = path.read_text("utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(source)}
     try:
         path.write_text(mutation.changed(text), "utf-8")
-        done = subprocess.run(
-            [sys.executable, *PYTEST, *mutation.tests],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
+        return fails(mutation.tests, source)
     finally:
         path.write_text(text, "utf-8")
-    if done.returncode in UNUSABLE:
-        sys.exit(f"{mutation.area}: pytest cannot run {' '.join(mutation.tests)}")
-    return done.returncode != PASSED
 
 
 def main() -> int:
     """Print a line for each mutation, and how many tests caught."""
     survived = count = 0
+    passing: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "src"
         shutil.copytree(ROOT / "src", source)
         for mutation in mutations(sys.argv[1:]):
+            if mutation.area not in passing and fails(mutation.tests, source):
+                sys.exit(f"{mutation.area}: a test fails without a mutation")
+            passing.add(mutation.area)
             caught = is_caught(mutation, source)
             count, survived = count + 1, survived + (not caught)
             told = "caught" if caught else "SURVIVED"

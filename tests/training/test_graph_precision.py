@@ -83,6 +83,16 @@ def test_norms_and_residuals_are_in_32_bits(tmp_path: Path) -> None:
     assert _moved(rows, "embedding", Part.FORWARD)[0][2] == 320.0
 
 
+def test_a_norm_of_16_bits_writes_32(tmp_path: Path) -> None:
+    """Its 80 elements are cast to 4 bytes before it, and back to 2 for the next product."""
+    product = '{ kind = "linear", m = "10 * batch", n = 8, k = 8 },\n'
+    norm = '{ kind = "norm", read = "80 * batch", row = 8, after = "linear" },\n'
+    rows = _rows(_fields(tmp_path, product + norm + product))
+    assert _moved(rows, "norm", Part.FORWARD) == [(1.0, 320.0, 320.0)]
+    assert (1.0, 160.0, 320.0) in _moved(rows, "cast", Part.FORWARD)
+    assert (1.0, 320.0, 160.0) in _moved(rows, "cast", Part.FORWARD)
+
+
 def test_products_cast_what_norms_write(tmp_path: Path) -> None:
     """Five products read 80 elements, of which one has the 16 bits of attention: four casts.
 

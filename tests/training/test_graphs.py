@@ -9,6 +9,8 @@ import pytest
 
 import perfatlas
 from perfatlas.networks import ModelFormats, resolve_model
+from perfatlas.networks.graphs.network import GraphNetwork
+from perfatlas.networks.graphs.training import weights_of_products
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
@@ -81,6 +83,13 @@ def test_grouped_gradients_have_the_weights_of_their_groups() -> None:
     for row in grouped:
         assert row.operator.work().cold_bytes[0] >= 0.0
     assert network.num_layers == 16  # additions
+
+
+def test_weights_of_products_are_those_of_all_groups() -> None:
+    """ResNeXt-50 has 25,028,904 parameters: 69,224 of them in batch norms and biases."""
+    network = resolve_model("resnext-50").network
+    assert isinstance(network, GraphNetwork)
+    assert weights_of_products(network.nodes, network.columns(1.0)) == 25_028_904 - 69_224
 
 
 def test_memory_by_hand(tmp_path: Path) -> None:
