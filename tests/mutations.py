@@ -1,8 +1,8 @@
 """Whether tests catch mutations of formulas, rules and messages.
 
-The tests of each area of `mutations.toml` run once on a copy of the package as it is, where all must
-pass, and until one fails with each mutation. Ends with 1 if all pass with one of them, which has
-survived. An error while tests are collected, or an interruption, is none that a test caught.
+The tests of each area of `mutations.toml` run once on a copy of the package as it is, where all
+must pass, and with each mutation until one fails. Ends with 1 if all pass with one of them, which
+has survived. An error while tests are collected, or an interruption, is none that a test caught.
 
     python -m tests.mutations [area ...]
 """

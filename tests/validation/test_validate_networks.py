@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from perfatlas.scenario.training_steps.evidence import (
+    HOST_TIMES,
+    OF_COMPILED,
+    OF_EAGER,
+    OF_MEMORY,
+    OF_OTHERS,
+)
 from validation.networks.published import (
     DENOISER,
     EAGER_GPU,
@@ -27,6 +37,7 @@ from validation.networks.training import (
     COMPILED_HOST,
     EAGER_GPU as TRAINED_GPU,
     EAGER_HOST as TRAINED_HOST,
+    TIMM,
     training_answers,
     training_runs,
 )
@@ -129,13 +140,67 @@ def test_scores_are_inside_their_budgets() -> None:
         assert errors[name]["inside"] > 0.85
 
 
+PAGE = Path(__file__).parents[2] / "validation/pages/networks.md"
+
+
+@pytest.mark.parametrize(
+    ("row", "following", "columns", "text"),
+    [
+        ("measured training steps in eager mode, limited by the GPU: H100", 0, (3,), OF_EAGER),
+        ("measured training steps in eager mode, limited by the GPU: H100", 1, (3,), OF_EAGER),
+        ("measured training steps with torch.compile, limited by the GPU", 0, (3,), OF_COMPILED),
+        ("images/s of training steps of timm in eager mode: RTX 3090", 0, (3, 5), OF_OTHERS),
+    ],
+)
+def test_warnings_state_the_scores_of_the_page(
+    row: str, following: int, columns: tuple[int, ...], text: str
+) -> None:
+    lines = PAGE.read_text("utf-8").splitlines()
+    (place,) = (place for place, line in enumerate(lines) if line.startswith(f"| {row}"))
+    cells = [cell.strip() for cell in lines[place + following].strip("|").split("|")]
+    assert {cells[column] for column in columns} <= set(re.findall(r"[\d.]+%", text))
+
+
+def test_warnings_of_memory_and_host_are_those_of_the_page() -> None:
+    page = " ".join(PAGE.read_text("utf-8").split())
+    assert all(number in page for number in re.findall(r"\d\.\d\d", OF_MEMORY))
+    eager, compiled = HOST_TIMES["eager"], HOST_TIMES["compiled"]
+    assert f"take {eager} times as long as predicted" in page
+    assert f"the compiled one {compiled} times" in page
+
+
+@pytest.mark.study
+@NEEDS_DATA
+def test_warnings_state_what_is_scored() -> None:
+    """Medians of measured training, memory of tensors, and times of steps that wait for a host."""
+    found = validate_networks(training_runs())
+    for place, (source, gpu) in enumerate(((TRAINED_GPU, "h100_sxm"), (TRAINED_GPU, "h200_sxm"))):
+        (row,) = (one for one in found["gpus"] if (one["source"], one["gpu"]) == (source, gpu))
+        assert f"{row['median']:.1%}" == re.findall(r"[\d.]+%", OF_EAGER)[place]
+    sources = {row["source"]: row for row in found["sources"]}
+    assert f"{sources[COMPILED_GPU]['median']:.1%}" in OF_COMPILED
+    assert f"{sources[TIMM]['median']:.1%}" in OF_OTHERS
+    assert f"{sources[TIMM]['inside']:.1%}" in OF_OTHERS
+    for name, source in (("eager", TRAINED_HOST), ("compiled", COMPILED_HOST)):
+        assert 1.0 + sources[source]["median"] == pytest.approx(HOST_TIMES[name], abs=0.05)
+        assert sources[source]["inside"] == 0.0
+    memory = [row["memory"] for row in found["rows"] if np.isfinite(row["memory"])]
+    for value in (np.median(memory), min(memory), max(memory)):
+        assert f"{value:.2f}" in OF_MEMORY
+
+
 @NEEDS_DATA
 def test_training_steps_are_compared_per_gpu() -> None:
     runs = training_runs()
     assert {run.source for run in runs} == {
-        *("training, MLPerf", "training, DeepLearningExamples"),
+        *("training, MLPerf", "training, DeepLearningExamples", TIMM),
         *(TRAINED_GPU, TRAINED_HOST, COMPILED_GPU, COMPILED_HOST),
     }
+    # a row of timm in NHWC: 128 images of 300 x 300
+    published = [run for run in runs if run.source == TIMM and run.items_per_s == 488.25]
+    assert [(run.fields["model"], run.fields["engine"]) for run in published] == [
+        ("efficientnetv2-s{image_size=300}", "pytorch_channels_last")
+    ]
     assert all(run.fields["global_batch"] % run.fields["gpus"] == 0 for run in runs)
     few = [run for run in runs if run.fields["gpus"] in (2, 8) and run.network == "resnet-50"][:4]
     for run, found in zip(few, training_answers(few, {}), strict=True):
