@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
+from perfatlas.networks import graph_names, resolve_model
+from perfatlas.scenario.training_steps import question_of, read_training
+from perfatlas.training.step import micro_batch_costs
+from perfatlas.training.work import Part
 from perfatlas.verbs.train import train
 
+GRAPHS = tuple(name for name in graph_names() if name != "dlrm-dcnv2")  # whose tables are divided
 STEP: dict[str, Any] = {"system": "h100_sxm", "global_batch": 32, "micro_batch": 32}
 
 
@@ -26,3 +31,25 @@ def test_the_bound_is_a_lower_limit(model: str) -> None:
         for row in answer.breakdown:
             if row["bound_time_s"]:
                 assert row["time_s"] == pytest.approx(row["bound_time_s"])
+
+
+def test_weights_that_executions_share_are_held_once() -> None:
+    """Memory of weights is that of the stated parameters, of a pipeline those of its denoiser.
+
+    Casts of weights keep 16 bits of each weight of a product, whichever products read it.
+    """
+    for name in GRAPHS:
+        fields: dict[str, Any] = {"model": name, "engine": "ideal", "global_batch": 1}
+        question = question_of([read_training({"system": "b200_sxm", **fields})])
+        costs, network = micro_batch_costs(question), resolve_model(name).network
+        (held,) = costs.parameters.trained_dense_CG @ [1.0, question.network.num_layers, 1.0]
+        assert held == pytest.approx(question.network.parameters().total, rel=1e-9)
+        total = network.parameters().total
+        assert held <= total * (1.0 + 1e-9)
+        assert (held == pytest.approx(total, rel=1e-9)) == ("steps" not in network.sizes)
+        cast = sum(
+            float((row.operator.write_bytes * row.operator.count)[0])
+            for row in costs.rows
+            if row.part == Part.FORWARD and row.operator.name.startswith("cast_")
+        )
+        assert cast * question.network.num_layers <= 2.0 * held * (1.0 + 1e-9)

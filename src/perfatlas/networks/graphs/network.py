@@ -200,7 +200,9 @@ class GraphNetwork(Network):
         return tuple(
             with_fields(one, count=one.count / self.num_layers)
             for operator in found
-            for one in forward_operators(operator, self._precision(operator))
+            for one in forward_operators(
+                operator, self._precision(operator), self._weights_per_product
+            )
         )
 
     @property
@@ -267,6 +269,12 @@ class GraphNetwork(Network):
         """Return the formats of an operator of a training step, or of what runs before it."""
         name = operator.name.removeprefix(f"{INPUT}_").removeprefix(f"{SUMS}_")
         return self._precisions.get(name, Precision())
+
+    @cached_property
+    def _weights_per_product(self) -> float:
+        """Weights over those of all products, below 1 where executions share them."""
+        of_products = weights_of_products(self.nodes, self.columns(1.0))
+        return min(self.weight_count / max(of_products, 1), 1.0)
 
     @cached_property
     def _precisions(self) -> dict[str, Precision]:

@@ -119,11 +119,16 @@ def reads_data(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
     return found
 
 
-def forward_operators(operator: Operator, precision: Precision) -> tuple[Operator, ...]:
+def forward_operators(
+    operator: Operator, precision: Precision, weights_per_product: float
+) -> tuple[Operator, ...]:
     """Return what an operator runs in a forward pass of training.
 
-    Weights are cast to 16 bits before their product, and inputs to the format of the operator.
-    Batch norms read their input twice: for its statistics, and to normalize it.
+    Weights are cast to 16 bits before the first product that reads them, and inputs to the format
+    of the operator. Batch norms read their input twice: for its statistics, and to normalize it.
+
+    Args:
+        weights_per_product: Weights over those of all products, below 1 where products share them.
 
     Source: torch.autocast caches casts of weights until the end of a forward pass; pytorch
         aten/src/ATen/native/cuda/Normalization.cuh: statistics are those of one thread block per
@@ -132,8 +137,9 @@ def forward_operators(operator: Operator, precision: Precision) -> tuple[Operato
     if isinstance(operator, Gemm):
         read = operator.m * operator.k * operator.input_bytes_per_element
         before = _input_cast(operator, precision.casts, WIDE * read, read)
-        weights = (_weight_cast(operator),) if operator.has_weights else ()
-        return *weights, *before, operator
+        if not operator.has_weights:
+            return *before, operator
+        return _weight_cast(operator, weights_per_product), *before, operator
     if not isinstance(operator, Streaming):
         return (operator,)
     if operator.stream == "depthwise_conv":
@@ -161,10 +167,12 @@ def _input_cast(
     return (with_fields(cast, count=share * operator.count),) if share else ()
 
 
-def _weight_cast(product: Gemm) -> Streaming:
+def _weight_cast(product: Gemm, share: float) -> Streaming:
+    """Return the kernel that casts the weights of a share of the executions."""
     elements_C = product.weight_elements()
     read, write = WEIGHT_BYTES * elements_C, ACTIVATION_BYTES * elements_C
-    return _kernel(product, f"{CAST}_{product.name}", CAST, read, write)
+    cast = _kernel(product, f"{CAST}_{product.name}", CAST, read, write)
+    return with_fields(cast, count=share * product.count)
 
 
 def _kernel(
