@@ -46,7 +46,7 @@ def test_weights_that_executions_share_are_held_once() -> None:
         assert held == pytest.approx(question.network.parameters().total, rel=1e-9)
         total = network.parameters().total
         assert held <= total * (1.0 + 1e-9)
-        assert (held == pytest.approx(total, rel=1e-9)) == ("steps" not in network.sizes)
+        assert (held == pytest.approx(total, rel=1e-9)) == (not network.denoiser)
         cast = sum(
             float((row.operator.write_bytes * row.operator.count)[0])
             for row in costs.rows

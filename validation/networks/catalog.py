@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from perfatlas.files import write_atomic
 from perfatlas.networks.graphs import Imported, Node, graph_text
+from perfatlas.networks.graphs.training import STEPS
 from perfatlas.networks.torch_export import nodes_of_program
 from perfatlas.quantities import Expression
 from validation.networks import diffusion, sequences, vision
@@ -99,6 +100,12 @@ def _run(one: Node, part: Part) -> Node:
     return replace(one, count=Expression(part.runs)) if part.runs != "1" else one
 
 
+def _denoised(row: Row) -> int | None:
+    """Return the items that a denoiser runs for each of a batch, None without one."""
+    batches = [part.batch for part in row.parts if STEPS in Expression(part.runs).names]
+    return max((int(Expression(one).of({BATCH: 1})) for one in batches), default=None)
+
+
 def write(name: str) -> None:
     """Write the file of a network."""
     row = ROWS[name]
@@ -111,6 +118,7 @@ def write(name: str) -> None:
         "item": row.item,
         "source": f"{row.source}; exported by {versions}",
         "notes": list(row.notes) or None,
+        "denoiser": _denoised(row),
         "parameters": sum(
             one.parameters for part, one in zip(row.parts, parts, strict=True) if part.stored
         ),

@@ -30,8 +30,6 @@ from perfatlas.operators import (
     Streaming,
     with_fields,
 )
-from perfatlas.quantities import Expression
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 INPUT: Final = "input"
 SUMS: Final = "sums"
 STEPS: Final = "steps"  # of a denoiser
-GUIDED: Final = f"2 * {BATCH}"  # items of a denoiser that runs with and without a prompt
 WEIGHT_BYTES: Final = 4.0
 BIASES: Final = ("strided_after_conv", "strided_after_depthwise_conv")
 NORMS: Final = (GROUP_NORM, "norm")
@@ -60,21 +57,6 @@ SUM_ROWS: Final = 64.0
 WHOLE_IMAGE: Final = 32.0  # inputs of an output from which pooling is a mean of an image
 # What a block of a network is where it names none: the first kind of these that it has.
 BLOCKS: Final = ("attention", "add", *PRODUCTS)
-
-
-def one_step(
-    nodes: Sequence[Node], lengths: Mapping[str, Expression]
-) -> tuple[tuple[Node, ...], dict[str, Expression]]:
-    """Return the nodes of a denoiser and the lengths of a training step, of one pass of it.
-
-    A denoiser that runs with and without a prompt is trained on one of both.
-    """
-    items = {GUIDED: BATCH}
-    changed = {
-        name: Expression(items.get(length.text, length.text.replace(f"({GUIDED})", BATCH)))
-        for name, length in lengths.items()
-    }
-    return tuple(node for node in nodes if STEPS in node.count.names), changed
 
 
 def weights_of_products(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
