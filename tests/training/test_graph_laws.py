@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perfatlas.networks import graph_names, resolve_model
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
 from perfatlas.training.work import Part
@@ -53,3 +54,14 @@ def test_weights_that_executions_share_are_held_once() -> None:
             if row.part == Part.FORWARD and row.operator.name.startswith("cast_")
         )
         assert cast * question.network.num_layers <= 2.0 * held * (1.0 + 1e-9)
+
+
+def test_gradients_of_a_graph_are_not_accumulated_by_default() -> None:
+    """All items of a rank run in one pass, unless `micro_batch` says otherwise."""
+    fields: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "global_batch": 256}
+    answer = train(**fields, gpus=8)
+    assert answer.scenario["micro_batch"] == 32
+    assert answer.results["micro_batches"] == 1
+    assert train(**fields, gpus=8, micro_batch=1).results["micro_batches"] == 32
+    with pytest.raises(InvalidSpecError, match="the nearest is global_batch = 256"):
+        train(**{**fields, "global_batch": 255}, gpus=8)

@@ -63,10 +63,19 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
             has no effect.
     """
     inputs = read_without_layout(fields)
-    inputs = _with_recipe(inputs)
+    inputs = _with_recipe(_with_micro_batch(inputs))
     _check_expert_overlap(inputs)
     check_recipe_layout(inputs, schedule_of(inputs), data_parallel(inputs))
     return inputs
+
+
+def _with_micro_batch(inputs: TrainInputs) -> TrainInputs:
+    """Return a training step of a graph with all items of a rank in one pass, unless given."""
+    ranks = data_parallel(inputs)
+    given = "micro_batch" in inputs.model_fields_set or inputs.global_batch % ranks
+    if given or not is_graph(inputs.model):
+        return inputs
+    return inputs.model_copy(update={"micro_batch": inputs.global_batch // ranks})
 
 
 def _with_recipe(inputs: TrainInputs) -> TrainInputs:

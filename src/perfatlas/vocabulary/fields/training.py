@@ -60,7 +60,8 @@ class TrainingBatch:
     micro_batch: Annotated[
         Count,
         Row(
-            "Sequences, or items of a graph of operators, per forward pass of a rank.",
+            "Sequences, or items of a graph of operators, per forward pass of a rank. The default of"
+            " a graph is global_batch / dp: gradients of one pass, none accumulated.",
             elsewhere=("micro_batch_size", "mbs", "local_batch_size"),
         ),
     ] = 1
