@@ -216,6 +216,7 @@ def test_only_a_stated_denoiser_is_trained_alone(tmp_path: Path) -> None:
         ({"lora_rank": 8}, "lora_rank applies to language models"),
         ({"engine": "megatron"}, "megatron trains language models, and resnet-50 is a graph"),
         ({"format": "fp8"}, "graphs of operators are trained in bf16"),
+        ({"cuda_graphs": "full"}, "no effect here: it applies to MoE layers, and resnet-50 is a"),
         ({"optimizer": "muon"}, "optimizer = muon is priced for language models"),
         ({"model": "dlrm-dcnv2"}, "100% of its parameters are embedding tables"),
         ({"global_batch": 100}, "must be a multiple of dp x micro_batch"),

@@ -130,12 +130,15 @@ class _NamesModel(Protocol):
 
 
 def check_experts(inputs: _NamesModel) -> None:
-    """Refuse fields of experts where the model is dense."""
+    """Refuse fields of experts where the model is dense, or a graph of operators."""
     network = resolve_model(inputs.model).network
 
     def experts() -> Missing | None:
         if network.has_experts:
             return None
+        if network.item:
+            why = f"it applies to MoE layers, and {inputs.model} is a graph of operators"
+            return Missing(why, "train a MoE model")
         return Missing(f"{inputs.model} is dense", "use a MoE model")
 
     refuse_unused(vars(inputs), fields_of(type(inputs)), {"experts": experts})
