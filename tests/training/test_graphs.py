@@ -9,6 +9,7 @@ import pytest
 
 import perfatlas
 from perfatlas.networks import ModelFormats, resolve_model
+from perfatlas.networks.graphs import GraphNetwork
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
@@ -187,12 +188,14 @@ def test_of_a_pipeline_the_denoiser_is_trained(name: str, parameters: float) -> 
 
 def test_only_a_stated_denoiser_is_trained_alone(tmp_path: Path) -> None:
     """Sizes may have any name: `steps` makes a network no diffusion pipeline."""
-    stepped = TINY.replace("m = \"batch\"", "count = \"steps\", m = \"batch\"")
+    stepped = TINY.replace('m = "batch"', 'count = "steps", m = "batch"')
     path = tmp_path / "stepped.toml"
     found = {}
     for head in ("", "denoiser = 1\n"):
         path.write_text(f"{head}{stepped}\n[sizes]\nsteps = 4\n", encoding="utf-8")
-        found[head] = resolve_model(str(path)).network.trained()
+        network = resolve_model(str(path)).network
+        assert isinstance(network, GraphNetwork)
+        found[head] = network.trained()
     whole, part = found.values()
     assert (len(whole.nodes), len(part.nodes)) == (5, 1)
     assert part.parameters().total == 160

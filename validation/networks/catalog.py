@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from perfatlas.files import write_atomic
 from perfatlas.networks.graphs import Imported, Node, graph_text
-from perfatlas.networks.graphs.training import STEPS
 from perfatlas.networks.torch_export import nodes_of_program
 from perfatlas.quantities import Expression
 from validation.networks import diffusion, sequences, vision
@@ -102,8 +101,8 @@ def _run(one: Node, part: Part) -> Node:
 
 def _denoised(row: Row) -> int | None:
     """Return the items that a denoiser runs for each of a batch, None without one."""
-    batches = [part.batch for part in row.parts if STEPS in Expression(part.runs).names]
-    return max((int(Expression(one).of({BATCH: 1})) for one in batches), default=None)
+    batches = [part.batch for part in row.parts if part.runs == "steps"]
+    return int(Expression(batches[0]).of({BATCH: 1})) if batches else None
 
 
 def write(name: str) -> None:

@@ -127,10 +127,9 @@ class Node:
                 text = self.count.text if name == "count" else self.sizes[name].text
                 raise InvalidSpecError(f"{self.kind}: {name} = {text} is {np.min(value):g}")
         if np.any(found.get("row", 0.0) > found.get("read", np.inf)):
-            given = {name: f"{name} = {self.sizes[name].text}" for name in ("row", "read")}
             raise InvalidSpecError(
-                f"{self.kind}: {given['row']} is {np.max(found['row']):g}, more than all elements"
-                f" that it reads: {given['read']} is {np.min(found['read']):g}"
+                f"{self.kind}: row = {self.sizes['row'].text} is {np.max(found['row']):g}, more than"
+                f" all that it reads: read = {self.sizes['read'].text} is {np.min(found['read']):g}"
             )
         return found
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.networks.graphs.nodes import (
-    BATCH,
     BLOCK_ELEMENTS,
     GROUP_NORM,
     LOOKUPS,
@@ -30,8 +29,9 @@ from perfatlas.operators import (
     Streaming,
     with_fields,
 )
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from perfatlas.operators import FloatArray

@@ -60,8 +60,8 @@ class TrainingBatch:
     micro_batch: Annotated[
         Count,
         Row(
-            "Sequences, or items of a graph of operators, per forward pass of a rank. The default of"
-            " a graph is global_batch / dp: gradients of one pass, none accumulated.",
+            "Sequences, or items of a graph of operators, per forward pass of a rank. A graph has"
+            " global_batch / dp by default, all items of a rank: no gradients are accumulated.",
             elsewhere=("micro_batch_size", "mbs", "local_batch_size"),
         ),
     ] = 1
