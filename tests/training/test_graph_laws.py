@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perfatlas.networks import graph_names, resolve_model
-from perfatlas.networks.graphs import GraphNetwork
+from perfatlas.networks.graphs.network import GraphNetwork
 from perfatlas.operators import Streaming
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import question_of, read_training

@@ -9,7 +9,7 @@ import pytest
 
 import perfatlas
 from perfatlas.networks import ModelFormats, resolve_model
-from perfatlas.networks.graphs import GraphNetwork
+from perfatlas.networks.graphs.network import GraphNetwork
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs

@@ -127,9 +127,10 @@ class Node:
                 text = self.count.text if name == "count" else self.sizes[name].text
                 raise InvalidSpecError(f"{self.kind}: {name} = {text} is {np.min(value):g}")
         if np.any(found.get("row", 0.0) > found.get("read", np.inf)):
+            row, read = self.sizes["row"].text, self.sizes["read"].text
             raise InvalidSpecError(
-                f"{self.kind}: row = {self.sizes['row'].text} is {np.max(found['row']):g}, more than"
-                f" all that it reads: read = {self.sizes['read'].text} is {np.min(found['read']):g}"
+                f"{self.kind}: row = {row} is {np.max(found['row']):g}, more than all that it"
+                f" reads: read = {read} is {np.min(found['read']):g}"
             )
         return found
 

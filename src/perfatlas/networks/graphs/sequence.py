@@ -21,7 +21,8 @@ def sequence_nodes(nodes: Sequence[Node], columns: Mapping[str, Any]) -> tuple[i
     """Return the places of a pipeline's nodes whose tokens ranks divide; () of a U-Net.
 
     Of the denoiser, which runs in each of `steps`, these are attention, products with several rows
-    per sequence, and what moves an element per token. Text that image tokens attend to in a cross-attention is not divided.
+    per sequence, and what moves an element per token. Text that image tokens attend to in a
+    cross-attention is not divided.
 
     Args:
         columns: What expressions of nodes read, for one item.
