@@ -3703,9 +3703,8 @@ def search_training(
             Default: 5.
         sequence_length: Tokens per sequence. Default: 4096.
         global_batch: Sequences, or items of a graph of operators, per step over all GPUs.
-        micro_batch: Sequences, or items of a graph of operators, per forward pass of a rank. A
-            graph has global_batch / dp by default, all items of a rank: no gradients are
-            accumulated. Default: searched.
+        micro_batch: Sequences, or items of a graph of operators, per forward pass of a rank.
+            Default: searched.
         gpus: Total GPUs: tp x pp x cp x dp. Default: max_gpus.
         tp: Tensor-parallel size. Default: searched.
         pp: Pipeline-parallel size. Default: searched.
@@ -4295,9 +4294,8 @@ def train(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         sequence_length: Tokens per sequence. Default: 4096.
         global_batch: Sequences, or items of a graph of operators, per step over all GPUs.
-        micro_batch: Sequences, or items of a graph of operators, per forward pass of a rank. A
-            graph has global_batch / dp by default, all items of a rank: no gradients are
-            accumulated. Default: 1.
+        micro_batch: Sequences, or items of a graph of operators, per forward pass of a rank.
+            Default: 1; of a graph global_batch / dp, without accumulation of gradients.
         gpus: Total GPUs: tp x pp x cp x dp. Default: the product.
         tp: Tensor-parallel size. Default: 1.
         pp: Pipeline-parallel size. Default: 1.

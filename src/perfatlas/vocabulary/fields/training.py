@@ -60,8 +60,8 @@ class TrainingBatch:
     micro_batch: Annotated[
         Count,
         Row(
-            "Sequences, or items of a graph of operators, per forward pass of a rank. A graph has"
-            " global_batch / dp by default, all items of a rank: no gradients are accumulated.",
+            "Sequences, or items of a graph of operators, per forward pass of a rank.",
+            default="1; of a graph global_batch / dp, without accumulation of gradients",
             elsewhere=("micro_batch_size", "mbs", "local_batch_size"),
         ),
     ] = 1
