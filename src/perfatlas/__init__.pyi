@@ -4295,7 +4295,7 @@ def train(
         sequence_length: Tokens per sequence. Default: 4096.
         global_batch: Sequences, or items of a graph of operators, per step over all GPUs.
         micro_batch: Sequences, or items of a graph of operators, per forward pass of a rank.
-            Default: 1.
+            Default: 1; of a graph global_batch / dp, without accumulation of gradients.
         gpus: Total GPUs: tp x pp x cp x dp. Default: the product.
         tp: Tensor-parallel size. Default: 1.
         pp: Pipeline-parallel size. Default: 1.

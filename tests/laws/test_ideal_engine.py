@@ -11,6 +11,7 @@ import pytest
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.train import train
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,3 +98,26 @@ def test_ideal_is_never_slower_than_a_real_engine(
     # DeepSeek-V3 is too large for 8 H100
     whole = len(found) == len(TIMES) * len(LOADS)
     assert whole or (model.endswith("V3") and system == "h100_sxm")
+
+
+GRAPHS = ("3d-unet", "convnext-base", "bert-large", "efficientnet-b0", "retinanet-resnet-50")
+EAGER_OR_COMPILED = ("inductor", "pytorch", "pytorch_channels_last")
+
+
+@pytest.mark.parametrize("tier", ["auto", "bound"])
+@pytest.mark.parametrize("model", GRAPHS)
+def test_ideal_is_never_slower_for_graphs(model: str, tier: str) -> None:
+    """It has every fusion of any engine, in a forward pass and in a training step."""
+    fields = {"model": model, "system": "b200_sxm", "tier": tier}
+
+    def pass_s(engine: str) -> float:
+        return float(estimate(**fields, engine=engine, batch=8).results["latency_s"])
+
+    def step_s(engine: str) -> float:
+        return float(train(**fields, engine=engine, global_batch=8).results["step_time_s"])
+
+    for engines, seconds in (
+        ((*EAGER_OR_COMPILED, "tensorrt"), pass_s),
+        (EAGER_OR_COMPILED, step_s),
+    ):
+        assert 0.0 < seconds("ideal") <= min(map(seconds, engines)) * (1 + 1e-9)

@@ -47,6 +47,20 @@ def test_bytes_by_hand(
     assert results["bytes_per_s"] < 4.8e12  # of the memory
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"width": 100}, "groups = 32 must divide width = 100"),
+        ({"batch": 3}, "batch = 3 must divide tokens = 4096"),
+    ],
+)
+def test_groups_and_images_divide_what_a_group_norm_reads(
+    change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        perfatlas.kernel_norm(**{**ASKED, "kind": "group", **change})
+
+
 @pytest.mark.parametrize("operator", ["norm", "softmax", "embedding"])
 def test_a_table_answers_as_single_queries(operator: str) -> None:
     table: dict[str, list[Any]] = {

@@ -194,6 +194,28 @@ def test_of_a_pipeline_the_denoiser_is_trained(name: str, parameters: float) -> 
     assert passes == pytest.approx(1.0 if name == "flux.1-dev" else 2.0, rel=0.01)
 
 
+def test_only_a_stated_denoiser_is_trained_alone(tmp_path: Path) -> None:
+    """Sizes may have any name: `steps` makes a network no diffusion pipeline."""
+    stepped = TINY.replace('m = "batch"', 'count = "steps", m = "batch"')
+    path = tmp_path / "stepped.toml"
+    found = {}
+    for head in ("", "denoiser = 1\n"):
+        path.write_text(f"{head}{stepped}\n[sizes]\nsteps = 4\n", encoding="utf-8")
+        network = resolve_model(str(path)).network
+        assert isinstance(network, GraphNetwork)
+        found[head] = network.trained()
+    whole, part = found.values()
+    assert (len(whole.nodes), len(part.nodes)) == (5, 1)
+    assert part.parameters().total == 160
+    for text, message in (
+        (TINY, "denoiser = 2 needs operators with a count"),
+        (f"{stepped}\n[sizes]\nsteps = 4\n", "of one item linear: m = batch is 0.5"),
+    ):
+        path.write_text(f"denoiser = 2\n{text}", encoding="utf-8")
+        with pytest.raises(InvalidSpecError, match=message):
+            resolve_model(str(path))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -205,6 +227,7 @@ def test_of_a_pipeline_the_denoiser_is_trained(name: str, parameters: float) -> 
         ({"lora_rank": 8}, "lora_rank applies to language models"),
         ({"engine": "megatron"}, "megatron trains language models, and resnet-50 is a graph"),
         ({"format": "fp8"}, "graphs of operators are trained in bf16"),
+        ({"cuda_graphs": "full"}, "no effect here: it applies to MoE layers, and resnet-50 is a"),
         ({"optimizer": "muon"}, "optimizer = muon is priced for language models"),
         ({"model": "dlrm-dcnv2"}, "100% of its parameters are embedding tables"),
         ({"global_batch": 100}, "must be a multiple of dp x micro_batch"),

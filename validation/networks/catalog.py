@@ -99,6 +99,12 @@ def _run(one: Node, part: Part) -> Node:
     return replace(one, count=Expression(part.runs)) if part.runs != "1" else one
 
 
+def _denoised(row: Row) -> int | None:
+    """Return the items that a denoiser runs for each of a batch, None without one."""
+    batches = [part.batch for part in row.parts if part.runs == "steps"]
+    return int(Expression(batches[0]).of({BATCH: 1})) if batches else None
+
+
 def write(name: str) -> None:
     """Write the file of a network."""
     row = ROWS[name]
@@ -111,6 +117,7 @@ def write(name: str) -> None:
         "item": row.item,
         "source": f"{row.source}; exported by {versions}",
         "notes": list(row.notes) or None,
+        "denoiser": _denoised(row),
         "parameters": sum(
             one.parameters for part, one in zip(row.parts, parts, strict=True) if part.stored
         ),

@@ -77,7 +77,8 @@ class GraphKernels:
         row_bytes_per_cycle: Bytes per clock of the thread block that reduces a row, by kind: time
             that few rows take besides that of their bytes.
         block_bytes_per_cycle: Bytes per clock of the thread block that alone reduces a row, two of
-            which run on an SM at once, by kind: few rows leave SMs without work.
+            which run on an SM at once, by kind: few rows leave SMs without work. Infinite where
+            blocks share a row.
         gradient_times: Times of gradients of convolutions larger than 1 x 1 over those of products
             of their size: "data" and "weight".
         nhwc: Engine with these kernels on images in NHWC, which networks run that permute images

@@ -375,10 +375,10 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
                     name: perhaps(Named(of=Number(least=1e-4, most=1e5)), *OPERATORS)
                     for name in (
                         *("short_row", "short_row_bytes_per_cycle", "row_cycles"),
-                        *("row_bytes_per_cycle", "gathers_per_cycle"),
-                        *("block_bytes_per_cycle", "gradient_times"),
+                        *("row_bytes_per_cycle", "gathers_per_cycle", "gradient_times"),
                     )
                 },
+                "block_bytes_per_cycle": perhaps(Named(of=Number(least=1e-4)), *OPERATORS),
                 "head_dims": needed(Array(of=COUNT), *OPERATORS),
                 "ref": REF,
             },

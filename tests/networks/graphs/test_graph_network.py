@@ -232,6 +232,11 @@ def test_a_batch_that_does_not_fit_is_infeasible() -> None:
             "unknown function",
         ),
         ({"operators": [{"kind": "softmax", "read": "1e400", "write": 1}]}, "read = 1e400 is inf"),
+        ({"operators": [{"kind": "group_norm", "read": "batch"}]}, "group_norm needs row"),
+        (
+            {"operators": [{"kind": "softmax", "read": "8 * batch", "row": "side * 2"}]},
+            "softmax: row = side \\* 2 is 16, more than all that it reads: read = 8",
+        ),
         ({"operators": [{"kind": "norm", "read": 1}] * 20_001}, "20,001 rows, more than 20,000"),
         ({"parameters": -1}, "parameters = -1"),
         ({"sizes": {"side": 0}}, "side = 0"),

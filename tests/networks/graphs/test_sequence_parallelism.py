@@ -25,6 +25,7 @@ _TOKENS = "batch * tokens"
 DIT: dict[str, Any] = {
     "name": "dit",
     "item": "image",
+    "denoiser": 1,
     "parameters": 200_000,
     "sizes": {"side": 8, "steps": STEPS},
     "lengths": {"tokens": "side ** 2"},

@@ -27,7 +27,6 @@ from perfatlas.networks.graphs.training import (
     SUMS,
     blocks_of,
     forward_operators,
-    one_step,
     product_backward,
     reads_data,
     saved_bytes_of,
@@ -122,6 +121,9 @@ class GraphNetwork(Network):
         limits: Values that sizes may have, by name; others may have any.
         weight_count: Parameters.
         live: Most elements of an item that are live at once.
+        denoiser: Items that the denoiser of a diffusion pipeline runs for each of a batch, in each
+            of `steps`: 2 with guidance, by a prompt and without; 0 for other networks.
+        batch_share: What expressions read as `batch` over the items of a pass.
         fuses_casts: Whether casts of a training step are part of the kernels around them.
     """
 
@@ -134,6 +136,8 @@ class GraphNetwork(Network):
     limits: Mapping[str, Limit] = field(default_factory=dict)
     weight_count: int
     live: float = 0.0
+    denoiser: int = 0
+    batch_share: float = 1.0
     fuses_casts: bool = False
 
     # a graph equals itself only: other sizes or operators are another one, whatever its name
@@ -153,7 +157,7 @@ class GraphNetwork(Network):
     @cached_property
     def _tokens(self) -> tuple[int, ...]:
         """Places of the nodes whose tokens ranks divide."""
-        return sequence_nodes(self.nodes, self.columns(1.0))
+        return sequence_nodes(self.nodes, self.columns(1.0)) if self.denoiser else ()
 
     @cached_property
     def _of_tokens(self) -> frozenset[str]:
@@ -183,7 +187,7 @@ class GraphNetwork(Network):
         Args:
             batch: Items of a pass (C,).
         """
-        columns: dict[str, Any] = {**self.sizes, BATCH: batch}
+        columns: dict[str, Any] = {**self.sizes, BATCH: batch * self.batch_share}
         for name, length in self.lengths.items():
             columns[name] = length.of(columns)
         return columns
@@ -200,7 +204,9 @@ class GraphNetwork(Network):
         return tuple(
             with_fields(one, count=one.count / self.num_layers)
             for operator in found
-            for one in forward_operators(operator, self._precision(operator))
+            for one in forward_operators(
+                operator, self._precision(operator), self._weights_per_product
+            )
         )
 
     @property
@@ -212,8 +218,9 @@ class GraphNetwork(Network):
         )
 
     def trained(self, fused: Collection[str] = ()) -> Self:
-        """Return what a training step runs, of a pipeline its denoiser, in blocks.
+        """Return what a training step runs, of a pipeline one pass of its denoiser, in blocks.
 
+        A denoiser that runs with and without a prompt is trained on one of both.
         Blocks are those whose weights are gathered at once: one per attention, else per addition,
         else per product.
 
@@ -221,10 +228,10 @@ class GraphNetwork(Network):
             UnsupportedError: Most parameters are tables, which training divides over GPUs.
         """
         part = self
-        if STEPS in self.sizes:
-            nodes, lengths = one_step(self.nodes, self.lengths)
-            sizes = {**self.sizes, STEPS: 1}
-            part = replace(self, nodes=nodes, lengths=lengths, sizes=sizes, live=0.0)
+        if self.denoiser:
+            nodes = tuple(node for node in self.nodes if STEPS in node.count.names)
+            sizes, share = {**self.sizes, STEPS: 1}, 1.0 / self.denoiser
+            part = replace(self, nodes=nodes, sizes=sizes, batch_share=share, live=0.0)
         columns = part.columns(1.0)
         weights = weights_of_products(part.nodes, columns)
         looks_up = any(node.kind in LOOKUPS for node in part.nodes)
@@ -267,6 +274,12 @@ class GraphNetwork(Network):
         """Return the formats of an operator of a training step, or of what runs before it."""
         name = operator.name.removeprefix(f"{INPUT}_").removeprefix(f"{SUMS}_")
         return self._precisions.get(name, Precision())
+
+    @cached_property
+    def _weights_per_product(self) -> float:
+        """Weights over those of all products, below 1 where executions share them."""
+        of_products = weights_of_products(self.nodes, self.columns(1.0))
+        return min(self.weight_count / max(of_products, 1), 1.0)
 
     @cached_property
     def _precisions(self) -> dict[str, Precision]:

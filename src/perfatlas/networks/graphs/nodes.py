@@ -42,7 +42,8 @@ STATISTICS: Final = 2.0  # a group norm reads its input for its statistics, and 
 ROWS: Final = (GROUP_NORM, "norm", "softmax")
 ROW_PASSES: Final = 2.0  # a thread block that reduces a row reads and writes it
 LOOKUPS: Final = (EMBEDDING, EMBEDDING_BAG)
-# The sizes of each kind; those with a value may be left out.
+# The sizes of each kind; those with a value may be left out. A norm without rows is one of channels
+# over all items (a batch norm), and a softmax without them is one of unknown rows.
 SIZES: Final[Mapping[str, Mapping[str, str]]] = {
     "linear": {"m": "", "n": "", "k": ""},
     "conv": {"m": "", "n": "", "k": "", "groups": "1", "read": ""},
@@ -60,6 +61,7 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
     **{kind: {"read": "", "write": "read"} for kind in STREAMS},
     "depthwise_conv": {"read": "", "write": "read", "taps": ""},
     **{kind: {"read": "", "write": "read", "row": "0"} for kind in ROWS},
+    GROUP_NORM: {"read": "", "write": "read", "row": ""},
 }
 KINDS: Final = tuple(SIZES)
 # Elements that a thread block of a kernel limited by memory bandwidth processes.
@@ -77,7 +79,8 @@ class Node:
             `groups`; a convolution is an implicit product over m output positions and k = input
             channels of a group times taps, and reads `read` elements. Of kinds limited by memory
             bandwidth: elements read and written; `row` are those that one thread block reduces, 0
-            for none or unknown. A strided one repeats an operand, or reads in another order.
+            of a norm of channels over all items (a batch norm) and of a softmax whose rows are
+            unknown. A strided one repeats an operand, or reads in another order.
         count: How often it runs in a pass.
         after: Kind of the operator whose only reader it is, "" for none: compilers fuse it into
             that kernel.
@@ -109,7 +112,7 @@ class Node:
             columns: The sizes of the network, and `batch`.
 
         Raises:
-            InvalidSpecError: A size is not positive.
+            InvalidSpecError: A size is not positive, or a row is longer than what is read.
         """
         found: dict[str, Any] = {"count": self.count.of(columns)}
         for name, default in SIZES[self.kind].items():
@@ -123,6 +126,12 @@ class Node:
             if not np.all(np.isfinite(value) & (np.asarray(value) >= (name in _POSITIVE))):
                 text = self.count.text if name == "count" else self.sizes[name].text
                 raise InvalidSpecError(f"{self.kind}: {name} = {text} is {np.min(value):g}")
+        if np.any(found.get("row", 0.0) > found.get("read", np.inf)):
+            row, read = self.sizes["row"].text, self.sizes["read"].text
+            raise InvalidSpecError(
+                f"{self.kind}: row = {row} is {np.max(found['row']):g}, more than all that it"
+                f" reads: read = {read} is {np.min(found['read']):g}"
+            )
         return found
 
     def flop(self, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401 - (C,) or one number

@@ -18,6 +18,7 @@ from perfatlas.files import (
 )
 from perfatlas.networks.graphs.network import MOST, GraphNetwork, Limit
 from perfatlas.networks.graphs.nodes import BATCH, KINDS, SIZES, Node
+from perfatlas.networks.graphs.training import STEPS
 from perfatlas.networks.readers import Reader
 from perfatlas.quantities import Expression, InvalidSpecError, did_you_mean, repr_for_error
 
@@ -123,6 +124,7 @@ FIELDS: Final[Mapping[str, Field[Any]]] = {
     "source": Field(Text(longest=LONGEST_TEXT)),
     "parameters": Field(Whole(least=0, most=MOST_PARAMETERS), required=True, into="weight_count"),
     "live_elements": Field(Number(least=0.0), into="live"),
+    "denoiser": Field(Whole(least=1, most=MOST)),
     "sizes": Field(Named(of=Whole(least=1))),
     "lengths": Field(Named(of=_Size())),
     "limits": Field(Named(of=Record(fields=_LIMITS, build=Limit))),
@@ -135,7 +137,8 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
     """Return the network that a table of operators describes.
 
     Args:
-        table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `sizes` by name,
+        table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `denoiser` of a
+            diffusion pipeline, as `GraphNetwork` has it, `sizes` by name,
             `lengths` that follow from sizes, `limits` of sizes, and `operators`, each with a
             `kind` and its sizes: numbers, or expressions over `batch`, `sizes` and `lengths`.
         origin: The file, for messages.
@@ -162,6 +165,8 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
     for number, node in enumerate(network.nodes, 1):
         for expression in (node.count, *node.sizes.values()):
             _check_names(expression, names, f"{origin}: operators[{number}]")
+    if network.denoiser:
+        _check_denoiser(network, origin)
     if wrong := [name for name in network.limits if name not in network.sizes]:
         raise InvalidSpecError(f"{origin}: limits.{wrong[0]}: there is no such size")
     try:
@@ -177,6 +182,25 @@ def _check_names(expression: Expression, names: set[str], where: str) -> None:
             f"{where}: {expression.text!r} reads {unknown[0]!r}, which is no"
             f" size{did_you_mean(unknown[0], names)}; sizes are {', '.join(sorted(names))}",
         )
+
+
+def _check_denoiser(network: GraphNetwork, origin: str) -> None:
+    """Refuse a denoiser without operators, or with ones that run other items than it states."""
+    given = f"{origin}: denoiser = {network.denoiser}"
+    of_steps = [node for node in network.nodes if STEPS in node.count.names]
+    if not of_steps:
+        raise InvalidSpecError(
+            f"{given} needs operators with a count such as '{STEPS}', a size; leave denoiser out of"
+            " other networks than diffusion pipelines"
+        )
+    try:
+        for node in of_steps:
+            node.values(network.columns(1.0 / network.denoiser))
+    except InvalidSpecError as problem:
+        raise InvalidSpecError(
+            f"{given}: operators with a count such as '{STEPS}' run {network.denoiser} * batch"
+            f" items, and of one item {problem}"
+        ) from None
 
 
 def _read_path(path: Path) -> GraphNetwork:

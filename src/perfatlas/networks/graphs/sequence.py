@@ -18,10 +18,11 @@ _OF_IMAGES: Final = ("conv", "depthwise_conv", "pool", "resize")
 
 
 def sequence_nodes(nodes: Sequence[Node], columns: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the places of the nodes whose tokens ranks divide; () without a transformer.
+    """Return the places of a pipeline's nodes whose tokens ranks divide; () of a U-Net.
 
-    Of a denoiser these are attention, products with several rows per sequence, and what moves an
-    element per token. Text that image tokens attend to in a cross-attention is not divided.
+    Of the denoiser, which runs in each of `steps`, these are attention, products with several rows
+    per sequence, and what moves an element per token. Text that image tokens attend to in a
+    cross-attention is not divided.
 
     Args:
         columns: What expressions of nodes read, for one item.

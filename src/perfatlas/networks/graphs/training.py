@@ -13,7 +13,6 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.networks.graphs.nodes import (
-    BATCH,
     BLOCK_ELEMENTS,
     GROUP_NORM,
     LOOKUPS,
@@ -30,10 +29,9 @@ from perfatlas.operators import (
     Streaming,
     with_fields,
 )
-from perfatlas.quantities import Expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from perfatlas.operators import FloatArray
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 INPUT: Final = "input"
 SUMS: Final = "sums"
 STEPS: Final = "steps"  # of a denoiser
-GUIDED: Final = f"2 * {BATCH}"  # items of a denoiser that runs with and without a prompt
 WEIGHT_BYTES: Final = 4.0
 BIASES: Final = ("strided_after_conv", "strided_after_depthwise_conv")
 NORMS: Final = (GROUP_NORM, "norm")
@@ -60,21 +57,6 @@ SUM_ROWS: Final = 64.0
 WHOLE_IMAGE: Final = 32.0  # inputs of an output from which pooling is a mean of an image
 # What a block of a network is where it names none: the first kind of these that it has.
 BLOCKS: Final = ("attention", "add", *PRODUCTS)
-
-
-def one_step(
-    nodes: Sequence[Node], lengths: Mapping[str, Expression]
-) -> tuple[tuple[Node, ...], dict[str, Expression]]:
-    """Return the nodes of a denoiser and the lengths of a training step, of one pass of it.
-
-    A denoiser that runs with and without a prompt is trained on one of both.
-    """
-    items = {GUIDED: BATCH}
-    changed = {
-        name: Expression(items.get(length.text, length.text.replace(f"({GUIDED})", BATCH)))
-        for name, length in lengths.items()
-    }
-    return tuple(node for node in nodes if STEPS in node.count.names), changed
 
 
 def weights_of_products(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
@@ -119,11 +101,16 @@ def reads_data(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
     return found
 
 
-def forward_operators(operator: Operator, precision: Precision) -> tuple[Operator, ...]:
+def forward_operators(
+    operator: Operator, precision: Precision, weights_per_product: float
+) -> tuple[Operator, ...]:
     """Return what an operator runs in a forward pass of training.
 
-    Weights are cast to 16 bits before their product, and inputs to the format of the operator.
-    Batch norms read their input twice: for its statistics, and to normalize it.
+    Weights are cast to 16 bits before the first product that reads them, and inputs to the format
+    of the operator. Batch norms read their input twice: for its statistics, and to normalize it.
+
+    Args:
+        weights_per_product: Weights over those of all products, below 1 where products share them.
 
     Source: torch.autocast caches casts of weights until the end of a forward pass; pytorch
         aten/src/ATen/native/cuda/Normalization.cuh: statistics are those of one thread block per
@@ -132,8 +119,9 @@ def forward_operators(operator: Operator, precision: Precision) -> tuple[Operato
     if isinstance(operator, Gemm):
         read = operator.m * operator.k * operator.input_bytes_per_element
         before = _input_cast(operator, precision.casts, WIDE * read, read)
-        weights = (_weight_cast(operator),) if operator.has_weights else ()
-        return *weights, *before, operator
+        if not operator.has_weights:
+            return *before, operator
+        return _weight_cast(operator, weights_per_product), *before, operator
     if not isinstance(operator, Streaming):
         return (operator,)
     if operator.stream == "depthwise_conv":
@@ -161,10 +149,12 @@ def _input_cast(
     return (with_fields(cast, count=share * operator.count),) if share else ()
 
 
-def _weight_cast(product: Gemm) -> Streaming:
+def _weight_cast(product: Gemm, share: float) -> Streaming:
+    """Return the kernel that casts the weights of a share of the executions."""
     elements_C = product.weight_elements()
     read, write = WEIGHT_BYTES * elements_C, ACTIVATION_BYTES * elements_C
-    return _kernel(product, f"{CAST}_{product.name}", CAST, read, write)
+    cast = _kernel(product, f"{CAST}_{product.name}", CAST, read, write)
+    return with_fields(cast, count=share * product.count)
 
 
 def _kernel(

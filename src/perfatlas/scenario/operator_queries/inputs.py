@@ -179,6 +179,24 @@ def check_conv(inputs: ConvInputs) -> None:
             )
 
 
+def check_norm(inputs: NormInputs) -> None:
+    """Refuse groups that do not divide channels, and images that do not divide the rows.
+
+    Raises:
+        InvalidSpecError: Two fields contradict each other.
+    """
+    if inputs.kind != "group":
+        return
+    for name, parts, whole in (
+        ("groups", inputs.groups, "width"),
+        ("batch", inputs.batch, "tokens"),
+    ):
+        if getattr(inputs, whole) % parts:
+            raise InvalidSpecError(
+                f"{name} = {parts} must divide {whole} = {getattr(inputs, whole)}"
+            )
+
+
 def _check_sizes(inputs: AttentionInputs | AttentionDesignInputs) -> None:
     """Refuse more queries than keys, and query heads that do not share KV heads evenly."""
     if inputs.q_len is not None and inputs.q_len > inputs.kv_len:

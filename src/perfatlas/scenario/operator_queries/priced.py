@@ -52,6 +52,7 @@ from perfatlas.scenario.operator_queries.inputs import (
     check_attention,
     check_conv,
     check_moe,
+    check_norm,
     read_operator,
 )
 from perfatlas.scenario.operator_queries.kernels import (
@@ -465,12 +466,17 @@ QUERIES: Final[Mapping[str, OperatorQuery]] = {
         check=check_conv,
         alike=is_depthwise,
     ),
+    "norm": OperatorQuery(
+        schema=NormInputs,
+        operator=partial(row_columns, "norm"),
+        sizes=ROWS["norm"][0],
+        check=check_norm,
+    ),
     **{
         name: OperatorQuery(
             schema=schema, operator=partial(row_columns, name), sizes=ROWS[name][0], alike=alike
         )
         for name, schema, alike in (
-            ("norm", NormInputs, type),
             ("softmax", SoftmaxInputs, type),
             ("embedding", EmbeddingInputs, is_bag),
             ("elementwise", ElementwiseInputs, type),

@@ -63,10 +63,19 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
             has no effect.
     """
     inputs = read_without_layout(fields)
-    inputs = _with_recipe(inputs)
+    inputs = _with_recipe(_with_micro_batch(inputs))
     _check_expert_overlap(inputs)
     check_recipe_layout(inputs, schedule_of(inputs), data_parallel(inputs))
     return inputs
+
+
+def _with_micro_batch(inputs: TrainInputs) -> TrainInputs:
+    """Return a training step of a graph with all items of a rank in one pass, unless given."""
+    ranks = data_parallel(inputs)
+    given = "micro_batch" in inputs.model_fields_set or inputs.global_batch % ranks
+    if given or not is_graph(inputs.model):
+        return inputs
+    return inputs.model_copy(update={"micro_batch": inputs.global_batch // ranks})
 
 
 def _with_recipe(inputs: TrainInputs) -> TrainInputs:
@@ -121,12 +130,15 @@ class _NamesModel(Protocol):
 
 
 def check_experts(inputs: _NamesModel) -> None:
-    """Refuse fields of experts where the model is dense."""
+    """Refuse fields of experts where the model is dense, or a graph of operators."""
     network = resolve_model(inputs.model).network
 
     def experts() -> Missing | None:
         if network.has_experts:
             return None
+        if network.item:
+            why = f"it applies to MoE layers, and {inputs.model} is a graph of operators"
+            return Missing(why, "train a MoE model")
         return Missing(f"{inputs.model} is dense", "use a MoE model")
 
     refuse_unused(vars(inputs), fields_of(type(inputs)), {"experts": experts})

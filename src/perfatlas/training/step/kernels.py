@@ -65,6 +65,8 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
     pairs = [(row, one) for row, own in zip(rows, kernels, strict=True) for one in own]
     share_CK = np.stack([one.count / row.operator.count for row, one in pairs], axis=1)
     slower_CK = np.stack([_slower(question, row, one) for row, one in pairs], axis=1)
+    if question.graph is not None:  # times of measured kernels
+        slower_CK = np.where(prices.match_CO >= 0, slower_CK, 1.0)
     priced = scaled(prices, work=share_CK, time=share_CK * slower_CK, energy=share_CK)
     return reduce(priced, starts)
 

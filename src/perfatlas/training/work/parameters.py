@@ -48,7 +48,8 @@ def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> 
         layouts: The layouts (C,).
 
     Limits: Norms, biases and convolutions are counted in the mean over all layers, and repeated on
-        every tensor-parallel rank (below 0.2% of the weights).
+        every tensor-parallel rank (below 0.2% of the weights). Products of a graph that share
+        weights have an equal part of its parameters each.
     """
     segments = len(network.layers) + 2
     dense_CG, expert_CG, adapters_CG, largest_CG = np.zeros((4, layouts.size, segments))
@@ -78,7 +79,10 @@ def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> 
     counts = network.parameters()
     vocabulary_C = np.ceil(network.embedding_rows / layouts.tp) * network.hidden_size
     dense_CG[:, 0] = vocabulary_C
-    small_C = np.maximum(counts.total - counts.embedding - counts.lm_head - whole_C, 0.0)
+    layers_C = counts.total - counts.embedding - counts.lm_head + 0.0 * whole_C
+    if network.item:  # executions of a graph may share weights
+        dense_CG[:, 1:-1] *= np.minimum(layers_C / np.maximum(whole_C, 1.0), 1.0)[:, None]
+    small_C = np.maximum(layers_C - whole_C, 0.0)
     dense_CG[:, 1:-1] += small_C[:, None] / network.num_layers
     if any(row.role == "adapter" for row in rows):
         return RankParameters(

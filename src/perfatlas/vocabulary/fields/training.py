@@ -61,6 +61,7 @@ class TrainingBatch:
         Count,
         Row(
             "Sequences, or items of a graph of operators, per forward pass of a rank.",
+            default="1; of a graph global_batch / dp, without accumulation of gradients",
             elsewhere=("micro_batch_size", "mbs", "local_batch_size"),
         ),
     ] = 1
