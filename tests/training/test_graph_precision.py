@@ -212,4 +212,4 @@ def test_steps_that_may_wait_for_the_host_are_warned_of(batch: int, *, waits: bo
         global_batch=batch,
         micro_batch=batch,
     )
-    assert any("the host may take longer" in text for text in answer.warnings) == waits
+    assert any("the host may launch" in text for text in answer.warnings) == waits

@@ -54,9 +54,8 @@ OF_EAGER: Final = (
     " the median of networks (python -m validation networks)"
 )
 OF_COMPILED: Final = (
-    "speeds of measured compiled steps that the GPU limits are 24.9% off in the median of 4"
-    " networks on H100; those of ResNet-50 take 68 to 90% longer than predicted (python -m"
-    " validation networks)"
+    "speeds of compiled steps measured on H100 are 24.9% off in the median of 4 networks;"
+    " ResNet-50 takes 68 to 90% longer (python -m validation networks)"
 )
 OF_OTHERS: Final = (
     "rates of eager kernels are those of Hopper per SM and clock, which no step on {architecture}"
@@ -68,9 +67,8 @@ OF_MEMORY: Final = (
     " times (PixArt)"
 )
 OF_HOST: Final = (
-    "the host may take longer to launch {kernels:,.0f} kernels than the GPU to run them: {us:g} us"
-    " each are assumed, and measured steps that wait for a slow host take {times:.1f} times as long"
-    " as predicted, none inside the 90% interval"
+    "the host may launch {kernels:,.0f} kernels too slowly ({us:g} us each assumed): such"
+    " steps took {times:.1f} times as long, none inside the 90% interval"
 )
 HOST_TIMES: Final = {"eager": 2.9, "compiled": 1.9}
 MEASURED: Final = "hopper"  # architecture of the GPUs whose eager kernels set rates
@@ -95,7 +93,7 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     system, engine = question.systems[0], question.engine
     notes = dict.fromkeys(note for match in matches for note in match.notes)
     tier = tier_of(costs, shape)
-    assumed = [OF_GRAPHS if question.network.item else FLOP_CONVENTION]
+    assumed = [OF_GRAPHS, OF_MEMORY] if question.network.item else [FLOP_CONVENTION]
     if question.tier == "bound":
         assumed.append(LOWER_LIMIT)
     else:
@@ -182,7 +180,7 @@ def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[s
     ]
     architectures = (question.systems[index].device.architecture for index in question.index_C)
     return [
-        (*_of_kernels(architecture, compiled=compiled), OF_MEMORY, *host)
+        (*_of_kernels(architecture, compiled=compiled), *host)
         for architecture, host in zip(architectures, waiting, strict=True)
     ]
 

@@ -50,6 +50,7 @@ FLOP_CONVENTION: Final = (
 )
 # forward pass, input gradients and weight gradients have equal model FLOP
 PASSES: Final = 3.0
+ROUNDING: Final = 1e-12  # of sums over the passes of a step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +223,8 @@ def _parts(
     if pipelines.pair_s_CS is not None:  # computation of the other micro-batch hides transfers
         busy_s_C = piped.busy_s_CP[np.arange(question.layouts.size), busiest_C]
     parts["exposed_pp"] = piped.exposed_send_s_C
-    parts["bubble"] = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
+    idle_s_C = piped.step_s_C - piped.exposed_send_s_C - busy_s_C
+    parts["bubble"] = np.where(idle_s_C > ROUNDING * piped.step_s_C, idle_s_C, 0.0)
     hidden_s_C = alone_s_C - busy_s_C
     if question.expert_overlap and question.network.has_experts:
         hidden_s_C = overlapped_experts_s(question, costs, parts["host"], spare_s_C)
