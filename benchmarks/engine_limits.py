@@ -68,18 +68,12 @@ class Pair(NamedTuple):
 
 
 class Cliff(NamedTuple):
-    """Neighbouring questions of different throughput.
-
-    Args:
-        low: Throughput of the lower value [requests/s/GPU], 0 where it is refused.
-        high: Throughput of the upper value, likewise.
-        said: What the answer of the slower one begins with: its bottleneck, or its error.
-    """
+    """Neighbouring questions of different throughput."""
 
     pair: Pair
-    low: float
-    high: float
-    said: str
+    low: float  # Throughput of the lower value [requests/s/GPU], 0 where it is refused
+    high: float  # Throughput of the upper value, likewise
+    said: str  # What the answer of the slower one begins with: its bottleneck, or its error
 
 
 def main() -> int:

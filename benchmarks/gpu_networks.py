@@ -45,24 +45,16 @@ PROTOCOL: Final = (
 
 
 class Point(NamedTuple):
-    """One network to measure.
-
-    Args:
-        part: Which part of the network, from 0.
-        sizes: Sizes other than the defaults.
-        channels_last: Whether images are stored as NHWC.
-        watched_s: Time for which power is recorded [s].
-        trains: Whether a pass is a training step.
-    """
+    """One network to measure."""
 
     network: str
     batch: int
     mode: str = "eager"
-    part: int = 0
-    sizes: tuple[tuple[str, int], ...] = ()
-    channels_last: bool = False
-    watched_s: float = WATCHED_S
-    trains: bool = False
+    part: int = 0  # Which part of the network, from 0
+    sizes: tuple[tuple[str, int], ...] = ()  # Sizes other than the defaults
+    channels_last: bool = False  # Whether images are stored as NHWC
+    watched_s: float = WATCHED_S  # Time for which power is recorded [s]
+    trains: bool = False  # Whether a pass is a training step
 
 
 # Batches of each network, and the part of a pipeline that runs in each step.

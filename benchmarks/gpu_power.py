@@ -226,17 +226,11 @@ def transient(meter: Meter, replay: Replay, load_s: float) -> tuple[Window, list
 
 @dataclass(kw_only=True)
 class Study:
-    """Rows so far, written after every point so that an interruption loses nothing.
+    """Rows so far, written after every point so that an interruption loses nothing."""
 
-    Args:
-        suite: Name of the list of points.
-        folder: Output folder.
-        facts: Facts of the manifest.
-    """
-
-    suite: str
-    folder: Path
-    facts: dict[str, Any]
+    suite: str  # Name of the list of points
+    folder: Path  # Output folder
+    facts: dict[str, Any]  # Facts of the manifest
     rows: list[dict[str, Any]] = field(default_factory=list)
     not_run: list[dict[str, Any]] = field(default_factory=list)
 

@@ -29,19 +29,14 @@ MOST_NODES = 4000
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """The work of one call.
+    """The work of one call."""
 
-    Args:
-        calls: Functions of one call each; together they keep the cache cold where `cold`.
-        bytes_moved: Each input once and each output once, of one call.
-        cold: Whether calls leave nothing in the last-level cache for the next.
-    """
-
+    # Functions of one call each; together they keep the cache cold where `cold`
     calls: Sequence[Callable[[], object]]
     flop: float = 0.0
-    bytes_moved: float = 0.0
+    bytes_moved: float = 0.0  # Each input once and each output once, of one call
     exponentials: float = 0.0
-    cold: bool = True
+    cold: bool = True  # Whether calls leave nothing in the last-level cache for the next
 
 
 class Replay:

@@ -30,28 +30,18 @@ GPM_METRICS = {
 
 
 class Sample(NamedTuple):
-    """Readings of the GPU at one instant; nan where unsupported.
+    """Readings of the GPU at one instant; nan where unsupported."""
 
-    Args:
-        at_s: Time, by `time.monotonic`.
-        power_instant_w: NVML_FI_DEV_POWER_INSTANT.
-        power_average_w: NVML_FI_DEV_POWER_AVERAGE, over one second on Hopper.
-        memory_power_w: NVML_FI_DEV_POWER_INSTANT of the memory.
-        energy_j: NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, since the driver was loaded.
-        clock_hz: SM clock.
-        event_reasons: Bits of nvmlDeviceGetCurrentClocksEventReasons.
-    """
-
-    at_s: float
-    power_instant_w: float = math.nan
-    power_average_w: float = math.nan
-    memory_power_w: float = math.nan
-    energy_j: float = math.nan
-    clock_hz: float = math.nan
+    at_s: float  # Time, by `time.monotonic`
+    power_instant_w: float = math.nan  # NVML_FI_DEV_POWER_INSTANT
+    power_average_w: float = math.nan  # NVML_FI_DEV_POWER_AVERAGE, over one second on Hopper
+    memory_power_w: float = math.nan  # NVML_FI_DEV_POWER_INSTANT of the memory
+    energy_j: float = math.nan  # NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, since the driver was loaded
+    clock_hz: float = math.nan  # SM clock
     memory_clock_hz: float = math.nan
     temperature_c: float = math.nan
     memory_temperature_c: float = math.nan
-    event_reasons: int = 0
+    event_reasons: int = 0  # Bits of nvmlDeviceGetCurrentClocksEventReasons
 
 
 class Nvml:
@@ -179,17 +169,11 @@ def connected() -> Nvml | None:
 
 @dataclass
 class Telemetry:
-    """Samples of the GPU, taken in the background; none without a GPU.
+    """Samples of the GPU, taken in the background; none without a GPU."""
 
-    Args:
-        read: Takes one sample.
-        interval_s: Time between samples [s].
-        samples: Samples so far.
-    """
-
-    read: Callable[[], Sample] | None = None
-    interval_s: float = INTERVAL_S
-    samples: list[Sample] = field(default_factory=list)
+    read: Callable[[], Sample] | None = None  # Takes one sample
+    interval_s: float = INTERVAL_S  # Time between samples [s]
+    samples: list[Sample] = field(default_factory=list)  # Samples so far
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 

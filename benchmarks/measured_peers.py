@@ -49,19 +49,12 @@ GROUPS: Final = ("source", "gpu", "models")
 
 
 class Run(NamedTuple):
-    """A measured run.
+    """A measured run."""
 
-    Args:
-        row: Source, gpu and kind of model.
-        fields: Static scenario of perfatlas, without the batch.
-        requests: Sequences in flight.
-        measured_s: What was measured [s].
-    """
-
-    row: Row
-    fields: Row
-    requests: float
-    measured_s: float
+    row: Row  # Source, gpu and kind of model
+    fields: Row  # Static scenario of perfatlas, without the batch
+    requests: float  # Sequences in flight
+    measured_s: float  # What was measured [s]
 
 
 def runs() -> list[Run]:

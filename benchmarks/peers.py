@@ -34,15 +34,10 @@ GEMM: Final = "GEMM, H200 FP8"
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """Queries of the comparison.
+    """Queries of the comparison."""
 
-    Args:
-        decode_D2: Rows of (batch, keys per sequence), all distinct.
-        gemm_R3: Rows of (m, n, k), all distinct.
-    """
-
-    decode_D2: FloatArray
-    gemm_R3: FloatArray
+    decode_D2: FloatArray  # Rows of (batch, keys per sequence), all distinct
+    gemm_R3: FloatArray  # Rows of (m, n, k), all distinct
 
     def payload(self, runs: int) -> str:
         """Return the queries in the format of the peers' scripts."""

@@ -38,18 +38,12 @@ Measured with {machine}.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Page:
-    """Text of a page around its rows.
+    """Text of a page around its rows."""
 
-    Args:
-        script: Script that writes it, in this folder.
-        peers: Packages to install separately.
-        reading: Description of the comparison, as Markdown.
-    """
-
-    script: str
+    script: str  # Script that writes it, in this folder
     title: str
-    peers: str
-    reading: str
+    peers: str  # Packages to install separately
+    reading: str  # Description of the comparison, as Markdown
 
 
 def add_report_flags(parser: argparse.ArgumentParser) -> None:

@@ -18,43 +18,26 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Medians over runs.
+    """Medians over runs."""
 
-    Args:
-        wall_s: Median elapsed time [s].
-        cpu_s: Median processor time of the work [s], as on an idle core.
-        runs: Runs of the median, without the warm-up.
-    """
-
-    wall_s: float
-    cpu_s: float
-    runs: int
+    wall_s: float  # Median elapsed time [s]
+    cpu_s: float  # Median processor time of the work [s], as on an idle core
+    runs: int  # Runs of the median, without the warm-up
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of the report; `value` is None where the benchmark could not run.
-
-    Args:
-        name: Timed work.
-        value: Median by wall time, in `unit`.
-        cpu_value: Median by processor time.
-        unit: "s", "1/s", "us" or a count.
-        goal: Bound of the value as text, "" without one.
-        met: Whether wall time meets the goal; None without a goal or a value.
-        runs: Runs of the median.
-        note: Details, or "not run: <reason>".
-    """
+    """One line of the report; `value` is None where the benchmark could not run."""
 
     section: str
-    name: str
-    value: float | None = None
-    cpu_value: float | None = None
-    unit: str = "s"
-    goal: str = ""
-    met: bool | None = None
-    runs: int = 0
-    note: str = ""
+    name: str  # Timed work
+    value: float | None = None  # Median by wall time, in `unit`
+    cpu_value: float | None = None  # Median by processor time
+    unit: str = "s"  # "s", "1/s", "us" or a count
+    goal: str = ""  # Bound of the value as text, "" without one
+    met: bool | None = None  # Whether wall time meets the goal; None without a goal or a value
+    runs: int = 0  # Runs of the median
+    note: str = ""  # Details, or "not run: <reason>"
 
 
 def stay_on_one_core() -> int | None:

@@ -21,25 +21,17 @@ LEAST: Final = 2  # families, models or pairs that a split or a spread needs
 
 
 class Scored(NamedTuple):
-    """A pair predicted from others.
+    """A pair predicted from others."""
 
-    Args:
-        pair: The pair.
-        left_out: Family or model that the fit did not see.
-        ends: Ends and median of the 90% interval, in the unit of the change.
-        simple: Ends of the interval of mean and spread, None without pairs of the format.
-        extrapolated: Whether no pair of the fit has this format and method.
-        declined: Whether the model declines it.
-        noise: Standard deviation between repeated evaluations.
-    """
-
-    pair: Pair
-    left_out: str
+    pair: Pair  # The pair
+    left_out: str  # Family or model that the fit did not see
+    # Ends and median of the 90% interval, in the unit of the change
     ends: tuple[float, float, float]
+    # Ends of the interval of mean and spread, None without pairs of the format
     simple: tuple[float, float] | None
-    extrapolated: bool
-    declined: bool
-    noise: float
+    extrapolated: bool  # Whether no pair of the fit has this format and method
+    declined: bool  # Whether the model declines it
+    noise: float  # Standard deviation between repeated evaluations
 
     @property
     def covers(self) -> bool:

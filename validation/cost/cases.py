@@ -39,18 +39,13 @@ RATE: Final = "output_tokens_per_s_per_gpu"
 
 
 class Recomputed(NamedTuple):
-    """A published cost beside that of the same inputs.
-
-    Args:
-        error: Relative difference.
-        rounding: Half a unit of the last published digit, relative.
-    """
+    """A published cost beside that of the same inputs."""
 
     case: str
     published_usd: float
     computed_usd: float
-    error: float
-    rounding: float
+    error: float  # Relative difference
+    rounding: float  # Half a unit of the last published digit, relative
 
     @property
     def agrees(self) -> bool:

@@ -28,56 +28,37 @@ UNLIKELY: Final = 1e-3  # probability limit of the sum of squares of all points
 
 
 class Measured(NamedTuple):
-    """A simulated value.
+    """A simulated value."""
 
-    Args:
-        value: Mean.
-        standard_error: Standard error of the mean.
-        half_width: Half-width of the 95% interval relative to the mean.
-        replicas: Number of replicas.
-    """
-
-    value: float
-    standard_error: float
-    half_width: float
-    replicas: int
+    value: float  # Mean
+    standard_error: float  # Standard error of the mean
+    half_width: float  # Half-width of the 95% interval relative to the mean
+    replicas: int  # Number of replicas
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A value known from a closed form that the simulator can estimate.
+    """A value known from a closed form that the simulator can estimate."""
 
-    Args:
-        group: Quantity compared.
-        measure: Simulates it, given a seed and a factor on the number of replicas.
-    """
-
-    group: str
+    group: str  # Quantity compared
     name: str
     exact: float
+    # Simulates it, given a seed and a factor on the number of replicas
     measure: Callable[[int, int], Measured]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """A value by the closed form and by the simulator.
+    """A value by the closed form and by the simulator."""
 
-    Args:
-        group: Quantity compared.
-        name: Name of the point.
-        standard_error: Standard error of the simulated value.
-        half_width: Relative half-width of its 95% interval.
-        replicas: Number of replicas.
-        second_z: Difference in standard errors of a second simulation; None where there was none.
-    """
-
-    group: str
-    name: str
+    group: str  # Quantity compared
+    name: str  # Name of the point
     exact: float
     simulated: float
-    standard_error: float
-    half_width: float
-    replicas: int
+    standard_error: float  # Standard error of the simulated value
+    half_width: float  # Relative half-width of its 95% interval
+    replicas: int  # Number of replicas
+    # Difference in standard errors of a second simulation; None where there was none
     second_z: float | None = None
 
     @property

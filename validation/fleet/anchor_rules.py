@@ -34,44 +34,26 @@ SNAPSHOT_BITS_PER_S: Final = 20e9  # to its remote storage
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The prediction of a published figure.
+    """The prediction of a published figure."""
 
-    Args:
-        ours: Predicted value, in the unit of the figure; the lower end of a range.
-        why: How it was computed, or why it deviates.
-        ours_max: Upper end of a range from unpublished assumptions.
-        arithmetic: Whether it only adds or divides figures of the same table.
-    """
-
-    ours: float
-    why: str
-    ours_max: float | None = None
-    arithmetic: bool = False
+    ours: float  # Predicted value, in the unit of the figure; the lower end of a range
+    why: str  # How it was computed, or why it deviates
+    ours_max: float | None = None  # Upper end of a range from unpublished assumptions
+    arithmetic: bool = False  # Whether it only adds or divides figures of the same table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A row of the table of published figures.
+    """A row of the table of published figures."""
 
-    Args:
-        source: Publication.
-        metric: Quantity.
-        value: The figure, in `unit`.
-        value_max: Upper end of a range.
-        qualifier: =, ~, <, >, <=, >= or range.
-        unit: Unit as printed.
-        gpus: Number of GPUs it applies to; 0 where not stated.
-        sums: Sums over other rows of the table.
-    """
-
-    source: str
-    metric: str
-    value: float
-    value_max: float | None
-    qualifier: str
-    unit: str
-    gpus: float
-    sums: dict[str, float]
+    source: str  # Publication
+    metric: str  # Quantity
+    value: float  # The figure, in `unit`
+    value_max: float | None  # Upper end of a range
+    qualifier: str  # =, ~, <, >, <=, >= or range
+    unit: str  # Unit as printed
+    gpus: float  # Number of GPUs it applies to; 0 where not stated
+    sums: dict[str, float]  # Sums over other rows of the table
 
 
 def job_mttf_s(rate_name: str, gpus: float) -> float:
@@ -147,21 +129,14 @@ def rsc_mttf() -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsistentIntervals:
-    """Intervals between checkpoints with which a job reaches a published efficiency.
+    """Intervals between checkpoints with which a job reaches a published efficiency."""
 
-    Args:
-        write_s: Blocking write [s].
-        restart_s: Recovery [s].
-        best: Efficiency at the optimum interval.
-        shortest_s: Shortest work between checkpoints that reaches it [s]; None if none does.
-        longest_s: Longest [s].
-    """
-
-    write_s: float
-    restart_s: float
-    best: float
+    write_s: float  # Blocking write [s]
+    restart_s: float  # Recovery [s]
+    best: float  # Efficiency at the optimum interval
+    # Shortest work between checkpoints that reaches it [s]; None if none does
     shortest_s: float | None
-    longest_s: float | None
+    longest_s: float | None  # Longest [s]
 
 
 def consistent_intervals(

@@ -35,29 +35,19 @@ COLUMNS: Final = ("source", "metric", "value", "value_max", "qualifier", "unit",
 
 @dataclass(frozen=True, kw_only=True)
 class Anchor:
-    """A published figure and its prediction.
+    """A published figure and its prediction."""
 
-    Args:
-        source: Who published it.
-        metric: What it is.
-        published: The figure, as text with its unit.
-        status: Result of the comparison.
-        ours: Predicted value, in the unit of the figure, or the lower end of a range; None if
-            declined.
-        ours_max: Upper end of a range; None for a single value.
-        off: ours / published - 1, by the nearest ends where either is a range; None inside a range
-            and for a bound that holds.
-        why: How it was computed, why it deviates, or why it is declined.
-    """
-
-    source: str
-    metric: str
-    published: str
-    status: Status
+    source: str  # Who published it
+    metric: str  # What it is
+    published: str  # The figure, as text with its unit
+    status: Status  # Result of the comparison
+    # Predicted value, in the unit of the figure, or the lower end of a range; None if declined
     ours: float | None
-    ours_max: float | None
+    ours_max: float | None  # Upper end of a range; None for a single value
+    # ours / published - 1, by the nearest ends where either is a range; None inside a range and for
+    # a bound that holds
     off: float | None
-    why: str
+    why: str  # How it was computed, why it deviates, or why it is declined
 
 
 GPU_CAUSES: Final = (

@@ -58,17 +58,11 @@ DIGITS: Final = 50
 
 @dataclass(frozen=True, kw_only=True)
 class CheckValue:
-    """A value from another implementation or a paper.
+    """A value from another implementation or a paper."""
 
-    Args:
-        name: Quantity.
-        known: Value as printed there.
-        ours: Value of perfatlas.
-    """
-
-    name: str
-    known: str
-    ours: float
+    name: str  # Quantity
+    known: str  # Value as printed there
+    ours: float  # Value of perfatlas
 
     @property
     def agrees(self) -> bool:
@@ -79,18 +73,12 @@ class CheckValue:
 
 @dataclass(frozen=True, kw_only=True)
 class Exactness:
-    """The error of a closed form relative to 50-digit or rational arithmetic.
+    """The error of a closed form relative to 50-digit or rational arithmetic."""
 
-    Args:
-        name: Quantity.
-        cells: Number of points.
-        limit: Allowed error.
-    """
-
-    name: str
-    cells: int
+    name: str  # Quantity
+    cells: int  # Number of points
     largest_error: float
-    limit: float
+    limit: float  # Allowed error
 
     @property
     def agrees(self) -> bool:

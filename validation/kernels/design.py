@@ -39,21 +39,13 @@ Constants = tuple[float, float]  # clock factor, cycles of a tile outside its ma
 
 @dataclass(frozen=True, kw_only=True)
 class Anchor:
-    """A published speed.
+    """A published speed."""
 
-    Args:
-        series: Its source as a group.
-        system: The GPU.
-        format: Number format.
-        work: What was computed.
-        time_s: Its time [s].
-    """
-
-    series: str
-    system: str
-    format: str
-    work: AttentionWork | GemmWork
-    time_s: float
+    series: str  # Its source as a group
+    system: str  # The GPU
+    format: str  # Number format
+    work: AttentionWork | GemmWork  # What was computed
+    time_s: float  # Its time [s]
 
 
 @cache

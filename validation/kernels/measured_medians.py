@@ -26,28 +26,17 @@ GOALS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class UnseenScore:
-    """Errors of one cell on held-out rows; errors are fractions.
+    """Errors of one cell on held-out rows; errors are fractions."""
 
-    Args:
-        cell: "<device>/<operator>/<family>/<format>".
-        unseen: Held-out property: shape, size or layout, the whole model, or sizes beyond the
-            others.
-        rows: Number of rows.
-        physics_mape: Error of the shipped calibration, whose fit may include these rows.
-        measured_mape: The same, corrected with the residuals of the other rows.
-        inside_90: Share of rows inside the interval of tier measured.
-        half_width: Median half-width of that interval, in e-folds.
-        near: Share of rows close enough for a correction.
-    """
-
-    cell: str
+    cell: str  # "<device>/<operator>/<family>/<format>"
+    # Held-out property: shape, size or layout, the whole model, or sizes beyond the others
     unseen: str
-    rows: int
-    physics_mape: float
-    measured_mape: float
-    inside_90: float
-    half_width: float
-    near: float
+    rows: int  # Number of rows
+    physics_mape: float  # Error of the shipped calibration, whose fit may include these rows
+    measured_mape: float  # The same, corrected with the residuals of the other rows
+    inside_90: float  # Share of rows inside the interval of tier measured
+    half_width: float  # Median half-width of that interval, in e-folds
+    near: float  # Share of rows close enough for a correction
 
     @property
     def device(self) -> str:

@@ -25,31 +25,18 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class SourceRuns:
-    """Runs of one source with their predictions by kernel errors alone.
+    """Runs of one source with their predictions by kernel errors alone."""
 
-    Args:
-        source: Name of the source.
-        kinds: `dense` or `experts` of each run (N).
-        rows: Rows of the file (N).
-        measured_s: Measured time per token (N,) [s].
-        predicted_s: Predicted time per token (N,) [s].
-        low_s: Lower limit by kernel errors (N,) [s].
-        high_s: Upper limit by kernel errors (N,) [s].
-        laboratory: Deviation of ln(time) by operators on other machines (N,).
-        phase: ln(time / predicted) of clients whose prompts come together, at most 0 (N,).
-        refused: Reason -> runs without a prediction.
-    """
-
-    source: str
-    kinds: tuple[str, ...]
-    rows: tuple[Mapping[str, str], ...]
-    measured_s: FloatArray
-    predicted_s: FloatArray
-    low_s: FloatArray
-    high_s: FloatArray
-    laboratory: FloatArray
-    phase: FloatArray
-    refused: Mapping[str, int]
+    source: str  # Name of the source
+    kinds: tuple[str, ...]  # `dense` or `experts` of each run (N)
+    rows: tuple[Mapping[str, str], ...]  # Rows of the file (N)
+    measured_s: FloatArray  # Measured time per token (N,) [s]
+    predicted_s: FloatArray  # Predicted time per token (N,) [s]
+    low_s: FloatArray  # Lower limit by kernel errors (N,) [s]
+    high_s: FloatArray  # Upper limit by kernel errors (N,) [s]
+    laboratory: FloatArray  # Deviation of ln(time) by operators on other machines (N,)
+    phase: FloatArray  # ln(time / predicted) of clients whose prompts come together, at most 0 (N,)
+    refused: Mapping[str, int]  # Reason -> runs without a prediction
 
     def residuals(self) -> FloatArray:
         """Return ln(measured / predicted) (N,)."""

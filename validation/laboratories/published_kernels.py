@@ -34,39 +34,22 @@ BUS: Final = "bus_bandwidth_bytes_per_s"
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedTime:
-    """A published time of one operator, and its prediction.
+    """A published time of one operator, and its prediction."""
 
-    Args:
-        id: Name of the figure.
-        source: Who measured it.
-        named: Whether the figure is widely known.
-        counted: Whether it is a draw of its own: no other list has the same run.
-        metric: Metric that was published.
-        value: As published [SI].
-        predicted: The same metric as predicted.
-        operators: Class of operators.
-        published_s: Time that the figure means [s].
-        time_s: Predicted time [s].
-        tabulated_s: Interval "as tabulated" [s].
-        machine_s: Interval "on your machine" [s].
-        note: What was assumed.
-        ref: Where it was published.
-    """
-
-    id: str
-    source: str
-    named: bool
-    counted: bool
-    metric: str
-    value: float
-    predicted: float
-    operators: str
-    published_s: float
-    time_s: float
-    tabulated_s: tuple[float, float]
-    machine_s: tuple[float, float]
-    note: str
-    ref: str
+    id: str  # Name of the figure
+    source: str  # Who measured it
+    named: bool  # Whether the figure is widely known
+    counted: bool  # Whether it is a draw of its own: no other list has the same run
+    metric: str  # Metric that was published
+    value: float  # As published [SI]
+    predicted: float  # The same metric as predicted
+    operators: str  # Class of operators
+    published_s: float  # Time that the figure means [s]
+    time_s: float  # Predicted time [s]
+    tabulated_s: tuple[float, float]  # Interval "as tabulated" [s]
+    machine_s: tuple[float, float]  # Interval "on your machine" [s]
+    note: str  # What was assumed
+    ref: str  # Where it was published
 
 
 @cache

@@ -60,17 +60,11 @@ def tails_of(residuals: Sequence[FloatArray]) -> Quantiles:
 
 
 class Errors(NamedTuple):
-    """Errors of the runs of one source with one kind of model.
+    """Errors of the runs of one source with one kind of model."""
 
-    Args:
-        kind: `dense` or `experts`.
-        logs_N: ln(measured / predicted) (N,).
-        laboratory_N: Deviation of ln(time) by operators on other machines (N,).
-    """
-
-    kind: str
-    logs_N: FloatArray
-    laboratory_N: FloatArray
+    kind: str  # `dense` or `experts`
+    logs_N: FloatArray  # ln(measured / predicted) (N,)
+    laboratory_N: FloatArray  # Deviation of ln(time) by operators on other machines (N,)
 
 
 def fitted_tails(errors: Sequence[Errors]) -> dict[str, StepTails]:

@@ -37,22 +37,14 @@ PROTOCOL: Final = ("copies", "shared_activation", "quantize", "hot")
 
 
 class Draw(NamedTuple):
-    """What one source says about a class of operators.
+    """What one source says about a class of operators."""
 
-    Args:
-        source: Name of the source.
-        kind: `release`, `collector` or `published`.
-        logs: ln(measured / expected) (U,).
-        spreads: Standard deviation of the error of each expected time (U,).
-        half_widths: Lower and upper half-width of the expected interval in ln (U, 2).
-    """
-
-    source: str
+    source: str  # Name of the source
     operators: str
-    kind: str
-    logs: FloatArray
-    spreads: FloatArray
-    half_widths: FloatArray
+    kind: str  # `release`, `collector` or `published`
+    logs: FloatArray  # ln(measured / expected) (U,)
+    spreads: FloatArray  # Standard deviation of the error of each expected time (U,)
+    half_widths: FloatArray  # Lower and upper half-width of the expected interval in ln (U, 2)
 
 
 def table_draw(source: str, operators: str, kind: str, logs: FloatArray) -> Draw:

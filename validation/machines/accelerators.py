@@ -98,23 +98,14 @@ HEADER: Final = "# Fitted to published services. Written by the command in the e
 
 
 class Run(NamedTuple):
-    """A published latency.
+    """A published latency."""
 
-    Args:
-        machine: Machine.
-        model: Model.
-        network: Model with the same layers, which several may share.
-        metric: Result of `estimate`.
-        measured_s: Published latency [s].
-        fields: Its fields of `estimate`.
-    """
-
-    machine: str
-    model: str
-    network: str
-    metric: str
-    measured_s: float
-    fields: dict[str, Any]
+    machine: str  # Machine
+    model: str  # Model
+    network: str  # Model with the same layers, which several may share
+    metric: str  # Result of `estimate`
+    measured_s: float  # Published latency [s]
+    fields: dict[str, Any]  # Its fields of `estimate`
 
 
 @cache
@@ -190,15 +181,10 @@ def padded(model: str, chips: int, cores: re.Match[str] | None) -> str:
 
 
 class Parts(NamedTuple):
-    """What a run takes.
+    """What a run takes."""
 
-    Args:
-        time_s_E: Time without synchronisation, by the speed of units in prompts (E,) [s].
-        points: Synchronisation points.
-    """
-
-    time_s_E: FloatArray
-    points: float
+    time_s_E: FloatArray  # Time without synchronisation, by the speed of units in prompts (E,) [s]
+    points: float  # Synchronisation points
 
 
 @cache

@@ -73,14 +73,10 @@ VENDOR_HEADER: Final = (
 
 
 class Table(NamedTuple):
-    """The rows of a device and format.
+    """The rows of a device and format."""
 
-    Args:
-        rows: Shapes and times.
-        network_U: Network whose shapes were tuned together, with others of a same matrix (U,).
-    """
-
-    rows: Rows
+    rows: Rows  # Shapes and times
+    # Network whose shapes were tuned together, with others of a same matrix (U,)
     network_U: NDArray[np.str_]
 
 

@@ -63,33 +63,21 @@ POWERS: Final = {
 
 
 class Step(NamedTuple):
-    """A published decode step and its price without synchronisation.
+    """A published decode step and its price without synchronisation."""
 
-    Args:
-        model: Published name.
-        network: Network, which several names may share.
-        measured_s: Reciprocal of the published speed [s].
-        scheduled_s: Predicted without synchronisation [s].
-    """
-
-    model: str
-    network: str
-    measured_s: float
-    scheduled_s: float
+    model: str  # Published name
+    network: str  # Network, which several names may share
+    measured_s: float  # Reciprocal of the published speed [s]
+    scheduled_s: float  # Predicted without synchronisation [s]
     points: float
     layers: float
 
 
 class Form(NamedTuple):
-    """A prediction with one constant.
+    """A prediction with one constant."""
 
-    Args:
-        schedule: Weight of the time without synchronisation, 1 or 0.
-        number: How often the constant counts in a step.
-    """
-
-    schedule: float
-    number: Callable[[Step], float]
+    schedule: float  # Weight of the time without synchronisation, 1 or 0
+    number: Callable[[Step], float]  # How often the constant counts in a step
 
     def predicted_s(self, step: Step, constant_s: float) -> float:
         """Return the predicted time of a step [s].

@@ -26,27 +26,16 @@ FORMATS: Final = {"bf16": "bf16", "fp8_full": "fp8"}
 
 
 class Run(NamedTuple):
-    """A published training run.
+    """A published training run."""
 
-    Args:
-        machine: Generation.
-        model: Model, as recipes name it.
-        network: Model with the same layers, which several may share.
-        format: Number format of products.
-        chips: Chips.
-        slices: Slices.
-        tokens_per_s: Measured tokens/s of a chip.
-        fields: Its fields of `train`.
-    """
-
-    machine: str
-    model: str
-    network: str
-    format: str
-    chips: int
-    slices: int
-    tokens_per_s: float
-    fields: dict[str, Any]
+    machine: str  # Generation
+    model: str  # Model, as recipes name it
+    network: str  # Model with the same layers, which several may share
+    format: str  # Number format of products
+    chips: int  # Chips
+    slices: int  # Slices
+    tokens_per_s: float  # Measured tokens/s of a chip
+    fields: dict[str, Any]  # Its fields of `train`
 
 
 @cache

@@ -19,40 +19,28 @@ Built: TypeAlias = "tuple[Module, tuple[Tensor, ...] | dict[str, Any]]"
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A module of a network.
+    """A module of a network."""
 
-    Args:
-        build: Returns the module, on the meta device, and its example inputs.
-        sizes: Name of each symbolic size of the inputs, by input and dimension.
-        runs: How often it runs in a pass: an expression.
-        batch: Items that it runs at once: an expression over `batch`; "1" of an export of one item.
-        stored: Whether its parameters are stored; another part may have the same.
-    """
-
-    build: Callable[[], Built]
+    build: Callable[[], Built]  # Returns the module, on the meta device, and its example inputs
+    # Name of each symbolic size of the inputs, by input and dimension
     sizes: Mapping[str, Mapping[int, str]]
-    runs: str = "1"
+    runs: str = "1"  # How often it runs in a pass: an expression
+    # Items that it runs at once: an expression over `batch`; "1" of an export of one item
     batch: str = BATCH
-    stored: bool = True
+    stored: bool = True  # Whether its parameters are stored; another part may have the same
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A network of the catalog.
-
-    Args:
-        source: Where its architecture is published.
-        sizes: Its sizes with their defaults.
-        limits: Values that sizes may have: `least`, `most`, `multiple_of` and `plus`, by name.
-        notes: What was left out.
-    """
+    """A network of the catalog."""
 
     item: str
-    source: str
+    source: str  # Where its architecture is published
     parts: tuple[Part, ...]
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, int]  # Its sizes with their defaults
+    # Values that sizes may have: `least`, `most`, `multiple_of` and `plus`, by name
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What was left out
 
 
 def values(*shape: int) -> Tensor:

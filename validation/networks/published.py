@@ -31,41 +31,27 @@ LIMITED_BY_GPU: Final = 0.8  # least share of a pass in which kernels run
 
 
 class Convolution(NamedTuple):
-    """A published time of one convolution.
-
-    Args:
-        fields: Its fields of `kernel conv`.
-    """
+    """A published time of one convolution."""
 
     gpu: str
     number_format: str
     measured_s: float
-    fields: dict[str, Any]
+    fields: dict[str, Any]  # Its fields of `kernel conv`
 
 
 class Run(NamedTuple):
-    """A published speed.
+    """A published speed."""
 
-    Args:
-        source: Who measured with which software.
-        network: Name of the network without its sizes.
-        device: Device.
-        items_per_s: Measured speed of one GPU [items/s].
-        power_w: Measured power of one GPU [W], 0 if it was not measured.
-        fields: Its fields of `estimate`; without `batch` if the row states none.
-        less: The pipeline with a step less, whose pass is subtracted from that of a step; "" of
-            whole passes.
-        memory_bytes: Largest memory of tensors [bytes], 0 if it was not measured.
-    """
-
-    source: str
-    network: str
-    device: str
-    items_per_s: float
-    power_w: float
-    fields: dict[str, Any]
+    source: str  # Who measured with which software
+    network: str  # Name of the network without its sizes
+    device: str  # Device
+    items_per_s: float  # Measured speed of one GPU [items/s]
+    power_w: float  # Measured power of one GPU [W], 0 if it was not measured
+    fields: dict[str, Any]  # Its fields of `estimate`; without `batch` if the row states none
+    # The pipeline with a step less, whose pass is subtracted from that of a step; "" of whole
+    # passes
     less: str = ""
-    memory_bytes: float = 0.0
+    memory_bytes: float = 0.0  # Largest memory of tensors [bytes], 0 if it was not measured
 
 
 @cache

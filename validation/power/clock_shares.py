@@ -40,20 +40,13 @@ LARGE_ROWS: Final = 0.7  # at the TDP: clock below this share of the highest
 
 @dataclass(frozen=True, kw_only=True)
 class RowEnergy:
-    """Energy of the rows of a cell on its device.
+    """Energy of the rows of a cell on its device."""
 
-    Args:
-        chip_j: At the voltage of the highest clock, without issuing (U,) [J].
-        issue_w: Power of issuing, at the voltage of the highest clock [W].
-        memory_j: Of memory (U,) [J].
-        highest: Highest clock over that at which kernels are fitted.
-    """
-
-    chip_j: FloatArray
-    issue_w: float
-    memory_j: FloatArray
+    chip_j: FloatArray  # At the voltage of the highest clock, without issuing (U,) [J]
+    issue_w: float  # Power of issuing, at the voltage of the highest clock [W]
+    memory_j: FloatArray  # Of memory (U,) [J]
     power: PowerColumns
-    highest: float
+    highest: float  # Highest clock over that at which kernels are fitted
 
     def clock(self, time_s: FloatArray) -> FloatArray:
         """Return the clock over the highest that the TDP leaves to rows of known times (U,).

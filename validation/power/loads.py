@@ -34,13 +34,9 @@ START: Final = (1.2, 0.7, 50.0, 80.0, 70.0, 1.0, 0.5, 0.9, 0.7)
 
 @dataclass(frozen=True, kw_only=True)
 class Loads:
-    """Sustained loads of one or more devices.
+    """Sustained loads of one or more devices."""
 
-    Args:
-        rows: Rows of the files, with `device` and `folder` (N).
-    """
-
-    rows: tuple[Mapping[str, str], ...]
+    rows: tuple[Mapping[str, str], ...]  # Rows of the files, with `device` and `folder` (N)
 
     def text(self, name: str) -> NDArray[np.str_]:
         """Return a column (N,)."""

@@ -36,29 +36,17 @@ MOSTLY: Final = 0.8  # of the time beyond the roofline
 
 @dataclass(frozen=True, kw_only=True)
 class KernelWatts:
-    """Measured watts of kernels with what predicts them, each (U,).
+    """Measured watts of kernels with what predicts them, each (U,)."""
 
-    Args:
-        table: Name of the table of each row.
-        fold: Half of the split.
-        measured_w: Reading [W].
-        dynamic_w: Dynamic energy of useful work over the measured time [W].
-        active_w: Power of SMs that issue for the time beyond the roofline [W].
-        samples: Samples of the reading.
-        on_w: Power without kernels [W].
-        cap_w: Power limit [W].
-        time_s: Measured time [s].
-    """
-
-    table: tuple[str, ...]
-    fold: IntArray
-    measured_w: FloatArray
-    dynamic_w: FloatArray
-    active_w: FloatArray
-    samples: IntArray
-    on_w: FloatArray
-    cap_w: FloatArray
-    time_s: FloatArray
+    table: tuple[str, ...]  # Name of the table of each row
+    fold: IntArray  # Half of the split
+    measured_w: FloatArray  # Reading [W]
+    dynamic_w: FloatArray  # Dynamic energy of useful work over the measured time [W]
+    active_w: FloatArray  # Power of SMs that issue for the time beyond the roofline [W]
+    samples: IntArray  # Samples of the reading
+    on_w: FloatArray  # Power without kernels [W]
+    cap_w: FloatArray  # Power limit [W]
+    time_s: FloatArray  # Measured time [s]
 
 
 def kernel_watts(tables: Collection[str] | None = None) -> KernelWatts:

@@ -21,40 +21,25 @@ MOST_EVALUATIONS: Final = 1500
 
 
 class Factors(NamedTuple):
-    """Factors on the parts of a power, each at least 0.
+    """Factors on the parts of a power, each at least 0."""
 
-    Args:
-        floor: Factor of the power without kernels.
-        scale: Factor of the dynamic power.
-        active: Factor of the power of SMs that are active without useful work.
-        limit: Factor of the power limit, at most 1.
-    """
-
-    floor: float = 1.0
-    scale: float = 1.0
-    active: float = 1.0
-    limit: float = 1.0
+    floor: float = 1.0  # Factor of the power without kernels
+    scale: float = 1.0  # Factor of the dynamic power
+    active: float = 1.0  # Factor of the power of SMs that are active without useful work
+    limit: float = 1.0  # Factor of the power limit, at most 1
 
 
 UNCHANGED: Final = Factors()
 
 
 class Watts(NamedTuple):
-    """What power is predicted from, each (N,) [W].
+    """What power is predicted from, each (N,) [W]."""
 
-    Args:
-        measured: Reading.
-        dynamic: Power of useful work.
-        active: Power of SMs that are active without useful work.
-        on: Power without kernels.
-        cap: Power limit.
-    """
-
-    measured: FloatArray
-    dynamic: FloatArray
-    active: FloatArray
-    on: FloatArray
-    cap: FloatArray
+    measured: FloatArray  # Reading
+    dynamic: FloatArray  # Power of useful work
+    active: FloatArray  # Power of SMs that are active without useful work
+    on: FloatArray  # Power without kernels
+    cap: FloatArray  # Power limit
 
     def take(self, rows: NDArray[np.bool_]) -> Watts:
         """Return the rows of a mask.

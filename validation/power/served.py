@@ -39,42 +39,25 @@ OWN_ENTRIES: Final = ("meta-llama/Llama-3.1-405B-Instruct-FP8",)
 
 @dataclass(frozen=True, kw_only=True)
 class ServedPower:
-    """Runs of served models with their measured and predicted power.
+    """Runs of served models with their measured and predicted power."""
 
-    Args:
-        rows: Rows of the file (N).
-        measured_w: Per GPU (N,) [W].
-        measured_j: Per output token, all GPUs (N,) [J].
-        rate: Measured output tokens per second and GPU (N,).
-        dynamic_w: Dynamic power at the measured rate (N,) [W].
-        active_w: Power of SMs at the measured rate that are active beyond the predicted time of
-            models with experts (N,) [W].
-        on_w: Power without kernels (N,) [W].
-        cap_w: Power limit (N,) [W].
-        end_w: Predicted end to end (N,) [W].
-        end_low_w: Lower end of its 90% interval (N,) [W].
-        end_high_w: Upper end of its 90% interval (N,) [W].
-        low: 5% quantile of measured over predicted power that the device has (N,).
-        high: 95% quantile (N,).
-        end_j: Energy per output token, predicted end to end (N,) [J].
-        refused: Reason -> runs without a prediction.
-    """
-
-    rows: tuple[Mapping[str, str], ...]
-    measured_w: FloatArray
-    measured_j: FloatArray
-    rate: FloatArray
-    dynamic_w: FloatArray
+    rows: tuple[Mapping[str, str], ...]  # Rows of the file (N)
+    measured_w: FloatArray  # Per GPU (N,) [W]
+    measured_j: FloatArray  # Per output token, all GPUs (N,) [J]
+    rate: FloatArray  # Measured output tokens per second and GPU (N,)
+    dynamic_w: FloatArray  # Dynamic power at the measured rate (N,) [W]
+    # Power of SMs at the measured rate that are active beyond the predicted time of models with
+    # experts (N,) [W]
     active_w: FloatArray
-    on_w: FloatArray
-    cap_w: FloatArray
-    end_w: FloatArray
-    end_low_w: FloatArray
-    end_high_w: FloatArray
-    low: FloatArray
-    high: FloatArray
-    end_j: FloatArray
-    refused: Mapping[str, int]
+    on_w: FloatArray  # Power without kernels (N,) [W]
+    cap_w: FloatArray  # Power limit (N,) [W]
+    end_w: FloatArray  # Predicted end to end (N,) [W]
+    end_low_w: FloatArray  # Lower end of its 90% interval (N,) [W]
+    end_high_w: FloatArray  # Upper end of its 90% interval (N,) [W]
+    low: FloatArray  # 5% quantile of measured over predicted power that the device has (N,)
+    high: FloatArray  # 95% quantile (N,)
+    end_j: FloatArray  # Energy per output token, predicted end to end (N,) [J]
+    refused: Mapping[str, int]  # Reason -> runs without a prediction
 
     def text(self, name: str) -> NDArray[np.str_]:
         """Return a column of the file (N,)."""

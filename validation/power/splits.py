@@ -24,19 +24,13 @@ FILE = "data/power.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class PowerSplits:
-    """Rows that are fitted and scored, as stated in the data file.
+    """Rows that are fitted and scored, as stated in the data file."""
 
-    Args:
-        kernels: Tables of kernel watts, their geometry columns and number of folds.
-        loads: Studies of sustained loads that are fitted, and those that are scored.
-        served: Runs of served models: assumed inputs, systems, goals.
-        clock_shares: Cells that are fitted with the clock of each row apart.
-    """
-
-    kernels: Mapping[str, Any]
+    kernels: Mapping[str, Any]  # Tables of kernel watts, their geometry columns and number of folds
+    # Studies of sustained loads that are fitted, and those that are scored
     loads: Mapping[str, Any]
-    served: Mapping[str, Any]
-    clock_shares: Mapping[str, Any]
+    served: Mapping[str, Any]  # Runs of served models: assumed inputs, systems, goals
+    clock_shares: Mapping[str, Any]  # Cells that are fitted with the clock of each row apart
 
 
 @cache

@@ -42,21 +42,14 @@ class PoolRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolLaunch:
-    """Launch limits of both pools.
+    """Launch limits of both pools."""
 
-    Args:
-        name: Name of the rule.
-        match: Matching runs, by the decode pool.
-        limits: By pool and name of `LIMITS`; others are engine defaults.
-        unsimulated: Options of the recipe that are not simulated, "" for none.
-        source: Documentation.
-    """
-
-    name: str
-    match: Match
+    name: str  # Name of the rule
+    match: Match  # Matching runs, by the decode pool
+    # By pool and name of `LIMITS`; others are engine defaults
     limits: Mapping[str, Mapping[str, Any]]
-    unsimulated: str
-    source: str
+    unsimulated: str  # Options of the recipe that are not simulated, "" for none
+    source: str  # Documentation
 
     def fields(self, run: PoolRun) -> dict[str, int | str]:
         """Return what has a vocabulary name: the prefill pool's tokens per step, and exchanges.
@@ -116,18 +109,13 @@ def pool_launch_of(rest: dict[str, Any], match: Match) -> PoolLaunch:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolPlan:
-    """Actual use of the ranks of runs, where their rows differ.
+    """Actual use of the ranks of runs, where their rows differ."""
 
-    Args:
-        match: Matching runs, by the decode pool as stated.
-        plans: By pool: "tp", one tensor-parallel group without attention DP; "ep", attention ranks
-            as stated with expert parallelism; "" as stated.
-        source: Documentation.
-    """
-
-    match: Match
+    match: Match  # Matching runs, by the decode pool as stated
+    # By pool: "tp", one tensor-parallel group without attention DP; "ep", attention ranks as stated
+    # with expert parallelism; "" as stated
     plans: Mapping[str, str]
-    source: str
+    source: str  # Documentation
 
 
 def pool_plan_of(rest: dict[str, Any], match: Match) -> PoolPlan:

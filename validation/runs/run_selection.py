@@ -41,24 +41,15 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """Scenario fields for a set of runs.
+    """Scenario fields for a set of runs."""
 
-    Args:
-        name: Name of the rule.
-        match: Matching runs.
-        model: Model with the config of the formats.
-        formats: Formats of the recipe, by vocabulary name.
-        experts: Expert sharding: as stated, all expert-parallel ("ep") or all tensor-parallel
-            ("tp").
-        source: Documentation.
-    """
-
-    name: str
-    match: Match
-    model: str
-    formats: Mapping[str, str]
+    name: str  # Name of the rule
+    match: Match  # Matching runs
+    model: str  # Model with the config of the formats
+    formats: Mapping[str, str]  # Formats of the recipe, by vocabulary name
+    # Expert sharding: as stated, all expert-parallel ("ep") or all tensor-parallel ("tp")
     experts: Experts
-    source: str
+    source: str  # Documentation
 
 
 @dataclass(frozen=True, kw_only=True)

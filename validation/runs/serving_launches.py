@@ -30,25 +30,15 @@ SHAPES: Final = ("more", "multiple", "least", "most")
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Launch limits of an engine.
+    """Launch limits of an engine."""
 
-    Args:
-        name: Name of the rule.
-        match: Matching runs.
-        limits: By name of `LIMITS`; others are engine defaults.
-        rounds: Requests sent per request in flight.
-        unsimulated: Options of the script that are not simulated, "" for none.
-        source: Documentation.
-        limited: Whether the limits are known; otherwise all follow from the scenario.
-    """
-
-    name: str
-    match: Match
-    limits: Mapping[str, Any]
-    rounds: int
-    unsimulated: str
-    source: str
-    limited: bool = True
+    name: str  # Name of the rule
+    match: Match  # Matching runs
+    limits: Mapping[str, Any]  # By name of `LIMITS`; others are engine defaults
+    rounds: int  # Requests sent per request in flight
+    unsimulated: str  # Options of the script that are not simulated, "" for none
+    source: str  # Documentation
+    limited: bool = True  # Whether the limits are known; otherwise all follow from the scenario
 
     def fields(self, run: ServingRun) -> dict[str, Any]:
         """Return the limits of a run by vocabulary name of `simulate`.

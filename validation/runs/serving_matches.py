@@ -16,17 +16,12 @@ SIZES: Final = ("tp", "attention_dp", "dp", "isl", "osl", "concurrency")
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """The runs that a rule applies to.
+    """The runs that a rule applies to."""
 
-    Args:
-        fields: Field of `ServingRun` -> allowed values: texts of `FIELDS`, numbers of `SIZES`.
-        since: First day, "" for any; a run without date matches only a rule without days.
-        until: First day after, "" for any.
-    """
-
+    # Field of `ServingRun` -> allowed values: texts of `FIELDS`, numbers of `SIZES`
     fields: Mapping[str, tuple[str | int, ...]]
-    since: str
-    until: str
+    since: str  # First day, "" for any; a run without date matches only a rule without days
+    until: str  # First day after, "" for any
 
     def fits(self, run: ServingRun) -> bool:
         """Return whether a run matches."""

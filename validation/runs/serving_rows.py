@@ -27,49 +27,29 @@ Kind = Literal["dump", "copy", "other"]
 
 @dataclass(frozen=True, kw_only=True)
 class ServingRun:
-    """One measured serving run, as stated in its row.
-
-    Args:
-        system: Catalog name.
-        backend: Engine.
-        version: Version of the engine, "" where missing.
-        precision: "fp8", "fp4", "int4", "bf16", "" where missing.
-        kind: "dump" of the database of a public benchmark, dated "copy" of its results, or "other".
-        date: Day of the measurement, "" where missing.
-        image: Container, "" where missing.
-        tp: Tensor-parallel size.
-        attention_dp: Attention data-parallel ranks.
-        moe_tp: Tensor-parallel size inside an expert.
-        ep: Expert-parallel size.
-        dp: Replicas, or workers of a pool.
-        on_rank: Requests in flight per attention-DP rank.
-        concurrency: Requests in flight over the deployment.
-        isl: Input tokens.
-        osl: Output tokens.
-        ttft_s: Measured time to first token [s].
-        tpot_s: Measured time per output token [s].
-    """
+    """One measured serving run, as stated in its row."""
 
     id: str
     model: str
-    system: str
-    backend: str
-    version: str
-    precision: str
+    system: str  # Catalog name
+    backend: str  # Engine
+    version: str  # Version of the engine, "" where missing
+    precision: str  # "fp8", "fp4", "int4", "bf16", "" where missing
+    # "dump" of the database of a public benchmark, dated "copy" of its results, or "other"
     kind: Kind
-    date: str
-    image: str
-    tp: int
-    attention_dp: int
-    moe_tp: int
-    ep: int
-    dp: int
-    on_rank: int
-    concurrency: int
-    isl: int
-    osl: int
-    ttft_s: float
-    tpot_s: float
+    date: str  # Day of the measurement, "" where missing
+    image: str  # Container, "" where missing
+    tp: int  # Tensor-parallel size
+    attention_dp: int  # Attention data-parallel ranks
+    moe_tp: int  # Tensor-parallel size inside an expert
+    ep: int  # Expert-parallel size
+    dp: int  # Replicas, or workers of a pool
+    on_rank: int  # Requests in flight per attention-DP rank
+    concurrency: int  # Requests in flight over the deployment
+    isl: int  # Input tokens
+    osl: int  # Output tokens
+    ttft_s: float  # Measured time to first token [s]
+    tpot_s: float  # Measured time per output token [s]
 
 
 def sample_path() -> Path:

@@ -13,26 +13,16 @@ STEP_ERRORS: Final = "data/step_errors.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class StepError:
-    """Ratio of measured to predicted time per output token in serving runs of an engine.
+    """Ratio of measured to predicted time per output token in serving runs of an engine."""
 
-    Args:
-        engine: Name of the engine; all versions are pooled.
-        q05: 5% quantile of ln(measured / predicted).
-        q95: 95% quantile.
-        runs: Number of measured runs.
-        left_out: Excluded runs: those faster than the roofline of their stated load.
-        networks: Number of different models.
-        command: Command that lists all runs.
-    """
-
-    engine: str
-    q05: float
-    q95: float
-    runs: int
-    left_out: int
-    networks: int
+    engine: str  # Name of the engine; all versions are pooled
+    q05: float  # 5% quantile of ln(measured / predicted)
+    q95: float  # 95% quantile
+    runs: int  # Number of measured runs
+    left_out: int  # Excluded runs: those faster than the roofline of their stated load
+    networks: int  # Number of different models
     data_hash: str
-    command: str
+    command: str  # Command that lists all runs
 
 
 @cache

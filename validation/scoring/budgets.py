@@ -30,15 +30,10 @@ BUDGET_HEADER: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The error budget of a cell.
+    """The error budget of a cell."""
 
-    Args:
-        mape: Largest mean absolute percentage error, as a fraction.
-        reason: The budget in percent, a colon, and an explanation.
-    """
-
-    mape: float
-    reason: str
+    mape: float  # Largest mean absolute percentage error, as a fraction
+    reason: str  # The budget in percent, a colon, and an explanation
 
     @property
     def label(self) -> str:

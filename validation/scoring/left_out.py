@@ -23,26 +23,16 @@ SAID_FROM: Final = 0.05  # share of a cell's rows
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Rows of a cell excluded for one reason; errors are fractions.
+    """Rows of a cell excluded for one reason; errors are fractions."""
 
-    Args:
-        about: Operator, family and format, as on the page.
-        system: Device.
-        rows: Number of rows.
-        share: Share of the cell's rows, including those excluded for their times.
-        mape: Error of the scored rows.
-        left_mape: Error of these rows, with the same parameters.
-        with_mape: Error of both together.
-    """
-
-    about: str
-    system: str
+    about: str  # Operator, family and format, as on the page
+    system: str  # Device
     reason: str
-    rows: int
-    share: float
-    mape: float
-    left_mape: float
-    with_mape: float
+    rows: int  # Number of rows
+    share: float  # Share of the cell's rows, including those excluded for their times
+    mape: float  # Error of the scored rows
+    left_mape: float  # Error of these rows, with the same parameters
+    with_mape: float  # Error of both together
 
 
 def left_out_errors(cells: Sequence[Row]) -> list[LeftOut]:

@@ -35,16 +35,11 @@ DIGITS: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceSplit:
-    """Which devices predict which.
-
-    Args:
-        known: Devices that lend parameters; empty for all but the scored one.
-        scored: Devices priced as if they had no tables.
-    """
+    """Which devices predict which."""
 
     name: str
-    known: tuple[str, ...]
-    scored: tuple[str, ...]
+    known: tuple[str, ...]  # Devices that lend parameters; empty for all but the scored one
+    scored: tuple[str, ...]  # Devices priced as if they had no tables
 
     def hidden(self, device: str) -> frozenset[str]:
         """Return the measured devices that may not lend parameters to a scored one."""

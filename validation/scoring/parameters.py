@@ -15,19 +15,12 @@ if TYPE_CHECKING:
 
 
 class Counted(NamedTuple):
-    """Origin of the parameters of a cell.
+    """Origin of the parameters of a cell."""
 
-    Args:
-        fitted: Number of fitted parameters.
-        chosen: Names of parameters that differ between alternatives.
-        held: Number of parameters equal in all alternatives: from a source, the table or zero.
-        alternatives: Number of alternatives, of which the rows select one.
-    """
-
-    fitted: int
-    chosen: tuple[str, ...]
-    held: int
-    alternatives: int
+    fitted: int  # Number of fitted parameters
+    chosen: tuple[str, ...]  # Names of parameters that differ between alternatives
+    held: int  # Number of parameters equal in all alternatives: from a source, the table or zero
+    alternatives: int  # Number of alternatives, of which the rows select one
 
 
 def counted(cell: Cell) -> Counted:

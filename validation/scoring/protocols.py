@@ -54,38 +54,28 @@ SAMPLE_ROWS: Final = 2000  # rows of another device, for transfer errors
 
 
 class Scored(NamedTuple):
-    """Predictions and measurements of one cell.
-
-    Args:
-        predicted_s: Predicted times (U,) [s].
-        simple_s: Times of roofline / efficiency + fixed time, fitted to the same rows (U,) [s].
-        interval: 5% and 95% quantiles of ln(measured/predicted), predicted; None where unknown.
-        known_rows: Rows of this device used in the fit.
-        sources: Source devices of the parameters.
-        constant: 5% and 95% quantiles of ln(measured/predicted) of the rows of the fit; None where
-            the interval is that.
-    """
+    """Predictions and measurements of one cell."""
 
     rows: Rows
-    predicted_s: FloatArray
+    predicted_s: FloatArray  # Predicted times (U,) [s]
+    # Times of roofline / efficiency + fixed time, fitted to the same rows (U,) [s]
     simple_s: FloatArray
+    # 5% and 95% quantiles of ln(measured/predicted), predicted; None where unknown
     interval: tuple[float, float] | None
-    known_rows: int
-    sources: tuple[str, ...]
+    known_rows: int  # Rows of this device used in the fit
+    sources: tuple[str, ...]  # Source devices of the parameters
+    # 5% and 95% quantiles of ln(measured/predicted) of the rows of the fit; None where the interval
+    # is that
     constant: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kin:
-    """The cells of one operator, family and format on every measured device.
-
-    Args:
-        loaded: Device -> its rows, loaded lazily.
-        paired: (device of rows, device of parameters) -> errors, computed lazily.
-    """
+    """The cells of one operator, family and format on every measured device."""
 
     cells: Mapping[str, Cell]
-    loaded: dict[str, Rows] = field(default_factory=dict)
+    loaded: dict[str, Rows] = field(default_factory=dict)  # Device -> its rows, loaded lazily
+    # (device of rows, device of parameters) -> errors, computed lazily
     paired: Pairs = field(default_factory=dict)
 
     def rows(self, device: str) -> Rows:

@@ -42,15 +42,10 @@ SAMPLES_HEADER: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The error of a sample of rows of a cell.
+    """The error of a sample of rows of a cell."""
 
-    Args:
-        mape: Mean absolute percentage error, as a fraction.
-        fit: Hash of the parameters.
-    """
-
-    mape: float
-    fit: str
+    mape: float  # Mean absolute percentage error, as a fraction
+    fit: str  # Hash of the parameters
 
 
 def samples_path() -> Path:

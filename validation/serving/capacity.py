@@ -22,45 +22,28 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityRun:
-    """A cache size printed by an engine.
+    """A cache size printed by an engine."""
 
-    Args:
-        id: Name of the run.
-        tokens: Tokens of one scheduler, NaN where only memory is printed.
-        cache_bytes: Memory of one rank's cache, NaN where tokens are printed [bytes].
-        weights_bytes: Memory of one rank's weights, NaN where not printed [bytes].
-        changes: Engine memory fields that differ in this version.
-        informed: Whether its figures determined a memory rule or an assumption.
-        assumed: Assumptions, "" for none.
-        source: Publication.
-    """
-
-    id: str
+    id: str  # Name of the run
     version: str
     scenario: Scenario
-    tokens: float
-    cache_bytes: float
-    weights_bytes: float
-    changes: Mapping[str, Any]
-    informed: bool
-    assumed: str
-    source: str
+    tokens: float  # Tokens of one scheduler, NaN where only memory is printed
+    cache_bytes: float  # Memory of one rank's cache, NaN where tokens are printed [bytes]
+    weights_bytes: float  # Memory of one rank's weights, NaN where not printed [bytes]
+    changes: Mapping[str, Any]  # Engine memory fields that differ in this version
+    informed: bool  # Whether its figures determined a memory rule or an assumption
+    assumed: str  # Assumptions, "" for none
+    source: str  # Publication
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityRuns:
-    """The published cache sizes.
-
-    Args:
-        runs: Compared runs.
-        left_out: Excluded runs, each with `id`, `source` and `reason`.
-        budget: Largest median and p90 error allowed over all runs.
-    """
+    """The published cache sizes."""
 
     title: str
-    runs: tuple[CapacityRun, ...]
-    left_out: tuple[Mapping[str, str], ...]
-    budget: Mapping[str, float]
+    runs: tuple[CapacityRun, ...]  # Compared runs
+    left_out: tuple[Mapping[str, str], ...]  # Excluded runs, each with `id`, `source` and `reason`
+    budget: Mapping[str, float]  # Largest median and p90 error allowed over all runs
 
 
 def validate_capacity() -> Row:

@@ -51,17 +51,11 @@ NEEDED: Final = ("tp", "pp", "dp", "cp", "micro_batch", "global_batch", "seq_len
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRun:
-    """A published run.
+    """A published run."""
 
-    Args:
-        run: The row of the table.
-        question: The step, None where it is refused.
-        refused: Why it is refused, "" where it is not.
-    """
-
-    run: Run
-    question: TrainingQuestion | None
-    refused: str
+    run: Run  # The row of the table
+    question: TrainingQuestion | None  # The step, None where it is refused
+    refused: str  # Why it is refused, "" where it is not
 
 
 @cache

@@ -16,40 +16,27 @@ BOTTLENECK: Final = "bottleneck: "  # start of a warning that leads the answer
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Evidence for the numbers of an answer.
+    """Evidence for the numbers of an answer."""
 
-    Args:
-        tier: Pricing tier; "physics+bound" if some operators have no physics model.
-        data_versions: Versions and hashes that reproduce the answer, by name.
-        assumptions: Assumptions, as sentences.
-        sources: References of the specs.
-    """
-
-    tier: str
+    tier: str  # Pricing tier; "physics+bound" if some operators have no physics model
     calibrations: tuple[Mapping[str, Any], ...] = ()
+    # Versions and hashes that reproduce the answer, by name
     data_versions: Mapping[str, str] = field(default_factory=dict)
-    assumptions: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()  # Assumptions, as sentences
+    sources: tuple[str, ...] = ()  # References of the specs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(Displayed):
-    """The answer to one scenario.
-
-    Args:
-        scenario: The input with everything resolved; it reproduces the answer.
-        results: Results by name [SI, unit in the name].
-        breakdown: Rows of name, phase, count, time_s, share, bound, bound_time_s, tier,
-            calibration, stream.
-        warnings: Warnings to read before relying on it; that kernels of another vendor's GPUs price
-            it is added.
-    """
+    """The answer to one scenario."""
 
     command: str
-    scenario: Mapping[str, Any]
-    results: Mapping[str, Any]
+    scenario: Mapping[str, Any]  # The input with everything resolved; it reproduces the answer
+    results: Mapping[str, Any]  # Results by name [SI, unit in the name]
+    # Rows of name, phase, count, time_s, share, bound, bound_time_s, tier, calibration, stream
     breakdown: Sequence[Mapping[str, Any]]
     evidence: Evidence
+    # Warnings to read before relying on it; that kernels of another vendor's GPUs price it is added
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

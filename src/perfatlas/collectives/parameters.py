@@ -48,21 +48,13 @@ TAILS: Final = ("q05", "q95")
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """The calibration of each system for one collective.
+    """The calibration of each system for one collective."""
 
-    Args:
-        matches: Calibrations found, one per system that has one.
-        match_S: Position in `matches`, -1 without a calibration (S,).
-        parameters_SP: Fitted values; 1 where there is no calibration (S, P).
-        tails_S2: q05 and q95 of ln(measured/predicted) (S, 2).
-        notes: Substitutions.
-    """
-
-    matches: tuple[CalibrationMatch, ...]
-    match_S: IntArray
-    parameters_SP: FloatArray
-    tails_S2: FloatArray
-    notes: tuple[str, ...]
+    matches: tuple[CalibrationMatch, ...]  # Calibrations found, one per system that has one
+    match_S: IntArray  # Position in `matches`, -1 without a calibration (S,)
+    parameters_SP: FloatArray  # Fitted values; 1 where there is no calibration (S, P)
+    tails_S2: FloatArray  # q05 and q95 of ln(measured/predicted) (S, 2)
+    notes: tuple[str, ...]  # Substitutions
 
 
 def cell_operator(op: str) -> str:

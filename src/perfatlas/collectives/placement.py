@@ -26,43 +26,25 @@ HOST_LINK: Final = "pcie"
 
 
 class Links(NamedTuple):
-    """The links available to a group, per level, as columns.
+    """The links available to a group, per level, as columns."""
 
-    Args:
-        size_LU: Ranks in one unit of the level; infinite for the fabric (L, U).
-        bandwidth_LU: Bandwidth of one rank per direction (L, U) [bytes/s].
-        latency_s_LU: Latency of one hop (L, U) [s].
-        in_network_U: 1 where the switch of the domain reduces (U,).
-        oversubscription_U: Oversubscription (downlink/uplink) of the fabric's leaves (U,).
-        leaf_nodes_U: Nodes per leaf (U,).
-        fabric_adds_U: 1 where the switches of the fabric reduce (U,).
-        direct_U: Direct links of a device to other devices, 0 with a switch (U,).
-        one_link_U: 1 where all levels share the device's host link (PCIe) (U,).
-    """
-
-    size_LU: FloatArray
-    bandwidth_LU: FloatArray
-    latency_s_LU: FloatArray
-    in_network_U: FloatArray
-    oversubscription_U: FloatArray
-    leaf_nodes_U: FloatArray
-    fabric_adds_U: FloatArray
-    direct_U: FloatArray
-    one_link_U: FloatArray
+    size_LU: FloatArray  # Ranks in one unit of the level; infinite for the fabric (L, U)
+    bandwidth_LU: FloatArray  # Bandwidth of one rank per direction (L, U) [bytes/s]
+    latency_s_LU: FloatArray  # Latency of one hop (L, U) [s]
+    in_network_U: FloatArray  # 1 where the switch of the domain reduces (U,)
+    oversubscription_U: FloatArray  # Oversubscription (downlink/uplink) of the fabric's leaves (U,)
+    leaf_nodes_U: FloatArray  # Nodes per leaf (U,)
+    fabric_adds_U: FloatArray  # 1 where the switches of the fabric reduce (U,)
+    direct_U: FloatArray  # Direct links of a device to other devices, 0 with a switch (U,)
+    one_link_U: FloatArray  # 1 where all levels share the device's host link (PCIe) (U,)
 
 
 class Group(NamedTuple):
-    """Placement of a group of ranks.
+    """Placement of a group of ranks."""
 
-    Args:
-        ranks_LU: Members that communicate on each level; 1 where none do (L, U).
-        inside_LU: Members within one unit of the level (L, U).
-        ranks_U: Size of the group (U,).
-    """
-
-    ranks_LU: FloatArray
-    inside_LU: FloatArray
-    ranks_U: FloatArray
+    ranks_LU: FloatArray  # Members that communicate on each level; 1 where none do (L, U)
+    inside_LU: FloatArray  # Members within one unit of the level (L, U)
+    ranks_U: FloatArray  # Size of the group (U,)
 
 
 def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:

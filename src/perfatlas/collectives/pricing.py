@@ -44,40 +44,29 @@ Tier = Literal["auto", "bound", "physics", "measured"]
 
 @dataclass(frozen=True, kw_only=True)
 class CollectiveShapes:
-    """A collective operation at many sizes and groups.
+    """A collective operation at many sizes and groups."""
 
-    Args:
-        op: all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine or send_recv.
-        bytes: Size as counted by nccl-tests (U,) [bytes].
-        ranks: Size of the group (U,).
-        stride: Distance between neighbours in the global rank order (U,).
-        format_name: Number format of the elements; used only by reductions.
-    """
-
-    op: str
-    bytes: FloatArray
-    ranks: FloatArray
-    stride: FloatArray
-    format_name: str = "bf16"
+    op: str  # all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine or send_recv
+    bytes: FloatArray  # Size as counted by nccl-tests (U,) [bytes]
+    ranks: FloatArray  # Size of the group (U,)
+    stride: FloatArray  # Distance between neighbours in the global rank order (U,)
+    format_name: str = "bf16"  # Number format of the elements; used only by reductions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Implementation:
-    """The collective implementation, and the tables that correct it in tier measured.
+    """The collective implementation, and the tables that correct it in tier measured."""
 
-    Args:
-        family: Engine whose all-reduce is used, "" for the fastest of all, including the library.
-        custom_groups: Kernel family -> group sizes inside a domain that its custom all-reduce
-            supports; the calibration holds the buffer size above which the library is used. If
-            empty, all all-reduces use the library.
-        pcie_groups: The same between GPUs without NVLink; None if it makes no difference.
-        silicon_version: Engine version whose tables tier measured reads; "" for those that the
-            calibrations were fitted on.
-    """
-
+    # Engine whose all-reduce is used, "" for the fastest of all, including the library
     family: str = ""
+    # Kernel family -> group sizes inside a domain that its custom all-reduce supports; the
+    # calibration holds the buffer size above which the library is used. If empty, all all-reduces
+    # use the library.
     custom_groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    # The same between GPUs without NVLink; None if it makes no difference
     pcie_groups: Mapping[str, tuple[int, ...]] | None = None
+    # Engine version whose tables tier measured reads; "" for those that the calibrations were
+    # fitted on
     silicon_version: str = ""
 
     def over_pcie(self, family: str) -> tuple[int, ...]:
@@ -91,14 +80,10 @@ LIBRARY_ALONE: Final = Implementation()
 
 @dataclass(frozen=True, kw_only=True)
 class PricedCollectives:
-    """Cost of one execution of a collective at many shapes.
+    """Cost of one execution of a collective at many shapes."""
 
-    Args:
-        prices: Prices, with each shape as a candidate (U, 1).
-        algorithms: Returns the name of the fastest algorithm of each shape (U,).
-    """
-
-    prices: PricedOperators
+    prices: PricedOperators  # Prices, with each shape as a candidate (U, 1)
+    # Returns the name of the fastest algorithm of each shape (U,)
     algorithms: Callable[[], NDArray[np.str_]]
 
     @property
@@ -262,17 +247,12 @@ def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
 
 
 class _Bound(NamedTuple):
-    """Lower bound on the time of a collective, and the bytes it is based on.
+    """Lower bound on the time of a collective, and the bytes it is based on."""
 
-    Args:
-        time_s_U: Lower bound (U,) [s].
-        link_bytes_U: Minimum bytes one rank sends, over the links of all levels (U,) [bytes].
-        hop_s_U: One hop of the slowest level, which no message undercuts (U,) [s].
-    """
-
-    time_s_U: FloatArray
+    time_s_U: FloatArray  # Lower bound (U,) [s]
+    # Minimum bytes one rank sends, over the links of all levels (U,) [bytes]
     link_bytes_U: FloatArray
-    hop_s_U: FloatArray
+    hop_s_U: FloatArray  # One hop of the slowest level, which no message undercuts (U,) [s]
 
 
 def _bound(shapes: CollectiveShapes, group: Group, links: Links) -> _Bound:

@@ -23,37 +23,23 @@ HOP_OPS: Final = ("all_gather", "reduce_scatter")
 
 
 class Fabric(NamedTuple):
-    """What a ring between nodes depends on besides its ranks.
+    """What a ring between nodes depends on besides its ranks."""
 
-    Args:
-        wire_s_U: Transfer through a rank's share of the NICs at the full speed of a ring (U,) [s].
-        nics_U: Bandwidth of the NICs of a group's node (U,) [bytes/s].
-        pcie_U: Where hops inside a node use PCIe (U,).
-        network_s_U: Minimum latency of a hop between nodes (U,) [s].
-        least_s_U: Minimum latency of the whole operation (U,) [s].
-        inside_s_U: Transfer inside nodes, at the same time (U,) [s].
-    """
-
+    # Transfer through a rank's share of the NICs at the full speed of a ring (U,) [s]
     wire_s_U: FloatArray
-    nics_U: FloatArray
-    pcie_U: NDArray[np.bool_]
-    network_s_U: FloatArray
-    least_s_U: FloatArray
-    inside_s_U: FloatArray
+    nics_U: FloatArray  # Bandwidth of the NICs of a group's node (U,) [bytes/s]
+    pcie_U: NDArray[np.bool_]  # Where hops inside a node use PCIe (U,)
+    network_s_U: FloatArray  # Minimum latency of a hop between nodes (U,) [s]
+    least_s_U: FloatArray  # Minimum latency of the whole operation (U,) [s]
+    inside_s_U: FloatArray  # Transfer inside nodes, at the same time (U,) [s]
 
 
 class FabricTimes(NamedTuple):
-    """The fastest algorithm and protocol of each group.
+    """The fastest algorithm and protocol of each group."""
 
-    Args:
-        latency_s_U: Its hops, one after the other (U,) [s].
-        moving_s_U: Its transfer between nodes (U,) [s].
-        pat_U: Where it is PAT, not a ring (U,).
-    """
-
-    latency_s_U: FloatArray
-    moving_s_U: FloatArray
-    pat_U: NDArray[np.bool_]
+    latency_s_U: FloatArray  # Its hops, one after the other (U,) [s]
+    moving_s_U: FloatArray  # Its transfer between nodes (U,) [s]
+    pat_U: NDArray[np.bool_]  # Where it is PAT, not a ring (U,)
 
 
 def ring_between_nodes_s(ranks_U: FloatArray, nodes_U: FloatArray, fabric: Fabric) -> FabricTimes:

@@ -41,20 +41,13 @@ PAIR_NOTE: Final = (
 
 
 class Rings(NamedTuple):
-    """The rings that a group may run on.
+    """The rings that a group may run on."""
 
-    Args:
-        shares: Shares of one direction of a GPU's link that published rings reach; their median
-            is the price.
-        spanned: Shares that the interval spans.
-        own: Whether the machine of the calibration is one of them.
-        note: What was assumed, "" for nothing.
-    """
-
+    # Shares of one direction of a GPU's link that published rings reach; their median is the price
     shares: tuple[float, ...]
-    spanned: tuple[float, ...]
-    own: bool
-    note: str
+    spanned: tuple[float, ...]  # Shares that the interval spans
+    own: bool  # Whether the machine of the calibration is one of them
+    note: str  # What was assumed, "" for nothing
 
 
 def published_rings() -> tuple[Mapping[str, Any], ...]:

@@ -32,31 +32,20 @@ EXCHANGE_SHARE: Final = 0.25
 
 
 class Axis(NamedTuple):
-    """An axis of a slice, or a part of one, over which a group communicates.
+    """An axis of a slice, or a part of one, over which a group communicates."""
 
-    Args:
-        ranks: Members along it.
-        ring: Whether its ends are linked.
-        apart: Chips from a member to the next; as many groups share its links.
-    """
-
-    ranks: int
-    ring: bool
-    apart: int
+    ranks: int  # Members along it
+    ring: bool  # Whether its ends are linked
+    apart: int  # Chips from a member to the next; as many groups share its links
 
 
 class Mesh(NamedTuple):
-    """What closed forms need of the axes of groups.
+    """What closed forms need of the axes of groups."""
 
-    Args:
-        hops_U: Sum over the axes of hops from a member to the farthest (U,).
-        axes_U: Bandwidth of all axes together relative to that of one ring in both directions (U,).
-        exchange_U: Members of the axis that an exchange waits for, over its relative bandwidth
-            (U,).
-    """
-
-    hops_U: FloatArray
+    hops_U: FloatArray  # Sum over the axes of hops from a member to the farthest (U,)
+    # Bandwidth of all axes together relative to that of one ring in both directions (U,)
     axes_U: FloatArray
+    # Members of the axis that an exchange waits for, over its relative bandwidth (U,)
     exchange_U: FloatArray
 
 

@@ -35,25 +35,16 @@ class UnreadyArrayError(TypeError):
 
 
 class ArrayLayout(NamedTuple):
-    """A contiguous array.
+    """A contiguous array."""
 
-    Args:
-        dtype: Type of its items.
-        ndim: Number of axes.
-    """
-
-    dtype: np.dtype[Any]
-    ndim: int
+    dtype: np.dtype[Any]  # Type of its items
+    ndim: int  # Number of axes
 
 
 class Settled(NamedTuple):
-    """A number that is constant for a unit; code for other values is not compiled.
+    """A number that is constant for a unit; code for other values is not compiled."""
 
-    Args:
-        kind: Layout of the number.
-    """
-
-    kind: str
+    kind: str  # Layout of the number
     value: int | float
 
 

@@ -31,17 +31,11 @@ _MEMORY: Final = ("memcpy", "memmove", "memset")
 
 
 class Lowered(NamedTuple):
-    """A module before it is optimized.
+    """A module before it is optimized."""
 
-    Args:
-        text: Assembly of the module.
-        others: Other LLVM modules to link.
-        inner: Symbol of the function; takes addresses of result, error and two arguments, returns
-            a status.
-    """
-
-    text: str
-    others: Sequence[Any]
+    text: str  # Assembly of the module
+    others: Sequence[Any]  # Other LLVM modules to link
+    # Symbol of the function; takes addresses of result, error and two arguments, returns a status
     inner: str
 
 

@@ -169,15 +169,11 @@ def _check_compiler() -> None:
 
 
 class _ArrayCall(NamedTuple):
-    """The short way into machine code whose arguments are arrays alone, as prices call it.
-
-    Args:
-        pack: From words to bytes.
-        kinds: Type of items and number of axes of each argument.
-    """
+    """The short way into machine code whose arguments are arrays alone, as prices call it."""
 
     native: Native
-    pack: Callable[..., bytes]
+    pack: Callable[..., bytes]  # From words to bytes
+    # Type of items and number of axes of each argument
     kinds: tuple[tuple[np.dtype[Any], int], ...]
 
     @classmethod

@@ -24,14 +24,11 @@ _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
 class Reached(NamedTuple):
-    """A function and the values of its global names.
-
-    Args:
-        values: Values by name, of globals and of variables of the enclosing function; by
-            "module.attribute" for an attribute of a module or a class.
-    """
+    """A function and the values of its global names."""
 
     function: Any  # a FunctionType, which checkers would take for a method
+    # Values by name, of globals and of variables of the enclosing function; by "module.attribute"
+    # for an attribute of a module or a class
     values: dict[str, Any]
 
 

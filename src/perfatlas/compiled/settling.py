@@ -16,13 +16,9 @@ if TYPE_CHECKING:
 
 
 class Argument(NamedTuple):
-    """An argument of the part.
+    """An argument of the part."""
 
-    Args:
-        place: Its position.
-    """
-
-    place: int
+    place: int  # Its position
 
 
 class Known(NamedTuple):
@@ -58,15 +54,10 @@ class Comparison(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call.
+    """A call."""
 
-    Args:
-        variable: Name of the variable that holds the function.
-        arguments: Names of the variables passed.
-    """
-
-    variable: str
-    arguments: tuple[str, ...]
+    variable: str  # Name of the variable that holds the function
+    arguments: tuple[str, ...]  # Names of the variables passed
 
 
 Assigned: TypeAlias = "Argument | Known | Alias | Item | Field | Comparison | Call | None"

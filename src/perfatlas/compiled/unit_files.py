@@ -26,17 +26,11 @@ KEPT: Final = 256  # files per folder; the least recently used are deleted
 
 
 class MachineCode(NamedTuple):
-    """An object file in memory.
+    """An object file in memory."""
 
-    Args:
-        name: Name of the function it defines.
-        symbols: Functions of the process that it calls.
-        code: The file's bytes.
-    """
-
-    name: str
-    symbols: tuple[str, ...]
-    code: bytes
+    name: str  # Name of the function it defines
+    symbols: tuple[str, ...]  # Functions of the process that it calls
+    code: bytes  # The file's bytes
 
 
 def unit_folder() -> Path:

@@ -34,25 +34,15 @@ PARTS: Final = ("dies", "memory", "package", "test")
 
 @dataclass(frozen=True, kw_only=True)
 class Die:
-    """The units of a die, disabled ones included.
+    """The units of a die, disabled ones included."""
 
-    Args:
-        node: Process node, a name of data/chips.toml.
-        sms: SMs.
-        flop_per_clock: Dense FP16 FLOP per clock and SM.
-        cache_mib: Last-level cache [MiB].
-        sm_kib: Registers and shared memory of an SM [KiB].
-        channels: Memory channels of 32 bits; a stack of HBM counts as 8.
-        area_mm2: Published area, NaN if unknown [mm2].
-    """
-
-    node: str
-    sms: float
-    flop_per_clock: float
-    cache_mib: float
-    sm_kib: float
-    channels: float
-    area_mm2: float = math.nan
+    node: str  # Process node, a name of data/chips.toml
+    sms: float  # SMs
+    flop_per_clock: float  # Dense FP16 FLOP per clock and SM
+    cache_mib: float  # Last-level cache [MiB]
+    sm_kib: float  # Registers and shared memory of an SM [KiB]
+    channels: float  # Memory channels of 32 bits; a stack of HBM counts as 8
+    area_mm2: float = math.nan  # Published area, NaN if unknown [mm2]
 
     def features(self) -> FloatArray:
         """Return what its area is a sum of (F,): SMs, tensor units, SRAM, memory PHY and the rest.
@@ -102,19 +92,13 @@ def _unit_areas(known: tuple[Die, ...]) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class ChipCost:
-    """What a chip costs to make, with the interval of its terms.
+    """What a chip costs to make, with the interval of its terms."""
 
-    Args:
-        area_mm2: Predicted area of one die, value, low and high [mm2].
-        parts_usd: Cost by part, each as value, low and high; they sum to the total [USD].
-        price_usd: Price at the margin, value, low and high [USD].
-        margin: Share of the price that is not cost.
-    """
-
-    area_mm2: tuple[float, ...]
+    area_mm2: tuple[float, ...]  # Predicted area of one die, value, low and high [mm2]
+    # Cost by part, each as value, low and high; they sum to the total [USD]
     parts_usd: Mapping[str, tuple[float, ...]]
-    price_usd: tuple[float, ...]
-    margin: float
+    price_usd: tuple[float, ...]  # Price at the margin, value, low and high [USD]
+    margin: float  # Share of the price that is not cost
 
     @property
     def total_usd(self) -> tuple[float, ...]:

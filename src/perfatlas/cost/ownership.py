@@ -45,25 +45,17 @@ def recovery_factor(rate: float, life_years: float, residual_share: float) -> fl
 
 @dataclass(frozen=True, kw_only=True)
 class HourlyCost:
-    """Cost of one GPU by the hour, at the value or at an end of its interval.
+    """Cost of one GPU by the hour, at the value or at an end of its interval."""
 
-    Args:
-        gpu: The GPU, its space and its repair, or its rent [USD per hour].
-        network: Network, CPUs and storage [USD per hour]; 0 where the rent includes them.
-        usd_per_kwh: Tariff of the electricity that is paid beside it, 0 if it is included.
-        pue: Factor on the power of nodes; not on `all_in_w`.
-        all_in_w: Power of a GPU with its share of everything, where no power is predicted [W].
-        utilization: Share of hours in which the GPU serves.
-        goodput: Share of these that failures leave.
-    """
-
-    gpu: float
-    network: float = 0.0
+    gpu: float  # The GPU, its space and its repair, or its rent [USD per hour]
+    network: float = 0.0  # Network, CPUs and storage [USD per hour]; 0 where the rent includes them
+    # Tariff of the electricity that is paid beside it, 0 if it is included
     usd_per_kwh: float = 0.0
-    pue: float = 1.0
+    pue: float = 1.0  # Factor on the power of nodes; not on `all_in_w`
+    # Power of a GPU with its share of everything, where no power is predicted [W]
     all_in_w: float = math.nan
-    utilization: float = 1.0
-    goodput: float = 1.0
+    utilization: float = 1.0  # Share of hours in which the GPU serves
+    goodput: float = 1.0  # Share of these that failures leave
 
     def parts(self, busy_w: Numbers = math.nan, idle_w: Numbers = math.nan) -> dict[str, Numbers]:
         """Return the cost of a useful hour of a GPU by part; the parts sum to it [USD per hour].

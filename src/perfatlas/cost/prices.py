@@ -84,40 +84,26 @@ class Quote(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PriceList:
-    """Prices and terms of ownership.
+    """Prices and terms of ownership."""
 
-    Args:
-        quotes: Dated prices.
-        power_w: All-in power of a GPU by system [W].
-        terms: Terms of ownership by end of their interval.
-        kind: Kind of price that is meant, "" for the first that is known.
-        set_terms: Terms that a user set.
-    """
-
-    quotes: tuple[Quote, ...]
-    power_w: Mapping[str, float]
-    terms: Mapping[str, Mapping[str, float]]
-    kind: str = ""
-    set_terms: tuple[str, ...] = ()
+    quotes: tuple[Quote, ...]  # Dated prices
+    power_w: Mapping[str, float]  # All-in power of a GPU by system [W]
+    terms: Mapping[str, Mapping[str, float]]  # Terms of ownership by end of their interval
+    kind: str = ""  # Kind of price that is meant, "" for the first that is known
+    set_terms: tuple[str, ...] = ()  # Terms that a user set
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuPrice:
-    """Price of a GPU-hour of a system.
+    """Price of a GPU-hour of a system."""
 
-    Args:
-        kind: given, on_demand, reserved, market or owned; "" if there is no price.
-        costs: Cost by the hour, at the value and both ends of its interval; none without a price.
-        note: What the price is: amount, interval, date and sources; or the remedy without a price.
-        warning: What to know before relying on it, "".
-        sources: References of its rows.
-    """
-
-    kind: str = ""
+    kind: str = ""  # given, on_demand, reserved, market or owned; "" if there is no price
+    # Cost by the hour, at the value and both ends of its interval; none without a price
     costs: tuple[HourlyCost, ...] = field(default=())
+    # What the price is: amount, interval, date and sources; or the remedy without a price
     note: str
-    warning: str = ""
-    sources: tuple[str, ...] = ()
+    warning: str = ""  # What to know before relying on it, ""
+    sources: tuple[str, ...] = ()  # References of its rows
 
     @property
     def is_known(self) -> bool:

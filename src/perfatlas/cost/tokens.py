@@ -35,37 +35,23 @@ SPLIT_RULE: Final = (
 
 
 class TokenCounts(NamedTuple):
-    """Tokens of a request, or of a run, and what cached ones take of the time of prompts.
+    """Tokens of a request, or of a run, and what cached ones take of the time of prompts."""
 
-    Args:
-        computed: Input tokens that no cache holds (C,).
-        output: Output tokens (C,).
-        cached: Input tokens that a prefix cache holds (C,).
-        cached_share: Share of the time of prompts in which they attend to these (C,).
-    """
-
-    computed: Numbers
-    output: Numbers
-    cached: Numbers = 0.0
-    cached_share: Numbers = 0.0
+    computed: Numbers  # Input tokens that no cache holds (C,)
+    output: Numbers  # Output tokens (C,)
+    cached: Numbers = 0.0  # Input tokens that a prefix cache holds (C,)
+    cached_share: Numbers = 0.0  # Share of the time of prompts in which they attend to these (C,)
 
 
 class PoolPrices(NamedTuple):
-    """The GPUs of a pool at their prices.
+    """The GPUs of a pool at their prices."""
 
-    Args:
-        prices: Distinct prices.
-        place_C: Price of each candidate (C,).
-        share: GPUs of the pool, or its share of those of the deployment (C,).
-        busy_w: AC power of a GPU with its share of the node (C,) [W], NaN if unknown.
-        idle_w: That of an idle one (C,) [W].
-    """
-
-    prices: Sequence[GpuPrice]
-    place_C: NDArray[np.int64]
-    share: Numbers = 1.0
+    prices: Sequence[GpuPrice]  # Distinct prices
+    place_C: NDArray[np.int64]  # Price of each candidate (C,)
+    share: Numbers = 1.0  # GPUs of the pool, or its share of those of the deployment (C,)
+    # AC power of a GPU with its share of the node (C,) [W], NaN if unknown
     busy_w: Numbers = math.nan
-    idle_w: Numbers = math.nan
+    idle_w: Numbers = math.nan  # That of an idle one (C,) [W]
 
     def parts(self, end: int) -> dict[str, FloatArray]:
         """Return the cost of a useful hour by part, times the share, each (C,) [USD per hour].

@@ -6,33 +6,24 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command.
+    """A command."""
 
-    Args:
-        name: As it is typed after `perfatlas`, such as "goodput spares".
-        help: What it does, a line.
-        run: Its function in the folder, as "module:function"; "" for a name that only holds
-            others.
-        example: Words after `perfatlas` that work; a message about what is missing quotes them.
-        needs: Data it needs that do not come with perfatlas.
-        table: Where columns of questions become columns of answers, as "module:function".
-        row: Where the fields of a row become an answer, as "module:function", for commands
-            without `table`. A command with either can be swept.
-        is_numbered: Whether `row` takes the number of the row, from 0, before its fields.
-        page: Where its answer becomes a page, as "module:function"; "" for that of all verbs.
-        note: What a message about an unknown command below it adds.
-    """
-
-    name: str
-    help: str
+    name: str  # As it is typed after `perfatlas`, such as "goodput spares"
+    help: str  # What it does, a line
+    # Its function in the folder, as "module:function"; "" for a name that only holds others
     run: str = ""
+    # Words after `perfatlas` that work; a message about what is missing quotes them
     example: str = ""
-    needs: str = ""
-    table: str = ""
+    needs: str = ""  # Data it needs that do not come with perfatlas
+    table: str = ""  # Where columns of questions become columns of answers, as "module:function"
+    # Where the fields of a row become an answer, as "module:function", for commands without
+    # `table`. A command with either can be swept.
     row: str = ""
+    # Whether `row` takes the number of the row, from 0, before its fields
     is_numbered: bool = False
+    # Where its answer becomes a page, as "module:function"; "" for that of all verbs
     page: str = ""
-    note: str = ""
+    note: str = ""  # What a message about an unknown command below it adds
 
     @property
     def line(self) -> str:
@@ -41,12 +32,7 @@ class Command(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """What a folder adds to perfatlas.
+    """What a folder adds to perfatlas."""
 
-    Args:
-        commands: Commands of the command line.
-        functions: Names of its interface that are names of `perfatlas` too.
-    """
-
-    commands: tuple[Command, ...]
-    functions: tuple[str, ...] = ()
+    commands: tuple[Command, ...]  # Commands of the command line
+    functions: tuple[str, ...] = ()  # Names of its interface that are names of `perfatlas` too

@@ -29,64 +29,40 @@ SPREADING: Final = ("bf16", "fp8", "sram")  # values whose intervals spread the 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardEnergy:
-    """Energies of the events on one device, and the power it draws without them.
+    """Energies of the events on one device, and the power it draws without them."""
 
-    Args:
-        flop_j: Energy of one FLOP by key of `Device.peak_flop_per_s`, at full voltage [J].
-        sram_j_per_byte: Between last-level cache and SM, at full voltage [J/byte].
-        memory_j_per_byte: To or from device memory [J/byte].
-        link_j_per_byte: Sent over scale-up links [J/byte].
-        issue_w: All SMs issuing without pause, at full voltage [W].
-        voltage_slope: Relative loss of voltage per relative loss of clock.
-        voltage_floor: Lowest voltage relative to that of the highest clock.
-        voltage_slope_low: Lower end of its 90% interval.
-        voltage_slope_high: Upper end.
-        voltage_floor_low: Lower end of that of the floor.
-        voltage_floor_high: Upper end.
-        peak_clock: Clock of the datasheet's peak over the highest.
-        highest_clock: Clock over the highest that tensor cores sustain when power does not limit.
-        idle_w: Without a context [W].
-        on_w: With a context and full clocks, but without kernels [W].
-        cap_w: Board power limit [W]; at most `calibrated_w` where kernels were measured.
-        clock_limit_w: Power limit that decides clocks [W]: `cap_w`, but of a device that borrows
-            kernels no less than reading its memory at full bandwidth takes.
-        calibrated_w: Board power limit at which kernels were measured: the TDP that no user
-            changed, or that of the lender [W].
-        compute_size: Peak over that of the lender; 1 without one.
-        memory_size: Memory bandwidth over that of the lender; 1 without one.
-        lender: Device whose kernels it borrows, of its generation or one of equal energies, "" for
-            none.
-        low: 5% quantile of measured over predicted power.
-        high: 95% quantile of measured over predicted power.
-        notes: What is fitted, derived or assumed, or why there are no energies.
-        sources: Sources of the energies that are not assumed.
-    """
-
+    # Energy of one FLOP by key of `Device.peak_flop_per_s`, at full voltage [J]
     flop_j: Mapping[str, float]
-    sram_j_per_byte: float
-    memory_j_per_byte: float
-    link_j_per_byte: float
-    issue_w: float
-    voltage_slope: float
-    voltage_floor: float
-    voltage_slope_low: float
-    voltage_slope_high: float
-    voltage_floor_low: float
-    voltage_floor_high: float
-    peak_clock: float
+    sram_j_per_byte: float  # Between last-level cache and SM, at full voltage [J/byte]
+    memory_j_per_byte: float  # To or from device memory [J/byte]
+    link_j_per_byte: float  # Sent over scale-up links [J/byte]
+    issue_w: float  # All SMs issuing without pause, at full voltage [W]
+    voltage_slope: float  # Relative loss of voltage per relative loss of clock
+    voltage_floor: float  # Lowest voltage relative to that of the highest clock
+    voltage_slope_low: float  # Lower end of its 90% interval
+    voltage_slope_high: float  # Upper end
+    voltage_floor_low: float  # Lower end of that of the floor
+    voltage_floor_high: float  # Upper end
+    peak_clock: float  # Clock of the datasheet's peak over the highest
+    # Clock over the highest that tensor cores sustain when power does not limit
     highest_clock: float
-    idle_w: float
-    on_w: float
-    cap_w: float
+    idle_w: float  # Without a context [W]
+    on_w: float  # With a context and full clocks, but without kernels [W]
+    cap_w: float  # Board power limit [W]; at most `calibrated_w` where kernels were measured
+    # Power limit that decides clocks [W]: `cap_w`, but of a device that borrows kernels no less
+    # than reading its memory at full bandwidth takes
     clock_limit_w: float
+    # Board power limit at which kernels were measured: the TDP that no user changed, or that of the
+    # lender [W]
     calibrated_w: float
-    compute_size: float
-    memory_size: float
+    compute_size: float  # Peak over that of the lender; 1 without one
+    memory_size: float  # Memory bandwidth over that of the lender; 1 without one
+    # Device whose kernels it borrows, of its generation or one of equal energies, "" for none
     lender: str
-    low: float
-    high: float
-    notes: tuple[str, ...]
-    sources: tuple[str, ...] = ()
+    low: float  # 5% quantile of measured over predicted power
+    high: float  # 95% quantile of measured over predicted power
+    notes: tuple[str, ...]  # What is fitted, derived or assumed, or why there are no energies
+    sources: tuple[str, ...] = ()  # Sources of the energies that are not assumed
 
 
 def board_energy(device: Device) -> BoardEnergy:

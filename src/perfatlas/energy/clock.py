@@ -28,36 +28,23 @@ _SMALLEST_FLOAT: Final = float(np.finfo(np.float64).tiny)
 
 
 class StepEnergy(NamedTuple):
-    """Totals of steps, each (..., C).
+    """Totals of steps, each (..., C)."""
 
-    Args:
-        time_s: Time of the step [s].
-        compute_s: Its part in which arithmetic limits [s].
-        peak_s: That part at the peak of the datasheet [s].
-        chip_j: Dynamic energy of the chip at the voltage of the highest clock [J].
-        memory_j: Dynamic energy of memory and links [J].
-    """
-
-    time_s: FloatArray
-    compute_s: FloatArray
-    peak_s: FloatArray
-    chip_j: FloatArray
-    memory_j: FloatArray
+    time_s: FloatArray  # Time of the step [s]
+    compute_s: FloatArray  # Its part in which arithmetic limits [s]
+    peak_s: FloatArray  # That part at the peak of the datasheet [s]
+    chip_j: FloatArray  # Dynamic energy of the chip at the voltage of the highest clock [J]
+    memory_j: FloatArray  # Dynamic energy of memory and links [J]
 
 
 class CappedClock(NamedTuple):
-    """The clocks that power limits leave, each (..., C).
+    """The clocks that power limits leave, each (..., C)."""
 
-    Args:
-        ratio: Highest clock over the sustained clock at which the limit is kept; the lowest one
-            where it cannot be kept.
-        lowest_w: Power at the lowest clock where the limit cannot be kept, else NaN [W].
-        time_width: Half-width of ln(time) that the interval of the voltage curve leaves; 0 where
-            no limit binds.
-    """
-
+    # Highest clock over the sustained clock at which the limit is kept; the lowest one where it
+    # cannot be kept
     ratio: FloatArray
-    lowest_w: FloatArray
+    lowest_w: FloatArray  # Power at the lowest clock where the limit cannot be kept, else NaN [W]
+    # Half-width of ln(time) that the interval of the voltage curve leaves; 0 where no limit binds
     time_width: FloatArray
 
 
@@ -183,17 +170,11 @@ def energy_width(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> Fl
 
 
 class _State(NamedTuple):
-    """The state in which steps were measured, each (..., C).
+    """The state in which steps were measured, each (..., C)."""
 
-    Args:
-        clock: Sustained clock over the highest.
-        volts: Voltage at the sustained clock over that at the highest.
-        share: Energy of the chip over that at the voltage of the highest clock.
-    """
-
-    clock: FloatArray
-    volts: FloatArray
-    share: FloatArray
+    clock: FloatArray  # Sustained clock over the highest
+    volts: FloatArray  # Voltage at the sustained clock over that at the highest
+    share: FloatArray  # Energy of the chip over that at the voltage of the highest clock
 
     def energy_share(self, ratio: FloatArray, power: PowerColumns) -> FloatArray:
         """Return the share of the chip's energy at clocks over the sustained one (..., C)."""
@@ -229,18 +210,12 @@ def highest_ratio(state: _State, power: PowerColumns) -> FloatArray:
 
 
 class _Line(NamedTuple):
-    """Time and chip energy of steps as lines over the period of the clock.
+    """Time and chip energy of steps as lines over the period of the clock."""
 
-    Args:
-        period: Period at which `totals` hold, relative to that of the sustained clock.
-        time_slope: Time per relative period [s].
-        chip_slope: Energy of the chip per relative period [J].
-    """
-
-    period: FloatArray
+    period: FloatArray  # Period at which `totals` hold, relative to that of the sustained clock
     totals: StepEnergy
-    time_slope: FloatArray
-    chip_slope: FloatArray
+    time_slope: FloatArray  # Time per relative period [s]
+    chip_slope: FloatArray  # Energy of the chip per relative period [J]
 
     def through(self, period: FloatArray, totals: StepEnergy) -> _Line:
         """Return the lines through the last point and a new one."""

@@ -28,16 +28,11 @@ OPPOSITE: Final = {"value": "value", "low": "high", "high": "low"}
 
 @dataclass(frozen=True, kw_only=True)
 class NodePower:
-    """Power of a node as a line over that of its accelerators.
-
-    Args:
-        host_w: Processors, switches, NICs, memory and storage [W].
-        factor: AC power over that of the components: fans and conversion.
-    """
+    """Power of a node as a line over that of its accelerators."""
 
     devices: int
-    host_w: float
-    factor: float
+    host_w: float  # Processors, switches, NICs, memory and storage [W]
+    factor: float  # AC power over that of the components: fans and conversion
 
     def node_w(self, gpu_w: float) -> float:
         """Return the AC power of a node whose accelerators all draw a power [W].

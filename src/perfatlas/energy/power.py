@@ -20,48 +20,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerColumns:
-    """Power of the device of each candidate, all (C,).
+    """Power of the device of each candidate, all (C,)."""
 
-    Args:
-        idle_w: Without a context [W].
-        on_w: With a context at the highest clock, or at one that a user locks, but without
-            kernels [W].
-        sustained_on_w: The same at the highest clock [W].
-        cap_w: Limit [W].
-        clock_limit_w: Limit that decides clocks [W].
-        calibrated_w: Limit of the devices on which kernels were measured [W].
-        compute_size: Peak over that of those devices.
-        memory_size: Memory bandwidth over that of those devices.
-        voltage_slope: Relative loss of voltage per relative loss of clock.
-        voltage_floor: Lowest voltage relative to that of the highest clock.
-        voltage_slope_low: Lower end of its 90% interval.
-        voltage_slope_high: Upper end.
-        voltage_floor_low: Lower end of that of the floor.
-        voltage_floor_high: Upper end.
-        peak_clock: Clock of the datasheet's peak over the highest.
-        highest_clock: Clock over the highest that tensor cores sustain when power does not limit.
-        low: 5% quantile of measured over predicted power.
-        high: 95% quantile of measured over predicted power.
-    """
-
-    idle_w: FloatArray
+    idle_w: FloatArray  # Without a context [W]
+    # With a context at the highest clock, or at one that a user locks, but without kernels [W]
     on_w: FloatArray
-    sustained_on_w: FloatArray
-    cap_w: FloatArray
-    clock_limit_w: FloatArray
-    calibrated_w: FloatArray
-    compute_size: FloatArray
-    memory_size: FloatArray
-    voltage_slope: FloatArray
-    voltage_floor: FloatArray
-    voltage_slope_low: FloatArray
-    voltage_slope_high: FloatArray
-    voltage_floor_low: FloatArray
-    voltage_floor_high: FloatArray
-    peak_clock: FloatArray
+    sustained_on_w: FloatArray  # The same at the highest clock [W]
+    cap_w: FloatArray  # Limit [W]
+    clock_limit_w: FloatArray  # Limit that decides clocks [W]
+    calibrated_w: FloatArray  # Limit of the devices on which kernels were measured [W]
+    compute_size: FloatArray  # Peak over that of those devices
+    memory_size: FloatArray  # Memory bandwidth over that of those devices
+    voltage_slope: FloatArray  # Relative loss of voltage per relative loss of clock
+    voltage_floor: FloatArray  # Lowest voltage relative to that of the highest clock
+    voltage_slope_low: FloatArray  # Lower end of its 90% interval
+    voltage_slope_high: FloatArray  # Upper end
+    voltage_floor_low: FloatArray  # Lower end of that of the floor
+    voltage_floor_high: FloatArray  # Upper end
+    peak_clock: FloatArray  # Clock of the datasheet's peak over the highest
+    # Clock over the highest that tensor cores sustain when power does not limit
     highest_clock: FloatArray
-    low: FloatArray
-    high: FloatArray
+    low: FloatArray  # 5% quantile of measured over predicted power
+    high: FloatArray  # 95% quantile of measured over predicted power
 
     def voltage_curves(self) -> tuple[PowerColumns, PowerColumns]:
         """Return the power with the steepest and with the flattest voltage curve."""

@@ -24,13 +24,9 @@ INTERVALS: Final = ("intervals of times per output token",)
 
 @dataclass(frozen=True)
 class ProfileField(Field[T]):
-    """One field of a profile.
+    """One field of a profile."""
 
-    Args:
-        read_by: What may read it.
-    """
-
-    read_by: tuple[str, ...] = ()
+    read_by: tuple[str, ...] = ()  # What may read it
 
 
 def needed(reader: Reader[T], *read_by: str, into: str = "") -> ProfileField[T]:

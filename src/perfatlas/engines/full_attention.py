@@ -7,12 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class FullAttention:
-    """Models whose layers attend to the whole cache in an engine, and keep it.
+    """Models whose layers attend to the whole cache in an engine, and keep it."""
 
-    Args:
-        model_types: Types of models as in config.json.
-        source: Reference.
-    """
-
-    model_types: tuple[str, ...]
-    source: str
+    model_types: tuple[str, ...]  # Types of models as in config.json
+    source: str  # Reference

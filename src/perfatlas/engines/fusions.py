@@ -14,91 +14,67 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fusion:
-    """Streaming operators that are fused into another kernel.
-
-    Args:
-        formats: Formats of the GEMM it feeds; empty for all.
-        model_types: `model_type` of the models with this fusion; empty for all.
-        into: Kernel it is fused into: norm, activation or attention; of graphs, elementwise
-            kernels or products.
-        source: Documentation reference.
-    """
+    """Streaming operators that are fused into another kernel."""
 
     operators: tuple[str, ...]
-    formats: tuple[str, ...]
-    model_types: tuple[str, ...]
+    formats: tuple[str, ...]  # Formats of the GEMM it feeds; empty for all
+    model_types: tuple[str, ...]  # `model_type` of the models with this fusion; empty for all
+    # Kernel it is fused into: norm, activation or attention; of graphs, elementwise kernels or
+    # products
     into: str
-    source: str
+    source: str  # Documentation reference
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeparateKernels:
-    """A streaming operator that a release runs as several kernels.
-
-    Args:
-        kernels: Kernels per execution.
-        model_types: `model_type` of the models for which it does; empty for all.
-        source: Documentation reference.
-    """
+    """A streaming operator that a release runs as several kernels."""
 
     operator: str
-    kernels: int
-    model_types: tuple[str, ...]
-    source: str
+    kernels: int  # Kernels per execution
+    model_types: tuple[str, ...]  # `model_type` of the models for which it does; empty for all
+    source: str  # Documentation reference
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionSpeed:
-    """Speed of an engine's attention kernels over that of the measured ones.
+    """Speed of an engine's attention kernels over that of the measured ones."""
 
-    Args:
-        speed: By architecture; 1 where it has none.
-        source: Documentation reference.
-    """
-
-    speed: Mapping[str, float]
-    source: str
+    speed: Mapping[str, float]  # By architecture; 1 where it has none
+    source: str  # Documentation reference
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphKernels:
-    """Kernels of graphs that are not those of the measured tables.
+    """Kernels of graphs that are not those of the measured tables."""
 
-    Args:
-        layout: How images are stored, "nchw" or "nhwc". Convolutions in 16 bits run on NHWC:
-            of images in NCHW, they convert image, weights and output around every kernel larger
-            than 1 x 1.
-        bytes_per_cycle: Most bytes that an SM moves per clock in operators that memory bandwidth
-            limits elsewhere, by kind, or by kind and what it follows. Depthwise convolutions move
-            an input per tap.
-        short_row: Elements of the longest row that kernels for short rows take, by kind.
-        short_row_bytes_per_cycle: `bytes_per_cycle` of these.
-        row_cycles: Clocks of an SM that a row takes besides those of its bytes, by kind.
-        row_bytes_per_cycle: Bytes per clock of the thread block that reduces a row, by kind: time
-            that few rows take besides that of their bytes.
-        block_bytes_per_cycle: Bytes per clock of the thread block that alone reduces a row, two of
-            which run on an SM at once, by kind: few rows leave SMs without work. Infinite where
-            blocks share a row.
-        gradient_times: Times of gradients of convolutions larger than 1 x 1 over those of products
-            of their size: "data" and "weight".
-        nhwc: Engine with these kernels on images in NHWC, which networks run that permute images
-            themselves; "" where this one does.
-        gathers_per_cycle: Most rows that an SM looks up per clock, by kind.
-        head_dims: Head widths of its attention kernels, ascending: others are padded to the next.
-        source: Documentation reference.
-    """
-
+    # How images are stored, "nchw" or "nhwc". Convolutions in 16 bits run on NHWC: of images in
+    # NCHW, they convert image, weights and output around every kernel larger than 1 x 1.
     layout: str
+    # Most bytes that an SM moves per clock in operators that memory bandwidth limits elsewhere, by
+    # kind, or by kind and what it follows. Depthwise convolutions move an input per tap.
     bytes_per_cycle: Mapping[str, float]
+    # Head widths of its attention kernels, ascending: others are padded to the next
     head_dims: tuple[int, ...]
-    source: str
+    source: str  # Documentation reference
+    # Elements of the longest row that kernels for short rows take, by kind
     short_row: Mapping[str, float] = field(default_factory=dict)
+    # `bytes_per_cycle` of these
     short_row_bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
+    # Clocks of an SM that a row takes besides those of its bytes, by kind
     row_cycles: Mapping[str, float] = field(default_factory=dict)
+    # Bytes per clock of the thread block that reduces a row, by kind: time that few rows take
+    # besides that of their bytes
     row_bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
+    # Bytes per clock of the thread block that alone reduces a row, two of which run on an SM at
+    # once, by kind: few rows leave SMs without work. Infinite where blocks share a row.
     block_bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
+    # Times of gradients of convolutions larger than 1 x 1 over those of products of their size:
+    # "data" and "weight"
     gradient_times: Mapping[str, float] = field(default_factory=dict)
+    # Engine with these kernels on images in NHWC, which networks run that permute images
+    # themselves; "" where this one does
     nhwc: str = ""
+    # Most rows that an SM looks up per clock, by kind
     gathers_per_cycle: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -13,45 +13,30 @@ if TYPE_CHECKING:
 
 
 class Launches(NamedTuple):
-    """What the host launches in a step without CUDA graphs.
+    """What the host launches in a step without CUDA graphs."""
 
-    Args:
-        operators_C: Operators, each counted in every layer (C,).
-        expert_layers_C: Layers with experts (C,).
-    """
-
-    operators_C: FloatArray
-    expert_layers_C: FloatArray
+    operators_C: FloatArray  # Operators, each counted in every layer (C,)
+    expert_layers_C: FloatArray  # Layers with experts (C,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostTime:
-    """Host work per step.
+    """Host work per step."""
 
-    Args:
-        step_s: Scheduling and input preparation per step [s].
-        per_sequence_s: Additional time per sequence in the step [s].
-        per_layer_prefill_s: Kernel launch time per layer if no full CUDA graph runs [s].
-        per_operator_prefill_s: Time to launch one operator of a step with prompts, if such steps
-            run without any CUDA graph [s].
-        per_expert_layer_prefill_s: Further time to launch the routing and the experts of one layer
-            of such a step [s].
-        per_penalized_token_s: Time per output token that decoding sequences have so far, if
-            requests set sampling penalties [s]; None if unknown.
-        penalties: Whether requests set sampling penalties.
-        overlapped: The next step is prepared during GPU work; only the excess is exposed.
-        source: Reference for the times.
-    """
-
-    step_s: float
-    per_sequence_s: float
-    per_layer_prefill_s: float
-    overlapped: bool
-    source: str
+    step_s: float  # Scheduling and input preparation per step [s]
+    per_sequence_s: float  # Additional time per sequence in the step [s]
+    per_layer_prefill_s: float  # Kernel launch time per layer if no full CUDA graph runs [s]
+    overlapped: bool  # The next step is prepared during GPU work; only the excess is exposed
+    source: str  # Reference for the times
+    # Time per output token that decoding sequences have so far, if requests set sampling penalties
+    # [s]; None if unknown
     per_penalized_token_s: float | None = None
+    # Time to launch one operator of a step with prompts, if such steps run without any CUDA graph
+    # [s]
     per_operator_prefill_s: float = 0.0
+    # Further time to launch the routing and the experts of one layer of such a step [s]
     per_expert_layer_prefill_s: float = 0.0
-    penalties: bool = False
+    penalties: bool = False  # Whether requests set sampling penalties
 
     def prefill_launch_s(self, layers: FloatArray | float, launches: Launches) -> FloatArray:
         """Return the time to launch the kernels of a step with prompts (C,) [s].
@@ -73,31 +58,21 @@ class HostTime:
 
 @dataclass(frozen=True, kw_only=True)
 class FrontEnd:
-    """Latency of the front end, outside engine steps.
+    """Latency of the front end, outside engine steps."""
 
-    Args:
-        request_s: HTTP handling before a request is queued; concurrent for all requests [s].
-        token_s: Detokenizing and streaming one output token; serial [s].
-        response_s: Time after the last token [s].
-        tokenizes: Whether prompts arrive as text and are tokenized; serial.
-        per_rank: Whether each attention-data-parallel rank has its own tokenizer and detokenizer
-            process; otherwise one per replica.
-        source: Reference for the times.
-        token_fastest_s: Fastest published `token_s`, to which the interval of a rate reaches, 0 if
-            only one is known [s].
-        token_slowest_s: Slowest published `token_s`, likewise [s].
-        assumed: Whether the times are those of another engine: they delay tokens, but no rate of
-            sending follows from them.
-        tokenizing_ratio: Time to tokenize relative to the measured tokenizers.
-    """
-
-    request_s: float
-    token_s: float
-    response_s: float
-    tokenizes: bool
+    request_s: float  # HTTP handling before a request is queued; concurrent for all requests [s]
+    token_s: float  # Detokenizing and streaming one output token; serial [s]
+    response_s: float  # Time after the last token [s]
+    tokenizes: bool  # Whether prompts arrive as text and are tokenized; serial
+    # Whether each attention-data-parallel rank has its own tokenizer and detokenizer process;
+    # otherwise one per replica
     per_rank: bool
-    source: str
+    source: str  # Reference for the times
+    # Fastest published `token_s`, to which the interval of a rate reaches, 0 if only one is known
+    # [s]
     token_fastest_s: float = 0.0
-    token_slowest_s: float = 0.0
+    token_slowest_s: float = 0.0  # Slowest published `token_s`, likewise [s]
+    # Whether the times are those of another engine: they delay tokens, but no rate of sending
+    # follows from them
     assumed: bool = False
-    tokenizing_ratio: float = 1.0
+    tokenizing_ratio: float = 1.0  # Time to tokenize relative to the measured tokenizers

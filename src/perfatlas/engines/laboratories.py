@@ -13,19 +13,12 @@ LABORATORIES: Final = "data/laboratories.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class StepSpread:
-    """Ratio of measured to predicted step time over laboratories that each count once.
+    """Ratio of measured to predicted step time over laboratories that each count once."""
 
-    Args:
-        center: Mean of ln(measured / predicted) over the sources.
-        sources: Published sources, each one measured on other machines.
-        runs: Measured runs of all sources.
-        command: Command that lists all sources.
-    """
-
-    center: float
-    sources: int
-    runs: int
-    command: str
+    center: float  # Mean of ln(measured / predicted) over the sources
+    sources: int  # Published sources, each one measured on other machines
+    runs: int  # Measured runs of all sources
+    command: str  # Command that lists all sources
 
 
 @cache
@@ -47,22 +40,14 @@ class WholeRunSpread:
     The deviation of a step is that of whole runs and those of the operators in it, independent of
     each other. The limits of ln(measured / predicted) are the center of its kind of model less
     `lower` and plus `upper` deviations.
-
-    Args:
-        deviation: Deviation of ln(measured / predicted) that no operator explains.
-        lower: Deviations from the center to the 5% quantile of the mixture of all sources.
-        upper: Deviations from the center to its 95% quantile.
-        sources: Sources and kinds of models, each counted once.
-        runs: Measured runs of all sources.
-        command: Command that lists all sources.
     """
 
-    deviation: float
-    lower: float
-    upper: float
-    sources: int
-    runs: int
-    command: str
+    deviation: float  # Deviation of ln(measured / predicted) that no operator explains
+    lower: float  # Deviations from the center to the 5% quantile of the mixture of all sources
+    upper: float  # Deviations from the center to its 95% quantile
+    sources: int  # Sources and kinds of models, each counted once
+    runs: int  # Measured runs of all sources
+    command: str  # Command that lists all sources
 
 
 @cache
@@ -79,23 +64,15 @@ def whole_run_spread() -> WholeRunSpread:
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorSpread:
-    """How far times of one class of operators deviate between laboratories.
+    """How far times of one class of operators deviate between laboratories."""
 
-    Args:
-        deviation: Standard deviation of ln(one laboratory / another).
-        half_width: Half-width of its 90% interval.
-        operators: Operators of the calibrations of this class; empty for all classes together.
-        sources: Sources, each counted once.
-        rows: Compared times of all sources.
-        command: Command that lists all sources.
-    """
-
+    # Operators of the calibrations of this class; empty for all classes together
     operators: list[str]
-    deviation: float
-    half_width: float
-    sources: int
-    rows: int
-    command: str
+    deviation: float  # Standard deviation of ln(one laboratory / another)
+    half_width: float  # Half-width of its 90% interval
+    sources: int  # Sources, each counted once
+    rows: int  # Compared times of all sources
+    command: str  # Command that lists all sources
 
 
 @cache
@@ -133,21 +110,13 @@ def operator_class(operator: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSpread:
-    """How far rates move from one release of an engine to the next.
+    """How far rates move from one release of an engine to the next."""
 
-    Args:
-        q05: 5% quantile of ln(rate of the newer / rate of the older release).
-        q95: 95% quantile.
-        pairs: Pairs of adjacent releases, each counted once.
-        runs: Configurations measured in both releases of a pair.
-        command: Command that scores the configurations that were not fitted.
-    """
-
-    q05: float
-    q95: float
-    pairs: int
-    runs: int
-    command: str
+    q05: float  # 5% quantile of ln(rate of the newer / rate of the older release)
+    q95: float  # 95% quantile
+    pairs: int  # Pairs of adjacent releases, each counted once
+    runs: int  # Configurations measured in both releases of a pair
+    command: str  # Command that scores the configurations that were not fitted
 
 
 @cache

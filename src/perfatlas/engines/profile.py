@@ -37,98 +37,63 @@ class PaddedTokens(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FormatAlias:
-    """The format that an engine actually uses for a requested one.
+    """The format that an engine actually uses for a requested one."""
 
-    Args:
-        value: The format that runs.
-        architectures: Device architectures on which this applies; empty for all.
-        source: Documentation reference.
-    """
-
-    value: str
-    architectures: tuple[str, ...]
-    source: str
+    value: str  # The format that runs
+    architectures: tuple[str, ...]  # Device architectures on which this applies; empty for all
+    source: str  # Documentation reference
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overlap:
-    """Operators that run on a second stream, concurrently with another operator.
+    """Operators that run on a second stream, concurrently with another operator."""
 
-    Args:
-        prefix: Name prefix of the hidden operators.
-        beside: Operator of the main stream that hides them.
-            A name that ends with "_" is a prefix.
-        max_tokens: Largest step with this overlap [tokens].
-        source: Documentation reference.
-        batch_overlap: Batch overlap that it belongs to, "" if it always runs.
-        architectures: Device architectures with it; empty for all.
-    """
-
-    prefix: str
+    prefix: str  # Name prefix of the hidden operators
+    # Operator of the main stream that hides them. A name that ends with "_" is a prefix.
     beside: str
-    max_tokens: float
-    source: str
-    batch_overlap: str = ""
-    architectures: tuple[str, ...] = ()
+    max_tokens: float  # Largest step with this overlap [tokens]
+    source: str  # Documentation reference
+    batch_overlap: str = ""  # Batch overlap that it belongs to, "" if it always runs
+    architectures: tuple[str, ...] = ()  # Device architectures with it; empty for all
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOverlap:
-    """A launch setting that hides the exchange of tokens between expert-parallel ranks.
+    """A launch setting that hides the exchange of tokens between expert-parallel ranks."""
 
-    Args:
-        exchanges: Expert exchanges with which the engine accepts it.
-        source: Documentation reference.
-        prefill_tokens: Largest step with prompts that is not split into two batches [tokens].
-        decode_tokens: The same of a step with decodes alone [tokens].
-    """
-
-    exchanges: tuple[str, ...]
-    source: str
+    exchanges: tuple[str, ...]  # Expert exchanges with which the engine accepts it
+    source: str  # Documentation reference
+    # Largest step with prompts that is not split into two batches [tokens]
     prefill_tokens: float = 0.0
-    decode_tokens: float = 0.0
+    decode_tokens: float = 0.0  # The same of a step with decodes alone [tokens]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOverlaps:
-    """The batch overlaps of an engine.
+    """The batch overlaps of an engine."""
 
-    Args:
-        value: The one that runs: "none", "two_batch" or "single_batch".
-        two_batch: Two batches whose layers alternate; None if the engine has none.
-        single_batch: Shared experts beside the exchange of the same batch; None if it has none.
-        source: Documentation reference of the default.
-    """
-
-    value: str
+    value: str  # The one that runs: "none", "two_batch" or "single_batch"
+    # Two batches whose layers alternate; None if the engine has none
     two_batch: BatchOverlap | None
+    # Shared experts beside the exchange of the same batch; None if it has none
     single_batch: BatchOverlap | None
-    source: str
+    source: str  # Documentation reference of the default
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllReduceRules:
-    """All-reduce implementation, and the sizes at which it is fused with the following norm.
+    """All-reduce implementation, and the sizes at which it is fused with the following norm."""
 
-    Args:
-        implementation: "custom" (one- and two-shot kernels; the library above the measured sizes)
-            or "library".
-        group_sizes: Group sizes of the custom kernels; the library reduces all others.
-        pcie_group_sizes: Those of them that they reduce between GPUs without NVLink.
-        norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm
-            [bytes].
-        norm_fusion_formats: Formats that the fused kernel also quantizes to.
-        norm_fusion_model_types: Models with this fusion; empty for all.
-        sources: Documentation references.
-    """
-
+    # "custom" (one- and two-shot kernels; the library above the measured sizes) or "library"
     implementation: Literal["custom", "library"]
+    # Group sizes of the custom kernels; the library reduces all others
     group_sizes: tuple[int, ...]
-    pcie_group_sizes: tuple[int, ...]
+    pcie_group_sizes: tuple[int, ...]  # Those of them that they reduce between GPUs without NVLink
+    # {architecture: {tp: largest buffer}} of the fused all-reduce + norm [bytes]
     norm_fusion_bytes: Mapping[str, Mapping[int, float]]
-    norm_fusion_formats: tuple[str, ...]
-    norm_fusion_model_types: tuple[str, ...]
-    sources: tuple[str, ...]
+    norm_fusion_formats: tuple[str, ...]  # Formats that the fused kernel also quantizes to
+    norm_fusion_model_types: tuple[str, ...]  # Models with this fusion; empty for all
+    sources: tuple[str, ...]  # Documentation references
 
     @property
     def custom(self) -> bool:
@@ -138,103 +103,66 @@ class AllReduceRules:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineMemory:
-    """Device memory other than weights, KV cache and activations.
+    """Device memory other than weights, KV cache and activations."""
 
-    Args:
-        rule: Base of `gpu_memory_utilization`: "total" (all memory of the device), "free" (memory
-            left after everything but the KV cache) or "static" (weights and KV cache only).
-        gpu_memory_utilization: The fraction, in (0, 1].
-        reserves_sampler: Logits are reserved for max_num_seqs instead of the running sequences.
-        sampler_copies: fp32 copies of all logits at the sampling peak.
-        sampler_copies_fewest: Those of the sampler that takes least among those that an
-            installation may have; None if it has one. It widens the interval of the cache.
-        context_bytes: Device context and loaded kernels, if the rule counts them [bytes].
-        communication_bytes: Communicators and buffers with several ranks, likewise [bytes].
-        graph_bytes: CUDA graphs if all sizes are captured [bytes].
-        graphs_up_to: Captured sizes are limited to this multiple of max_num_seqs.
-        reserved_blocks: Blocks of a scheduler's KV cache that hold no sequence.
-        expert_multiples: {expert format: {device architecture: multiples to which the kernel pads
-            hidden size and expert intermediate size}}.
-        source: Reference for the values.
-    """
-
+    # Base of `gpu_memory_utilization`: "total" (all memory of the device), "free" (memory left
+    # after everything but the KV cache) or "static" (weights and KV cache only)
     rule: Literal["total", "free", "static"]
-    gpu_memory_utilization: float
-    reserves_sampler: bool
-    sampler_copies: float
-    context_bytes: float
-    communication_bytes: float
-    graph_bytes: float
-    graphs_up_to: float
-    reserved_blocks: int
+    gpu_memory_utilization: float  # The fraction, in (0, 1]
+    reserves_sampler: bool  # Logits are reserved for max_num_seqs instead of the running sequences
+    sampler_copies: float  # fp32 copies of all logits at the sampling peak
+    context_bytes: float  # Device context and loaded kernels, if the rule counts them [bytes]
+    communication_bytes: float  # Communicators and buffers with several ranks, likewise [bytes]
+    graph_bytes: float  # CUDA graphs if all sizes are captured [bytes]
+    graphs_up_to: float  # Captured sizes are limited to this multiple of max_num_seqs
+    reserved_blocks: int  # Blocks of a scheduler's KV cache that hold no sequence
+    # {expert format: {device architecture: multiples to which the kernel pads hidden size and
+    # expert intermediate size}}
     expert_multiples: Mapping[str, Mapping[str, Sequence[int]]]
-    source: str
+    source: str  # Reference for the values
+    # Those of the sampler that takes least among those that an installation may have; None if it
+    # has one. It widens the interval of the cache.
     sampler_copies_fewest: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceLimits:
-    """Default limits from a size of device memory on.
+    """Default limits from a size of device memory on."""
 
-    Args:
-        memory_bytes: Least memory of the device [bytes].
-        excludes: Names of devices to which they do not apply.
-        max_num_seqs: Maximum sequences per step.
-        max_num_batched_tokens: Maximum tokens per step.
-    """
-
-    memory_bytes: float
-    excludes: tuple[str, ...]
-    max_num_seqs: int
-    max_num_batched_tokens: int
+    memory_bytes: float  # Least memory of the device [bytes]
+    excludes: tuple[str, ...]  # Names of devices to which they do not apply
+    max_num_seqs: int  # Maximum sequences per step
+    max_num_batched_tokens: int  # Maximum tokens per step
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerDefaults:
-    """Default limits and rules of the scheduler.
+    """Default limits and rules of the scheduler."""
 
-    Args:
-        block_size: Tokens per KV block.
-        by_memory: Limits by device memory, ascending; the last that applies to a device holds.
-        graph_sizes: Captured decode batch sizes, ascending.
-        mixes: Whether prefill and decode share a step; otherwise decode waits.
-        mixes_source: Documentation reference.
-        rules: Name of the scheduling policy.
-        chunked_prefill: Whether a prompt may be split over several steps.
-        rules_source: Documentation reference for both.
-        holds_prompts: Whether the default max_num_batched_tokens is at least the longest prompt
-            plus max_num_seqs.
-        holds_prompts_source: Documentation reference.
-        shared_by_ranks: Whether attention-data-parallel ranks share the default
-            max_num_batched_tokens evenly.
-        shared_by_ranks_source: Documentation reference.
-        rank_padding: Steps in which all attention-data-parallel ranks run the tokens of the busiest
-            one: `every_step`, `graph_steps` (up to the largest captured size, with and without
-            prompts), `decode_steps` (the same, without prompts) or `none`.
-        rank_padding_source: Documentation reference.
-        rank_balance_iters: Maximum steps that prompts wait until all attention-data-parallel ranks
-            have some, 0 for none.
-        rank_balance_iters_source: Documentation reference.
-        source: Documentation reference for the limits.
-    """
-
-    block_size: int
+    block_size: int  # Tokens per KV block
+    # Limits by device memory, ascending; the last that applies to a device holds
     by_memory: tuple[DeviceLimits, ...]
-    graph_sizes: tuple[int, ...]
-    mixes: bool
-    mixes_source: str
-    rules: str
-    chunked_prefill: bool
-    rules_source: str
+    graph_sizes: tuple[int, ...]  # Captured decode batch sizes, ascending
+    mixes: bool  # Whether prefill and decode share a step; otherwise decode waits
+    mixes_source: str  # Documentation reference
+    rules: str  # Name of the scheduling policy
+    chunked_prefill: bool  # Whether a prompt may be split over several steps
+    rules_source: str  # Documentation reference for both
+    # Whether the default max_num_batched_tokens is at least the longest prompt plus max_num_seqs
     holds_prompts: bool
-    holds_prompts_source: str
+    holds_prompts_source: str  # Documentation reference
+    # Whether attention-data-parallel ranks share the default max_num_batched_tokens evenly
     shared_by_ranks: bool
-    shared_by_ranks_source: str
+    shared_by_ranks_source: str  # Documentation reference
+    # Steps in which all attention-data-parallel ranks run the tokens of the busiest one:
+    # `every_step`, `graph_steps` (up to the largest captured size, with and without prompts),
+    # `decode_steps` (the same, without prompts) or `none`
     rank_padding: RankPadding
-    rank_padding_source: str
+    rank_padding_source: str  # Documentation reference
+    # Maximum steps that prompts wait until all attention-data-parallel ranks have some, 0 for none
     rank_balance_iters: int
-    rank_balance_iters_source: str
-    source: str
+    rank_balance_iters_source: str  # Documentation reference
+    source: str  # Documentation reference for the limits
 
     @property
     def padded_tokens(self) -> PaddedTokens:
@@ -263,118 +191,79 @@ class SchedulerDefaults:
 
 @dataclass(frozen=True, kw_only=True)
 class Disaggregation:
-    """Behavior with separate prefill and decode workers.
+    """Behavior with separate prefill and decode workers."""
 
-    Args:
-        first_from: Source of the first output token: "prefill" (the prefill worker, when the
-            prompt ends), "arrival" (the same token, when the sequence joins the decode batch) or
-            "recomputed" (the decode worker, from the last prompt token).
-        source: Documentation reference.
-        stages: Whether a worker can have pipeline stages.
-    """
-
+    # Source of the first output token: "prefill" (the prefill worker, when the prompt ends),
+    # "arrival" (the same token, when the sequence joins the decode batch) or "recomputed" (the
+    # decode worker, from the last prompt token)
     first_from: Literal["prefill", "arrival", "recomputed"]
-    source: str
-    stages: bool = True
+    source: str  # Documentation reference
+    stages: bool = True  # Whether a worker can have pipeline stages
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunsOn:
-    """Vendors whose devices the engine runs on.
+    """Vendors whose devices the engine runs on."""
 
-    Args:
-        vendors: As in hardware files.
-        source: Where it is documented.
-        kinds: Kinds of machines, as `device.kind`; empty for all.
-    """
-
-    vendors: tuple[str, ...]
-    source: str
-    kinds: tuple[str, ...] = ()
+    vendors: tuple[str, ...]  # As in hardware files
+    source: str  # Where it is documented
+    kinds: tuple[str, ...] = ()  # Kinds of machines, as `device.kind`; empty for all
 
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierKernels:
-    """Kernels that the engine ran before a release replaced them.
+    """Kernels that the engine ran before a release replaced them."""
 
-    Args:
-        through: Last release with measured tables of the earlier kernels.
-        source: What was replaced, and where it is documented.
-    """
-
-    through: str
-    source: str
+    through: str  # Last release with measured tables of the earlier kernels
+    source: str  # What was replaced, and where it is documented
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineProfile:
-    """One version of an engine with its default settings.
+    """One version of an engine with its default settings."""
 
-    Args:
-        id: "vllm@0.24".
-        name: "vllm".
-        version: "0.24".
-        date: Month of the release, YYYY-MM.
-        kernel_family: Family of kernel calibrations, "" for the fastest of all.
-        format_aliases: Formats that the engine replaces, such as the generic "fp8", or formats
-            that it runs differently on some devices.
-        expert_exchange: "all_to_all", "all_gather_reduce_scatter", "quantized_all_gather" or
-            "deepep".
-        expert_exchange_source: Documentation reference for the exchange.
-        all_reduce: All-reduce implementation.
-        fusions: Operators fused into other kernels.
-        separate_kernels: Operators that run as several kernels.
-        overlaps: Operators that run on a second stream.
-        batch_overlap: Overlap of the exchange between expert-parallel ranks.
-        host: Host work per step.
-        front: Latency of the front end.
-        memory: Device memory used by the engine itself.
-        scheduler: Default limits.
-        disaggregation: Behavior with separate prefill and decode workers.
-        recipes: Launch settings that the engine's documentation gives for models and devices.
-        attention: Speed of its attention over that of the measured kernels, None for theirs.
-        graph_kernels: Kernels of graphs other than the measured ones, None for those.
-        full_attention: Models whose sliding windows the engine does not apply, None for none.
-        borrowed: Release whose profile stands for this one, "" for a profile of its own.
-        borrowed_is_newer: Whether that release came after this one.
-        borrowed_gain: Largest published ratio of rates of changed defaults between the two, the
-            newer to the older; 1 for none.
-        earlier_kernels: Kernels of earlier releases, None where none are known.
-        runs_on: Vendors of the devices, None for any.
-        runs: Networks that it runs: "language_models", "graphs" of operators, or "all".
-        graph_formats: Formats in which it runs products of graphs; empty for all.
-    """
-
-    id: str
-    name: str
-    version: str
-    date: str
-    kernel_family: str
+    id: str  # "vllm@0.24"
+    name: str  # "vllm"
+    version: str  # "0.24"
+    date: str  # Month of the release, YYYY-MM
+    kernel_family: str  # Family of kernel calibrations, "" for the fastest of all
+    # Formats that the engine replaces, such as the generic "fp8", or formats that it runs
+    # differently on some devices
     format_aliases: Mapping[str, FormatAlias]
+    # "all_to_all", "all_gather_reduce_scatter", "quantized_all_gather" or "deepep"
     expert_exchange: Literal[
         "all_to_all", "all_gather_reduce_scatter", "quantized_all_gather", "deepep"
     ]
-    expert_exchange_source: str
-    all_reduce: AllReduceRules
-    fusions: tuple[Fusion, ...]
-    separate_kernels: tuple[SeparateKernels, ...]
-    overlaps: tuple[Overlap, ...]
-    batch_overlap: BatchOverlaps
-    host: HostTime
-    front: FrontEnd
-    memory: EngineMemory
-    scheduler: SchedulerDefaults
-    disaggregation: Disaggregation
+    expert_exchange_source: str  # Documentation reference for the exchange
+    all_reduce: AllReduceRules  # All-reduce implementation
+    fusions: tuple[Fusion, ...]  # Operators fused into other kernels
+    separate_kernels: tuple[SeparateKernels, ...]  # Operators that run as several kernels
+    overlaps: tuple[Overlap, ...]  # Operators that run on a second stream
+    batch_overlap: BatchOverlaps  # Overlap of the exchange between expert-parallel ranks
+    host: HostTime  # Host work per step
+    front: FrontEnd  # Latency of the front end
+    memory: EngineMemory  # Device memory used by the engine itself
+    scheduler: SchedulerDefaults  # Default limits
+    disaggregation: Disaggregation  # Behavior with separate prefill and decode workers
+    # Launch settings that the engine's documentation gives for models and devices
     recipes: tuple[Recipe, ...]
+    # Speed of its attention over that of the measured kernels, None for theirs
     attention: AttentionSpeed | None = None
+    # Kernels of graphs other than the measured ones, None for those
     graph_kernels: GraphKernels | None = None
+    # Models whose sliding windows the engine does not apply, None for none
     full_attention: FullAttention | None = None
-    borrowed: str = ""
-    borrowed_is_newer: bool = False
+    borrowed: str = ""  # Release whose profile stands for this one, "" for a profile of its own
+    borrowed_is_newer: bool = False  # Whether that release came after this one
+    # Largest published ratio of rates of changed defaults between the two, the newer to the older;
+    # 1 for none
     borrowed_gain: float = 1.0
+    # Kernels of earlier releases, None where none are known
     earlier_kernels: EarlierKernels | None = None
-    runs_on: RunsOn | None = None
+    runs_on: RunsOn | None = None  # Vendors of the devices, None for any
+    # Networks that it runs: "language_models", "graphs" of operators, or "all"
     runs: str = "language_models"
+    # Formats in which it runs products of graphs; empty for all
     graph_formats: tuple[str, ...] = ()
 
     @property

@@ -16,19 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenSum:
-    """A number of tokens that depends on the load.
+    """A number of tokens that depends on the load."""
 
-    Args:
-        isl: Times the longest prompt.
-        requests: Times the requests in flight on a replica.
-        more: Tokens added.
-        multiple: The sum is rounded up to a multiple of it.
-    """
-
-    isl: int
-    requests: int
-    more: int
-    multiple: int
+    isl: int  # Times the longest prompt
+    requests: int  # Times the requests in flight on a replica
+    more: int  # Tokens added
+    multiple: int  # The sum is rounded up to a multiple of it
 
     def of(
         self, isl_C: NDArray[np.float64], requests_C: NDArray[np.float64]
@@ -46,17 +39,11 @@ class TokenSum:
 
 @dataclass(frozen=True, kw_only=True)
 class ReceiveInterval:
-    """Steps between reads of new requests, which depend on the load.
+    """Steps between reads of new requests, which depend on the load."""
 
-    Args:
-        few: Decode-only steps between reads with few requests in flight.
-        many: The same with many.
-        many_from: Requests in flight on a replica from which they are many.
-    """
-
-    few: int
-    many: int
-    many_from: int
+    few: int  # Decode-only steps between reads with few requests in flight
+    many: int  # The same with many
+    many_from: int  # Requests in flight on a replica from which they are many
 
     def of(self, requests: float) -> int:
         """Return the steps between reads.
@@ -69,29 +56,17 @@ class ReceiveInterval:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Launch settings for models on devices; None where the recipe does not set them.
+    """Launch settings for models on devices; None where the recipe does not set them."""
 
-    Args:
-        name: Name shown in answers.
-        models: Catalog names of the models.
-        least_gpus: Fewest GPUs of a replica.
-        most_gpus: Most GPUs of a replica, inf if there is no limit.
-        max_num_batched_tokens: Maximum tokens per step.
-        max_num_seqs: Maximum sequences per step.
-        gpu_memory_utilization: Fraction of GPU memory that the engine may use.
-        stream_interval: Output tokens sent to the client per chunk.
-        scheduler_recv_interval: Decode-only steps between reads of new requests.
-        source: Documentation reference.
-    """
-
-    name: str
-    models: tuple[str, ...]
+    name: str  # Name shown in answers
+    models: tuple[str, ...]  # Catalog names of the models
     devices: tuple[str, ...]
-    least_gpus: int
-    most_gpus: float
-    max_num_batched_tokens: TokenSum | None
-    max_num_seqs: int | None
-    gpu_memory_utilization: float | None
-    stream_interval: int | None
+    least_gpus: int  # Fewest GPUs of a replica
+    most_gpus: float  # Most GPUs of a replica, inf if there is no limit
+    max_num_batched_tokens: TokenSum | None  # Maximum tokens per step
+    max_num_seqs: int | None  # Maximum sequences per step
+    gpu_memory_utilization: float | None  # Fraction of GPU memory that the engine may use
+    stream_interval: int | None  # Output tokens sent to the client per chunk
+    # Decode-only steps between reads of new requests
     scheduler_recv_interval: ReceiveInterval | None
-    source: str
+    source: str  # Documentation reference

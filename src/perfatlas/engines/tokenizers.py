@@ -17,17 +17,11 @@ TEXTS: Final = ("natural", "random")
 
 @dataclass(frozen=True, kw_only=True)
 class Tokenizing:
-    """CPU time to tokenize a prompt, per token.
+    """CPU time to tokenize a prompt, per token."""
 
-    Args:
-        token_s: CPU time [s].
-        note: Description of the vocabulary and the text.
-        source: Reference for the measurement.
-    """
-
-    token_s: float
-    note: str
-    source: str
+    token_s: float  # CPU time [s]
+    note: str  # Description of the vocabulary and the text
+    source: str  # Reference for the measurement
 
 
 @cache

@@ -24,10 +24,6 @@ class DictionaryCells(Sequence[Any]):
 
     As a sequence, plain Python values.
 
-    Args:
-        values: The values (V); None is an empty cell. Some may be equal, or in no row.
-        codes_N: Position of the value of each row (N,).
-
     Example:
         >>> import numpy as np
         >>> from perfatlas.files import DictionaryCells
@@ -35,8 +31,9 @@ class DictionaryCells(Sequence[Any]):
         ['memory', 'memory', None]
     """
 
+    # The values (V); None is an empty cell. Some may be equal, or in no row.
     values: tuple[Any, ...]
-    codes_N: NDArray[np.integer[Any]]
+    codes_N: NDArray[np.integer[Any]]  # Position of the value of each row (N,)
 
     @classmethod
     def of(cls, cells: Sequence[Any]) -> DictionaryCells:

@@ -51,26 +51,18 @@ class Reader(Protocol[T_co]):
 class Number:
     """A number, with a unit if it has a dimension.
 
-    Args:
-        dimension: Dimension for `parse_quantity`; "" accepts only a bare number.
-        unit: SI unit in which messages state the range.
-        least: Minimum [SI].
-        most: Maximum [SI].
-        whole: Whether it must be an integer.
-        example: Text with a unit, if a bare number is not accepted.
-
     Example:
         >>> from perfatlas.files import Number
         >>> Number(dimension="bytes", unit="B", least=1.0).read("2 KiB", "spec.toml: l2")
         2048.0
     """
 
-    dimension: str = ""
-    unit: str = ""
-    least: float = -math.inf
-    most: float = math.inf
-    whole: bool = False
-    example: str = ""
+    dimension: str = ""  # Dimension for `parse_quantity`; "" accepts only a bare number
+    unit: str = ""  # SI unit in which messages state the range
+    least: float = -math.inf  # Minimum [SI]
+    most: float = math.inf  # Maximum [SI]
+    whole: bool = False  # Whether it must be an integer
+    example: str = ""  # Text with a unit, if a bare number is not accepted
 
     def read(self, value: object, where: str) -> float:
         """Return the number [SI]."""
@@ -125,15 +117,10 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """An integer without a unit, as an `int`.
+    """An integer without a unit, as an `int`."""
 
-    Args:
-        least: Minimum.
-        most: Maximum.
-    """
-
-    least: float = -math.inf
-    most: float = math.inf
+    least: float = -math.inf  # Minimum
+    most: float = math.inf  # Maximum
 
     def read(self, value: object, where: str) -> int:
         """Return the number."""
@@ -154,19 +141,12 @@ class Duration:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A short printable text.
+    """A short printable text."""
 
-    Args:
-        choices: Allowed values; empty for any.
-        empty: Whether it may be empty.
-        longest: Maximum length in characters.
-        expected: Description of the expected value, for error messages.
-    """
-
-    choices: tuple[str, ...] = ()
-    empty: bool = True
-    longest: int = LONGEST_VALUE
-    expected: str = "a short text"
+    choices: tuple[str, ...] = ()  # Allowed values; empty for any
+    empty: bool = True  # Whether it may be empty
+    longest: int = LONGEST_VALUE  # Maximum length in characters
+    expected: str = "a short text"  # Description of the expected value, for error messages
 
     def read(self, value: object, where: str) -> str:
         """Return the text."""
@@ -201,15 +181,10 @@ class Flag:
 
 @dataclass(frozen=True, kw_only=True)
 class Array(Generic[T]):
-    """An array of values of one type.
+    """An array of values of one type."""
 
-    Args:
-        of: Reader of an element.
-        expected: Description of the expected value, for error messages.
-    """
-
-    of: Reader[T]
-    expected: str = "an array"
+    of: Reader[T]  # Reader of an element
+    expected: str = "an array"  # Description of the expected value, for error messages
 
     def read(self, value: object, where: str) -> tuple[T, ...]:
         """Return the values."""
@@ -232,15 +207,10 @@ class Named(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Generic[T]):
-    """A nested table that is converted to an object.
+    """A nested table that is converted to an object."""
 
-    Args:
-        fields: Fields of the table by key.
-        build: Builds the object from the fields that are set, by name.
-    """
-
-    fields: Mapping[str, Field[Any]]
-    build: Callable[..., T]
+    fields: Mapping[str, Field[Any]]  # Fields of the table by key
+    build: Callable[..., T]  # Builds the object from the fields that are set, by name
 
     def read(self, value: object, where: str) -> T:
         """Return the object."""
@@ -250,20 +220,13 @@ class Record(Generic[T]):
 
 @dataclass(frozen=True)
 class Field(Generic[T]):
-    """One key of a table.
+    """One key of a table."""
 
-    Args:
-        reader: Reads its value.
-        required: Whether the table must have it.
-        into: Attribute name; defaults to the key.
-        meaning: Description, shown if it is missing.
-    """
-
-    reader: Reader[T]
+    reader: Reader[T]  # Reads its value
     _: KW_ONLY
-    required: bool = False
-    into: str = ""
-    meaning: str = ""
+    required: bool = False  # Whether the table must have it
+    into: str = ""  # Attribute name; defaults to the key
+    meaning: str = ""  # Description, shown if it is missing
 
 
 def read_fields(

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 class NumberCells(Sequence[Any]):
     """The cells of a column of numbers, kept as an array; as a sequence, plain Python values.
 
-    Args:
-        values_N: The numbers (N,); those that are not finite are empty cells.
-        kind: What the cells are: float, int or bool.
-
     Example:
         >>> import numpy as np
         >>> from perfatlas.files import NumberCells
@@ -34,8 +30,8 @@ class NumberCells(Sequence[Any]):
         [8, None]
     """
 
-    values_N: NDArray[np.float64]
-    kind: type = float
+    values_N: NDArray[np.float64]  # The numbers (N,); those that are not finite are empty cells
+    kind: type = float  # What the cells are: float, int or bool
 
     @property
     def empty(self) -> NDArray[np.bool_]:

@@ -90,24 +90,17 @@ SCANNED_ROWS: Final = 8192  # rows that the first pass holds at a time
 
 @dataclass(frozen=True, kw_only=True)
 class TableSource:
-    """A table file whose columns are known, to be read in blocks.
-
-    Args:
-        suffix: Its format: .csv, .jsonl or .parquet.
-        names: Columns in file order.
-        rows: Number of rows.
-        readers: What reads the cells of CSV columns of which all cells are numbers.
-        mixed: JSON Lines columns with cells of more than one type; numbers are one type.
-        unquoted: Whether Arrow reads the file, a long CSV file without quotes.
-    """
+    """A table file whose columns are known, to be read in blocks."""
 
     path: Path
-    suffix: str
-    names: tuple[str, ...]
-    rows: int
+    suffix: str  # Its format: .csv, .jsonl or .parquet
+    names: tuple[str, ...]  # Columns in file order
+    rows: int  # Number of rows
+    # What reads the cells of CSV columns of which all cells are numbers
     readers: Mapping[str, CellReader]
+    # JSON Lines columns with cells of more than one type; numbers are one type
     mixed: frozenset[str]
-    unquoted: bool = False
+    unquoted: bool = False  # Whether Arrow reads the file, a long CSV file without quotes
 
     def blocks(self, size: int, start: int = 0) -> Iterator[dict[str, Any]]:
         """Yield columns of `size` rows, fewer in the last block.

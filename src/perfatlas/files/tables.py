@@ -158,17 +158,12 @@ TEXT_FORMATS: Final = (".csv", ".jsonl")
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table as read, each column in a lossless form.
+    """A table as read, each column in a lossless form."""
 
-    Args:
-        columns: Cells by column name, in file order. CSV gives text, or numbers if all cells are
-            numbers in canonical spelling; JSON Lines gives JSON values; Parquet gives Arrow
-            columns.
-        rows: Number of rows.
-    """
-
+    # Cells by column name, in file order. CSV gives text, or numbers if all cells are numbers in
+    # canonical spelling; JSON Lines gives JSON values; Parquet gives Arrow columns.
     columns: Mapping[str, Any]
-    rows: int
+    rows: int  # Number of rows
 
     def cells(self, name: str) -> list[Any]:
         """Return the cells of a column as plain Python values, None if empty."""

@@ -68,13 +68,9 @@ SIMPLE: Final = (
 
 
 class Prior(NamedTuple):
-    """Start values and prior of the parameters.
+    """Start values and prior of the parameters."""
 
-    Args:
-        name: Origin.
-    """
-
-    name: str
+    name: str  # Origin
     parameters: Mapping[str, float]
 
 

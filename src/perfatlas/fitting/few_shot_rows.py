@@ -101,30 +101,19 @@ GROUPED_BY: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RowCell:
-    """Rows of one operator, kernel family and format, ready for prediction.
+    """Rows of one operator, kernel family and format, ready for prediction."""
 
-    Args:
-        operator: As in `Calibration`.
-        format: Calibration format.
-        shape_ND: Shapes as the physics function reads them, protocol included (N, D).
-        silicon_NS: Silicon columns of the device at the clock of each row (N, S).
-        measured_s: Measured times (N,) [s].
-        group_N: Group of each row, held out together (N,).
-        held_out_by: Shape columns that define the groups.
-        graph_N: Whether a row was launched from a CUDA graph (N,).
-        least_s: Speed-of-light time of each row under its protocol (N,) [s].
-    """
-
-    operator: str
+    operator: str  # As in `Calibration`
     family: str
-    format: str
-    shape_ND: FloatArray
-    silicon_NS: FloatArray
-    measured_s: FloatArray
-    group_N: IntArray
-    held_out_by: tuple[str, ...]
+    format: str  # Calibration format
+    shape_ND: FloatArray  # Shapes as the physics function reads them, protocol included (N, D)
+    silicon_NS: FloatArray  # Silicon columns of the device at the clock of each row (N, S)
+    measured_s: FloatArray  # Measured times (N,) [s]
+    group_N: IntArray  # Group of each row, held out together (N,)
+    held_out_by: tuple[str, ...]  # Shape columns that define the groups
+    # Whether a row was launched from a CUDA graph (N,)
     graph_N: np.ndarray[Any, np.dtype[np.bool_]]
-    least_s: FloatArray
+    least_s: FloatArray  # Speed-of-light time of each row under its protocol (N,) [s]
 
     @property
     def rows(self) -> int:

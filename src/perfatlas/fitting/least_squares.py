@@ -22,22 +22,14 @@ PENALTY = 10.0  # loss per squared e-fold outside the bounds: soft, so that the 
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorStatistics:
-    """Errors of predictions relative to measurements.
+    """Errors of predictions relative to measurements."""
 
-    Args:
-        rows: Rows compared.
-        mape: Mean |predicted - measured| / measured.
-        median_error: Median of the same.
-        p90_error: 90th percentile of the same.
-        bias: Mean ln(predicted/measured).
-        residual_quantiles: Quantiles q05, q25, q50, q75, q95 of ln(measured/predicted).
-    """
-
-    rows: int
-    mape: float
-    median_error: float
-    p90_error: float
-    bias: float
+    rows: int  # Rows compared
+    mape: float  # Mean |predicted - measured| / measured
+    median_error: float  # Median of the same
+    p90_error: float  # 90th percentile of the same
+    bias: float  # Mean ln(predicted/measured)
+    # Quantiles q05, q25, q50, q75, q95 of ln(measured/predicted)
     residual_quantiles: Mapping[str, float]
 
 

@@ -35,25 +35,17 @@ HEADER: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class MeasurementReport:
-    """Changes due to a file of measured rows.
-
-    Args:
-        rows: Number of rows of the device.
-        written: Ids of the written cells.
-        file: Calibration file, "" if none was written.
-        used: Whether perfatlas uses that file by default.
-        warnings: Warnings for the user.
-    """
+    """Changes due to a file of measured rows."""
 
     device: str
     origin: str
     data_hash: str
-    rows: int
+    rows: int  # Number of rows of the device
     changes: tuple[CellChange, ...]
-    written: tuple[str, ...]
-    file: str
-    used: bool
-    warnings: tuple[str, ...]
+    written: tuple[str, ...]  # Ids of the written cells
+    file: str  # Calibration file, "" if none was written
+    used: bool  # Whether perfatlas uses that file by default
+    warnings: tuple[str, ...]  # Warnings for the user
 
 
 def calibrate_measurements(

@@ -25,31 +25,21 @@ _ELSEWHERE: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A number format of a matrix product or a cache.
-
-    Args:
-        weight_bytes: Bytes per stored weight element, scales included [bytes].
-        activation_bytes: Bytes per activation element as the kernel reads it [bytes].
-        tensor_peak: Key of `Device.peak_flop_per_s` that limits the product.
-        quantize: Quantization of activations: none, static or dynamic scales.
-        cache: Whether engines store KV caches in it.
-        source: Where the layout is defined.
-        rounding: How weights and caches, and how activations are rounded: names of
-            `quantization.ROUNDINGS`.
-        substitute_peak: Key of the peak that limits the product on tensor cores without
-            `tensor_peak`, "" if it does not run there.
-        not_multiplied_by: Vendors whose tensor cores do not take it, whatever their peaks.
-    """
+    """A number format of a matrix product or a cache."""
 
     name: str
-    weight_bytes: float
-    activation_bytes: float
-    tensor_peak: str
-    quantize: Quantize
-    cache: bool
-    source: str
+    weight_bytes: float  # Bytes per stored weight element, scales included [bytes]
+    activation_bytes: float  # Bytes per activation element as the kernel reads it [bytes]
+    tensor_peak: str  # Key of `Device.peak_flop_per_s` that limits the product
+    quantize: Quantize  # Quantization of activations: none, static or dynamic scales
+    cache: bool  # Whether engines store KV caches in it
+    source: str  # Where the layout is defined
+    # How weights and caches, and how activations are rounded: names of `quantization.ROUNDINGS`
     rounding: tuple[str, str]
+    # Key of the peak that limits the product on tensor cores without `tensor_peak`, "" if it does
+    # not run there
     substitute_peak: str = ""
+    # Vendors whose tensor cores do not take it, whatever their peaks
     not_multiplied_by: tuple[str, ...] = ()
 
 

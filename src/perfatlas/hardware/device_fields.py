@@ -34,19 +34,14 @@ DESIGNS: Final = ("matrix products under design", *ATTENTION_DESIGN)
 
 @dataclass(frozen=True)
 class SpecField(Field[Value]):
-    """A field of a spec; `into` is its attribute, by default the last part of the path.
+    """A field of a spec; `into` is its attribute, by default the last part of the path."""
 
-    Args:
-        read_by: What may use its value; empty for descriptive fields.
-        default: Value [SI] of a device that does not state it; None for none.
-        primary: Whether it defines a chip; peaks follow from primary fields where a base is given.
-        factor: Its label among the sensitivities of an estimate, "" for fields that are none. Of
-            the fields of all kinds, `studies` has them.
-    """
-
-    read_by: tuple[str, ...] = ()
-    default: float | None = None
+    read_by: tuple[str, ...] = ()  # What may use its value; empty for descriptive fields
+    default: float | None = None  # Value [SI] of a device that does not state it; None for none
+    # Whether it defines a chip; peaks follow from primary fields where a base is given
     primary: bool = False
+    # Its label among the sensitivities of an estimate, "" for fields that are none. Of the fields
+    # of all kinds, `studies` has them.
     factor: str = ""
 
 
@@ -263,30 +258,19 @@ CITED_CLOCKS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceKind:
-    """A kind of machine as hardware files describe it: a row `KIND` in its module of `kinds`.
+    """A kind of machine as hardware files describe it: a row `KIND` in its module of `kinds`."""
 
-    Args:
-        name: Value of `device.kind`, and name of the folder of `machines` that prices it.
-        fields: All fields of its devices by path, in the order in which they are shown. Numbers
-            that `Device` has no attribute for are in `Device.further`.
-        unit: Name of the units that compute, such as "SM".
-        count: Field with the number of units of a device.
-        width: Field with the dense FLOP of a unit per clock: peak = units x clock x width.
-        base: A known system of the kind, from which others start.
-        cited: Label of the values that an estimate cites, by path, most influential first.
-        orders: (lower, upper): the first may not exceed the second.
-        engine: The only engine that runs on its devices, "" for any.
-        own_engines: Whether, beside `ideal`, only engines that name their vendor run on its
-            devices.
-    """
-
-    name: str
+    name: str  # Value of `device.kind`, and name of the folder of `machines` that prices it
+    # All fields of its devices by path, in the order in which they are shown. Numbers that `Device`
+    # has no attribute for are in `Device.further`.
     fields: Mapping[str, SpecField]
-    unit: str
-    count: str
-    width: str
-    base: str
+    unit: str  # Name of the units that compute, such as "SM"
+    count: str  # Field with the number of units of a device
+    width: str  # Field with the dense FLOP of a unit per clock: peak = units x clock x width
+    base: str  # A known system of the kind, from which others start
+    # Label of the values that an estimate cites, by path, most influential first
     cited: Mapping[str, str] = field(default_factory=lambda: {**CITED_FIRST, **CITED_CLOCKS})
-    orders: tuple[tuple[str, str], ...] = ()
-    engine: str = ""
+    orders: tuple[tuple[str, str], ...] = ()  # (lower, upper): the first may not exceed the second
+    engine: str = ""  # The only engine that runs on its devices, "" for any
+    # Whether, beside `ideal`, only engines that name their vendor run on its devices
     own_engines: bool = False

@@ -34,17 +34,11 @@ Matrix = tuple[tuple[str, ...], ...]
 
 
 class Route(NamedTuple):
-    """How the ring of a group inside a node travels.
+    """How the ring of a group inside a node travels."""
 
-    Args:
-        path: Farthest path between neighbours: NV, PIX, PXB, PHB, NODE or SYS; "" if unknown.
-        transport: `PEER`, `HOST`, or "" if unknown.
-        links: NVLinks between neighbours, the fewest; 0 over PCIe.
-    """
-
-    path: str
-    transport: str
-    links: int = 0
+    path: str  # Farthest path between neighbours: NV, PIX, PXB, PHB, NODE or SYS; "" if unknown
+    transport: str  # `PEER`, `HOST`, or "" if unknown
+    links: int = 0  # NVLinks between neighbours, the fewest; 0 over PCIe
 
 
 UNKNOWN_ROUTE: Final = Route("", "")

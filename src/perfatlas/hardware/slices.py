@@ -23,21 +23,13 @@ _NAME: Final = re.compile(r"(?:tpu[-_])?([a-z0-9]+)-(\d{1,6}|\d{1,3}(?:x\d{1,3})
 
 
 class Slice(NamedTuple):
-    """A slice of a pod.
+    """A slice of a pod."""
 
-    Args:
-        name: As users name it, such as "v5p-128".
-        system: Catalog name of its chips.
-        chips: Chips.
-        note: What the number of the name counts, and the topology.
-        ref: Where its topologies are published.
-    """
-
-    name: str
-    system: str
-    chips: int
-    note: str
-    ref: str
+    name: str  # As users name it, such as "v5p-128"
+    system: str  # Catalog name of its chips
+    chips: int  # Chips
+    note: str  # What the number of the name counts, and the topology
+    ref: str  # Where its topologies are published
 
 
 def find_slice(name: str) -> Slice | None:

@@ -27,22 +27,14 @@ _FILE_KEYS: Final = ("name", "base", "source", "notes", "device", "node", "fabri
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """An unchecked system specification.
+    """An unchecked system specification."""
 
-    Args:
-        name: Name of the device.
-        origin: File or name it was read from, for messages.
-        entries: Value and source by dotted path.
-        notes: Remarks to show with an answer.
-        changed: Paths that the user changed.
-        unchanged: Entries before the user's changes, None without changes.
-    """
-
-    name: str
-    origin: str
-    entries: Mapping[str, Entry]
-    notes: tuple[str, ...] = ()
-    changed: frozenset[str] = frozenset()
+    name: str  # Name of the device
+    origin: str  # File or name it was read from, for messages
+    entries: Mapping[str, Entry]  # Value and source by dotted path
+    notes: tuple[str, ...] = ()  # Remarks to show with an answer
+    changed: frozenset[str] = frozenset()  # Paths that the user changed
+    # Entries before the user's changes, None without changes
     unchanged: Mapping[str, Entry] | None = None
 
 

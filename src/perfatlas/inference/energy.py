@@ -79,38 +79,28 @@ OF_TOKEN: Final = (
 
 
 class TokenEnergy(NamedTuple):
-    """What determines the power of the GPUs of a deployment at any rate of output, each (C,).
+    """What determines the power of the GPUs of a deployment at any rate of output, each (C,)."""
 
-    Args:
-        prefill_j: Energy of all GPUs for a prompt over the output tokens of its request, without
-            the power that GPUs draw between kernels [J].
-        decode_j: Energy of all GPUs for the decode of an output token, likewise [J].
-        prefill_bubble_j: What all GPUs draw in the steps of prompts while they run no kernel, over
-            the output tokens [J].
-        decode_bubble_j: The same of decode steps [J].
-        prefill_kernels_j: What all GPUs would draw without kernels in the time in which they run
-            kernels for prompts, over the output tokens [J].
-        prefill_width_j: Half-width of `prefill_j` by the interval of the voltage curve [J].
-        decode_width_j: That of `decode_j` [J].
-        on_w: Power of a GPU without kernels [W].
-        cap_w: Power limit of a GPU [W].
-        low: 5% quantile of measured over predicted power.
-        high: 95% quantile of measured over predicted power.
-        prompt_share: Share of prompts in the GPU time of steps: what chunks take beyond the decodes
-            in them; of two pools, that of the GPUs of the prefill pool.
-    """
-
+    # Energy of all GPUs for a prompt over the output tokens of its request, without the power that
+    # GPUs draw between kernels [J]
     prefill_j: FloatArray
-    decode_j: FloatArray
+    decode_j: FloatArray  # Energy of all GPUs for the decode of an output token, likewise [J]
+    # What all GPUs draw in the steps of prompts while they run no kernel, over the output tokens
+    # [J]
     prefill_bubble_j: FloatArray
-    decode_bubble_j: FloatArray
+    decode_bubble_j: FloatArray  # The same of decode steps [J]
+    # What all GPUs would draw without kernels in the time in which they run kernels for prompts,
+    # over the output tokens [J]
     prefill_kernels_j: FloatArray
+    # Half-width of `prefill_j` by the interval of the voltage curve [J]
     prefill_width_j: FloatArray
-    decode_width_j: FloatArray
-    on_w: FloatArray
-    cap_w: FloatArray
-    low: FloatArray
-    high: FloatArray
+    decode_width_j: FloatArray  # That of `decode_j` [J]
+    on_w: FloatArray  # Power of a GPU without kernels [W]
+    cap_w: FloatArray  # Power limit of a GPU [W]
+    low: FloatArray  # 5% quantile of measured over predicted power
+    high: FloatArray  # 95% quantile of measured over predicted power
+    # Share of prompts in the GPU time of steps: what chunks take beyond the decodes in them; of two
+    # pools, that of the GPUs of the prefill pool
     prompt_share: FloatArray
 
     @property

@@ -38,34 +38,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Closed-form results of candidates.
+    """Closed-form results of candidates."""
 
-    Args:
-        latencies: Predicted latencies.
-        low: 5% quantiles of all times.
-        high: 95% quantiles of all times, NaN where there is none.
-        memory: Memory of the rank with the highest usage.
-        prefill: Cost of one full prefill chunk.
-        last: Cost of the smaller last chunk of a prefill.
-        chunks: Prefill chunks of the batch (static) or of one request (aggregated).
-        served: Concurrently running sequences per replica (C,).
-        in_flight: Batches of prompts that run at the same time if they follow each other (C,).
-        utilization: MFU and MBU of the full chunk and the decode step.
-        energy: Energy of output tokens.
-    """
-
-    latencies: Latencies
-    low: Latencies
-    high: Latencies
-    memory: MemoryColumns
-    prefill: StepCost
-    last: StepCost
+    latencies: Latencies  # Predicted latencies
+    low: Latencies  # 5% quantiles of all times
+    high: Latencies  # 95% quantiles of all times, NaN where there is none
+    memory: MemoryColumns  # Memory of the rank with the highest usage
+    prefill: StepCost  # Cost of one full prefill chunk
+    last: StepCost  # Cost of the smaller last chunk of a prefill
     decode: StepCost
-    chunks: PrefillChunks
-    served: FloatArray
+    chunks: PrefillChunks  # Prefill chunks of the batch (static) or of one request (aggregated)
+    served: FloatArray  # Concurrently running sequences per replica (C,)
+    # Batches of prompts that run at the same time if they follow each other (C,)
     in_flight: FloatArray
-    utilization: Utilization
-    energy: TokenEnergy
+    utilization: Utilization  # MFU and MBU of the full chunk and the decode step
+    energy: TokenEnergy  # Energy of output tokens
 
     def steps(self, *, prefills: bool = True, decodes: bool = True) -> tuple[StepCost, ...]:
         """Return the steps that run.

@@ -29,23 +29,15 @@ if TYPE_CHECKING:
 
 
 class StepTails(NamedTuple):
-    """Errors of measured runs, of which the interval of a step is composed beyond its kernels.
+    """Errors of measured runs, of which the interval of a step is composed beyond its kernels."""
 
-    Args:
-        center: Mean of ln(measured / predicted) over laboratories.
-        deviation: Its deviation by what is not an operator.
-        lower: Deviations from the center to the lower limit.
-        upper: Deviations from the center to the upper limit.
-        release_low: Half-width by which the release of a borrowed profile widens the lower limit.
-        release_high: Likewise the upper limit.
-    """
-
-    center: float = 0.0
-    deviation: float = 0.0
-    lower: float = 0.0
-    upper: float = 0.0
+    center: float = 0.0  # Mean of ln(measured / predicted) over laboratories
+    deviation: float = 0.0  # Its deviation by what is not an operator
+    lower: float = 0.0  # Deviations from the center to the lower limit
+    upper: float = 0.0  # Deviations from the center to the upper limit
+    # Half-width by which the release of a borrowed profile widens the lower limit
     release_low: float = 0.0
-    release_high: float = 0.0
+    release_high: float = 0.0  # Likewise the upper limit
 
     def limits(self, laboratory_C: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the limits of ln(measured / predicted) of steps, each (C,).

@@ -60,21 +60,14 @@ def static_latencies(
 
 
 class Joining(NamedTuple):
-    """State of the engine when a request arrives.
+    """State of the engine when a request arrives."""
 
-    Args:
-        step_s: Decode step of the other requests (C,) [s].
-        others: Other requests of the replica, whose ranks step together (C,).
-        ahead: Steps scheduled ahead of the running one (C,): 1 with asynchronous scheduling.
-        away_s: Time from the end of a request to the next one of the same client (C,) [s].
-        reads: Steps from one read of new requests to the next (C,).
-    """
-
-    step_s: FloatArray
-    others: FloatArray
+    step_s: FloatArray  # Decode step of the other requests (C,) [s]
+    others: FloatArray  # Other requests of the replica, whose ranks step together (C,)
+    # Steps scheduled ahead of the running one (C,): 1 with asynchronous scheduling
     ahead: FloatArray
-    away_s: FloatArray
-    reads: FloatArray
+    away_s: FloatArray  # Time from the end of a request to the next one of the same client (C,) [s]
+    reads: FloatArray  # Steps from one read of new requests to the next (C,)
 
 
 def joining_s(joining: Joining, request_s: FloatArray) -> FloatArray:
@@ -111,21 +104,17 @@ def joining_s(joining: Joining, request_s: FloatArray) -> FloatArray:
 
 
 class ClientSide(NamedTuple):
-    """Delays between engine and client, each (C,) [s].
+    """Delays between engine and client, each (C,) [s]."""
 
-    Args:
-        request_s: From sending a request until it is queued, including tokenization, without
-            waiting for other requests.
-        token_s: From the step that produces a token to the client, without other tokens.
-        stream_s: Time to send a token, divided by the rank's share of the front end's sequences.
-        gap_s: Least time between two tokens of a rank: `stream_s`, or 0 where it is assumed.
-        response_s: From the last token to the end of the response, when the client continues.
-    """
-
+    # From sending a request until it is queued, including tokenization, without waiting for other
+    # requests
     request_s: FloatArray
-    token_s: FloatArray
+    token_s: FloatArray  # From the step that produces a token to the client, without other tokens
+    # Time to send a token, divided by the rank's share of the front end's sequences
     stream_s: FloatArray
+    # Least time between two tokens of a rank: `stream_s`, or 0 where it is assumed
     gap_s: FloatArray
+    # From the last token to the end of the response, when the client continues
     response_s: FloatArray
 
     @property

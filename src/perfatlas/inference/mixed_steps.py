@@ -24,14 +24,10 @@ class AloneShares(NamedTuple):
 
     Linear layers process the tokens of both together; attention, scans and operators that only a
     decode step has are separate.
-
-    Args:
-        time: Fraction of its GPU time.
-        energy: Fraction of its dynamic energy.
     """
 
-    time: FloatArray
-    energy: FloatArray
+    time: FloatArray  # Fraction of its GPU time
+    energy: FloatArray  # Fraction of its dynamic energy
 
     def take(self, index_C: IntArray) -> AloneShares:
         """Return the shares at the given positions.
@@ -49,21 +45,15 @@ class MixedStep:
     The GPU runs the chunk, whose linear layers hold the tokens of both, and the rest of the decode
     step; the host prepares one step for all sequences. As every time is a sum or a maximum of
     these, no faster kernel makes a mixed step slower.
-
-    Args:
-        chunk: The chunk, with the tokens of the decodes in its linear layers.
-        shared_C: Whether both share a step (C,).
-        alone: Shares of the decode step that are added to the chunk; 0 where they share no step.
-        decoding_s_C: Host time of the decoding sequences (C,) [s].
-        overlapped: Whether the GPU hides host time.
     """
 
-    chunk: StepTotals
+    chunk: StepTotals  # The chunk, with the tokens of the decodes in its linear layers
     decode: StepTotals
-    shared_C: NDArray[np.bool_]
+    shared_C: NDArray[np.bool_]  # Whether both share a step (C,)
+    # Shares of the decode step that are added to the chunk; 0 where they share no step
     alone: AloneShares
-    decoding_s_C: FloatArray
-    overlapped: bool
+    decoding_s_C: FloatArray  # Host time of the decoding sequences (C,) [s]
+    overlapped: bool  # Whether the GPU hides host time
 
     def total_s(self) -> FloatArray:
         """Return the time (C,) [s]."""
@@ -178,15 +168,10 @@ def own_energy_j(step: MixedStep | StepTotals, power: PowerColumns) -> FloatArra
 
 
 class LoadSteps(NamedTuple):
-    """The steps that a load runs.
+    """The steps that a load runs."""
 
-    Args:
-        chunk: A full prefill chunk, with the decodes that share its step.
-        last: The last chunk, likewise.
-    """
-
-    chunk: MixedStep | StepTotals
-    last: MixedStep | StepTotals
+    chunk: MixedStep | StepTotals  # A full prefill chunk, with the decodes that share its step
+    last: MixedStep | StepTotals  # The last chunk, likewise
     decode: StepTotals
 
 

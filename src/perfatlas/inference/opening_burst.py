@@ -87,20 +87,13 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 class Drift(NamedTuple):
-    """Clients of a benchmark, counted in decode steps, each (C,).
+    """Clients of a benchmark, counted in decode steps, each (C,)."""
 
-    Args:
-        rounds: Requests of every client.
-        steps: Decode steps of a mean output.
-        deviation: Standard deviation of the steps of an output.
-        stagger: Steps over which the prompts of all clients that start together end.
-        window: Steps from the end of a request until the next one of the client is prefilled.
-    """
-
-    rounds: FloatArray
-    steps: FloatArray
-    deviation: FloatArray
-    stagger: FloatArray
+    rounds: FloatArray  # Requests of every client
+    steps: FloatArray  # Decode steps of a mean output
+    deviation: FloatArray  # Standard deviation of the steps of an output
+    stagger: FloatArray  # Steps over which the prompts of all clients that start together end
+    # Steps from the end of a request until the next one of the client is prefilled
     window: FloatArray
     others: FloatArray
 
@@ -169,17 +162,11 @@ def _apart_by_less(window_CK: FloatArray, drift: Drift, round_CK: FloatArray) ->
 
 
 class Burst(NamedTuple):
-    """Prompts of clients that start together.
+    """Prompts of clients that start together."""
 
-    Args:
-        load: What runs at the same time, with the chunks of all prompts.
-        chunk: A full chunk of them.
-        last: The last chunk.
-    """
-
-    load: RunningLoad
-    chunk: StepTimes
-    last: StepTimes
+    load: RunningLoad  # What runs at the same time, with the chunks of all prompts
+    chunk: StepTimes  # A full chunk of them
+    last: StepTimes  # The last chunk
 
     def timed(self, time_s: Callable[[StepTimes], FloatArray]) -> BurstTimes:
         """Return the time of all chunks.
@@ -196,15 +183,10 @@ class Burst(NamedTuple):
 
 
 class BurstTimes(NamedTuple):
-    """Time of the prompts of clients that start together.
+    """Time of the prompts of clients that start together."""
 
-    Args:
-        load: What runs at the same time, with the chunks of all prompts.
-        total_s: Time of these chunks (C,) [s].
-    """
-
-    load: RunningLoad
-    total_s: FloatArray
+    load: RunningLoad  # What runs at the same time, with the chunks of all prompts
+    total_s: FloatArray  # Time of these chunks (C,) [s]
 
 
 def with_opening(

@@ -62,69 +62,42 @@ def fabric_latency_s(question: Candidates) -> FloatArray:
 
 
 class Decoding(NamedTuple):
-    """Times of a sequence at its decode worker (C,) [s].
+    """Times of a sequence at its decode worker (C,) [s]."""
 
-    Args:
-        joins_s: Until it joins the decode batch.
-        token_s: Per output token.
-        step_s: Per step.
-        rest_s: Total of its steps.
-    """
-
-    joins_s: FloatArray
-    token_s: FloatArray
-    step_s: FloatArray
-    rest_s: FloatArray
+    joins_s: FloatArray  # Until it joins the decode batch
+    token_s: FloatArray  # Per output token
+    step_s: FloatArray  # Per step
+    rest_s: FloatArray  # Total of its steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolLoad:
-    """Workers and requests in flight of two pools, each (C,).
+    """Workers and requests in flight of two pools, each (C,)."""
 
-    Args:
-        prefill_workers: Replicas of the prefill pool.
-        decode_workers: Replicas of the decode pool.
-        concurrency: Requests in flight over the deployment, inf if limited only by the workers.
-        derived: Equal to `concurrency` if the decode batch is derived from it, otherwise 0. Some
-            workers then have one request more than the batch used to price steps.
-    """
-
-    prefill_workers: FloatArray
-    decode_workers: FloatArray
+    prefill_workers: FloatArray  # Replicas of the prefill pool
+    decode_workers: FloatArray  # Replicas of the decode pool
+    # Requests in flight over the deployment, inf if limited only by the workers
     concurrency: FloatArray
+    # Equal to `concurrency` if the decode batch is derived from it, otherwise 0. Some workers then
+    # have one request more than the batch used to price steps.
     derived: FloatArray
 
 
 class PrefillWorker(NamedTuple):
-    """What the latencies of a deployment depend on of its prefill workers, each (C,).
+    """What the latencies of a deployment depend on of its prefill workers, each (C,)."""
 
-    Args:
-        gpus: Devices of a worker.
-        sequences: Prompts of a batch.
-        isl: Input tokens.
-        osl: Output tokens of the requests of a worker.
-        late_s: Delay of the first token between engine and client [s].
-        response_s: From the last token to the end of the response [s].
-        link_s: Transfer time of a KV cache over the NICs of a worker [s].
-        latency_s: Inter-node latency [s].
-        in_flight: Batches that a worker runs at the same time, in its pipeline stages.
-        latencies: Time of a batch [s].
-        low: Lower end of its interval [s].
-        high: Upper end of its interval [s].
-    """
-
-    gpus: FloatArray
-    sequences: FloatArray
-    isl: FloatArray
-    osl: FloatArray
-    late_s: FloatArray
-    response_s: FloatArray
-    link_s: FloatArray
-    latency_s: FloatArray
-    in_flight: FloatArray
-    latencies: FloatArray
-    low: FloatArray
-    high: FloatArray
+    gpus: FloatArray  # Devices of a worker
+    sequences: FloatArray  # Prompts of a batch
+    isl: FloatArray  # Input tokens
+    osl: FloatArray  # Output tokens of the requests of a worker
+    late_s: FloatArray  # Delay of the first token between engine and client [s]
+    response_s: FloatArray  # From the last token to the end of the response [s]
+    link_s: FloatArray  # Transfer time of a KV cache over the NICs of a worker [s]
+    latency_s: FloatArray  # Inter-node latency [s]
+    in_flight: FloatArray  # Batches that a worker runs at the same time, in its pipeline stages
+    latencies: FloatArray  # Time of a batch [s]
+    low: FloatArray  # Lower end of its interval [s]
+    high: FloatArray  # Upper end of its interval [s]
 
     @classmethod
     def of(cls, question: Candidates, results: Evaluation | LoadResults) -> PrefillWorker:
@@ -151,29 +124,17 @@ class PrefillWorker(NamedTuple):
 
 
 class DecodeWorker(NamedTuple):
-    """What the latencies of a deployment depend on of its decode workers, each (C,).
+    """What the latencies of a deployment depend on of its decode workers, each (C,)."""
 
-    Args:
-        gpus: Devices of a worker.
-        sequences: Sequences of a batch.
-        osl: Output tokens.
-        tokens_per_step: Mean tokens of a sequence and step.
-        ahead: Steps scheduled ahead of the running one.
-        link_s: Transfer time of a KV cache of a prompt over the NICs of a worker [s].
-        latencies: Time per output token [s].
-        low: Lower end of its interval [s].
-        high: Upper end of its interval [s].
-    """
-
-    gpus: FloatArray
-    sequences: FloatArray
-    osl: FloatArray
-    tokens_per_step: FloatArray
-    ahead: FloatArray
-    link_s: FloatArray
-    latencies: FloatArray
-    low: FloatArray
-    high: FloatArray
+    gpus: FloatArray  # Devices of a worker
+    sequences: FloatArray  # Sequences of a batch
+    osl: FloatArray  # Output tokens
+    tokens_per_step: FloatArray  # Mean tokens of a sequence and step
+    ahead: FloatArray  # Steps scheduled ahead of the running one
+    link_s: FloatArray  # Transfer time of a KV cache of a prompt over the NICs of a worker [s]
+    latencies: FloatArray  # Time per output token [s]
+    low: FloatArray  # Lower end of its interval [s]
+    high: FloatArray  # Upper end of its interval [s]
 
     @classmethod
     def of(cls, question: Candidates, results: Evaluation | LoadResults) -> DecodeWorker:
@@ -198,17 +159,12 @@ class DecodeWorker(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PoolTimes:
-    """Latencies and rates of deployments of prefill and decode workers, each (C,).
+    """Latencies and rates of deployments of prefill and decode workers, each (C,)."""
 
-    Args:
-        load: Workers and requests in flight.
-        first_from: Origin of the first token, as in `engines.Disaggregation`.
-    """
-
-    load: PoolLoad
+    load: PoolLoad  # Workers and requests in flight
     prefill: PrefillWorker
     decode: DecodeWorker
-    first_from: str
+    first_from: str  # Origin of the first token, as in `engines.Disaggregation`
 
     @cached_property
     def gpus(self) -> FloatArray:

@@ -49,17 +49,11 @@ FIRST_TOKEN: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class PoolRates(Generic[Evaluated]):
-    """Results of both pools for the same candidates.
+    """Results of both pools for the same candidates."""
 
-    Args:
-        load: Workers and requests in flight.
-        prefill: Candidates and results of a prefill worker.
-        decode: Candidates and results of a decode worker.
-    """
-
-    load: PoolLoad
-    prefill: tuple[Candidates, Evaluated]
-    decode: tuple[Candidates, Evaluated]
+    load: PoolLoad  # Workers and requests in flight
+    prefill: tuple[Candidates, Evaluated]  # Candidates and results of a prefill worker
+    decode: tuple[Candidates, Evaluated]  # Candidates and results of a decode worker
 
     @cached_property
     def times(self) -> PoolTimes:

@@ -30,19 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestClasses:
-    """Classes of requests.
+    """Classes of requests."""
 
-    Args:
-        isl_K: Input tokens (K,).
-        osl_K: Output tokens (K,).
-        weight_K: Share of the requests, which add up to 1 (K,).
-        prefix_KC: Prompt tokens that the prefix cache of each candidate has, where it has one
-            (K, C); None for those of the candidates.
-    """
-
-    isl_K: FloatArray
-    osl_K: FloatArray
-    weight_K: FloatArray
+    isl_K: FloatArray  # Input tokens (K,)
+    osl_K: FloatArray  # Output tokens (K,)
+    weight_K: FloatArray  # Share of the requests, which add up to 1 (K,)
+    # Prompt tokens that the prefix cache of each candidate has, where it has one (K, C); None for
+    # those of the candidates
     prefix_KC: FloatArray | None = None
 
     @property

@@ -30,17 +30,13 @@ SMALLEST_FLOAT: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
 
 
 class RankPrompts(NamedTuple):
-    """Prompts of a step in which any rank computes some.
+    """Prompts of a step in which any rank computes some."""
 
-    Args:
-        most: Prompts of the busiest rank, at least 1, or 1 where they take several steps (C,).
-        ranks: Prompts of all ranks over those of the busiest, from 1 to the number of ranks (C,).
-        own: Probability that a given rank computes prompts in such a step (C,).
-    """
-
+    # Prompts of the busiest rank, at least 1, or 1 where they take several steps (C,)
     most: FloatArray
+    # Prompts of all ranks over those of the busiest, from 1 to the number of ranks (C,)
     ranks: FloatArray
-    own: FloatArray
+    own: FloatArray  # Probability that a given rank computes prompts in such a step (C,)
 
 
 def spread_prompts(
@@ -120,15 +116,10 @@ def rank_prompts(
 
 
 class HeldPrompts(NamedTuple):
-    """Prompts that wait for those of other ranks and then run in the same step.
+    """Prompts that wait for those of other ranks and then run in the same step."""
 
-    Args:
-        number: Mean prompts of such a step, from 1 to the number of ranks (C,).
-        wait_steps: Mean steps that each of them waits (C,).
-    """
-
-    number: FloatArray
-    wait_steps: FloatArray
+    number: FloatArray  # Mean prompts of such a step, from 1 to the number of ranks (C,)
+    wait_steps: FloatArray  # Mean steps that each of them waits (C,)
 
 
 def held_prompts(
@@ -204,55 +195,39 @@ def _tails(taken: FloatArray, slots: FloatArray) -> list[FloatArray]:
 
 
 class Among(NamedTuple):
-    """Requests among which those of one class run.
+    """Requests among which those of one class run."""
 
-    Args:
-        mean_osl: Mean output tokens of all.
-    """
-
-    mean_osl: float
+    mean_osl: float  # Mean output tokens of all
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunningLoad:
-    """What runs at the same time on a replica of each candidate.
-
-    Args:
-        memory: Memory of the rank with the highest usage.
-        served: Concurrently running sequences per replica (C,).
-        on_rank: Those of one attention-DP rank (C,).
-        micro_batches: Parts of them, which pipeline stages process at the same time (C,).
-        batch: Sequences of a micro-batch, which one decode step advances (C,).
-        chunks: Prefill chunks of the batch (static) or of one request (aggregated).
-        prompts: Prompts that are prefilled together (C,).
-            With attention data parallelism and continuous batching, those of the busiest rank in a
-            step with prompts.
-        busy_ranks: Attention-DP ranks with as many prompts that have those of all at that time
-            (C,).
-        own_share: Probability that a step with prompts computes some of a given sequence's rank
-            (C,), 1 for one rank.
-        apart: Whether attention-DP ranks compute prompts in different steps (C,). Those of clients
-            with equal requests run the same steps if they start together, or are held until all
-            ranks have a prompt.
-        held_steps: Mean steps that a prompt waits for those of other ranks (C,).
-        mixed_steps: Share of the decode steps that also prefill (C,), above 1 where the last chunk
-            of a prompt shares its step with the next prompt; 0 in static mode.
-        evenly: Whether prompts start at even intervals, as those of equal requests do (C,).
-    """
+    """What runs at the same time on a replica of each candidate."""
 
     question: Candidates
-    memory: MemoryColumns
-    served: FloatArray
-    on_rank: FloatArray
-    micro_batches: FloatArray
-    batch: FloatArray
-    chunks: PrefillChunks
+    memory: MemoryColumns  # Memory of the rank with the highest usage
+    served: FloatArray  # Concurrently running sequences per replica (C,)
+    on_rank: FloatArray  # Those of one attention-DP rank (C,)
+    micro_batches: FloatArray  # Parts of them, which pipeline stages process at the same time (C,)
+    batch: FloatArray  # Sequences of a micro-batch, which one decode step advances (C,)
+    chunks: PrefillChunks  # Prefill chunks of the batch (static) or of one request (aggregated)
+    # Prompts that are prefilled together (C,). With attention data parallelism and continuous
+    # batching, those of the busiest rank in a step with prompts.
     prompts: FloatArray
+    # Attention-DP ranks with as many prompts that have those of all at that time (C,)
     busy_ranks: FloatArray
+    # Probability that a step with prompts computes some of a given sequence's rank (C,), 1 for one
+    # rank
     own_share: FloatArray
+    # Whether attention-DP ranks compute prompts in different steps (C,). Those of clients with
+    # equal requests run the same steps if they start together, or are held until all ranks have a
+    # prompt.
     apart: NDArray[np.bool_]
-    held_steps: FloatArray
+    held_steps: FloatArray  # Mean steps that a prompt waits for those of other ranks (C,)
+    # Share of the decode steps that also prefill (C,), above 1 where the last chunk of a prompt
+    # shares its step with the next prompt; 0 in static mode
     mixed_steps: FloatArray
+    # Whether prompts start at even intervals, as those of equal requests do (C,)
     evenly: NDArray[np.bool_]
 
     def decoding(self) -> tuple[FloatArray, FloatArray]:

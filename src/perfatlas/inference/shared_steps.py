@@ -131,33 +131,20 @@ SHARDED: tuple[str, ...] = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 
 @dataclass(frozen=True, kw_only=True)
 class LoadResults:
-    """Closed-form results of candidates without the operators of their steps.
+    """Closed-form results of candidates without the operators of their steps."""
 
-    Args:
-        latencies: Predicted latencies.
-        low: 5% quantiles of all times.
-        high: 95% quantiles of all times, NaN where there is none.
-        memory: Memory of the rank with the highest usage.
-        chunks: Prefill chunks of the batch (static) or of one request (aggregated).
-        served: Concurrently running sequences per replica (C,).
-        in_flight: Batches of prompts that run at the same time if they follow each other (C,).
-        utilization: MFU and MBU of the full chunk and the decode step.
-        energy: Energy of output tokens.
-        tiers: How operators are priced, as `StepCost.tier_codes` (C,).
-        priced: Number of distinct steps that were priced.
-    """
-
-    latencies: Latencies
-    low: Latencies
-    high: Latencies
-    memory: MemoryColumns
-    chunks: PrefillChunks
-    served: FloatArray
+    latencies: Latencies  # Predicted latencies
+    low: Latencies  # 5% quantiles of all times
+    high: Latencies  # 95% quantiles of all times, NaN where there is none
+    memory: MemoryColumns  # Memory of the rank with the highest usage
+    chunks: PrefillChunks  # Prefill chunks of the batch (static) or of one request (aggregated)
+    served: FloatArray  # Concurrently running sequences per replica (C,)
+    # Batches of prompts that run at the same time if they follow each other (C,)
     in_flight: FloatArray
-    utilization: Utilization
-    energy: TokenEnergy
-    tiers: IntArray
-    priced: int
+    utilization: Utilization  # MFU and MBU of the full chunk and the decode step
+    energy: TokenEnergy  # Energy of output tokens
+    tiers: IntArray  # How operators are priced, as `StepCost.tier_codes` (C,)
+    priced: int  # Number of distinct steps that were priced
 
     def take(self, index: IntArray) -> LoadResults:
         """Return the results of the candidates at the given positions."""
@@ -184,24 +171,15 @@ class LoadResults:
 
 
 class _Steps(NamedTuple):
-    """Distinct steps of one phase, priced.
+    """Distinct steps of one phase, priced."""
 
-    Args:
-        cost: Their cost, or that of the steps through two stages from which theirs follows.
-        totals: Their totals (U,).
-        mfu: Their MFU (U,).
-        mbu: Their MBU (U,).
-        rank_energy: Share of their energy that only ranks with a prompt spend (U,).
-        tiers: How their operators are priced, as `StepCost.tier_codes` (U,).
-        staged: Their cost where it follows from that of steps through two stages, else None.
-    """
-
-    cost: StepCost
-    totals: TotalColumns
-    mfu: FloatArray
-    mbu: FloatArray
-    rank_energy: FloatArray
-    tiers: IntArray
+    cost: StepCost  # Their cost, or that of the steps through two stages from which theirs follows
+    totals: TotalColumns  # Their totals (U,)
+    mfu: FloatArray  # Their MFU (U,)
+    mbu: FloatArray  # Their MBU (U,)
+    rank_energy: FloatArray  # Share of their energy that only ranks with a prompt spend (U,)
+    tiers: IntArray  # How their operators are priced, as `StepCost.tier_codes` (U,)
+    # Their cost where it follows from that of steps through two stages, else None
     staged: StagedSteps | None
 
     @classmethod
@@ -231,19 +209,13 @@ class _Steps(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Distinct steps of one phase, before they are priced.
+    """Distinct steps of one phase, before they are priced."""
 
-    Args:
-        steps: Returns the steps of candidates, given their positions among the distinct steps.
-        kind_UD: What distinguishes them, but for their pipeline stages (U, D).
-        occupied_U: Tokens of a step over those that it runs (U,).
-        launch_s: Host time to launch a transfer between stages [s].
-    """
-
+    # Returns the steps of candidates, given their positions among the distinct steps
     steps: Callable[[Candidates, IntArray], Step]
-    kind_UD: FloatArray
-    occupied_U: FloatArray
-    launch_s: float
+    kind_UD: FloatArray  # What distinguishes them, but for their pipeline stages (U, D)
+    occupied_U: FloatArray  # Tokens of a step over those that it runs (U,)
+    launch_s: float  # Host time to launch a transfer between stages [s]
 
 
 def _shares_beside_chunk(decode: _Steps, prefill: _Steps) -> AloneShares:

@@ -37,29 +37,18 @@ SPLIT_RULES: Final = (
 
 
 class SplitLoad(NamedTuple):
-    """Replicas of split layers and what is in flight, each (C,).
+    """Replicas of split layers and what is in flight, each (C,)."""
 
-    Args:
-        replicas: Attention replicas that share the feed-forward worker.
-        micro_batches: Parts of their batch in flight.
-    """
-
-    replicas: FloatArray
-    micro_batches: FloatArray
+    replicas: FloatArray  # Attention replicas that share the feed-forward worker
+    micro_batches: FloatArray  # Parts of their batch in flight
 
 
 class Part(NamedTuple):
-    """Decode step of a micro-batch in one part of all layers, each (C,) [s].
+    """Decode step of a micro-batch in one part of all layers, each (C,) [s]."""
 
-    Args:
-        latencies: Predicted time.
-        low: Lower end of its interval.
-        high: Upper end of its interval, NaN for a lower limit.
-    """
-
-    latencies: FloatArray
-    low: FloatArray
-    high: FloatArray
+    latencies: FloatArray  # Predicted time
+    low: FloatArray  # Lower end of its interval
+    high: FloatArray  # Upper end of its interval, NaN for a lower limit
 
 
 def passed_s(
@@ -91,16 +80,12 @@ def passed_s(
 
 @dataclass(frozen=True, kw_only=True)
 class SplitLayers:
-    """Results of both parts for the same candidates.
+    """Results of both parts for the same candidates."""
 
-    Args:
-        load: Replicas and micro-batches.
-        attention: Candidates and results of an attention replica with its whole batch.
-        feed_forward: Candidates and results of the feed-forward worker with that of all replicas.
-    """
-
-    load: SplitLoad
+    load: SplitLoad  # Replicas and micro-batches
+    # Candidates and results of an attention replica with its whole batch
     attention: tuple[Candidates, Evaluation]
+    # Candidates and results of the feed-forward worker with that of all replicas
     feed_forward: tuple[Candidates, Evaluation]
 
     @cached_property

@@ -26,17 +26,11 @@ GRAPH_FILES: Final = ".toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A named network.
+    """A named network."""
 
-    Args:
-        name: Catalog id, or path of its file, with its overrides.
-        network: Its operators and dimensions.
-        source: Reference for its dimensions.
-    """
-
-    name: str
-    network: Network
-    source: str
+    name: str  # Catalog id, or path of its file, with its overrides
+    network: Network  # Its operators and dimensions
+    source: str  # Reference for its dimensions
 
     @property
     def base(self) -> str:

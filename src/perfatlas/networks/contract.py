@@ -32,23 +32,15 @@ UNDIVIDED: Final = ("lm_head", "sampling", "kv_b_projection")  # names of operat
 
 @dataclass(frozen=True, kw_only=True)
 class DividedSize:
-    """A size of a layer that a parallel size divides.
+    """A size of a layer that a parallel size divides."""
 
-    Args:
-        label: Name of the size in descriptions of models, such as num_heads.
-        size: Its value; 1 for a layer that is not divided.
-        by: The field of a plan that divides it.
-        copied: Whether more ranks than the size may hold copies.
-        noun: What training counts, such as "attention heads"; "" where training divides unevenly.
-        weights: Format of weights that have one row per unit: "gemm", "moe", or "" for none.
-    """
-
-    label: str
-    size: int
-    by: DividedBy
-    copied: bool = False
+    label: str  # Name of the size in descriptions of models, such as num_heads
+    size: int  # Its value; 1 for a layer that is not divided
+    by: DividedBy  # The field of a plan that divides it
+    copied: bool = False  # Whether more ranks than the size may hold copies
+    # What training counts, such as "attention heads"; "" where training divides unevenly
     noun: str = ""
-    weights: str = ""
+    weights: str = ""  # Format of weights that have one row per unit: "gemm", "moe", or "" for none
 
     def allows(self, ways: FloatArray) -> NDArray[np.bool_]:
         """Return whether the size can be divided over the given number of ranks (C,).
@@ -65,23 +57,15 @@ class DividedSize:
 
 @dataclass(frozen=True, kw_only=True)
 class RoutedExperts(ABC):
-    """Routed experts of a layer, with optional shared experts.
-
-    Args:
-        top_k: Experts per token.
-        shared_intermediate_size: Total intermediate size of the shared experts, 0 for none.
-        gated: Whether experts have 3 matrices instead of 2.
-        bias: Whether experts have biases.
-        redundant_experts: Copies of popular experts that a deployment holds besides them.
-    """
+    """Routed experts of a layer, with optional shared experts."""
 
     num_experts: int
-    top_k: int
+    top_k: int  # Experts per token
     intermediate_size: int
-    shared_intermediate_size: int = 0
-    gated: bool = True
-    bias: bool = False
-    redundant_experts: int = 0
+    shared_intermediate_size: int = 0  # Total intermediate size of the shared experts, 0 for none
+    gated: bool = True  # Whether experts have 3 matrices instead of 2
+    bias: bool = False  # Whether experts have biases
+    redundant_experts: int = 0  # Copies of popular experts that a deployment holds besides them
 
     @property
     def slots(self) -> int:
@@ -99,21 +83,13 @@ class RoutedExperts(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class LiveElements:
-    """Elements per token that a rank holds at once inside a block.
+    """Elements per token that a rank holds at once inside a block."""
 
-    Args:
-        repeated: Elements on every tensor-parallel rank.
-        fixed: Elements that do not grow with the tokens.
-        divided: Elements that tensor-parallel ranks divide.
-        whole: Elements that context-parallel ranks do not divide either.
-        experts: Experts whose workspace comes on top; None for none.
-    """
-
-    repeated: float
-    fixed: float = 0.0
-    divided: float = 0.0
-    whole: float = 0.0
-    experts: RoutedExperts | None = None
+    repeated: float  # Elements on every tensor-parallel rank
+    fixed: float = 0.0  # Elements that do not grow with the tokens
+    divided: float = 0.0  # Elements that tensor-parallel ranks divide
+    whole: float = 0.0  # Elements that context-parallel ranks do not divide either
+    experts: RoutedExperts | None = None  # Experts whose workspace comes on top; None for none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,21 +143,14 @@ class CacheLayout:
 
     A tensor-parallel rank holds 1 / min(ranks, divided_by) of it: key-value heads are divided until
     each rank has one and then replicated; a latent row is replicated on every rank.
-
-    Args:
-        kind: "attention", "latent", "index" or "state".
-        bytes_per_token: Bytes per layer and token [bytes].
-        token_limit: Maximum tokens kept (sliding window), 0 for all.
-        constant_bytes: Bytes per layer and sequence, independent of length [bytes].
-        divided_by: Maximum number of shards: key-value heads, state heads, or 1 (replicated).
     """
 
-    kind: str
+    kind: str  # "attention", "latent", "index" or "state"
     layers: int
-    bytes_per_token: float = 0.0
-    token_limit: int = 0
-    constant_bytes: float = 0.0
-    divided_by: int = 1
+    bytes_per_token: float = 0.0  # Bytes per layer and token [bytes]
+    token_limit: int = 0  # Maximum tokens kept (sliding window), 0 for all
+    constant_bytes: float = 0.0  # Bytes per layer and sequence, independent of length [bytes]
+    divided_by: int = 1  # Maximum number of shards: key-value heads, state heads, or 1 (replicated)
 
     def bytes_per_sequence(self, seq_len: FloatArray) -> FloatArray:
         """Return the bytes of a sequence of seq_len tokens over all layers of the group (C,)."""
@@ -191,29 +160,17 @@ class CacheLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterCounts:
-    """Parameters of a model, by the format they are stored in.
+    """Parameters of a model, by the format they are stored in."""
 
-    Args:
-        total: All parameters of the network, tied embeddings counted once, without `mtp`.
-        active: `total` without the routed experts that a token does not use.
-        embedding: Input embedding.
-        lm_head: LM head with its bias; 0 if it shares the embedding.
-        dense_linear: Matrices of mixers, dense feed-forward and shared experts.
-        mixer_linear: The part of `dense_linear` that belongs to mixers.
-        expert: Matrices of the routed experts.
-        other: Norms, biases, sinks, routers, convolutions and state vectors; never quantized.
-        mtp: Multi-token-prediction layers of the checkpoint, without shared embedding and head.
-    """
-
-    total: int
-    active: int
-    embedding: int
-    lm_head: int
-    dense_linear: int
-    mixer_linear: int
-    expert: int
-    other: int
-    mtp: int
+    total: int  # All parameters of the network, tied embeddings counted once, without `mtp`
+    active: int  # `total` without the routed experts that a token does not use
+    embedding: int  # Input embedding
+    lm_head: int  # LM head with its bias; 0 if it shares the embedding
+    dense_linear: int  # Matrices of mixers, dense feed-forward and shared experts
+    mixer_linear: int  # The part of `dense_linear` that belongs to mixers
+    expert: int  # Matrices of the routed experts
+    other: int  # Norms, biases, sinks, routers, convolutions and state vectors; never quantized
+    mtp: int  # Multi-token-prediction layers of the checkpoint, without shared embedding and head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,33 +189,21 @@ class CheckpointFormats:
 
 @dataclass(frozen=True, kw_only=True)
 class Network(ABC):
-    """A network: operators of typed phases, and dimensions.
-
-    Args:
-        model_type: Name of its family; engines state fusions by it.
-        hidden_size: Elements per token between layers; the most where layers differ.
-        vocab_size: Outputs per token of the head.
-        layers: Groups of identical layers; their counts sum to the depth.
-        tie_word_embeddings: Whether the head shares the embedding.
-        mtp_layers: Multi-token-prediction layers of the checkpoint (not in `layers`).
-        max_position_embeddings: Maximum sequence length; 0 for no limit.
-        checkpoint: Number formats of the checkpoint.
-        item: What an item of a batch is where a network is a graph of operators, such as "image".
-        notes: Remarks for the user, such as "text part of a multimodal model".
-    """
+    """A network: operators of typed phases, and dimensions."""
 
     phases: ClassVar[tuple[Phase, ...]] = (Phase.PREFILL, Phase.DECODE)
 
-    model_type: str
-    hidden_size: int
-    vocab_size: int
-    layers: tuple[Segment, ...]
-    tie_word_embeddings: bool = False
-    mtp_layers: int = 0
-    max_position_embeddings: int = 0
-    checkpoint: CheckpointFormats = CheckpointFormats()
+    model_type: str  # Name of its family; engines state fusions by it
+    hidden_size: int  # Elements per token between layers; the most where layers differ
+    vocab_size: int  # Outputs per token of the head
+    layers: tuple[Segment, ...]  # Groups of identical layers; their counts sum to the depth
+    tie_word_embeddings: bool = False  # Whether the head shares the embedding
+    mtp_layers: int = 0  # Multi-token-prediction layers of the checkpoint (not in `layers`)
+    max_position_embeddings: int = 0  # Maximum sequence length; 0 for no limit
+    checkpoint: CheckpointFormats = CheckpointFormats()  # Number formats of the checkpoint
+    # What an item of a batch is where a network is a graph of operators, such as "image"
     item: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # Remarks for the user, such as "text part of a multimodal model"
 
     @abstractmethod
     def step_operators(

@@ -18,24 +18,16 @@ _SHAPE: Final = "name{field=value, field=value}"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelField:
-    """A dimension of a model that an override changes.
-
-    Args:
-        part: The part of a layer that has it: a class, or several; None for the model.
-        name: Its attribute there.
-        least: Minimum.
-        most: Maximum.
-        solved: Whether it can be solved for.
-        is_width: Whether it is a width, which is solved in multiples.
-    """
+    """A dimension of a model that an override changes."""
 
     text: str
+    # The part of a layer that has it: a class, or several; None for the model
     part: tuple[type, ...] = ()
-    name: str
-    least: int = 1
-    most: int = MAX_SIZE
-    solved: bool = False
-    is_width: bool = False
+    name: str  # Its attribute there
+    least: int = 1  # Minimum
+    most: int = MAX_SIZE  # Maximum
+    solved: bool = False  # Whether it can be solved for
+    is_width: bool = False  # Whether it is a width, which is solved in multiples
 
 
 MODEL_FIELDS: Final = {

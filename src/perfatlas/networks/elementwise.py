@@ -16,17 +16,11 @@ TOKEN_ID_BYTES: Final = 4.0
 
 
 class RowBytes(NamedTuple):
-    """Bytes that one row of an elementwise operator moves.
+    """Bytes that one row of an elementwise operator moves."""
 
-    Args:
-        read: Activations read [bytes].
-        write: Activations written [bytes].
-        cold: Read from device memory once per execution [bytes].
-    """
-
-    read: Width
-    write: Width
-    cold: Width = 0.0
+    read: Width  # Activations read [bytes]
+    write: Width  # Activations written [bytes]
+    cold: Width = 0.0  # Read from device memory once per execution [bytes]
 
 
 def norm_bytes(width: Width, *, residual: bool = True) -> RowBytes:

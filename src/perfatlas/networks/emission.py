@@ -23,43 +23,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFormats:
-    """Number formats of one deployment, as names of `formats`.
+    """Number formats of one deployment, as names of `formats`."""
 
-    Args:
-        gemm: Dense linear layers: projections, feed-forward, shared experts.
-        moe: Routed experts.
-        kv: Key-value cache.
-        attention: Products inside softmax attention.
-        head: LM head, router, embedding and absorbed MLA weights, which stay unquantized.
-    """
-
-    gemm: str
-    moe: str
-    kv: str
-    attention: str
+    gemm: str  # Dense linear layers: projections, feed-forward, shared experts
+    moe: str  # Routed experts
+    kv: str  # Key-value cache
+    attention: str  # Products inside softmax attention
+    # LM head, router, embedding and absorbed MLA weights, which stay unquantized
     head: str = "bf16"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepTokens:
-    """The tokens that one attention-DP rank processes in one step.
+    """The tokens that one attention-DP rank processes in one step."""
 
-    Args:
-        batch: Sequences (C,).
-        q_len: New tokens per sequence; 1 in decode (C,).
-        kv_len: Keys per sequence, including cached prefix and new tokens (C,).
-        head_ranks: Ranks that will divide the heads (C,); None means 1. Fewer key-value heads or
-            Mamba groups than ranks are replicated, so that the division is exact.
-        logits_rows: Rows of the LM head (C,); None means one per sequence, as in serving engines.
-        decodes: Decode tokens of other sequences in the same step (C,); None means 0. They share
-            the linear layers; their attention and scans are priced as a decode step.
-    """
-
-    batch: FloatArray
-    q_len: FloatArray
-    kv_len: FloatArray
+    batch: FloatArray  # Sequences (C,)
+    q_len: FloatArray  # New tokens per sequence; 1 in decode (C,)
+    kv_len: FloatArray  # Keys per sequence, including cached prefix and new tokens (C,)
+    # Ranks that will divide the heads (C,); None means 1. Fewer key-value heads or Mamba groups
+    # than ranks are replicated, so that the division is exact.
     head_ranks: FloatArray | None = None
+    # Rows of the LM head (C,); None means one per sequence, as in serving engines
     logits_rows: FloatArray | None = None
+    # Decode tokens of other sequences in the same step (C,); None means 0. They share the linear
+    # layers; their attention and scans are priced as a decode step.
     decodes: FloatArray | None = None
 
     @property
@@ -75,23 +62,15 @@ class StepTokens:
 
 @dataclass(frozen=True, kw_only=True)
 class Emission:
-    """Builder of the operators of one kind of layer: shared columns and format rules.
+    """Builder of the operators of one kind of layer: shared columns and format rules."""
 
-    Args:
-        phase: Prefill or decode.
-        formats: The formats of the deployment.
-        hidden: Hidden size.
-        layers: Executions of these operators.
-        projection_format: Format of the mixer's projections.
-        constants: Constant columns by value, shared between operators and read-only.
-    """
-
-    phase: Phase
+    phase: Phase  # Prefill or decode
     tokens: StepTokens
-    formats: ModelFormats
-    hidden: int
-    layers: int
-    projection_format: str
+    formats: ModelFormats  # The formats of the deployment
+    hidden: int  # Hidden size
+    layers: int  # Executions of these operators
+    projection_format: str  # Format of the mixer's projections
+    # Constant columns by value, shared between operators and read-only
     constants: dict[float, FloatArray] = field(default_factory=dict)
 
     @cached_property

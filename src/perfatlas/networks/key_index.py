@@ -28,23 +28,15 @@ class KeyIndex:
     """Sizes of an indexer per token of the context.
 
     Where a score or key stands for several tokens, its bytes and width are divided by their number.
-
-    Args:
-        num_heads: Score heads (C,).
-        head_dim: Width of a score head (C,).
-        selected: Tokens kept per query (C,).
-        key_bytes: Bytes read per token, with scales [bytes].
-        scores_per_token: Scores written and read per query and token.
-        format: Format of the products.
-        shard: How tensor parallelism divides the scores; the selection is replicated.
     """
 
-    num_heads: FloatArray
-    head_dim: FloatArray
-    selected: FloatArray
-    key_bytes: float
-    scores_per_token: float = 1.0
-    format: str = INDEX_FORMAT
+    num_heads: FloatArray  # Score heads (C,)
+    head_dim: FloatArray  # Width of a score head (C,)
+    selected: FloatArray  # Tokens kept per query (C,)
+    key_bytes: float  # Bytes read per token, with scales [bytes]
+    scores_per_token: float = 1.0  # Scores written and read per query and token
+    format: str = INDEX_FORMAT  # Format of the products
+    # How tensor parallelism divides the scores; the selection is replicated
     shard: Shard = "replicated"
 
 

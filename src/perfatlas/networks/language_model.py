@@ -74,27 +74,16 @@ class LayerGroup(Segment):
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModel(Network):
-    """The dimensions of a language model, beside those of every network.
+    """The dimensions of a language model, beside those of every network."""
 
-    Args:
-        tie_word_embeddings: Whether the LM head shares the embedding.
-        layers: Groups of identical layers; their counts sum to the depth.
-        learned_norm: Whether norms have weights.
-        layer_norm_bias: Whether norms have biases.
-        lm_head_bias: Whether the LM head has a bias.
-        position_rows: Rows of a table of learned positions, 0 for none (OPT).
-        embedding_norm: Whether the embedding is normalized (BLOOM).
-        residual_streams: Residual streams, mixed around every block (DeepSeek-V4).
-    """
-
-    tie_word_embeddings: bool
-    layers: tuple[LayerGroup, ...]
-    learned_norm: bool = True
-    layer_norm_bias: bool = False
-    lm_head_bias: bool = False
-    position_rows: int = 0
-    embedding_norm: bool = False
-    residual_streams: int = 1
+    tie_word_embeddings: bool  # Whether the LM head shares the embedding
+    layers: tuple[LayerGroup, ...]  # Groups of identical layers; their counts sum to the depth
+    learned_norm: bool = True  # Whether norms have weights
+    layer_norm_bias: bool = False  # Whether norms have biases
+    lm_head_bias: bool = False  # Whether the LM head has a bias
+    position_rows: int = 0  # Rows of a table of learned positions, 0 for none (OPT)
+    embedding_norm: bool = False  # Whether the embedding is normalized (BLOOM)
+    residual_streams: int = 1  # Residual streams, mixed around every block (DeepSeek-V4)
 
     @property
     def embedding_rows(self) -> int:

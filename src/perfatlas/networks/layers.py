@@ -28,63 +28,43 @@ class Block(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SparseIndexer:
-    """The lightning indexer of sparse attention: selects `top_k` keys per query.
+    """The lightning indexer of sparse attention: selects `top_k` keys per query."""
 
-    Args:
-        num_heads: Score heads.
-        head_dim: Width of a score head.
-        top_k: Keys that a query attends to.
-        shared: The layer has no indexer of its own and attends to the keys that the indexer of an
-            earlier layer selected (GLM-5.2).
-        block_size: Keys are selected in blocks of this many, by the largest score of a block, and
-            separately by each score head (MiniMax-M3); 1: single keys, by scores summed over
-            heads (DeepSeek-V3.2).
-    """
-
-    num_heads: int
-    head_dim: int
-    top_k: int
+    num_heads: int  # Score heads
+    head_dim: int  # Width of a score head
+    top_k: int  # Keys that a query attends to
+    # The layer has no indexer of its own and attends to the keys that the indexer of an earlier
+    # layer selected (GLM-5.2)
     shared: bool = False
+    # Keys are selected in blocks of this many, by the largest score of a block, and separately by
+    # each score head (MiniMax-M3); 1: single keys, by scores summed over heads (DeepSeek-V3.2)
     block_size: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class GqaAttention(Block):
-    """Softmax attention; MHA, GQA and MQA differ in num_kv_heads only.
-
-    Args:
-        num_heads: Query heads.
-        num_kv_heads: Key-value heads.
-        head_dim: Width of query and key heads.
-        value_head_dim: Width of value heads (usually equal to head_dim).
-        window: Sliding window [tokens], 0 for none.
-        sinks: One learned sink logit per head.
-        qkv_bias: Biases on q, k, v.
-        output_bias: Bias on the output projection.
-        qk_norm: Normalized width: "none", "head" (per head_dim) or "full" (over all heads).
-        output_gate: The query projection also produces an output gate (qwen3_next, qwen3.5).
-        qk_norm_weight: Whether the norm has learned weights.
-        gate_per_head: The output gate has one value per head instead of one per element (Step-3.7).
-        key_is_value: Values are the unnormalized keys: there is no value projection (Gemma 4).
-        indexer: Selects the keys a query attends to (MiniMax-M3).
-    """
+    """Softmax attention; MHA, GQA and MQA differ in num_kv_heads only."""
 
     modules = ("core_attn",)
 
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    value_head_dim: int
-    window: int = 0
-    sinks: bool = False
-    qkv_bias: bool = False
-    output_bias: bool = False
+    num_heads: int  # Query heads
+    num_kv_heads: int  # Key-value heads
+    head_dim: int  # Width of query and key heads
+    value_head_dim: int  # Width of value heads (usually equal to head_dim)
+    window: int = 0  # Sliding window [tokens], 0 for none
+    sinks: bool = False  # One learned sink logit per head
+    qkv_bias: bool = False  # Biases on q, k, v
+    output_bias: bool = False  # Bias on the output projection
+    # Normalized width: "none", "head" (per head_dim) or "full" (over all heads)
     qk_norm: str = "none"
+    # The query projection also produces an output gate (qwen3_next, qwen3.5)
     output_gate: bool = False
-    qk_norm_weight: bool = True
+    qk_norm_weight: bool = True  # Whether the norm has learned weights
+    # The output gate has one value per head instead of one per element (Step-3.7)
     gate_per_head: bool = False
+    # Values are the unnormalized keys: there is no value projection (Gemma 4)
     key_is_value: bool = False
-    indexer: SparseIndexer | None = None
+    indexer: SparseIndexer | None = None  # Selects the keys a query attends to (MiniMax-M3)
 
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:
@@ -142,27 +122,16 @@ class MlaAttention(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class CompressedAttention(Block):
-    """Attention over a window and over keys that stand for several tokens (DeepSeek-V4).
+    """Attention over a window and over keys that stand for several tokens (DeepSeek-V4)."""
 
-    Args:
-        num_heads: Query heads; all share one row per key, which is key and value.
-        head_dim: Width of a head and of that row.
-        q_lora_rank: Query compression.
-        output_groups: Groups of heads in the first output projection.
-        output_rank: Width of a group's output.
-        window: Recent tokens with keys of their own.
-        ratio: Tokens per compressed key, 0 for none.
-        indexer: Selects compressed keys; None: all are used.
-    """
-
-    num_heads: int
-    head_dim: int
-    q_lora_rank: int
-    output_groups: int
-    output_rank: int
-    window: int
-    ratio: int = 0
-    indexer: SparseIndexer | None = None
+    num_heads: int  # Query heads; all share one row per key, which is key and value
+    head_dim: int  # Width of a head and of that row
+    q_lora_rank: int  # Query compression
+    output_groups: int  # Groups of heads in the first output projection
+    output_rank: int  # Width of a group's output
+    window: int  # Recent tokens with keys of their own
+    ratio: int = 0  # Tokens per compressed key, 0 for none
+    indexer: SparseIndexer | None = None  # Selects compressed keys; None: all are used
 
     @property
     def series(self) -> int:
@@ -300,17 +269,13 @@ class DenseFfn(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class MoeFfn(RoutedExperts):
-    """Routed experts with optional shared experts.
+    """Routed experts with optional shared experts."""
 
-    Args:
-        shared_gate: Whether a sigmoid gate scales the shared expert (qwen2_moe, qwen3_next).
-        router_bias: Whether the router has a bias, such as DeepSeek's score correction.
-        latent_size: Width of the routed experts' input and output, projected from and to the
-            hidden size around dispatch and combine (Nemotron 3, Kimi-K3); 0 for the hidden size.
-    """
-
+    # Whether a sigmoid gate scales the shared expert (qwen2_moe, qwen3_next)
     shared_gate: bool = False
-    router_bias: bool = False
+    router_bias: bool = False  # Whether the router has a bias, such as DeepSeek's score correction
+    # Width of the routed experts' input and output, projected from and to the hidden size around
+    # dispatch and combine (Nemotron 3, Kimi-K3); 0 for the hidden size
     latent_size: int = 0
 
     @property

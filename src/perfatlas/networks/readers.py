@@ -19,19 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """The files of one format.
-
-    Args:
-        suffixes: How names of its files end, such as ".json".
-        read: Returns the network of a file. It raises an error of `quantities` for what it cannot
-            read; `OSError` and `ValueError` become one that names the file.
-        in_folders: Name of the file to read where a folder is given, "" if none is.
-    """
+    """The files of one format."""
 
     name: str
-    suffixes: tuple[str, ...]
+    suffixes: tuple[str, ...]  # How names of its files end, such as ".json"
+    # Returns the network of a file. It raises an error of `quantities` for what it cannot read;
+    # `OSError` and `ValueError` become one that names the file.
     read: Callable[[Path], Network]
-    in_folders: str = ""
+    in_folders: str = ""  # Name of the file to read where a folder is given, "" if none is
 
 
 _REGISTERED: dict[str, Reader] = {}

@@ -33,11 +33,6 @@ class KeyReader(Operator):
     """An operator whose queries read keys of their sequence.
 
     The last q_len of kv_len tokens are queries.
-
-    Args:
-        batch: Sequences (C,).
-        q_len: Queries per sequence; 1 in decode (C,).
-        kv_len: Keys per sequence, including the cached prefix and the queries (C,).
     """
 
     work_class: ClassVar[WorkClass] = "attention"
@@ -45,9 +40,9 @@ class KeyReader(Operator):
     reads_keys: ClassVar[bool] = True
     backward_passes: ClassVar[float] = ATTENTION_BACKWARD
 
-    batch: FloatArray
-    q_len: FloatArray
-    kv_len: FloatArray
+    batch: FloatArray  # Sequences (C,)
+    q_len: FloatArray  # Queries per sequence; 1 in decode (C,)
+    kv_len: FloatArray  # Keys per sequence, including the cached prefix and the queries (C,)
 
     def key_limit(self) -> FloatArray:
         """Return the maximum keys of a query, 0 for all (C,)."""
@@ -73,13 +68,9 @@ class KeyReader(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class _HeadReader(KeyReader):
-    """Query heads, which a tensor-parallel group divides.
+    """Query heads, which a tensor-parallel group divides."""
 
-    Args:
-        num_heads: Query or score heads on the rank (C,).
-    """
-
-    num_heads: FloatArray
+    num_heads: FloatArray  # Query or score heads on the rank (C,)
 
     def divided(self, ranks: Ranks) -> Self:
         """Return the heads of one rank over its queries."""
@@ -131,33 +122,23 @@ class Attention(_Softmax):
     """Softmax attention with H query and KV key-value heads (MHA, GQA, MQA).
 
     A window of 0 means none.
-
-    Args:
-        num_kv_heads: Key-value heads on the rank, at least 1 (C,).
-        head_dim: Width of a query and key head (C,).
-        value_head_dim: Width of a value head (C,).
-        window: Sliding window in tokens, 0 for none (C,).
-        format: Format of the products.
-        kv_format: Format of the cache.
-        kv_bytes_per_element: Bytes of a cached element.
-        causal: Whether a query sees only the keys up to its own; else it sees all.
-        cache_append: Whether the time of a prefill includes the append of new keys and values to
-            the cache, as in an engine's call.
-        exchanges_heads: Whether context-parallel ranks divide its heads over the whole sequence,
-            which an all-to-all before and after it exchanges (Ulysses); else its queries.
     """
 
     kind: ClassVar[str] = "attention"
 
-    num_kv_heads: FloatArray
-    head_dim: FloatArray
-    value_head_dim: FloatArray
-    window: FloatArray
-    format: str = "bf16"
-    kv_format: str = "bf16"
-    kv_bytes_per_element: float = 2.0
-    causal: bool = True
+    num_kv_heads: FloatArray  # Key-value heads on the rank, at least 1 (C,)
+    head_dim: FloatArray  # Width of a query and key head (C,)
+    value_head_dim: FloatArray  # Width of a value head (C,)
+    window: FloatArray  # Sliding window in tokens, 0 for none (C,)
+    format: str = "bf16"  # Format of the products
+    kv_format: str = "bf16"  # Format of the cache
+    kv_bytes_per_element: float = 2.0  # Bytes of a cached element
+    causal: bool = True  # Whether a query sees only the keys up to its own; else it sees all
+    # Whether the time of a prefill includes the append of new keys and values to the cache, as in
+    # an engine's call
     cache_append: bool = True
+    # Whether context-parallel ranks divide its heads over the whole sequence, which an all-to-all
+    # before and after it exchanges (Ulysses); else its queries
     exchanges_heads: bool = False
 
     def key_limit(self) -> FloatArray:
@@ -259,28 +240,19 @@ class LatentAttention(_Softmax):
     """Multi-head latent attention (MLA): all heads share one compressed cache row.
 
     Prefill expands keys and values per head; decode attends in the latent space (absorbed).
-
-    Args:
-        kv_lora_rank: Latent width (C,).
-        rope_dim: Decoupled rotary width (C,).
-        nope_dim: Non-rotary width of an expanded key head (C,).
-        value_head_dim: Width of an expanded value head (C,).
-        selected: Maximum keys per query (sparse attention), 0 for all (C,).
-        format: Format of the products.
-        kv_bytes_per_element: Bytes of a cached element.
     """
 
     kind: ClassVar[str] = "latent_attention"
     input_module: ClassVar[str] = "mla_up_proj"
 
-    kv_lora_rank: FloatArray
-    rope_dim: FloatArray
-    nope_dim: FloatArray
-    value_head_dim: FloatArray
-    selected: FloatArray
-    format: str = "bf16"
+    kv_lora_rank: FloatArray  # Latent width (C,)
+    rope_dim: FloatArray  # Decoupled rotary width (C,)
+    nope_dim: FloatArray  # Non-rotary width of an expanded key head (C,)
+    value_head_dim: FloatArray  # Width of an expanded value head (C,)
+    selected: FloatArray  # Maximum keys per query (sparse attention), 0 for all (C,)
+    format: str = "bf16"  # Format of the products
     kv_format: str = "bf16"
-    kv_bytes_per_element: float = 2.0
+    kv_bytes_per_element: float = 2.0  # Bytes of a cached element
 
     def pair_width(self) -> FloatArray:
         """Return multiply-adds per query-key pair and head (C,)."""
@@ -337,21 +309,14 @@ class LatentAttention(_Softmax):
 
 @dataclass(frozen=True, kw_only=True)
 class KeyScores(_HeadReader):
-    """Index scores of sparse attention: every query against every visible key.
-
-    Args:
-        head_dim: Width of a score head (C,).
-        key_bytes: Bytes per cached key with its scale [bytes].
-        score_bytes: Bytes per score written [bytes].
-        format: Format of the products.
-    """
+    """Index scores of sparse attention: every query against every visible key."""
 
     kind: ClassVar[str] = "key_scores"
 
-    head_dim: FloatArray
-    key_bytes: float
-    score_bytes: float
-    format: str
+    head_dim: FloatArray  # Width of a score head (C,)
+    key_bytes: float  # Bytes per cached key with its scale [bytes]
+    score_bytes: float  # Bytes per score written [bytes]
+    format: str  # Format of the products
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
@@ -367,19 +332,13 @@ class KeyScores(_HeadReader):
 
 @dataclass(frozen=True, kw_only=True)
 class KeySelection(KeyReader):
-    """Top-k selection of the keys of each query in sparse attention.
-
-    Args:
-        selected: Keys kept per query (C,).
-        score_bytes: Bytes per score read [bytes].
-        index_bytes: Bytes per selected index written [bytes].
-    """
+    """Top-k selection of the keys of each query in sparse attention."""
 
     kind: ClassVar[str] = "key_selection"
 
-    selected: FloatArray
-    score_bytes: float
-    index_bytes: float
+    selected: FloatArray  # Keys kept per query (C,)
+    score_bytes: float  # Bytes per score read [bytes]
+    index_bytes: float  # Bytes per selected index written [bytes]
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

@@ -36,20 +36,13 @@ ACTIVATION_BYTES: Final = 2.0  # activations have 16 bits, unless a product quan
 
 
 class Ranks(NamedTuple):
-    """Ranks that divide an operator, each (C,).
+    """Ranks that divide an operator, each (C,)."""
 
-    Args:
-        tp: Tensor-parallel ranks.
-        attention_dp: Attention data-parallel ranks, whose tokens experts share.
-        ep: Expert-parallel ranks.
-        moe_tp: Tensor-parallel ranks inside an expert.
-        cp: Context-parallel ranks, which divide the tokens; None where they do not.
-    """
-
-    tp: FloatArray
-    attention_dp: FloatArray
-    ep: FloatArray
-    moe_tp: FloatArray
+    tp: FloatArray  # Tensor-parallel ranks
+    attention_dp: FloatArray  # Attention data-parallel ranks, whose tokens experts share
+    ep: FloatArray  # Expert-parallel ranks
+    moe_tp: FloatArray  # Tensor-parallel ranks inside an expert
+    # Context-parallel ranks, which divide the tokens; None where they do not
     cp: FloatArray | None = None
 
     def tensor_group(self) -> Group:
@@ -58,21 +51,13 @@ class Ranks(NamedTuple):
 
 
 class WeightMatrix(NamedTuple):
-    """Equal matrices of weights of one execution of an operator on its rank.
+    """Equal matrices of weights of one execution of an operator on its rank."""
 
-    Args:
-        rows: Output features, or the intermediate size of experts (C,).
-        columns: Input features, or the hidden size of experts (C,).
-        number: Matrices (C,); None for one.
-        bytes_per_element: Bytes per stored weight with its scales.
-        fused: Matrices of the same input that are stored as one, below each other.
-    """
-
-    rows: FloatArray
-    columns: FloatArray
-    number: FloatArray | None
-    bytes_per_element: float
-    fused: int = 1
+    rows: FloatArray  # Output features, or the intermediate size of experts (C,)
+    columns: FloatArray  # Input features, or the hidden size of experts (C,)
+    number: FloatArray | None  # Matrices (C,); None for one
+    bytes_per_element: float  # Bytes per stored weight with its scales
+    fused: int = 1  # Matrices of the same input that are stored as one, below each other
 
     def elements(self) -> FloatArray:
         """Return the elements of all matrices (C,)."""
@@ -81,19 +66,13 @@ class WeightMatrix(NamedTuple):
 
 
 class Saving(NamedTuple):
-    """How a training engine keeps activations.
+    """How a training engine keeps activations."""
 
-    Args:
-        token_ranks: Ranks that divide the tokens outside tensor-parallel products (C,).
-        quantized: Whether quantized products keep the quantized input.
-        dropout: Whether the sum of a row-parallel product is dropped out, whose mask is kept.
-        frozen: Whether weights have no gradients.
-    """
-
-    token_ranks: FloatArray
-    quantized: bool = False
+    token_ranks: FloatArray  # Ranks that divide the tokens outside tensor-parallel products (C,)
+    quantized: bool = False  # Whether quantized products keep the quantized input
+    # Whether the sum of a row-parallel product is dropped out, whose mask is kept
     dropout: bool = False
-    frozen: bool = False
+    frozen: bool = False  # Whether weights have no gradients
 
 
 class Backward(NamedTuple):
@@ -104,15 +83,10 @@ class Backward(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Groups of communicating ranks, as columns.
+    """Groups of communicating ranks, as columns."""
 
-    Args:
-        ranks: Size of the group (C,).
-        stride: Distance between neighbors in the global rank order (C,).
-    """
-
-    ranks: FloatArray
-    stride: FloatArray
+    ranks: FloatArray  # Size of the group (C,)
+    stride: FloatArray  # Distance between neighbors in the global rank order (C,)
 
 
 class _OperatorType(ABCMeta):
@@ -128,12 +102,6 @@ class Operator(metaclass=_OperatorType):
     A type says by its methods how it is divided, what it weighs, what it keeps for the backward
     pass and what that runs. The defaults are those of an operator that has no weights, keeps
     nothing and of which every tensor-parallel rank executes all.
-
-    Args:
-        name: Unique within a layer kind, such as "qkv_projection".
-        phase: The step it belongs to.
-        count: Executions per step (C,); 0 if the candidate does not run it.
-        shard: How tensor parallelism divides it.
     """
 
     kind: ClassVar[str]
@@ -152,10 +120,10 @@ class Operator(metaclass=_OperatorType):
     # Source: assumption; Mamba-2 (arXiv 2405.21060) recomputes states in the backward pass.
     backward_passes: ClassVar[float] = 2.5
 
-    name: str
-    phase: Phase
-    count: FloatArray
-    shard: Shard = "replicated"
+    name: str  # Unique within a layer kind, such as "qkv_projection"
+    phase: Phase  # The step it belongs to
+    count: FloatArray  # Executions per step (C,); 0 if the candidate does not run it
+    shard: Shard = "replicated"  # How tensor parallelism divides it
 
     @abstractmethod
     def work(self) -> Work:
@@ -289,23 +257,18 @@ class Collective(Operator):
 
     `stride` is the distance between neighbors in the global rank order (tensor-parallel ranks are
     innermost, with stride 1); with the size of a scale-up domain it places the group.
-
-    Args:
-        op: all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine or send_recv.
-        bytes: Size as nccl-tests defines it (C,): all_reduce the buffer, all_gather the gathered
-            output, reduce_scatter the input, all_to_all one rank's send buffer [bytes].
-        ranks: Size of the group (C,).
-        stride: Distance between neighbors (C,).
     """
 
     kind: ClassVar[str] = "collective"
     work_class: ClassVar[WorkClass] = "communication"
     communicates: ClassVar[bool] = True
 
-    op: str
+    op: str  # all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine or send_recv
+    # Size as nccl-tests defines it (C,): all_reduce the buffer, all_gather the gathered output,
+    # reduce_scatter the input, all_to_all one rank's send buffer [bytes]
     bytes: FloatArray
-    ranks: FloatArray
-    stride: FloatArray
+    ranks: FloatArray  # Size of the group (C,)
+    stride: FloatArray  # Distance between neighbors (C,)
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

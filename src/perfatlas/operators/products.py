@@ -32,41 +32,30 @@ COPIES: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Gemm(Operator):
-    """C[m, n] = A[m, k] W[k, n]; W is read from device memory, A and C are activations.
-
-    Args:
-        m: Rows: tokens (C,).
-        n: Output features (C,).
-        k: Inner dimension (C,).
-        format: Number format, a name of `formats`.
-        weight_bytes_per_element: Bytes per stored weight with its scales.
-        input_bytes_per_element: Bytes per element of A as the kernel reads it.
-        groups: Products with weights of their own that share the rows; 1 for a plain GEMM (C,).
-        tile_rows: Rows of the kernel's only output tile, 0 where it is chosen for the shape (C,).
-        tile_columns: Columns of that tile (C,).
-        uneven_groups: 1 if the rows are cut into groups at random points, 0 if equally (C,).
-        quantizes_input: 1 if a separate kernel quantizes A from 16 bits just before, which the
-            price then includes; else 0 (C,).
-        has_weights: Whether W is a weight; else it is an activation.
-    """
+    """C[m, n] = A[m, k] W[k, n]; W is read from device memory, A and C are activations."""
 
     kind: ClassVar[str] = "gemm"
     work_class: ClassVar[WorkClass] = "products"
     row_columns: ClassVar[tuple[str, ...]] = ("m",)
 
-    m: FloatArray
-    n: FloatArray
-    k: FloatArray
-    format: str
-    weight_bytes_per_element: float
-    input_bytes_per_element: FloatArray | float
+    m: FloatArray  # Rows: tokens (C,)
+    n: FloatArray  # Output features (C,)
+    k: FloatArray  # Inner dimension (C,)
+    format: str  # Number format, a name of `formats`
+    weight_bytes_per_element: float  # Bytes per stored weight with its scales
+    input_bytes_per_element: FloatArray | float  # Bytes per element of A as the kernel reads it
     output_bytes_per_element: float = 2.0
+    # 1 if a separate kernel quantizes A from 16 bits just before, which the price then includes;
+    # else 0 (C,)
     quantizes_input: FloatArray | float = 0.0
+    # Products with weights of their own that share the rows; 1 for a plain GEMM (C,)
     groups: FloatArray | float = 1.0
+    # Rows of the kernel's only output tile, 0 where it is chosen for the shape (C,)
     tile_rows: FloatArray | float = 0.0
-    tile_columns: FloatArray | float = 0.0
+    tile_columns: FloatArray | float = 0.0  # Columns of that tile (C,)
+    # 1 if the rows are cut into groups at random points, 0 if equally (C,)
     uneven_groups: FloatArray | float = 0.0
-    has_weights: bool = True
+    has_weights: bool = True  # Whether W is a weight; else it is an activation
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
@@ -155,41 +144,26 @@ class Gemm(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedGemm(Operator):
-    """The fused experts of one MoE layer on one rank of the expert-parallel group.
-
-    Args:
-        tokens: Tokens of the whole group, before top-k (C,).
-        hidden: Hidden size (C,).
-        intermediate: Intermediate size of an expert before `moe_tp` (C,).
-        experts: Routed experts of the layer before `ep` (C,).
-        top_k: Experts per token (C,).
-        ep: Expert-parallel ranks (C,).
-        moe_tp: Tensor-parallel ranks inside an expert (C,).
-        matrices: 3 with a gate, 2 without.
-        format: Number format of the product.
-        weight_bytes_per_element: Bytes per stored weight with its scales.
-        input_bytes_per_element: Bytes per activation as the kernel reads it.
-        distribution: Routing of tokens to experts, as in `expert_load`.
-        ranks_per_token: Mean number of ep ranks to which an all-to-all sends a token, so that a
-            rank holds only the tokens that it received; 0 where every rank holds all tokens (C,).
-    """
+    """The fused experts of one MoE layer on one rank of the expert-parallel group."""
 
     kind: ClassVar[str] = "grouped_gemm"
     work_class: ClassVar[WorkClass] = "experts"
     input_module: ClassVar[str] = "moe"
 
-    tokens: FloatArray
-    hidden: FloatArray
-    intermediate: FloatArray
-    experts: FloatArray
-    top_k: FloatArray
-    ep: FloatArray
-    moe_tp: FloatArray
-    matrices: int
-    format: str
-    weight_bytes_per_element: float
-    input_bytes_per_element: float
-    distribution: str = "uniform"
+    tokens: FloatArray  # Tokens of the whole group, before top-k (C,)
+    hidden: FloatArray  # Hidden size (C,)
+    intermediate: FloatArray  # Intermediate size of an expert before `moe_tp` (C,)
+    experts: FloatArray  # Routed experts of the layer before `ep` (C,)
+    top_k: FloatArray  # Experts per token (C,)
+    ep: FloatArray  # Expert-parallel ranks (C,)
+    moe_tp: FloatArray  # Tensor-parallel ranks inside an expert (C,)
+    matrices: int  # 3 with a gate, 2 without
+    format: str  # Number format of the product
+    weight_bytes_per_element: float  # Bytes per stored weight with its scales
+    input_bytes_per_element: float  # Bytes per activation as the kernel reads it
+    distribution: str = "uniform"  # Routing of tokens to experts, as in `expert_load`
+    # Mean number of ep ranks to which an all-to-all sends a token, so that a rank holds only the
+    # tokens that it received; 0 where every rank holds all tokens (C,)
     ranks_per_token: FloatArray | float = 0.0
 
     def work(self) -> Work:

@@ -23,33 +23,22 @@ DELTA_CHUNK: Final = 64.0
 
 @dataclass(frozen=True, kw_only=True)
 class Scan(Operator):
-    """A recurrent or chunked linear mixer (Mamba, Mamba-2, gated delta net) without projections.
-
-    Args:
-        batch: Sequences (C,).
-        tokens: Tokens over all sequences (C,).
-        flop_per_token: Arithmetic of the recurrence (C,) [FLOP].
-        io_bytes_per_token: Inputs and outputs (C,) [bytes].
-        state_bytes: Recurrent state of a sequence, read and written once (C,) [bytes].
-        num_heads: Heads with separate states, or channels if each has its own (C,).
-        head_width: Elements per token and head stored between the kernels of the chunked form: a
-            key and a value, or only the value if keys are shared.
-        chunk: Tokens per chunk; 1 in the recurrent form.
-        mixer: "mamba", "mamba2" or "gated_delta_net".
-    """
+    """A recurrent or chunked linear mixer (Mamba, Mamba-2, gated delta net) without projections."""
 
     kind: ClassVar[str] = "scan"
     per_sequence: ClassVar[bool] = True
 
-    batch: FloatArray
-    tokens: FloatArray
-    flop_per_token: FloatArray
-    io_bytes_per_token: FloatArray
-    state_bytes: FloatArray
-    num_heads: FloatArray
+    batch: FloatArray  # Sequences (C,)
+    tokens: FloatArray  # Tokens over all sequences (C,)
+    flop_per_token: FloatArray  # Arithmetic of the recurrence (C,) [FLOP]
+    io_bytes_per_token: FloatArray  # Inputs and outputs (C,) [bytes]
+    state_bytes: FloatArray  # Recurrent state of a sequence, read and written once (C,) [bytes]
+    num_heads: FloatArray  # Heads with separate states, or channels if each has its own (C,)
+    # Elements per token and head stored between the kernels of the chunked form: a key and a value,
+    # or only the value if keys are shared
     head_width: float | FloatArray
-    chunk: float
-    mixer: str
+    chunk: float  # Tokens per chunk; 1 in the recurrent form
+    mixer: str  # "mamba", "mamba2" or "gated_delta_net"
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
@@ -78,25 +67,17 @@ class Scan(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class Convolution(Operator):
-    """The causal depthwise convolution before a recurrence; its state is the latest inputs.
-
-    Args:
-        batch: Sequences (C,).
-        tokens: Tokens over all sequences (C,).
-        channels: Channels, each with its own kernel (C,).
-        kernel: Kernel width, scalar or (C,); kernel - 1 inputs are stored per sequence and
-            channel.
-        bytes_per_element: Bytes per element of input, output and state.
-    """
+    """The causal depthwise convolution before a recurrence; its state is the latest inputs."""
 
     kind: ClassVar[str] = "convolution"
     per_sequence: ClassVar[bool] = True
 
-    batch: FloatArray
-    tokens: FloatArray
-    channels: FloatArray
+    batch: FloatArray  # Sequences (C,)
+    tokens: FloatArray  # Tokens over all sequences (C,)
+    channels: FloatArray  # Channels, each with its own kernel (C,)
+    # Kernel width, scalar or (C,); kernel - 1 inputs are stored per sequence and channel
     kernel: int | FloatArray
-    bytes_per_element: float = 2.0
+    bytes_per_element: float = 2.0  # Bytes per element of input, output and state
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,).

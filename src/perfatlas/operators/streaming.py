@@ -32,29 +32,20 @@ _SUM_BYTES: Final = 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class Streaming(Operator):
-    """A bandwidth-limited operator: norm, activation, quantize, embedding, rope, sampling, copy.
-
-    Args:
-        stream: Kind of operator; engines name it in their fusion lists.
-        tokens: Rows (C,).
-        read_bytes: Activations read (C,) [bytes].
-        write_bytes: Activations written (C,) [bytes].
-        cold_read_bytes: Tables or cache rows read from device memory (C,) [bytes].
-        taps: Inputs of each output of a depthwise convolution, else 0 (C,).
-        gathers: Rows that are looked up, repeated ones included, else 0 (C,).
-        row_bytes: Bytes of a row that is looked up, or that one thread block reduces, else 0 (C,).
-    """
+    """A bandwidth-limited operator: norm, activation, quantize, embedding, rope, sampling, copy."""
 
     kind: ClassVar[str] = "streaming"
     row_columns: ClassVar[tuple[str, ...]] = ("tokens", "read_bytes", "write_bytes")
 
-    stream: str
-    tokens: FloatArray
-    read_bytes: FloatArray
-    write_bytes: FloatArray
-    cold_read_bytes: FloatArray
-    taps: FloatArray | float = 0.0
+    stream: str  # Kind of operator; engines name it in their fusion lists
+    tokens: FloatArray  # Rows (C,)
+    read_bytes: FloatArray  # Activations read (C,) [bytes]
+    write_bytes: FloatArray  # Activations written (C,) [bytes]
+    cold_read_bytes: FloatArray  # Tables or cache rows read from device memory (C,) [bytes]
+    taps: FloatArray | float = 0.0  # Inputs of each output of a depthwise convolution, else 0 (C,)
+    # Rows that are looked up, repeated ones included, else 0 (C,)
     gathers: FloatArray | float = 0.0
+    # Bytes of a row that is looked up, or that one thread block reduces, else 0 (C,)
     row_bytes: FloatArray | float = 0.0
 
     def work(self) -> Work:

@@ -36,13 +36,8 @@ class Work(NamedTuple):
     """Minimum work of one execution on one rank, as columns over candidates.
 
     Shape legend: C candidates.
-
-    Args:
-        flop: Tensor-core arithmetic; a multiply-add is 2 (C,) [FLOP].
-        cold_bytes: Weights and KV cache that must come from device memory (C,) [bytes].
-        activation_bytes: Tensors produced within the step, cached or not (C,) [bytes].
     """
 
-    flop: FloatArray
-    cold_bytes: FloatArray
-    activation_bytes: FloatArray
+    flop: FloatArray  # Tensor-core arithmetic; a multiply-add is 2 (C,) [FLOP]
+    cold_bytes: FloatArray  # Weights and KV cache that must come from device memory (C,) [bytes]
+    activation_bytes: FloatArray  # Tensors produced within the step, cached or not (C,) [bytes]

@@ -26,101 +26,62 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryOverheads:
-    """Memory of an engine that is neither weights, cache nor activations [bytes].
+    """Memory of an engine that is neither weights, cache nor activations [bytes]."""
 
-    Args:
-        context_bytes: CUDA context and loaded kernels, if the rule counts them.
-        communication_bytes: Communicators and buffers, if a replica has several ranks.
-        graph_bytes: CUDA graphs, scalar or (C,).
-        sampler_copies: fp32 copies of all logits at the sampling peak.
-        rule: Base of gpu_memory_utilization: "total", "free" or "static".
-        moe_chunk_tokens: Tokens per call of the fused expert kernel; vLLM's
-            VLLM_FUSED_MOE_CHUNK_SIZE (vllm/envs.py).
-        expert_multiples: Multiples to which hidden size and expert intermediate size are padded.
-    """
-
-    context_bytes: float
-    communication_bytes: float
-    graph_bytes: float | FloatArray
-    sampler_copies: float
-    rule: str = "total"
+    context_bytes: float  # CUDA context and loaded kernels, if the rule counts them
+    communication_bytes: float  # Communicators and buffers, if a replica has several ranks
+    graph_bytes: float | FloatArray  # CUDA graphs, scalar or (C,)
+    sampler_copies: float  # fp32 copies of all logits at the sampling peak
+    rule: str = "total"  # Base of gpu_memory_utilization: "total", "free" or "static"
+    # Tokens per call of the fused expert kernel; vLLM's VLLM_FUSED_MOE_CHUNK_SIZE (vllm/envs.py)
     moe_chunk_tokens: float = 16384.0
+    # Multiples to which hidden size and expert intermediate size are padded
     expert_multiples: Multiples = (1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryLoad:
-    """The requested load per attention-DP rank.
+    """The requested load per attention-DP rank."""
 
-    Args:
-        sequences: Sequences in flight (C,).
-        tokens_per_sequence: Cached tokens of each: isl + osl at the end of a static batch, the
-            mean over the lifetime in steady traffic (C,).
-        max_num_batched_tokens: Tokens per step (C,).
-        max_num_seqs: Sequences that the sampler is sized for (C,).
-        gpu_memory_utilization: Fraction of device memory that the engine may use (C,).
-        block_size: Tokens per KV block (C,).
-        kv_blocks: KV blocks set by the user, NaN to derive them (C,).
-    """
-
-    sequences: FloatArray
+    sequences: FloatArray  # Sequences in flight (C,)
+    # Cached tokens of each: isl + osl at the end of a static batch, the mean over the lifetime in
+    # steady traffic (C,)
     tokens_per_sequence: FloatArray
-    max_num_batched_tokens: FloatArray
-    max_num_seqs: FloatArray
-    gpu_memory_utilization: FloatArray
-    block_size: FloatArray
-    kv_blocks: FloatArray
+    max_num_batched_tokens: FloatArray  # Tokens per step (C,)
+    max_num_seqs: FloatArray  # Sequences that the sampler is sized for (C,)
+    gpu_memory_utilization: FloatArray  # Fraction of device memory that the engine may use (C,)
+    block_size: FloatArray  # Tokens per KV block (C,)
+    kv_blocks: FloatArray  # KV blocks set by the user, NaN to derive them (C,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryInputs:
-    """Inputs of the memory model for C candidates.
-
-    Args:
-        formats: Its number formats.
-        plan: The plans (C,).
-        load: The load (C,).
-        overheads: Memory used by the engine itself.
-        memory_bytes: Memory of the device (C,).
-        spread_vocabulary: Whether embedding and head are divided over all stages (C,).
-    """
+    """Inputs of the memory model for C candidates."""
 
     network: Network
-    formats: ModelFormats
-    plan: PlanColumns
-    load: MemoryLoad
-    overheads: MemoryOverheads
-    memory_bytes: FloatArray
+    formats: ModelFormats  # Its number formats
+    plan: PlanColumns  # The plans (C,)
+    load: MemoryLoad  # The load (C,)
+    overheads: MemoryOverheads  # Memory used by the engine itself
+    memory_bytes: FloatArray  # Memory of the device (C,)
+    # Whether embedding and head are divided over all stages (C,)
     spread_vocabulary: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryColumns:
-    """The memory of one rank, every field (C,).
+    """The memory of one rank, every field (C,)."""
 
-    Args:
-        weights_bytes: Weights with scales and the padding of expert kernels.
-        kv_bytes: Cache of the load, not rounded to blocks.
-        activation_bytes: Peak of a forward pass.
-        other_bytes: Context, communication buffers and graphs.
-        total_bytes: Sum of the four.
-        capacity_bytes: Memory that the engine may use.
-        kv_capacity_tokens: Cache capacity of one replica [tokens].
-        max_sequences: Sequences of the load's length that fit on one attention-DP rank.
-        max_blocks: Blocks that the device of a rank can hold beside everything else.
-        fits: Whether the load fits, with its cache rounded up to whole blocks.
-    """
-
-    weights_bytes: FloatArray
-    kv_bytes: FloatArray
-    activation_bytes: FloatArray
-    other_bytes: FloatArray
-    total_bytes: FloatArray
-    capacity_bytes: FloatArray
-    kv_capacity_tokens: FloatArray
-    max_sequences: FloatArray
-    max_blocks: FloatArray
-    fits: NDArray[np.bool_]
+    weights_bytes: FloatArray  # Weights with scales and the padding of expert kernels
+    kv_bytes: FloatArray  # Cache of the load, not rounded to blocks
+    activation_bytes: FloatArray  # Peak of a forward pass
+    other_bytes: FloatArray  # Context, communication buffers and graphs
+    total_bytes: FloatArray  # Sum of the four
+    capacity_bytes: FloatArray  # Memory that the engine may use
+    kv_capacity_tokens: FloatArray  # Cache capacity of one replica [tokens]
+    max_sequences: FloatArray  # Sequences of the load's length that fit on one attention-DP rank
+    max_blocks: FloatArray  # Blocks that the device of a rank can hold beside everything else
+    fits: NDArray[np.bool_]  # Whether the load fits, with its cache rounded up to whole blocks
 
 
 def memory_footprint(question: MemoryInputs) -> MemoryColumns:

@@ -28,25 +28,15 @@ _MOST_WAYS: Final = 65536  # limit of the search for the nearest valid size
 
 @dataclass(frozen=True, kw_only=True)
 class PlanColumns:
-    """The plans of C candidates; every field is an integer-valued column (C,).
+    """The plans of C candidates; every field is an integer-valued column (C,)."""
 
-    Args:
-        tp: Tensor-parallel ranks.
-        pp: Pipeline stages.
-        cp: Context-parallel ranks of prefill.
-        attention_dp: Attention data-parallel ranks inside a replica.
-        ep: Expert-parallel ranks; ep x moe_tp = tp x attention_dp.
-        moe_tp: Tensor-parallel ranks inside an expert.
-        dp: Replicas, each with its own requests.
-    """
-
-    tp: FloatArray
-    pp: FloatArray
-    cp: FloatArray
-    attention_dp: FloatArray
-    ep: FloatArray
-    moe_tp: FloatArray
-    dp: FloatArray
+    tp: FloatArray  # Tensor-parallel ranks
+    pp: FloatArray  # Pipeline stages
+    cp: FloatArray  # Context-parallel ranks of prefill
+    attention_dp: FloatArray  # Attention data-parallel ranks inside a replica
+    ep: FloatArray  # Expert-parallel ranks; ep x moe_tp = tp x attention_dp
+    moe_tp: FloatArray  # Tensor-parallel ranks inside an expert
+    dp: FloatArray  # Replicas, each with its own requests
 
     @property
     def gpus_per_replica(self) -> FloatArray:

@@ -33,19 +33,12 @@ _ABSORBED: Final = ("latent_q_absorb", "latent_v_expand")
 
 @dataclass(frozen=True, kw_only=True)
 class WeightColumns:
-    """Weights of one rank by pipeline position (C,) [bytes].
+    """Weights of one rank by pipeline position (C,) [bytes]."""
 
-    Args:
-        layers_bytes: All layers, as for a single stage.
-        embedding_bytes: Input embedding, on the first stage.
-        head_bytes: LM head, on the last stage; 0 for a single stage with shared embedding.
-        stage_bytes: Weights of the fullest stage.
-    """
-
-    layers_bytes: FloatArray
-    embedding_bytes: FloatArray
-    head_bytes: FloatArray
-    stage_bytes: FloatArray
+    layers_bytes: FloatArray  # All layers, as for a single stage
+    embedding_bytes: FloatArray  # Input embedding, on the first stage
+    head_bytes: FloatArray  # LM head, on the last stage; 0 for a single stage with shared embedding
+    stage_bytes: FloatArray  # Weights of the fullest stage
 
 
 def weight_columns(

@@ -56,30 +56,22 @@ class Quantity(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """Declaration of a column.
+    """Declaration of a column."""
 
-    Args:
-        composition: How it contributes to a step.
-        quantity: What it is proportional to, if it is summed over executions.
-        follows_clock: Whether it depends on the clock of the device; `EXPOSED` columns always do.
-        unpriced: Value of unpriced entries.
-        dtype: Data type.
-        positions_in: Name of the part that its values index, -1 for none; they are renumbered
-            when records are combined.
-        per_operator: One value per operator (O,), else one per candidate and operator (C, O).
-        ticks_per_unit: Resolution in integer price tables; 0 where it cannot be tabulated.
-        tabulated: Whether it is part of the price tables of the simulators.
-    """
-
-    composition: Composition = Composition.EACH
+    composition: Composition = Composition.EACH  # How it contributes to a step
+    # What it is proportional to, if it is summed over executions
     quantity: Quantity = Quantity.WORK
+    # Whether it depends on the clock of the device; `EXPOSED` columns always do
     follows_clock: bool = False
-    unpriced: float = 0.0
-    dtype: type[np.generic] = np.float64
+    unpriced: float = 0.0  # Value of unpriced entries
+    dtype: type[np.generic] = np.float64  # Data type
+    # Name of the part that its values index, -1 for none; they are renumbered when records are
+    # combined
     positions_in: str = ""
+    # One value per operator (O,), else one per candidate and operator (C, O)
     per_operator: bool = False
-    ticks_per_unit: int = 0
-    tabulated: bool = False
+    ticks_per_unit: int = 0  # Resolution in integer price tables; 0 where it cannot be tabulated
+    tabulated: bool = False  # Whether it is part of the price tables of the simulators
 
     @property
     def is_summed(self) -> bool:
@@ -94,12 +86,9 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Declaration of a part.
+    """Declaration of a part."""
 
-    Args:
-        distinct: Combined records keep each member once; otherwise all of them, in order.
-    """
-
+    # Combined records keep each member once; otherwise all of them, in order
     distinct: bool = False
 
     @property

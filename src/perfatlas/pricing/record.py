@@ -44,51 +44,47 @@ class PricedOperators:
 
     A new column needs a declaration here and the formula that fills it; all operations of
     `perfatlas.pricing`, steps and price tables follow from the declaration.
-
-    Args:
-        time_s_CO: Predicted time (C, O) [s].
-        low_s_CO: 5% quantile (C, O) [s].
-        high_s_CO: 95% quantile (C, O) [s].
-        bound_s_CO: Roofline time (C, O) [s].
-        code_CO: The limiting resource, a code of `BOUND_NAMES` (C, O).
-        match_CO: Position in `matches` of the calibration used, -1 in tier bound (C, O).
-        measured_CO: Whether measured rows corrected the physics (C, O).
-        outside_CO: Distance from the calibrated shapes [octaves] (C, O).
-        flop_CO: Minimum arithmetic (C, O) [FLOP].
-        memory_bytes_CO: Minimum device memory traffic (C, O) [bytes].
-        chip_bytes_CO: Minimum traffic between last-level cache and SMs (C, O) [bytes].
-        link_bytes_CO: Minimum bytes one rank sends, over the links of all levels (C, O) [bytes].
-        chip_energy_j_CO: Dynamic energy that scales with the squared voltage (C, O) [J].
-        memory_energy_j_CO: Dynamic energy of memory and links (C, O) [J].
-        stream_O: Where it runs, a code of `STREAM_NAMES` (O,).
-        rows_O: Rows priced by physics (O,).
-        distinct_O: Distinct shapes among them, each counted at its first operator (O,).
-        matches: Calibrations used.
-        notes: Substitutions and extrapolations.
     """
 
+    # Predicted time (C, O) [s]
     time_s_CO: FloatArray = field(metadata=replace(_TIME, tabulated=True).metadata)
+    # 5% quantile (C, O) [s]
     low_s_CO: FloatArray = field(metadata=replace(_TIME, quantity=Quantity.LOW_TIME).metadata)
+    # 95% quantile (C, O) [s]
     high_s_CO: FloatArray = field(metadata=replace(_TIME, quantity=Quantity.HIGH_TIME).metadata)
+    # Roofline time (C, O) [s]
     bound_s_CO: FloatArray = field(metadata=replace(_TIME, quantity=Quantity.WORK).metadata)
+    # The limiting resource, a code of `BOUND_NAMES` (C, O)
     code_CO: NDArray[np.int8] = field(metadata=Column(dtype=np.int8, follows_clock=True).metadata)
+    # Position in `matches` of the calibration used, -1 in tier bound (C, O)
     match_CO: IntArray = field(
         metadata=Column(dtype=np.int64, unpriced=-1, positions_in="matches").metadata
     )
+    # Whether measured rows corrected the physics (C, O)
     measured_CO: NDArray[np.bool_] = field(metadata=Column(dtype=np.bool_).metadata)
+    # Distance from the calibrated shapes [octaves] (C, O)
     outside_CO: FloatArray = field(metadata=Column().metadata)
-    flop_CO: FloatArray = field(metadata=_WORK.metadata)
+    flop_CO: FloatArray = field(metadata=_WORK.metadata)  # Minimum arithmetic (C, O) [FLOP]
+    # Minimum device memory traffic (C, O) [bytes]
     memory_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
+    # Minimum traffic between last-level cache and SMs (C, O) [bytes]
     chip_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
+    # Minimum bytes one rank sends, over the links of all levels (C, O) [bytes]
     link_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
+    # Dynamic energy that scales with the squared voltage (C, O) [J]
     chip_energy_j_CO: FloatArray = field(metadata=replace(_ENERGY, follows_clock=True).metadata)
+    # Dynamic energy of memory and links (C, O) [J]
     memory_energy_j_CO: FloatArray = field(metadata=_ENERGY.metadata)
+    # Where it runs, a code of `STREAM_NAMES` (O,)
     stream_O: NDArray[np.int8] = field(
         metadata=Column(dtype=np.int8, unpriced=COMPUTE, per_operator=True).metadata
     )
-    rows_O: IntArray = field(metadata=_COUNT.metadata)
+    rows_O: IntArray = field(metadata=_COUNT.metadata)  # Rows priced by physics (O,)
+    # Distinct shapes among them, each counted at its first operator (O,)
     distinct_O: IntArray = field(metadata=_COUNT.metadata)
+    # Calibrations used
     matches: tuple[CalibrationMatch, ...] = field(default=(), metadata=Part().metadata)
+    # Substitutions and extrapolations
     notes: tuple[str, ...] = field(default=(), metadata=Part(distinct=True).metadata)
 
     @property

@@ -63,9 +63,6 @@ _MANY: Final = ("max", "min")
 class Expression:
     """A checked expression.
 
-    Args:
-        text: As it was written.
-
     Example:
         >>> import numpy as np
         >>> from perfatlas.quantities import Expression
@@ -73,7 +70,7 @@ class Expression:
         array([ True, False])
     """
 
-    text: str
+    text: str  # As it was written
 
     def __post_init__(self) -> None:
         """Refuse a text that is not an expression of this language.

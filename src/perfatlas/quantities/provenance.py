@@ -10,14 +10,9 @@ Kind = Literal["datasheet", "measured", "derived", "assumed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Provenance of one value: its kind and its reference.
+    """Provenance of one value: its kind and its reference."""
 
-    Args:
-        kind: datasheet, measured, derived (`note` has the arithmetic) or assumed (with the reason).
-        ref: Document, page, repository or measurement that holds the value.
-        note: Arithmetic, conflicting sources and the choice made, or the reason.
-    """
-
+    # datasheet, measured, derived (`note` has the arithmetic) or assumed (with the reason)
     kind: Kind
-    ref: str
-    note: str = ""
+    ref: str  # Document, page, repository or measurement that holds the value
+    note: str = ""  # Arithmetic, conflicting sources and the choice made, or the reason

@@ -37,45 +37,28 @@ NOTHING: Final = (0.0, 0.0, 0.0)
 
 
 class Quantized(NamedTuple):
-    """The number formats of a deployment and how they were reached.
+    """The number formats of a deployment and how they were reached."""
 
-    Args:
-        gemm: Format of dense layers.
-        moe: Format of experts; that of dense layers without experts.
-        kv: Format of the KV cache.
-        method: Quantization method, of `METHODS`.
-        benchmark: Benchmark, of `benchmark_names`.
-        parameters_b: Parameters of the model [1e9].
-    """
-
-    gemm: str
-    moe: str
-    kv: str
-    method: str = DEFAULT_METHOD
-    benchmark: str = DEFAULT_BENCHMARK
-    parameters_b: float = MEDIAN_PARAMETERS_B
+    gemm: str  # Format of dense layers
+    moe: str  # Format of experts; that of dense layers without experts
+    kv: str  # Format of the KV cache
+    method: str = DEFAULT_METHOD  # Quantization method, of `METHODS`
+    benchmark: str = DEFAULT_BENCHMARK  # Benchmark, of `benchmark_names`
+    parameters_b: float = MEDIAN_PARAMETERS_B  # Parameters of the model [1e9]
 
 
 class Change(NamedTuple):
-    """Change by quantization, against the same model in bf16.
+    """Change by quantization, against the same model in bf16."""
 
-    Args:
-        delta: Low end of the 90% interval, median and high end [points].
-        ratio: Likewise of the perplexity over that of bf16.
-        repeated: Standard deviation of a difference between repeated evaluations [points].
-        standing: exact without quantization; published where pairs have the format and method;
-            extrapolated with a wider interval; declined without values.
-        roundings: Rounding of weights, activations and cache, the noisier of dense layers and
-            experts.
-        noise: Noise over signal of each.
-    """
-
-    delta: tuple[float, float, float]
-    ratio: tuple[float, float, float]
-    repeated: float
+    delta: tuple[float, float, float]  # Low end of the 90% interval, median and high end [points]
+    ratio: tuple[float, float, float]  # Likewise of the perplexity over that of bf16
+    repeated: float  # Standard deviation of a difference between repeated evaluations [points]
+    # exact without quantization; published where pairs have the format and method; extrapolated
+    # with a wider interval; declined without values
     standing: Standing
+    # Rounding of weights, activations and cache, the noisier of dense layers and experts
     roundings: Roundings
-    noise: tuple[float, float, float]
+    noise: tuple[float, float, float]  # Noise over signal of each
 
     @property
     def is_none(self) -> bool:

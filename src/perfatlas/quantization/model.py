@@ -44,25 +44,15 @@ TINY: Final = 1e-12
 
 
 class Evaluations(NamedTuple):
-    """Evaluations whose change is predicted, each (N,).
+    """Evaluations whose change is predicted, each (N,)."""
 
-    Args:
-        roundings: Roundings of weights, activations and cache.
-        methods: Quantization methods, of `METHODS`.
-        tasks: Kinds of tasks, of `TASKS`.
-        parameters_b: Parameters [1e9].
-        scores: Score of the unquantized model [points].
-        chances: Score of guessing [points].
-        questions: Questions of the benchmark, 0 for perplexity.
-    """
-
-    roundings: Sequence[Roundings]
-    methods: Sequence[str]
-    tasks: Sequence[str]
-    parameters_b: FloatArray
-    scores: FloatArray
-    chances: FloatArray
-    questions: FloatArray
+    roundings: Sequence[Roundings]  # Roundings of weights, activations and cache
+    methods: Sequence[str]  # Quantization methods, of `METHODS`
+    tasks: Sequence[str]  # Kinds of tasks, of `TASKS`
+    parameters_b: FloatArray  # Parameters [1e9]
+    scores: FloatArray  # Score of the unquantized model [points]
+    chances: FloatArray  # Score of guessing [points]
+    questions: FloatArray  # Questions of the benchmark, 0 for perplexity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,32 +62,19 @@ class AccuracyModel:
     Damage is exp(level + exponent ln(noise) + method + task + size ln(parameters)); a score loses
     the share 1 - exp(-damage) of what it has above guessing, and the logarithm of perplexity grows
     by the damage.
-
-    Args:
-        level: Logarithm of the damage of noise 1 on perplexity by rounding to nearest.
-        exponent: Power of the noise.
-        weights: Weight of the noise of weights, relative to that of activations.
-        kv: Weight of the noise of the cache, likewise.
-        size: Change of the logarithm of the damage with that of the parameters.
-        spread: Standard deviation of the logarithm of the damage.
-        paired: Variance of a difference over that of two independent evaluations.
-        floor: Least standard deviation of a difference [points].
-        ratio_floor: Likewise of the logarithm of a ratio of perplexities.
-        methods: Change by method.
-        tasks: Change by kind of task.
     """
 
-    level: float
-    exponent: float
-    weights: float
-    kv: float
-    size: float
-    spread: float
-    paired: float
-    floor: float
-    ratio_floor: float
-    methods: Mapping[str, float]
-    tasks: Mapping[str, float]
+    level: float  # Logarithm of the damage of noise 1 on perplexity by rounding to nearest
+    exponent: float  # Power of the noise
+    weights: float  # Weight of the noise of weights, relative to that of activations
+    kv: float  # Weight of the noise of the cache, likewise
+    size: float  # Change of the logarithm of the damage with that of the parameters
+    spread: float  # Standard deviation of the logarithm of the damage
+    paired: float  # Variance of a difference over that of two independent evaluations
+    floor: float  # Least standard deviation of a difference [points]
+    ratio_floor: float  # Likewise of the logarithm of a ratio of perplexities
+    methods: Mapping[str, float]  # Change by method
+    tasks: Mapping[str, float]  # Change by kind of task
 
     def total_noise(self, asked: Evaluations) -> FloatArray:
         """Return the weighted noise over signal of weights, activations and cache (N,)."""

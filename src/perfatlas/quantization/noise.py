@@ -29,17 +29,11 @@ UNQUANTIZED: Final = "bf16"
 
 
 class Roundings(NamedTuple):
-    """Roundings of one quantized model: keys of `ROUNDINGS`.
+    """Roundings of one quantized model: keys of `ROUNDINGS`."""
 
-    Args:
-        weights: Rounding of the weights of matrix products.
-        activations: Rounding of their inputs.
-        kv: Rounding of the KV cache.
-    """
-
-    weights: str = UNQUANTIZED
-    activations: str = UNQUANTIZED
-    kv: str = UNQUANTIZED
+    weights: str = UNQUANTIZED  # Rounding of the weights of matrix products
+    activations: str = UNQUANTIZED  # Rounding of their inputs
+    kv: str = UNQUANTIZED  # Rounding of the KV cache
 
     @property
     def exact(self) -> bool:

@@ -27,31 +27,18 @@ MEDIAN_PARAMETERS_B: Final = 30.0  # of the pairs, where a source does not state
 
 
 class Pair(NamedTuple):
-    """One published pair.
+    """One published pair."""
 
-    Args:
-        family: Family of the model.
-        model: As the source names it.
-        parameters_b: Parameters [1e9].
-        roundings: Roundings of weights, activations and cache.
-        method: Quantization method.
-        benchmark: A key of benchmarks.toml.
-        questions: Questions evaluated, 0 for perplexity.
-        baseline: Score before, in points; perplexity as it is.
-        change: Points lost (negative) or gained; the logarithm of the ratio of perplexities.
-        source: A key of sources.toml.
-    """
-
-    family: str
-    model: str
-    parameters_b: float
-    roundings: Roundings
-    method: str
-    benchmark: str
-    questions: float
-    baseline: float
-    change: float
-    source: str
+    family: str  # Family of the model
+    model: str  # As the source names it
+    parameters_b: float  # Parameters [1e9]
+    roundings: Roundings  # Roundings of weights, activations and cache
+    method: str  # Quantization method
+    benchmark: str  # A key of benchmarks.toml
+    questions: float  # Questions evaluated, 0 for perplexity
+    baseline: float  # Score before, in points; perplexity as it is
+    change: float  # Points lost (negative) or gained; the logarithm of the ratio of perplexities
+    source: str  # A key of sources.toml
 
     @property
     def cell(self) -> tuple[Roundings, str]:
@@ -111,14 +98,11 @@ def asked_of(pairs: list[Pair] | tuple[Pair, ...]) -> Evaluations:
 
 
 class Support(NamedTuple):
-    """How far published pairs support predictions, each (N,).
+    """How far published pairs support predictions, each (N,)."""
 
-    Args:
-        extrapolated: No pair has this format by this method; the interval is widened.
-        declined: The noise is beyond that of all pairs, or no pair has a task of this kind.
-    """
-
+    # No pair has this format by this method; the interval is widened
     extrapolated: NDArray[np.bool_]
+    # The noise is beyond that of all pairs, or no pair has a task of this kind
     declined: NDArray[np.bool_]
 
 

@@ -36,24 +36,18 @@ LEAST_SCALE: Final = 2.0**-9  # smallest e4m3 number: a smaller block scale woul
 class Rounding:
     """Elements of a format and the rule of their scale.
 
-    Args:
-        element: A key of `FLOATS`, or "int".
-        bits: Bits of an integer.
-        group: Elements that share a scale; 0 for a whole tensor.
-        scale: none; exact, maximum over the largest code; floor or ceil, a power of two; two_level,
-            an e4m3 number times one scale of the tensor.
-        asymmetric: Whether integers have a zero point.
-
     Source:
         OCP 8-bit floating point v1.0; OCP Microscaling v1.0 section 6.3 (floor); NVIDIA
         Model-Optimizer qtensor/mxfp4_tensor.py (ceil), qtensor/nvfp4_tensor.py (two levels).
     """
 
-    element: str
-    bits: int = 0
-    group: int = 0
+    element: str  # A key of `FLOATS`, or "int"
+    bits: int = 0  # Bits of an integer
+    group: int = 0  # Elements that share a scale; 0 for a whole tensor
+    # none; exact, maximum over the largest code; floor or ceil, a power of two; two_level, an e4m3
+    # number times one scale of the tensor
     scale: Scale = "exact"
-    asymmetric: bool = False
+    asymmetric: bool = False  # Whether integers have a zero point
 
     def quantized(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return values as they are read back from this format.

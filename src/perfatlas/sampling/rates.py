@@ -14,26 +14,17 @@ JEFFREYS: Final = (0.5, 0.0)  # Gamma shape and rate of the scale-invariant prio
 
 @dataclass(frozen=True, kw_only=True)
 class RatePosterior:
-    """Posterior of an event rate, given a count over an exposure.
-
-    Args:
-        exposure_s: Observed unit-seconds [s].
-        shape: Shape of the Gamma posterior.
-        exposure_with_prior_s: Rate parameter of the posterior: exposure plus that of the prior [s].
-        mean_per_s: Mean of the rate [1/s].
-        low_per_s: Lower end of the central interval [1/s].
-        high_per_s: Upper end [1/s].
-        level: Probability of the interval.
-    """
+    """Posterior of an event rate, given a count over an exposure."""
 
     events: int
-    exposure_s: float
-    shape: float
+    exposure_s: float  # Observed unit-seconds [s]
+    shape: float  # Shape of the Gamma posterior
+    # Rate parameter of the posterior: exposure plus that of the prior [s]
     exposure_with_prior_s: float
-    mean_per_s: float
-    low_per_s: float
-    high_per_s: float
-    level: float
+    mean_per_s: float  # Mean of the rate [1/s]
+    low_per_s: float  # Lower end of the central interval [1/s]
+    high_per_s: float  # Upper end [1/s]
+    level: float  # Probability of the interval
 
     @property
     def observed_per_s(self) -> float:

@@ -77,15 +77,10 @@ def warm_up(values_N: NDArray[np.float64]) -> int:
 
 
 class Precision(NamedTuple):
-    """A statistic of a steady state.
+    """A statistic of a steady state."""
 
-    Args:
-        value: Over all requests that are measured.
-        half_width: Of its 90% confidence interval.
-    """
-
-    value: float
-    half_width: float
+    value: float  # Over all requests that are measured
+    half_width: float  # Of its 90% confidence interval
 
     @property
     def relative(self) -> float:

@@ -62,42 +62,27 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
-    """Candidates that share model, engine, formats and tier; the rest are columns (C,).
-
-    Args:
-        formats: Resolved number formats.
-        tier: Tier of pricing.
-        silicon_version: Version of the measured tables, "" for that of the calibrations.
-        expert_distribution: "uniform", "balanced" or "power_law_<alpha>".
-        drafts: Draft tokens per sequence and decode step, 0 without speculative decoding.
-        draft_acceptance: Probability of each draft that it is accepted if all previous ones are.
-        assumptions: Assumptions made when resolving names.
-        placement: System and clock of each candidate.
-        plan: Parallel sizes.
-        load: Sequences per replica and lengths.
-        derived_plan_C: Whether tp and dp were derived from a number of GPUs (C,).
-        recipe_C: Index of the engine's recipe that set limits, -1 for none (C,).
-        aggregated_C: Whether continuous batching is used; otherwise, a single static batch.
-        pooled: Whether the replicas are workers of a prefill or decode pool.
-    """
+    """Candidates that share model, engine, formats and tier; the rest are columns (C,)."""
 
     model: Model
     profile: EngineProfile
-    formats: ModelFormats
-    tier: Tier
-    silicon_version: str
-    expert_distribution: str
-    drafts: int
+    formats: ModelFormats  # Resolved number formats
+    tier: Tier  # Tier of pricing
+    silicon_version: str  # Version of the measured tables, "" for that of the calibrations
+    expert_distribution: str  # "uniform", "balanced" or "power_law_<alpha>"
+    drafts: int  # Draft tokens per sequence and decode step, 0 without speculative decoding
+    # Probability of each draft that it is accepted if all previous ones are
     draft_acceptance: tuple[float, ...]
-    assumptions: tuple[str, ...]
-    placement: Placement
-    plan: PlanColumns
-    load: Load
+    assumptions: tuple[str, ...]  # Assumptions made when resolving names
+    placement: Placement  # System and clock of each candidate
+    plan: PlanColumns  # Parallel sizes
+    load: Load  # Sequences per replica and lengths
     limits: EngineLimits
-    derived_plan_C: NDArray[np.bool_]
-    recipe_C: IntArray
+    derived_plan_C: NDArray[np.bool_]  # Whether tp and dp were derived from a number of GPUs (C,)
+    recipe_C: IntArray  # Index of the engine's recipe that set limits, -1 for none (C,)
+    # Whether continuous batching is used; otherwise, a single static batch
     aggregated_C: NDArray[np.bool_]
-    pooled: bool
+    pooled: bool  # Whether the replicas are workers of a prefill or decode pool
 
     @property
     def size(self) -> int:

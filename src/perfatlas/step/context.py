@@ -33,26 +33,20 @@ OPTIONAL: Final = ("clock_ratio_C", "power_cap_w_C", "by_node_C", "higher_limit_
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """System, clock and power limit of the candidates.
+    """System, clock and power limit of the candidates."""
 
-    Args:
-        systems: Distinct systems.
-        index_C: System of each candidate (C,).
-        clock_ratio_C: Clock relative to the sustained clock (C,), None for 1.
-        power_cap_w_C: Power limit of a GPU (C,) [W], inf for none; None if no candidate has one.
-        by_node_C: Whether it follows from the limit of its node (C,); None if none does.
-        higher_limit_w_C: The higher of the limits that a GPU and its node set (C,) [W], inf where
-            one of them sets none; None if no candidate has both.
-        zeros_C: Whether all tensors hold zeros (C,); None if none do.
-    """
-
-    systems: tuple[System, ...]
-    index_C: IntArray
+    systems: tuple[System, ...]  # Distinct systems
+    index_C: IntArray  # System of each candidate (C,)
+    # Clock relative to the sustained clock (C,), None for 1
     clock_ratio_C: FloatArray | None = None
+    # Power limit of a GPU (C,) [W], inf for none; None if no candidate has one
     power_cap_w_C: FloatArray | None = None
+    # Whether it follows from the limit of its node (C,); None if none does
     by_node_C: NDArray[np.bool_] | None = None
+    # The higher of the limits that a GPU and its node set (C,) [W], inf where one of them sets
+    # none; None if no candidate has both
     higher_limit_w_C: FloatArray | None = None
-    zeros_C: NDArray[np.bool_] | None = None
+    zeros_C: NDArray[np.bool_] | None = None  # Whether all tensors hold zeros (C,); None if none do
 
     def devices(self) -> DeviceColumns:
         """Return the devices of the systems as columns."""
@@ -123,29 +117,19 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class StepContext:
-    """Context shared by all steps of a scenario.
-
-    Args:
-        formats: Number formats.
-        placement: System and clock of each candidate.
-        plan: Parallel sizes (C,).
-        tier: Tier of pricing.
-        expert_distribution: "uniform", "balanced" or "power_law_<alpha>".
-        silicon_version: Version of the measured tables, "" for that of the calibrations.
-        drafts: Draft tokens per sequence and decode step; 0 without speculative decoding.
-        history_C: Output tokens that decoding sequences have so far, on average (C,), if the host
-            reads them in every step; None if it does not.
-    """
+    """Context shared by all steps of a scenario."""
 
     network: Network
-    formats: ModelFormats
+    formats: ModelFormats  # Number formats
     profile: EngineProfile
-    placement: Placement
-    plan: PlanColumns
-    tier: Tier
-    expert_distribution: str = "uniform"
-    silicon_version: str = ""
-    drafts: int = 0
+    placement: Placement  # System and clock of each candidate
+    plan: PlanColumns  # Parallel sizes (C,)
+    tier: Tier  # Tier of pricing
+    expert_distribution: str = "uniform"  # "uniform", "balanced" or "power_law_<alpha>"
+    silicon_version: str = ""  # Version of the measured tables, "" for that of the calibrations
+    drafts: int = 0  # Draft tokens per sequence and decode step; 0 without speculative decoding
+    # Output tokens that decoding sequences have so far, on average (C,), if the host reads them in
+    # every step; None if it does not
     history_C: FloatArray | None = None
 
     def sequence_host_s(self) -> FloatArray | float:

@@ -27,63 +27,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of one rank, before it is priced.
+    """One step of one rank, before it is priced."""
 
-    Args:
-        operators: Operators, including collectives, with fusions applied.
-        tokens_C: Tokens of the step (C,).
-        host_s_C: Host time of the step (C,) [s].
-        batches_C: Batches whose layers alternate, 1 or 2 (C,); None for 1.
-    """
-
-    operators: Sequence[Operator]
-    tokens_C: FloatArray
-    host_s_C: FloatArray
-    batches_C: FloatArray | None = None
+    operators: Sequence[Operator]  # Operators, including collectives, with fusions applied
+    tokens_C: FloatArray  # Tokens of the step (C,)
+    host_s_C: FloatArray  # Host time of the step (C,) [s]
+    batches_C: FloatArray | None = None  # Batches whose layers alternate, 1 or 2 (C,); None for 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class PricedStep:
-    """One step whose operators are priced individually.
+    """One step whose operators are priced individually."""
 
-    Args:
-        operators: Operators, collectives last (O).
-        count_CO: Number of executions (C, O).
-        prices: Prices of one execution each (C, O).
-        step: The step before it was priced.
-        devices: Device of each candidate.
-        contends: Whether streams slow each other down; in tier bound they do not.
-    """
-
-    operators: tuple[Operator, ...]
-    count_CO: FloatArray
-    prices: PricedOperators
-    step: Step
-    devices: DeviceColumns
-    contends: bool
+    operators: tuple[Operator, ...]  # Operators, collectives last (O)
+    count_CO: FloatArray  # Number of executions (C, O)
+    prices: PricedOperators  # Prices of one execution each (C, O)
+    step: Step  # The step before it was priced
+    devices: DeviceColumns  # Device of each candidate
+    contends: bool  # Whether streams slow each other down; in tier bound they do not
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
-    """The cost of one step, operator by operator.
+    """The cost of one step, operator by operator."""
 
-    Args:
-        operators: Operators, collectives last (O).
-        count_CO: Number of executions (C, O).
-        prices: Prices of one execution each (C, O); times exclude overlapped parts.
-        hidden_s_CO: Overlapped part of one execution of each (C, O) [s].
-        host_s_C: Host time exposed by the step (C,) [s].
-        host_work_s_C: Host time of the step, of which `host_s_C` is exposed (C,) [s].
-        priced_sums: Sums over all operators where they are known, None to add them up.
-    """
-
-    operators: tuple[Operator, ...]
-    count_CO: FloatArray
-    prices: PricedOperators
-    hidden_s_CO: FloatArray
-    host_s_C: FloatArray
-    host_work_s_C: FloatArray
+    operators: tuple[Operator, ...]  # Operators, collectives last (O)
+    count_CO: FloatArray  # Number of executions (C, O)
+    prices: PricedOperators  # Prices of one execution each (C, O); times exclude overlapped parts
+    hidden_s_CO: FloatArray  # Overlapped part of one execution of each (C, O) [s]
+    host_s_C: FloatArray  # Host time exposed by the step (C,) [s]
+    host_work_s_C: FloatArray  # Host time of the step, of which `host_s_C` is exposed (C,) [s]
     clock: StepClock
+    # Sums over all operators where they are known, None to add them up
     priced_sums: OperatorSums | None = None
 
     def total(self, name: str, some_O: NDArray[np.bool_] | None = None) -> FloatArray:

@@ -67,28 +67,17 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
 
 @dataclass(frozen=True, kw_only=True)
 class GatheredSteps:
-    """Steps whose shapes are gathered, to be priced at several clocks; links are unaffected.
+    """Steps whose shapes are gathered, to be priced at several clocks; links are unaffected."""
 
-    Args:
-        steps: The steps (S).
-        operators: Operators of each step, collectives last (S).
-        counts: Executions of each operator of each step (S), each (C, O).
-        devices: Device of each candidate at its sustained clock.
-        gathered: Operators of all steps without collectives.
-        moved: Prices of the collectives of all steps.
-        contends: Whether streams slow each other down.
-        zeros_C: Whether all tensors hold zeros (C,); None if none do.
-    """
-
-    steps: tuple[Step, ...]
-    operators: tuple[tuple[Operator, ...], ...]
-    counts: tuple[FloatArray, ...]
+    steps: tuple[Step, ...]  # The steps (S)
+    operators: tuple[tuple[Operator, ...], ...]  # Operators of each step, collectives last (S)
+    counts: tuple[FloatArray, ...]  # Executions of each operator of each step (S), each (C, O)
     profile: EngineProfile
-    devices: DeviceColumns
-    gathered: GatheredOperators
-    moved: PricedOperators
-    contends: bool
-    zeros_C: NDArray[np.bool_] | None
+    devices: DeviceColumns  # Device of each candidate at its sustained clock
+    gathered: GatheredOperators  # Operators of all steps without collectives
+    moved: PricedOperators  # Prices of the collectives of all steps
+    contends: bool  # Whether streams slow each other down
+    zeros_C: NDArray[np.bool_] | None  # Whether all tensors hold zeros (C,); None if none do
 
     @property
     def one_family(self) -> bool:

@@ -39,21 +39,13 @@ TRANSFER: Final = "pipeline_send_recv"
 
 
 class StagedSteps(NamedTuple):
-    """Steps through several numbers of stages.
+    """Steps through several numbers of stages."""
 
-    Args:
-        priced: The steps that are priced, through two stages at the sustained clock (V).
-        place_U: The priced step of each step (U,).
-        transfers_U: Transfers between stages over those of the priced step (U,).
-        cost: Cost of all steps, without their operators (U).
-        tier_codes: How operators are priced, as `StepCost.tier_codes` (U,).
-    """
-
-    priced: StepCost
-    place_U: IntArray
-    transfers_U: FloatArray
-    cost: StepCost
-    tier_codes: IntArray
+    priced: StepCost  # The steps that are priced, through two stages at the sustained clock (V)
+    place_U: IntArray  # The priced step of each step (U,)
+    transfers_U: FloatArray  # Transfers between stages over those of the priced step (U,)
+    cost: StepCost  # Cost of all steps, without their operators (U)
+    tier_codes: IntArray  # How operators are priced, as `StepCost.tier_codes` (U,)
 
     def shares(self, some_VO: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Return the shares of some operators in the GPU time and in the dynamic energy, each (U,).

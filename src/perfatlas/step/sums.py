@@ -28,25 +28,19 @@ LANES: Final = 8  # partial sums that numpy adds in parallel
 
 
 class StepClock(NamedTuple):
-    """The clock of a step, each (C,).
+    """The clock of a step, each (C,)."""
 
-    Args:
-        ratio: Over the clock that the device sustains at its TDP.
-        energy_share: Energy of the chip over that at the voltage of the highest clock.
-        lowest_w: Power at the lowest clock where no clock keeps the power limit, else NaN [W].
-        limit_share: Part of `energy_share` that the TDP leaves at the sustained clock, 1 where a
-            lock is below it.
-        saved_w: Power without kernels between steps, less that at the clock of the step [W].
-        energy_width: Half-width of ln(energy of the chip) by the interval of the voltage curve.
-        time_width: Half-width of ln(time) by the same, where a power limit leaves the clock.
-    """
-
-    ratio: FloatArray
-    energy_share: FloatArray
+    ratio: FloatArray  # Over the clock that the device sustains at its TDP
+    energy_share: FloatArray  # Energy of the chip over that at the voltage of the highest clock
+    # Power at the lowest clock where no clock keeps the power limit, else NaN [W]
     lowest_w: FloatArray
+    # Part of `energy_share` that the TDP leaves at the sustained clock, 1 where a lock is below it
     limit_share: FloatArray
+    # Power without kernels between steps, less that at the clock of the step [W]
     saved_w: FloatArray
+    # Half-width of ln(energy of the chip) by the interval of the voltage curve
     energy_width: FloatArray
+    # Half-width of ln(time) by the same, where a power limit leaves the clock
     time_width: FloatArray
 
     @classmethod
@@ -61,29 +55,17 @@ class StepClock(NamedTuple):
 
 
 class OperatorSums(NamedTuple):
-    """Sums of a step over the executions of its operators, without host time, each (C,).
+    """Sums of a step over the executions of its operators, without host time, each (C,)."""
 
-    Args:
-        time_s: Time [s].
-        bound_s: Roofline time [s].
-        at_bound_s: Time priced at the roofline for lack of calibrations [s].
-        chip_j: Dynamic energy that scales with the squared voltage [J].
-        memory_j: Dynamic energy of memory and links [J].
-        unlimited_j: Dynamic energy where the TDP lowers no voltage [J].
-        below_s: How much less the time is where kernels are at their 5% quantile [s].
-        above_s: How much more it is where they are at their 95% quantile [s].
-        laboratory_s: Its standard deviation by operators on other machines [s].
-    """
-
-    time_s: FloatArray
-    bound_s: FloatArray
-    at_bound_s: FloatArray
-    chip_j: FloatArray
-    memory_j: FloatArray
-    unlimited_j: FloatArray
-    below_s: FloatArray
-    above_s: FloatArray
-    laboratory_s: FloatArray
+    time_s: FloatArray  # Time [s]
+    bound_s: FloatArray  # Roofline time [s]
+    at_bound_s: FloatArray  # Time priced at the roofline for lack of calibrations [s]
+    chip_j: FloatArray  # Dynamic energy that scales with the squared voltage [J]
+    memory_j: FloatArray  # Dynamic energy of memory and links [J]
+    unlimited_j: FloatArray  # Dynamic energy where the TDP lowers no voltage [J]
+    below_s: FloatArray  # How much less the time is where kernels are at their 5% quantile [s]
+    above_s: FloatArray  # How much more it is where they are at their 95% quantile [s]
+    laboratory_s: FloatArray  # Its standard deviation by operators on other machines [s]
 
     def at_voltage(self, clock: StepClock) -> OperatorSums:
         """Return the sums with the energy of the chip at the voltage of a clock.
@@ -112,17 +94,12 @@ def operator_sums(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
 
 
 class GroupedSums(NamedTuple):
-    """Sums of a step, and the deviations of each group and class.
+    """Sums of a step, and the deviations of each group and class."""
 
-    Args:
-        whole: Sums over all operators.
-        away_s_2GC: How much less and more time each group takes at both ends (2, G, C) [s].
-        laboratory_s_KC: Standard deviation of each class on other machines (K, C) [s].
-    """
-
-    whole: OperatorSums
+    whole: OperatorSums  # Sums over all operators
+    # How much less and more time each group takes at both ends (2, G, C) [s]
     away_s_2GC: FloatArray
-    laboratory_s_KC: FloatArray
+    laboratory_s_KC: FloatArray  # Standard deviation of each class on other machines (K, C) [s]
 
 
 def sums_by_group(count_CO: FloatArray, prices: PricedOperators, clock: StepClock) -> GroupedSums:
@@ -190,33 +167,20 @@ class _Columns(NamedTuple):
 
 
 class DeviatingGroups(NamedTuple):
-    """What deviates together.
+    """What deviates together."""
 
-    Args:
-        group_M: Group of each calibration; the last is that of no calibration (M + 1,).
-        class_M: Class of operators of each, K for none (M + 1,).
-        deviation_K: Deviation of each class between laboratories.
-    """
-
-    group_M: IntArray
-    class_M: IntArray
-    deviation_K: FloatArray
+    group_M: IntArray  # Group of each calibration; the last is that of no calibration (M + 1,)
+    class_M: IntArray  # Class of operators of each, K for none (M + 1,)
+    deviation_K: FloatArray  # Deviation of each class between laboratories
 
 
 class _Parts(NamedTuple):
-    """What is added up of each candidate.
+    """What is added up of each candidate."""
 
-    Args:
-        each_SO: Plain sums, then times by class, of one candidate (S + K, O).
-        squares_G: Squared deviations of groups of one candidate at one end (G,).
-        away_2GC: Deviations of groups at both ends (2, G, C).
-        laboratory_KC: Deviations of classes (K, C).
-    """
-
-    each_SO: FloatArray
-    squares_G: FloatArray
-    away_2GC: FloatArray
-    laboratory_KC: FloatArray
+    each_SO: FloatArray  # Plain sums, then times by class, of one candidate (S + K, O)
+    squares_G: FloatArray  # Squared deviations of groups of one candidate at one end (G,)
+    away_2GC: FloatArray  # Deviations of groups at both ends (2, G, C)
+    laboratory_KC: FloatArray  # Deviations of classes (K, C)
 
 
 @compiled

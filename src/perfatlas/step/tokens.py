@@ -18,15 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PrefillChunks:
-    """The chunks that prefill a batch: equal chunks, and last chunks.
+    """The chunks that prefill a batch: equal chunks, and last chunks."""
 
-    Args:
-        count: Number of equal chunks, at least 1 (C,).
-        last_count: Number of chunks that end a sequence or the batch, 0 for a single chunk (C,).
-    """
-
-    count: FloatArray
+    count: FloatArray  # Number of equal chunks, at least 1 (C,)
     tokens: StepTokens
+    # Number of chunks that end a sequence or the batch, 0 for a single chunk (C,)
     last_count: FloatArray
     last_tokens: StepTokens
 

@@ -40,16 +40,11 @@ _NEEDED_BY: Final = (3, 4, 6, 8)
 
 
 class _Layers(NamedTuple):
-    """Operators of equal layers with experts, as positions.
+    """Operators of equal layers with experts, as positions."""
 
-    Args:
-        attention: Before the dispatch, of all layers since the last experts.
-        experts: Between dispatch and combine.
-    """
-
-    attention: list[int]
+    attention: list[int]  # Before the dispatch, of all layers since the last experts
     dispatch: int
-    experts: list[int]
+    experts: list[int]  # Between dispatch and combine
     shared: list[int]
     combine: int
     number: int

@@ -55,17 +55,11 @@ class Unknown(NamedTuple):
 
 
 class Machines(NamedTuple):
-    """Machines with what limits are compared with.
+    """Machines with what limits are compared with."""
 
-    Args:
-        usd: Cost of a chip (N,) [USD].
-        values: Metrics by name (N,), `AREA` included.
-        fits: Whether the model and all requests in flight fit in memory (N,).
-    """
-
-    usd: FloatArray
-    values: Mapping[str, FloatArray]
-    fits: NDArray[np.bool_]
+    usd: FloatArray  # Cost of a chip (N,) [USD]
+    values: Mapping[str, FloatArray]  # Metrics by name (N,), `AREA` included
+    fits: NDArray[np.bool_]  # Whether the model and all requests in flight fit in memory (N,)
 
     def meets(self, limits: Mapping[str, float]) -> NDArray[np.bool_]:
         """Return whether each meets all limits (N,)."""
@@ -76,19 +70,13 @@ class Machines(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CheapestMachine:
-    """The cheapest machine.
+    """The cheapest machine."""
 
-    Args:
-        system: The base with the solved fields as overrides.
-        chip: What its chip costs, with intervals.
-        values: Its metrics.
-        held_by: By field, the limits that less of it misses; `RANGE` at the least of its range.
-    """
-
-    system: System
-    chip: ChipCost
-    values: Mapping[str, float]
+    system: System  # The base with the solved fields as overrides
+    chip: ChipCost  # What its chip costs, with intervals
+    values: Mapping[str, float]  # Its metrics
     solved: Mapping[str, float]
+    # By field, the limits that less of it misses; `RANGE` at the least of its range
     held_by: Mapping[str, tuple[str, ...]]
 
 
@@ -152,17 +140,11 @@ def cost_of_changed(base: System, changed: System) -> ChipCost:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSearch:
-    """A search for the cheapest machine.
+    """A search for the cheapest machine."""
 
-    Args:
-        scaled: The scenario on the base; its plan and limits hold for all machines.
-        unknowns: Fields to solve (F).
-        limits: Most of each metric, or of `AREA`.
-    """
-
-    scaled: ScaledScenario
-    unknowns: tuple[Unknown, ...]
-    limits: Mapping[str, float]
+    scaled: ScaledScenario  # The scenario on the base; its plan and limits hold for all machines
+    unknowns: tuple[Unknown, ...]  # Fields to solve (F)
+    limits: Mapping[str, float]  # Most of each metric, or of `AREA`
 
     def solve(self, limits: Mapping[str, float] | None = None) -> CheapestMachine:
         """Return the cheapest machine: grids around the best, then less of each field.

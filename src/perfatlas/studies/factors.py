@@ -22,24 +22,19 @@ PEAK: Final = "device.peak."
 
 @dataclass(frozen=True, kw_only=True)
 class Factor:
-    """One factor of an estimate.
+    """One factor of an estimate."""
 
-    Args:
-        name: Hardware field, or a group of times of the engine: engine.host, engine.front.
-        kind: Physical kind. Times are homogeneous: scaling all rates by r and all latencies by 1/r
-            scales them by 1/r. The other kinds have no time in their unit.
-        sides: Sides on which a change is small: a count is changed by one, a power limit lowered.
-        improves: Whether it can be the bottleneck: rates and latencies of separate parts. Peaks
-            and exponentials are parts of the clock.
-        unit: Name of what a count counts.
-    """
-
-    name: str
+    name: str  # Hardware field, or a group of times of the engine: engine.host, engine.front
     label: str
+    # Physical kind. Times are homogeneous: scaling all rates by r and all latencies by 1/r scales
+    # them by 1/r. The other kinds have no time in their unit.
     kind: Kind
+    # Sides on which a change is small: a count is changed by one, a power limit lowered
     sides: Sides = "both"
+    # Whether it can be the bottleneck: rates and latencies of separate parts. Peaks and
+    # exponentials are parts of the clock.
     improves: bool = False
-    unit: str = ""
+    unit: str = ""  # Name of what a count counts
 
     @property
     def of_engine(self) -> bool:

@@ -65,35 +65,21 @@ SEARCHED: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutQuestion:
-    """A search among the layouts of a training job.
+    """A search among the layouts of a training job."""
 
-    Args:
-        base: The job without any parallelism.
-        counts: Numbers of GPUs to search.
-        exact: Whether the job has a given number of GPUs.
-        pinned: The sizes that are given, by name.
-        schedule: The pipeline schedule that is given, None for those of the engine.
-        sequence_parallel: Whether sequences are divided, None where layouts have tp > 1.
-        sequence_length: Tokens of a sequence.
-        objective: What ranks layouts: step_time_s, tokens_per_s_per_gpu, gpus or
-            effective_step_time_s.
-        goodput: Returns the goodput of jobs by their GPUs (C,).
-        refused: Returns the layouts that the recipe refuses (C,).
-        max_step_time_s: Longest step [s].
-    """
-
-    base: TrainingQuestion
-    counts: tuple[int, ...]
-    exact: bool
-    pinned: Mapping[str, Any]
-    schedule: str | None
-    sequence_parallel: bool | None
-    sequence_length: int
+    base: TrainingQuestion  # The job without any parallelism
+    counts: tuple[int, ...]  # Numbers of GPUs to search
+    exact: bool  # Whether the job has a given number of GPUs
+    pinned: Mapping[str, Any]  # The sizes that are given, by name
+    schedule: str | None  # The pipeline schedule that is given, None for those of the engine
+    sequence_parallel: bool | None  # Whether sequences are divided, None where layouts have tp > 1
+    sequence_length: int  # Tokens of a sequence
     global_batch: int
+    # What ranks layouts: step_time_s, tokens_per_s_per_gpu, gpus or effective_step_time_s
     objective: str
-    goodput: Callable[[FloatArray], FloatArray]
-    refused: Callable[[Layouts], BoolArray]
-    max_step_time_s: float
+    goodput: Callable[[FloatArray], FloatArray]  # Returns the goodput of jobs by their GPUs (C,)
+    refused: Callable[[Layouts], BoolArray]  # Returns the layouts that the recipe refuses (C,)
+    max_step_time_s: float  # Longest step [s]
     num_layouts: int
 
 
@@ -122,16 +108,12 @@ class Family:
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """The layouts of a search.
-
-    Args:
-        rejected: Layouts that a rule refuses, by the first such rule.
-        bounds: Lower bounds of the step time [s] and of the memory of the fullest GPU [bytes], its
-            capacity [bytes], and the GPUs of all layouts, by name (C,); empty without any.
-    """
+    """The layouts of a search."""
 
     families: list[Family]
-    rejected: Counter[str]
+    rejected: Counter[str]  # Layouts that a rule refuses, by the first such rule
+    # Lower bounds of the step time [s] and of the memory of the fullest GPU [bytes], its capacity
+    # [bytes], and the GPUs of all layouts, by name (C,); empty without any
     bounds: dict[str, FloatArray]
 
     @property
@@ -316,40 +298,26 @@ SLOW_STEP: Final = "max_step_time_s"
 
 @dataclass(frozen=True, kw_only=True)
 class Priced:
-    """A layout with its step.
+    """A layout with its step."""
 
-    Args:
-        question: The layout alone.
-        score: The objective, smaller is better.
-        step_s: Step time [s].
-        memory_bytes: Memory of the fullest GPU [bytes].
-        identity: Its sizes in which layouts of the answer differ.
-    """
-
-    question: TrainingQuestion
-    score: tuple[float, ...]
-    step_s: float
-    memory_bytes: float
-    identity: tuple[float, ...]
+    question: TrainingQuestion  # The layout alone
+    score: tuple[float, ...]  # The objective, smaller is better
+    step_s: float  # Step time [s]
+    memory_bytes: float  # Memory of the fullest GPU [bytes]
+    identity: tuple[float, ...]  # Its sizes in which layouts of the answer differ
 
 
 @dataclass(kw_only=True)
 class FoundLayouts:
-    """What a search found.
+    """What a search found."""
 
-    Args:
-        best: The best layout of each identity, best first.
-        cpu_s: CPU time [s].
-        nearest: The layout that needs least memory, where none fits.
-        columns: All priced layouts that fit, as columns.
-    """
-
-    best: list[Priced] = field(default_factory=list)
+    best: list[Priced] = field(default_factory=list)  # The best layout of each identity, best first
     space: Space
     priced: int = 0
     excluded: int = 0
-    cpu_s: float = 0.0
-    nearest: Priced | None = None
+    cpu_s: float = 0.0  # CPU time [s]
+    nearest: Priced | None = None  # The layout that needs least memory, where none fits
+    # All priced layouts that fit, as columns
     columns: list[dict[str, Any]] = field(default_factory=list)
 
 

@@ -27,14 +27,10 @@ MOST_SOBOL: Final = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Names that vary together, crossed with other axes.
-
-    Args:
-        values: For each name its values (A,).
-    """
+    """Names that vary together, crossed with other axes."""
 
     names: tuple[str, ...]
-    values: tuple[tuple[Any, ...], ...]
+    values: tuple[tuple[Any, ...], ...]  # For each name its values (A,)
 
     @property
     def size(self) -> int:
@@ -44,20 +40,14 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledName:
-    """A name whose values are sampled.
-
-    Args:
-        choices: Its values, each with the same share; empty for a range.
-        log: Whether the logarithm is uniform.
-        whole: Whether values are rounded to integers; each then has the same share.
-    """
+    """A name whose values are sampled."""
 
     name: str
-    choices: tuple[Any, ...] = ()
+    choices: tuple[Any, ...] = ()  # Its values, each with the same share; empty for a range
     low: float = 0.0
     high: float = 0.0
-    log: bool = False
-    whole: bool = False
+    log: bool = False  # Whether the logarithm is uniform
+    whole: bool = False  # Whether values are rounded to integers; each then has the same share
 
     def values(self, shares_N: NDArray[np.float64]) -> list[Any]:
         """Return the values at quantiles of the distribution (N,).
@@ -87,18 +77,13 @@ class SampledName:
 class Sample:
     """Names that are sampled together, by a scrambled Sobol sequence.
 
-    Args:
-        points: Number of samples S.
-        seed: Seed of the scrambling.
-        names: What is sampled (D).
-
     Source: Owen 1998, Scrambling Sobol' and Niederreiter-Xing points, as scipy.stats.qmc
         implements them.
     """
 
-    points: int
-    seed: int
-    names: tuple[SampledName, ...]
+    points: int  # Number of samples S
+    seed: int  # Seed of the scrambling
+    names: tuple[SampledName, ...]  # What is sampled (D)
 
     def shares(self, first: int, last: int) -> NDArray[np.float64]:
         """Return the samples of a range, each between 0 and 1 (N, D).
@@ -121,9 +106,6 @@ class Sample:
 class Points:
     """All points of a study, in order: the last axis varies fastest, samples slowest.
 
-    Args:
-        sample: Names that are sampled, crossed with the axes; None for none.
-
     Example:
         >>> from perfatlas.studies import Axis, Points
         >>> tp = Axis(names=("tp",), values=((1, 2),))
@@ -134,7 +116,7 @@ class Points:
     """
 
     axes: tuple[Axis, ...]
-    sample: Sample | None = None
+    sample: Sample | None = None  # Names that are sampled, crossed with the axes; None for none
 
     def __post_init__(self) -> None:
         """Refuse samples that cannot be drawn.

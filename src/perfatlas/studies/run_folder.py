@@ -40,13 +40,9 @@ def runs_folder() -> Path:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of one run.
+    """The folder of one run."""
 
-    Args:
-        path: The folder; its name is the id of the run.
-    """
-
-    path: Path
+    path: Path  # The folder; its name is the id of the run
 
     @property
     def id(self) -> str:

@@ -43,14 +43,12 @@ class ScaledScenario:
     """A scenario whose closed forms can be evaluated with factors scaled by ratios.
 
     Plan, limits, formats and kernels are those of the scenario for all changes.
-
-    Args:
-        pools: The candidate of one pool, or those of a prefill and a decode worker, or of the parts
-            of split layers (1).
-        load: Workers and requests in flight of two pools, or replicas of split layers.
     """
 
+    # The candidate of one pool, or those of a prefill and a decode worker, or of the parts of split
+    # layers (1)
     pools: tuple[Candidates, ...]
+    # Workers and requests in flight of two pools, or replicas of split layers
     load: PoolLoad | SplitLoad | None
     factors: tuple[Factor, ...]
 

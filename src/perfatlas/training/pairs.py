@@ -43,19 +43,15 @@ _NEEDED_BY: Final = (1, 3, 4, 6)
 
 @dataclass(frozen=True, kw_only=True)
 class PairParts:
-    """Durations of the parts of overlapped layers.
+    """Durations of the parts of overlapped layers."""
 
-    Args:
-        compute_s_CN6: Computing parts, alone on the device, in the order of `COMPUTE_PARTS` [s].
-        communication_s_CN4: Communicating parts, alone, in the order of `COMMUNICATION_PARTS` [s].
-        compute_rate_CN6: Speed of computing parts beside communication, over their speed alone,
-            from `contended_rate`.
-        transfer_rate_C: Speed of communication beside computation, over its speed alone (C,).
-    """
-
+    # Computing parts, alone on the device, in the order of `COMPUTE_PARTS` [s]
     compute_s_CN6: FloatArray
+    # Communicating parts, alone, in the order of `COMMUNICATION_PARTS` [s]
     communication_s_CN4: FloatArray
+    # Speed of computing parts beside communication, over their speed alone, from `contended_rate`
     compute_rate_CN6: FloatArray
+    # Speed of communication beside computation, over its speed alone (C,)
     transfer_rate_C: FloatArray
 
 

@@ -26,17 +26,11 @@ STATUS_OF_OTHERS: Final = 422  # of other errors
 
 
 class Reply(NamedTuple):
-    """The reply to a question.
+    """The reply to a question."""
 
-    Args:
-        status: HTTP status.
-        answer: The object that --json writes, or {error_code, error, advice}.
-        body: HTML of the page that --html writes, inside its body; "" if it has none.
-    """
-
-    status: int
-    answer: dict[str, Any]
-    body: str = ""
+    status: int  # HTTP status
+    answer: dict[str, Any]  # The object that --json writes, or {error_code, error, advice}
+    body: str = ""  # HTML of the page that --html writes, inside its body; "" if it has none
 
     @classmethod
     def refused(

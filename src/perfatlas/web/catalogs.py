@@ -16,20 +16,13 @@ VALUES: Final = ("field", "value", "kind", "source", "note")
 
 
 class CatalogTable(NamedTuple):
-    """A table of a catalog page.
+    """A table of a catalog page."""
 
-    Args:
-        head: Titles of the columns.
-        rows: Cells (rows, columns).
-        title: Heading, or "".
-        links: Address to which the first cell is appended; "" for no links.
-        texts: Indices of text columns, which may wrap; others are right-aligned.
-    """
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    title: str = ""
-    links: str = ""
+    head: Sequence[str]  # Titles of the columns
+    rows: Sequence[Sequence[str]]  # Cells (rows, columns)
+    title: str = ""  # Heading, or ""
+    links: str = ""  # Address to which the first cell is appended; "" for no links
+    # Indices of text columns, which may wrap; others are right-aligned
     texts: Collection[int] = (0, 1)
 
 

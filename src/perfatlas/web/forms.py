@@ -29,51 +29,29 @@ _UNIT_WORD: Final = re.compile(r"_(?:s|w|bytes|usd)$")
 
 
 class Input(NamedTuple):
-    """An input of a form.
+    """An input of a form."""
 
-    Args:
-        name: Name of the field.
-        label: Its name in words, without the unit.
-        value: What the client set, "" for nothing.
-        text: Its meaning, a sentence.
-        notes: Default, bounds and condition, each a text.
-        unit: SI unit, or "".
-        choices: Allowed values; empty for any.
-        listed: Catalog whose names complete the value, or "".
-        placeholder: An example, or the default.
-        required: Whether it must be set.
-    """
-
-    name: str
-    label: str
-    value: str
-    text: str
-    notes: Sequence[str] = ()
-    unit: str = ""
-    choices: Sequence[str] = ()
-    listed: str = ""
-    placeholder: str = ""
-    required: bool = False
+    name: str  # Name of the field
+    label: str  # Its name in words, without the unit
+    value: str  # What the client set, "" for nothing
+    text: str  # Its meaning, a sentence
+    notes: Sequence[str] = ()  # Default, bounds and condition, each a text
+    unit: str = ""  # SI unit, or ""
+    choices: Sequence[str] = ()  # Allowed values; empty for any
+    listed: str = ""  # Catalog whose names complete the value, or ""
+    placeholder: str = ""  # An example, or the default
+    required: bool = False  # Whether it must be set
 
 
 class Form(NamedTuple):
-    """A form.
+    """A form."""
 
-    Args:
-        command: The command that it asks.
-        title: What the command does.
-        shown: Inputs that most questions state, and those that are set.
-        folded: Groups of further inputs by title.
-        lists: Names by catalog, for completion.
-        example: Values of an example by field.
-    """
-
-    command: str
-    title: str
-    shown: Sequence[Input]
-    folded: Mapping[str, Sequence[Input]]
-    lists: Mapping[str, Sequence[str]]
-    example: Mapping[str, str]
+    command: str  # The command that it asks
+    title: str  # What the command does
+    shown: Sequence[Input]  # Inputs that most questions state, and those that are set
+    folded: Mapping[str, Sequence[Input]]  # Groups of further inputs by title
+    lists: Mapping[str, Sequence[str]]  # Names by catalog, for completion
+    example: Mapping[str, str]  # Values of an example by field
 
     @property
     def path(self) -> str:

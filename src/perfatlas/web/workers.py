@@ -42,37 +42,23 @@ SEARCH_NICENESS: Final = 10  # niceness of searches
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Where pages are served, and the limits of questions.
+    """Where pages are served, and the limits of questions."""
 
-    Args:
-        host: Address to listen on.
-        port: Port to listen on; 0 for any that is free.
-        workers: Questions that are answered at the same time, and as many searches but one.
-        limit_s: Time limit of a search [s].
-        short_limit_s: Time limit of other questions [s].
-        page_after_s: Time after which a page is sent before its answer [s].
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8000
+    host: str = "127.0.0.1"  # Address to listen on
+    port: int = 8000  # Port to listen on; 0 for any that is free
+    # Questions that are answered at the same time, and as many searches but one
     workers: int = os.cpu_count() or 1
-    limit_s: float = 600.0
-    short_limit_s: float = 60.0
-    page_after_s: float = 0.7
+    limit_s: float = 600.0  # Time limit of a search [s]
+    short_limit_s: float = 60.0  # Time limit of other questions [s]
+    page_after_s: float = 0.7  # Time after which a page is sent before its answer [s]
 
 
 class Question(NamedTuple):
-    """A checked command line.
+    """A checked command line."""
 
-    Args:
-        words: Its words.
-        command: The command that they begin with.
-        has_page: Whether its page is asked for.
-    """
-
-    words: list[str]
-    command: str
-    has_page: bool = False
+    words: list[str]  # Its words
+    command: str  # The command that they begin with
+    has_page: bool = False  # Whether its page is asked for
 
 
 def _work(connection: Connection, page: Path, priority: int) -> None:

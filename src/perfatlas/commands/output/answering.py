@@ -38,23 +38,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Answering:
-    """How a command is answered; a "module:function" is relative to the folder that declares it.
+    """How a command is answered; a "module:function" is relative to the folder that declares it."""
 
-    Args:
-        command: As it is typed.
-        function: Its name in the interface of the folder: from named fields to an answer.
-        first: The column with which its answers begin in a table; no field of it.
-        text: What writes an answer for people, as "module:function"; by default that of all verbs.
-        needed: Fields that must be given; by default those that the table of fields requires.
-        unless: The field that stands in for all of them.
-    """
-
-    command: str
-    function: str
-    first: str
+    command: str  # As it is typed
+    function: str  # Its name in the interface of the folder: from named fields to an answer
+    first: str  # The column with which its answers begin in a table; no field of it
+    # What writes an answer for people, as "module:function"; by default that of all verbs
     text: str = ""
+    # Fields that must be given; by default those that the table of fields requires
     needed: tuple[str, ...] | None = None
-    unless: str = ""
+    unless: str = ""  # The field that stands in for all of them
 
     def find(self, place: str) -> Any:  # noqa: ANN401 - a function
         """Return a function of the folder.

@@ -31,16 +31,11 @@ KINDS_FIRST: Final = ("show", "new", "check")  # actions of a catalog, which its
 
 
 class Refused(NamedTuple):
-    """A refused command line.
+    """A refused command line."""
 
-    Args:
-        text: The message, without the name of the program.
-        answer: The object that --json prints in place of an answer.
-    """
-
-    text: str
+    text: str  # The message, without the name of the program
     exit_code: int
-    answer: dict[str, Any]
+    answer: dict[str, Any]  # The object that --json prints in place of an answer
 
 
 def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str]) -> Refused:

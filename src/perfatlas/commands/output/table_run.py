@@ -69,18 +69,12 @@ BLOCK_ROWS: Final = 16_384  # rows in memory; answers of one take some kilobytes
 
 @dataclass(frozen=True, kw_only=True)
 class TableQuestion:
-    """What a table is asked.
+    """What a table is asked."""
 
-    Args:
-        command: The verb.
-        names: Field names of the verb; other columns are labels, copied unchanged.
-        first: First column of an answer; not a field name.
-        set_fields: Flags set beside --table, which fill missing columns and empty cells.
-    """
-
-    command: str
-    names: Iterable[str]
-    first: str
+    command: str  # The verb
+    names: Iterable[str]  # Field names of the verb; other columns are labels, copied unchanged
+    first: str  # First column of an answer; not a field name
+    # Flags set beside --table, which fill missing columns and empty cells
     set_fields: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -43,23 +43,15 @@ Physics = Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, NDArr
 
 
 class Rows(NamedTuple):
-    """The measured rows of one cell.
+    """The measured rows of one cell."""
 
-    Args:
-        shape_UD: Shapes as the physics function reads them (U, D).
-        measured_s: Measured times (U,) [s].
-        roofline_s: Roofline times of the protocol, max(FLOP/peak, bytes/bandwidth) (U,) [s].
-        version: Version of the measured engine.
-        data_hash: Hash of the source file.
-        excluded: Reason -> rows excluded from fit and score.
-    """
-
-    shape_UD: FloatArray
-    measured_s: FloatArray
+    shape_UD: FloatArray  # Shapes as the physics function reads them (U, D)
+    measured_s: FloatArray  # Measured times (U,) [s]
+    # Roofline times of the protocol, max(FLOP/peak, bytes/bandwidth) (U,) [s]
     roofline_s: FloatArray
-    version: str
-    data_hash: str
-    excluded: Mapping[str, int]
+    version: str  # Version of the measured engine
+    data_hash: str  # Hash of the source file
+    excluded: Mapping[str, int]  # Reason -> rows excluded from fit and score
 
     @classmethod
     def of(cls, rows: TableRows | CommRows, shape_UD: FloatArray, roofline_s: FloatArray) -> Rows:
@@ -80,31 +72,20 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One calibration: device x operator x kernel family x format.
+    """One calibration: device x operator x kernel family x format."""
 
-    Args:
-        device: Catalog name of the device.
-        operator: gemm, moe, prefill_attention, decode_attention, mla_prefill, mla_decode,
-            scan_prefill, scan_decode, conv_prefill, conv_decode, streaming, or a collective op.
-        family: Engine of the measured kernels.
-        format: Format, with "+<kv_format>_kv" where the cache differs.
-        load: Reads the rows; called once, for a fit or validation.
-        physics: (shape_UD, silicon_US, parameters_UP) -> (time_s (U,), bound codes (U,)).
-        silicon: Silicon columns of the device for this format (S,).
-        ranges: Parameter name -> range, in the column order of `physics`.
-        grid: Alternatives of discrete parameters, each of which is tried.
-        protocol: Measurement protocol.
-    """
-
-    device: str
+    device: str  # Catalog name of the device
+    # gemm, moe, prefill_attention, decode_attention, mla_prefill, mla_decode, scan_prefill,
+    # scan_decode, conv_prefill, conv_decode, streaming, or a collective op
     operator: str
-    family: str
-    format: str
-    load: Callable[[], Rows]
-    physics: Physics
-    silicon: FloatArray
-    ranges: Mapping[str, Range]
-    protocol: str
+    family: str  # Engine of the measured kernels
+    format: str  # Format, with "+<kv_format>_kv" where the cache differs
+    load: Callable[[], Rows]  # Reads the rows; called once, for a fit or validation
+    physics: Physics  # (shape_UD, silicon_US, parameters_UP) -> (time_s (U,), bound codes (U,))
+    silicon: FloatArray  # Silicon columns of the device for this format (S,)
+    ranges: Mapping[str, Range]  # Parameter name -> range, in the column order of `physics`
+    protocol: str  # Measurement protocol
+    # Alternatives of discrete parameters, each of which is tried
     grid: tuple[Mapping[str, float], ...] = field(default=({},))
 
     @property
@@ -153,14 +134,8 @@ def is_excluded(device: str, operator: str, family: str, format_name: str) -> bo
 
 
 class CellMaker(NamedTuple):
-    """Who makes the cells of which operators: the row `MAKER` of a module of cells.
+    """Who makes the cells of which operators: the row `MAKER` of a module of cells."""
 
-    Args:
-        make: From a device to its cells.
-        operators: Those it makes; none for every name that is left.
-        place: Order among all makers, which is that of cells in files and samples.
-    """
-
-    make: Callable[[str], tuple[Cell, ...]]
-    operators: tuple[str, ...]
-    place: int
+    make: Callable[[str], tuple[Cell, ...]]  # From a device to its cells
+    operators: tuple[str, ...]  # Those it makes; none for every name that is left
+    place: int  # Order among all makers, which is that of cells in files and samples

@@ -45,46 +45,28 @@ _ARRAYS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a case does at least.
+    """What a case does at least."""
 
-    Args:
-        flop: Arithmetic [FLOP]; 0 where there is none to count.
-        bytes: Data read and written [bytes].
-    """
-
-    flop: float
-    bytes: float
+    flop: float  # Arithmetic [FLOP]; 0 where there is none to count
+    bytes: float  # Data read and written [bytes]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One row of a suite before it is measured.
+    """One row of a suite before it is measured."""
 
-    Args:
-        suite: Suite it belongs to.
-        operator: Operator, as calibrations name it where they have it.
-        shape: Sizes by name.
-        format: Number format of the data.
-        data: "cold", from memory, or "hot", the same data each time.
-        arms: Implementations; the first is the baseline.
-        work: What it does at least.
-        priced: The operator that machines price; None for those that no machine prices.
-        count: Executions in one step of the model it is from.
-        name: What it is called in a suite.
-        system: Device of the catalog that it is to be measured on; "" for any machine.
-    """
-
-    suite: str
-    operator: str
-    shape: Mapping[str, int]
-    format: str
-    data: str
-    arms: tuple[str, ...]
-    work: Work
+    suite: str  # Suite it belongs to
+    operator: str  # Operator, as calibrations name it where they have it
+    shape: Mapping[str, int]  # Sizes by name
+    format: str  # Number format of the data
+    data: str  # "cold", from memory, or "hot", the same data each time
+    arms: tuple[str, ...]  # Implementations; the first is the baseline
+    work: Work  # What it does at least
+    # The operator that machines price; None for those that no machine prices
     priced: Operator | None = None
-    count: int = 1
-    name: str = field(default="")
-    system: str = ""
+    count: int = 1  # Executions in one step of the model it is from
+    name: str = field(default="")  # What it is called in a suite
+    system: str = ""  # Device of the catalog that it is to be measured on; "" for any machine
 
     @property
     def label(self) -> str:

@@ -27,21 +27,14 @@ BRIEF: Final = Protocol(fewest=12, budget_s=0.2, warm_up_s=0.1)
 
 @dataclass(frozen=True, kw_only=True)
 class Ceilings:
-    """Limits of one core or one GPU.
+    """Limits of one core or one GPU."""
 
-    Args:
-        flop_per_s: Peak by format [FLOP/s].
-        sizes: Sizes of data (Z,) [bytes], ascending.
-        bytes_per_s: Bandwidth of a copy at each size (Z,) [bytes/s]; bytes read and written count.
-        call_s: Time of the shortest call of the library [s].
-        origin: Where they are from.
-    """
-
-    flop_per_s: dict[str, float]
-    sizes: tuple[float, ...]
+    flop_per_s: dict[str, float]  # Peak by format [FLOP/s]
+    sizes: tuple[float, ...]  # Sizes of data (Z,) [bytes], ascending
+    # Bandwidth of a copy at each size (Z,) [bytes/s]; bytes read and written count
     bytes_per_s: tuple[float, ...]
-    call_s: float = 0.0
-    origin: str = "roofline on ceilings of one core measured in this run"
+    call_s: float = 0.0  # Time of the shortest call of the library [s]
+    origin: str = "roofline on ceilings of one core measured in this run"  # Where they are from
     shapes: dict[str, str] = field(default_factory=dict)
 
     def bandwidth(self, size: float) -> float:

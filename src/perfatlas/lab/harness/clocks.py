@@ -14,17 +14,11 @@ SHORTEST_GAP_S: Final = 20e-6  # below it, a gap is the resolution of the clocks
 
 
 class Sample(NamedTuple):
-    """Time of one execution, the mean of those between two readings of the clock.
+    """Time of one execution, the mean of those between two readings of the clock."""
 
-    Args:
-        time_s: What statistics are made of: CPU time of the thread, or time between GPU events.
-        wall_s: Wall time.
-        preempted: Whether another process ran meanwhile.
-    """
-
-    time_s: float
-    wall_s: float
-    preempted: bool = False
+    time_s: float  # What statistics are made of: CPU time of the thread, or time between GPU events
+    wall_s: float  # Wall time
+    preempted: bool = False  # Whether another process ran meanwhile
 
 
 class Clock(Protocol):

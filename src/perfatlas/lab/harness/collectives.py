@@ -26,21 +26,13 @@ MAX_TIME: Final = timedelta(seconds=60)  # that a rank waits for the others
 
 
 class Ranks(NamedTuple):
-    """What processes run together.
+    """What processes run together."""
 
-    Args:
-        store: File through which they meet.
-        backend: gloo or nccl.
-        ranks: Processes.
-        operator: One of COLLECTIVES.
-        size: Bytes as nccl-tests counts them.
-    """
-
-    store: str
-    backend: str
-    ranks: int
-    operator: str
-    size: int
+    store: str  # File through which they meet
+    backend: str  # gloo or nccl
+    ranks: int  # Processes
+    operator: str  # One of COLLECTIVES
+    size: int  # Bytes as nccl-tests counts them
 
 
 def _gpus() -> int:

@@ -32,21 +32,13 @@ UNMEASURED: Final = "no suite has this operator"
 
 @dataclass(kw_only=True)
 class Kernel:
-    """A kernel of one or more operators of the two designs.
+    """A kernel of one or more operators of the two designs."""
 
-    Args:
-        case: What would be measured.
-        time_s: Time of one execution [s].
-        ends_s: Its 90% interval [s].
-        operators: Their names.
-        deviation_s: Standard deviation of the difference of the designs by its error [s].
-    """
-
-    case: Case
-    time_s: float
-    ends_s: tuple[float, float]
-    operators: list[str] = field(default_factory=list)
-    deviation_s: float = 0.0
+    case: Case  # What would be measured
+    time_s: float  # Time of one execution [s]
+    ends_s: tuple[float, float]  # Its 90% interval [s]
+    operators: list[str] = field(default_factory=list)  # Their names
+    deviation_s: float = 0.0  # Standard deviation of the difference of the designs by its error [s]
 
 
 def decided(answers: Sequence[Answer], steps: Sequence[Steps]) -> tuple[dict[str, Any], list[Case]]:

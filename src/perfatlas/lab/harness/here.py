@@ -84,19 +84,12 @@ DECODES: Final = ((1, 128), (4, 512), (8, 1024))  # batch and keys
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A prediction beside its measurement.
+    """A prediction beside its measurement."""
 
-    Args:
-        group: gemm, prefill or decode.
-        case: What was predicted.
-        predicted_s: Before the measurement [s].
-        measured: The measurement.
-    """
-
-    group: str
-    case: str
-    predicted_s: float
-    measured: Measurement
+    group: str  # gemm, prefill or decode
+    case: str  # What was predicted
+    predicted_s: float  # Before the measurement [s]
+    measured: Measurement  # The measurement
 
     @property
     def error(self) -> float:

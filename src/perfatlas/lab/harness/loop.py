@@ -30,56 +30,35 @@ SHORTEST_S: Final = 1e-9  # resolution of clocks
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """How a case is measured.
+    """How a case is measured."""
 
-    Args:
-        half_width: Half-width of the 90% interval of a median at which its arm is done.
-        sample_s: Shortest sample [s]: short calls are repeated.
-        fewest: Samples per arm at least.
-        most: Samples per arm at most.
-        warm_up_s: Time of an arm's warm-up at most [s].
-        budget_s: Time of an arm's samples at most [s].
-    """
-
-    half_width: float = 0.02
-    sample_s: float = 0.5e-3
-    fewest: int = 32
-    most: int = 400
-    warm_up_s: float = 0.3
-    budget_s: float = 1.0
+    half_width: float = 0.02  # Half-width of the 90% interval of a median at which its arm is done
+    sample_s: float = 0.5e-3  # Shortest sample [s]: short calls are repeated
+    fewest: int = 32  # Samples per arm at least
+    most: int = 400  # Samples per arm at most
+    warm_up_s: float = 0.3  # Time of an arm's warm-up at most [s]
+    budget_s: float = 1.0  # Time of an arm's samples at most [s]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """One of the implementations that are measured in turn.
+    """One of the implementations that are measured in turn."""
 
-    Args:
-        name: Its name in records.
-        calls: Executions, each on data of its own: one for hot data, as many as do not fit the
-            caches for cold data.
-    """
-
-    name: str
+    name: str  # Its name in records
+    # Executions, each on data of its own: one for hot data, as many as do not fit the caches for
+    # cold data
     calls: Sequence[Callable[[], object]]
 
 
 @dataclass(kw_only=True)
 class Measurement:
-    """Samples of one arm.
+    """Samples of one arm."""
 
-    Args:
-        arm: Its name.
-        calls: Executions per sample.
-        warm_up: Samples before the first that counts.
-        warm: Whether times were steady when the warm-up ended.
-        samples: All samples.
-    """
-
-    arm: str
-    calls: int = 1
-    warm_up: int = 0
-    warm: bool = False
-    samples: list[Sample] = field(default_factory=list)
+    arm: str  # Its name
+    calls: int = 1  # Executions per sample
+    warm_up: int = 0  # Samples before the first that counts
+    warm: bool = False  # Whether times were steady when the warm-up ended
+    samples: list[Sample] = field(default_factory=list)  # All samples
 
     @property
     def kept(self) -> list[Sample]:

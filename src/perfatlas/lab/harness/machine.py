@@ -65,21 +65,13 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Readings:
-    """What sensors showed; None where `unread` says why.
+    """What sensors showed; None where `unread` says why."""
 
-    Args:
-        clock_hz: Clock [Hz].
-        power_w: Power [W].
-        temperature_c: Temperature [°C].
-        throttled: Reasons of a lower clock, "" for none.
-        unread: Why a quantity is None.
-    """
-
-    clock_hz: float | None = None
-    power_w: float | None = None
-    temperature_c: float | None = None
-    throttled: str = ""
-    unread: tuple[str, ...] = ()
+    clock_hz: float | None = None  # Clock [Hz]
+    power_w: float | None = None  # Power [W]
+    temperature_c: float | None = None  # Temperature [°C]
+    throttled: str = ""  # Reasons of a lower clock, "" for none
+    unread: tuple[str, ...] = ()  # Why a quantity is None
 
 
 def require_torch() -> None:

@@ -45,42 +45,26 @@ SHAPES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """What cases are measured on and compared with.
+    """What cases are measured on and compared with."""
 
-    Args:
-        machine: The device.
-        ceilings: Its ceilings.
-        system: The system whose prices are the prediction; None for the ceilings alone.
-        listed: Name of the machine in the catalog, "" if it has none.
-        protocol: How cases are measured.
-    """
-
-    machine: Machine
-    ceilings: Ceilings
+    machine: Machine  # The device
+    ceilings: Ceilings  # Its ceilings
+    # The system whose prices are the prediction; None for the ceilings alone
     system: System | None = None
-    listed: str = ""
-    protocol: Protocol = field(default_factory=Protocol)
+    listed: str = ""  # Name of the machine in the catalog, "" if it has none
+    protocol: Protocol = field(default_factory=Protocol)  # How cases are measured
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Time of one execution before it is measured.
+    """Time of one execution before it is measured."""
 
-    Args:
-        time_s: Time [s].
-        low_s: Lower end of the 90% interval [s].
-        high_s: Upper end; None for a lower limit [s].
-        bound: compute or memory.
-        tier: Tier of the price.
-        bytes_per_s: Bandwidth that bounds it [bytes/s].
-    """
-
-    time_s: float | None
-    low_s: float | None
-    high_s: float | None
-    bound: str
-    tier: str
-    bytes_per_s: float
+    time_s: float | None  # Time [s]
+    low_s: float | None  # Lower end of the 90% interval [s]
+    high_s: float | None  # Upper end; None for a lower limit [s]
+    bound: str  # compute or memory
+    tier: str  # Tier of the price
+    bytes_per_s: float  # Bandwidth that bounds it [bytes/s]
 
 
 def run_cases(cases: Sequence[Case], bench: Bench) -> Iterator[list[dict[str, Any]]]:

@@ -22,33 +22,22 @@ ROPE_BASE: Final = 10000.0
 
 
 class Piece(NamedTuple):
-    """An operator of a step, with its sizes.
+    """An operator of a step, with its sizes."""
 
-    Args:
-        kind: gemm, prefill_attention, decode_attention, or a stream.
-        sizes: m, n, k of a product; batch, q_len, kv_len, heads, kv_heads of an attention; rows
-            and width of a stream.
-    """
-
-    kind: str
+    kind: str  # gemm, prefill_attention, decode_attention, or a stream
+    # m, n, k of a product; batch, q_len, kv_len, heads, kv_heads of an attention; rows and width of
+    # a stream
     sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Sizes of a transformer.
+    """Sizes of a transformer."""
 
-    Args:
-        hidden: Hidden size, a multiple of the head's.
-        intermediate: Width of the feed-forward network.
-        layers: Layers.
-        kv_heads: Key-value heads.
-    """
-
-    hidden: int
-    intermediate: int
-    layers: int
-    kv_heads: int
+    hidden: int  # Hidden size, a multiple of the head's
+    intermediate: int  # Width of the feed-forward network
+    layers: int  # Layers
+    kv_heads: int  # Key-value heads
 
     @property
     def heads(self) -> int:

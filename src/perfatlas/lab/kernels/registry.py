@@ -29,52 +29,31 @@ FNUZ_TARGETS: Final = ("gfx942",)
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """How a kernel is compiled for a target, and what it may need there.
+    """How a kernel is compiled for a target, and what it may need there."""
 
-    Args:
-        tile: Its constants, as its source lists them.
-        warps: Warps of a block.
-        stages: Buffers of its main loop.
-        registers: Most registers of a thread.
-        spilled_bytes: Most bytes that a thread spills [bytes].
-    """
-
-    tile: tuple[Any, ...]
-    warps: int = 4
-    stages: int = 1
-    registers: int = 0
-    spilled_bytes: int = 0
+    tile: tuple[Any, ...]  # Its constants, as its source lists them
+    warps: int = 4  # Warps of a block
+    stages: int = 1  # Buffers of its main loop
+    registers: int = 0  # Most registers of a thread
+    spilled_bytes: int = 0  # Most bytes that a thread spills [bytes]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabKernel:
-    """One kernel.
+    """One kernel."""
 
-    Args:
-        name: Name of the row.
-        computes: What it writes.
-        source: Module of `sources`.
-        function: Function there.
-        run: Its inputs, launch and float64 reference, in `runs`.
-        arguments: Types of its arguments; `{}` is the format.
-        aligned: Sizes that are multiples of 16.
-        errors: Largest relative Frobenius error by format; the first format is compiled.
-        shapes: Shapes that are checked in the interpreter.
-        interpreted: Tile of the interpreter.
-        configs: Tiles and budgets by target.
-    """
-
-    name: str
-    computes: str
-    source: str
-    function: str
-    run: str
-    arguments: Mapping[str, Any]
-    aligned: tuple[str, ...]
+    name: str  # Name of the row
+    computes: str  # What it writes
+    source: str  # Module of `sources`
+    function: str  # Function there
+    run: str  # Its inputs, launch and float64 reference, in `runs`
+    arguments: Mapping[str, Any]  # Types of its arguments; `{}` is the format
+    aligned: tuple[str, ...]  # Sizes that are multiples of 16
+    # Largest relative Frobenius error by format; the first format is compiled
     errors: Mapping[str, float]
-    shapes: tuple[Mapping[str, Any], ...]
-    interpreted: Config
-    configs: Mapping[str, Config]
+    shapes: tuple[Mapping[str, Any], ...]  # Shapes that are checked in the interpreter
+    interpreted: Config  # Tile of the interpreter
+    configs: Mapping[str, Config]  # Tiles and budgets by target
 
     @property
     def path(self) -> Path:

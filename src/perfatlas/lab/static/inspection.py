@@ -50,22 +50,14 @@ NO_TOOL: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Compilation:
-    """What is asked of a file.
+    """What is asked of a file."""
 
-    Args:
-        targets: Targets to compile for; a compiled file has its own.
-        function: The only kernel wanted: its name, or a part that no other has.
-        options: Options of Triton, such as num_warps.
-        threads: Threads of a block, where the file does not state them.
-        shared_memory_bytes: Dynamic shared memory of a launch [bytes].
-        declared: By target, rows of the kernels of a `.py` file without `KERNELS`.
-    """
-
-    targets: tuple[str, ...] = ()
-    function: str | None = None
-    options: Mapping[str, int] = field(default_factory=dict)
-    threads: int | None = None
-    shared_memory_bytes: int | None = None
+    targets: tuple[str, ...] = ()  # Targets to compile for; a compiled file has its own
+    function: str | None = None  # The only kernel wanted: its name, or a part that no other has
+    options: Mapping[str, int] = field(default_factory=dict)  # Options of Triton, such as num_warps
+    threads: int | None = None  # Threads of a block, where the file does not state them
+    shared_memory_bytes: int | None = None  # Dynamic shared memory of a launch [bytes]
+    # By target, rows of the kernels of a `.py` file without `KERNELS`
     declared: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
 

@@ -32,20 +32,14 @@ MAX_MESSAGE: Final = 600  # characters
 
 @dataclass(frozen=True, kw_only=True)
 class TritonRequest:
-    """Kernels to compile for one target.
+    """Kernels to compile for one target."""
 
-    Args:
-        path: A `.py` file, or a `.ttir` or `.ttgir` file.
-        target: Such as sm_90 or gfx942.
-        function: The only kernel to compile, of a `.py` file.
-        options: Options of the compiler that override those of the file.
-        declared: Rows by kernel, instead of the `KERNELS` of a `.py` file.
-    """
-
-    path: Path
-    target: str
-    function: str | None = None
+    path: Path  # A `.py` file, or a `.ttir` or `.ttgir` file
+    target: str  # Such as sm_90 or gfx942
+    function: str | None = None  # The only kernel to compile, of a `.py` file
+    # Options of the compiler that override those of the file
     options: Mapping[str, int] = field(default_factory=dict)
+    # Rows by kernel, instead of the `KERNELS` of a `.py` file
     declared: Mapping[str, Mapping[str, Any]] | None = None
 
 

@@ -20,17 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceColumns:
-    """The device and clock of every candidate.
+    """The device and clock of every candidate."""
 
-    Args:
-        devices: Distinct devices (D,).
-        index_C: Position in `devices` (C,).
-        clock_ratio_C: Clock relative to the device's default clock (C,); None means 1. Compute
-            terms scale with it, memory terms do not.
-    """
-
-    devices: tuple[Device, ...]
-    index_C: IntArray
+    devices: tuple[Device, ...]  # Distinct devices (D,)
+    index_C: IntArray  # Position in `devices` (C,)
+    # Clock relative to the device's default clock (C,); None means 1. Compute terms scale with it,
+    # memory terms do not.
     clock_ratio_C: FloatArray | None = None
     gathered: dict[str, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 

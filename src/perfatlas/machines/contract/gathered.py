@@ -47,13 +47,9 @@ class KernelFamily(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class GatheredOperators:
-    """Operators whose shapes are gathered, for each kernel family that may run them.
+    """Operators whose shapes are gathered, for each kernel family that may run them."""
 
-    Args:
-        families: The operators with the kernels of each family (F).
-    """
-
-    families: tuple[KernelFamily, ...]
+    families: tuple[KernelFamily, ...]  # The operators with the kernels of each family (F)
 
     def full(self) -> PricedOperators:
         """Return the prices at the clock of each candidate."""
@@ -84,15 +80,10 @@ class GatheredOperators:
 
 
 class ClockPrices(NamedTuple):
-    """Prices of operators at clocks.
+    """Prices of operators at clocks."""
 
-    Args:
-        ratio_CO: Clock of each operator relative to the clock of its candidate (C, O).
-        families: Prices with the kernels of each family (F).
-    """
-
-    ratio_CO: FloatArray
-    families: tuple[PricedOperators, ...]
+    ratio_CO: FloatArray  # Clock of each operator relative to the clock of its candidate (C, O)
+    families: tuple[PricedOperators, ...]  # Prices with the kernels of each family (F)
 
     def fastest(self) -> PricedOperators:
         """Return the prices of the fastest family of each entry."""

@@ -141,12 +141,9 @@ def _kinds(devices: DeviceColumns) -> dict[str, IntArray]:
 
 @dataclass(frozen=True)
 class _Mixed:
-    """Operators with the kernels of one family of each kind of machine.
+    """Operators with the kernels of one family of each kind of machine."""
 
-    Args:
-        parts: Positions of the candidates on each kind (X,), and their operators.
-    """
-
+    # Positions of the candidates on each kind (X,), and their operators
     parts: tuple[tuple[IntArray, KernelFamily], ...]
 
     @property

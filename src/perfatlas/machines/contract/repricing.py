@@ -46,19 +46,12 @@ def repriced(price: Price, bound: Price) -> Gather:
 
 @dataclass(frozen=True, kw_only=True)
 class _Repriced:
-    """Operators, the function that prices them, and their prices.
+    """Operators, the function that prices them, and their prices."""
 
-    Args:
-        price: (operators, devices): prices at the clock of each candidate.
-        operators: The operators (O).
-        devices: Device and clock of each candidate.
-        full: Prices at the clock of each candidate.
-    """
-
-    price: Price
-    operators: Sequence[Operator]
-    devices: DeviceColumns
-    full: PricedOperators
+    price: Price  # (operators, devices): prices at the clock of each candidate
+    operators: Sequence[Operator]  # The operators (O)
+    devices: DeviceColumns  # Device and clock of each candidate
+    full: PricedOperators  # Prices at the clock of each candidate
 
     def take(self, some_X: IntArray) -> _Repriced:
         """Return the operators of some candidates."""

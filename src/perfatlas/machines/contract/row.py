@@ -17,40 +17,31 @@ Tier = Literal["auto", "bound", "physics", "measured"]
 
 
 class KernelChoice(NamedTuple):
-    """What an engine and a user say about the kernels that price operators.
+    """What an engine and a user say about the kernels that price operators."""
 
-    Args:
-        family: Kernel family of the engine; "" selects the fastest family for each operator.
-        tier: "bound"; "physics" or "auto": physics where the machine has a calibration for the
-            operator, otherwise bound; "measured": physics corrected by measured rows.
-        silicon_version: Engine version whose tables tier measured reads; "" for those that the
-            calibrations were fitted on.
-    """
-
-    family: str
+    family: str  # Kernel family of the engine; "" selects the fastest family for each operator
+    # "bound"; "physics" or "auto": physics where the machine has a calibration for the operator,
+    # otherwise bound; "measured": physics corrected by measured rows
     tier: Tier
+    # Engine version whose tables tier measured reads; "" for those that the calibrations were
+    # fitted on
     silicon_version: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A kind of machine: a row `MACHINE` in the module `machine` of its folder.
+    """A kind of machine: a row `MACHINE` in the module `machine` of its folder."""
 
-    Args:
-        name: Name of the folder, and value of `device.kind` of the devices that it prices.
-        gather: (operators, devices, kernels): operators of devices of this kind, priced with each
-            family of kernels that may run them. `repriced` makes it from a function that prices.
-        communication_share: (devices, multiprocessors): share of the machine that kernels of
-            communication take from those beside them (C,), of which the engine says how many
-            multiprocessors of a GPU they occupy.
-        issuing_units: (device): units that issue instructions, in proportion to which a device
-            draws power while it computes.
-        spreads_vocabulary: Whether the rows of embedding and head are divided over the chips of
-            all pipeline stages, not only over those of the first and last.
-    """
-
-    name: str
+    name: str  # Name of the folder, and value of `device.kind` of the devices that it prices
+    # (operators, devices, kernels): operators of devices of this kind, priced with each family of
+    # kernels that may run them. `repriced` makes it from a function that prices.
     gather: Callable[[Sequence[Operator], DeviceColumns, KernelChoice], tuple[KernelFamily, ...]]
+    # (devices, multiprocessors): share of the machine that kernels of communication take from those
+    # beside them (C,), of which the engine says how many multiprocessors of a GPU they occupy
     communication_share: Callable[[DeviceColumns, float], FloatArray]
+    # (device): units that issue instructions, in proportion to which a device draws power while it
+    # computes
     issuing_units: Callable[[Device], float]
+    # Whether the rows of embedding and head are divided over the chips of all pipeline stages, not
+    # only over those of the first and last
     spreads_vocabulary: bool = False

@@ -31,17 +31,11 @@ BUFFERS: Final = 2.0  # half of VMEM holds tiles that arrive while others are mu
 
 
 class Executed(NamedTuple):
-    """What the units of a machine do for an operator.
+    """What the units of a machine do for an operator."""
 
-    Args:
-        padded_flop: Arithmetic of the matrix units with padding (C,) [FLOP].
-        elements: Operations of the vector units (C,).
-        memory_bytes: Bytes to and from device memory (C,) [bytes].
-    """
-
-    padded_flop: FloatArray
-    elements: FloatArray
-    memory_bytes: FloatArray
+    padded_flop: FloatArray  # Arithmetic of the matrix units with padding (C,) [FLOP]
+    elements: FloatArray  # Operations of the vector units (C,)
+    memory_bytes: FloatArray  # Bytes to and from device memory (C,) [bytes]
 
 
 def executed(operator: Operator, devices: DeviceColumns) -> Executed:

@@ -17,14 +17,10 @@ SMALLEST: Final = 1e-9  # smallest nonzero value
 
 @dataclass(frozen=True)
 class Fields:
-    """The members of a JSON object.
-
-    Args:
-        path: Position in the file, "" for the outermost one.
-    """
+    """The members of a JSON object."""
 
     members: Mapping[str, Any]
-    path: str = ""
+    path: str = ""  # Position in the file, "" for the outermost one
 
     def require(self, *names: str) -> None:
         """Raise for an object with missing members.

@@ -22,17 +22,11 @@ MAX_RUNS: Final = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRun:
-    """A run read from a file, or the reason why it is invalid.
+    """A run read from a file, or the reason why it is invalid."""
 
-    Args:
-        name: The file, and the line or item of several.
-        run: The run, None where invalid.
-        error: Why it is invalid, "" otherwise.
-    """
-
-    name: str
-    run: BenchmarkRun | None
-    error: str
+    name: str  # The file, and the line or item of several
+    run: BenchmarkRun | None  # The run, None where invalid
+    error: str  # Why it is invalid, "" otherwise
 
 
 def read_results(path: Path, name: str = "") -> list[ReadRun]:

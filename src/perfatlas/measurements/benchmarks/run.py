@@ -28,64 +28,39 @@ NO_LIMIT: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """Statistics of a latency over requests, None where missing.
+    """Statistics of a latency over requests, None where missing."""
 
-    Args:
-        mean_s: Mean [s].
-        median_s: Median [s].
-    """
-
-    mean_s: float | None = None
-    median_s: float | None = None
+    mean_s: float | None = None  # Mean [s]
+    median_s: float | None = None  # Median [s]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkRun:
-    """A benchmark run, in SI units.
-
-    Args:
-        model: Model name in the file, "" where missing.
-        engine: Engine by its perfatlas name, "" where missing.
-        plan: Parallel sizes in the file, by vocabulary name.
-        formats: Number formats in the file, likewise.
-        limits: Engine limits in the file, likewise.
-        completed: Completed requests, None where not stated.
-        failed: Failed requests, None where not stated.
-        isl: Mean input tokens of a completed request.
-        osl: Mean output tokens of a completed request.
-        slots: Maximum requests in flight of the client, None for no limit.
-        request_rate: Requests sent per second [1/s], None without a rate.
-        answered_per_s: Completed requests per second of the run [1/s], None where not stated.
-        in_flight: Mean requests in flight: completed x mean latency / duration (Little's
-            distribution); None where it cannot be computed.
-        tpot: (latency - TTFT)/(output tokens - 1) of a request.
-        itl: Gaps between chunks, over all requests.
-        ttft: Time to first token.
-        output_tokens_per_s: Over the whole deployment and the whole run [1/s].
-        notes: Notes on reading the file.
-        warnings: Reasons why the run is hard to compare.
-    """
+    """A benchmark run, in SI units."""
 
     tool: str
-    model: str
-    engine: str
-    plan: Mapping[str, int]
-    formats: Mapping[str, str]
-    limits: Mapping[str, int]
-    completed: float | None
-    failed: float | None
-    isl: float
-    osl: float
-    slots: float | None
-    request_rate: float | None
+    model: str  # Model name in the file, "" where missing
+    engine: str  # Engine by its perfatlas name, "" where missing
+    plan: Mapping[str, int]  # Parallel sizes in the file, by vocabulary name
+    formats: Mapping[str, str]  # Number formats in the file, likewise
+    limits: Mapping[str, int]  # Engine limits in the file, likewise
+    completed: float | None  # Completed requests, None where not stated
+    failed: float | None  # Failed requests, None where not stated
+    isl: float  # Mean input tokens of a completed request
+    osl: float  # Mean output tokens of a completed request
+    slots: float | None  # Maximum requests in flight of the client, None for no limit
+    request_rate: float | None  # Requests sent per second [1/s], None without a rate
+    # Completed requests per second of the run [1/s], None where not stated
     answered_per_s: float | None
+    # Mean requests in flight: completed x mean latency / duration (Little's distribution); None
+    # where it cannot be computed
     in_flight: float | None
-    tpot: Latency
-    itl: Latency
-    ttft: Latency
-    output_tokens_per_s: float | None
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    tpot: Latency  # (latency - TTFT)/(output tokens - 1) of a request
+    itl: Latency  # Gaps between chunks, over all requests
+    ttft: Latency  # Time to first token
+    output_tokens_per_s: float | None  # Over the whole deployment and the whole run [1/s]
+    notes: tuple[str, ...]  # Notes on reading the file
+    warnings: tuple[str, ...]  # Reasons why the run is hard to compare
 
     def concurrency(self) -> tuple[int, str]:
         """Return the requests in flight for the estimate, and the origin of the number.

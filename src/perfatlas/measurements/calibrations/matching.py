@@ -234,25 +234,18 @@ LINK_FIELDS: Final = ("device.scale_up.", "device.overhead_ratio", "node.", "fab
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationMatch:
-    """The calibration that prices an operator on a device, with its expected errors.
+    """The calibration that prices an operator on a device, with its expected errors."""
 
-    Args:
-        calibration: The fitted cell.
-        own: Whether it was measured on this device with these kernels.
-        quantiles: Expected {"q05", ..., "q95"} of ln(measured/predicted).
-        notes: Substitutions and user calibrations; empty for the device's own shipped cell.
-        table: Version and data hash of the table that corrects it in tier measured; otherwise "".
-        other_vendor: Whether the calibration is of another vendor's device.
-        own_kernels: Whether these kernels were measured on the device before a user changed it, so
-            that a change of the hardware does not change which kernels run.
-    """
-
-    calibration: Calibration
-    own: bool
-    quantiles: Mapping[str, float]
+    calibration: Calibration  # The fitted cell
+    own: bool  # Whether it was measured on this device with these kernels
+    quantiles: Mapping[str, float]  # Expected {"q05", ..., "q95"} of ln(measured/predicted)
+    # Substitutions and user calibrations; empty for the device's own shipped cell
     notes: tuple[str, ...] = ()
+    # Version and data hash of the table that corrects it in tier measured; otherwise ""
     table: tuple[str, str] = ("", "")
-    other_vendor: bool = False
+    other_vendor: bool = False  # Whether the calibration is of another vendor's device
+    # Whether these kernels were measured on the device before a user changed it, so that a change
+    # of the hardware does not change which kernels run
     own_kernels: bool = False
 
     @property

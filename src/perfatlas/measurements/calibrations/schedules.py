@@ -60,16 +60,11 @@ def find_schedule(device: Device) -> CalibrationMatch | None:
 
 
 class Schedules(NamedTuple):
-    """The calibrations of devices, and their errors.
-
-    Args:
-        match_D: Position in `matches`, -1 without one (D,).
-        tails_D2: q05 and q95 of ln(measured/predicted), 0 without a calibration (D, 2).
-    """
+    """The calibrations of devices, and their errors."""
 
     matches: tuple[CalibrationMatch, ...]
-    match_D: IntArray
-    tails_D2: FloatArray
+    match_D: IntArray  # Position in `matches`, -1 without one (D,)
+    tails_D2: FloatArray  # q05 and q95 of ln(measured/predicted), 0 without a calibration (D, 2)
 
 
 def find_schedules(devices: Sequence[Device]) -> Schedules:

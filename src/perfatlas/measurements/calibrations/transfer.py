@@ -39,49 +39,32 @@ DIGITS: Final = 4
 
 
 class Silicon(NamedTuple):
-    """Properties of a device by which donors are chosen.
+    """Properties of a device by which donors are chosen."""
 
-    Args:
-        name: Catalog name.
-        vendor: Manufacturer.
-        architecture: As in `Device`.
-        kind: Type of its links for collectives; otherwise large or small tiles.
-        machine: Kind of machine, as in `Device`, or "cpu" of processors, which are described as
-            GPUs; kernels of one do not run on another.
-    """
-
-    name: str
-    vendor: str
-    architecture: str
-    kind: str
+    name: str  # Catalog name
+    vendor: str  # Manufacturer
+    architecture: str  # As in `Device`
+    kind: str  # Type of its links for collectives; otherwise large or small tiles
+    # Kind of machine, as in `Device`, or "cpu" of processors, which are described as GPUs; kernels
+    # of one do not run on another
     machine: str = DEFAULT_KIND
 
 
 class Pair(NamedTuple):
-    """Rows of one device priced with the parameters of another.
+    """Rows of one device priced with the parameters of another."""
 
-    Args:
-        error: Mean |ln(measured/predicted)|.
-        quantiles: q05, q25, q50, q75, q95 of ln(measured/predicted).
-    """
-
-    error: float
-    quantiles: tuple[float, ...]
+    error: float  # Mean |ln(measured/predicted)|
+    quantiles: tuple[float, ...]  # q05, q25, q50, q75, q95 of ln(measured/predicted)
 
 
 Pairs = dict[tuple[str, str], Pair]  # (device of the rows, device of the parameters)
 
 
 class Transfers(NamedTuple):
-    """Cross-device errors of one operator, kernel family and format.
+    """Cross-device errors of one operator, kernel family and format."""
 
-    Args:
-        devices: Devices that have the cell.
-        pairs: Rows of each device priced with the parameters of each other one.
-    """
-
-    devices: tuple[str, ...]
-    pairs: Pairs
+    devices: tuple[str, ...]  # Devices that have the cell
+    pairs: Pairs  # Rows of each device priced with the parameters of each other one
 
 
 def silicon_of(device: Device, *, links: bool) -> Silicon:

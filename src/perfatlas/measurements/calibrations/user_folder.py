@@ -58,15 +58,10 @@ def user_file_stamp(device_name: str) -> tuple[str, int, int]:
 
 
 class UserFile(NamedTuple):
-    """A validated user calibration file.
+    """A validated user calibration file."""
 
-    Args:
-        cells: Fields of each calibration.
-        changed: Fields of the device that differ from the catalog.
-    """
-
-    cells: list[dict[str, Any]]
-    changed: tuple[str, ...]
+    cells: list[dict[str, Any]]  # Fields of each calibration
+    changed: tuple[str, ...]  # Fields of the device that differ from the catalog
 
 
 def read_user_file(path: Path) -> UserFile:

@@ -57,23 +57,14 @@ EXCHANGED_BYTES: Final[Mapping[str, Mapping[str, float]]] = {
 
 
 class CommRows(NamedTuple):
-    """Measured rows of one collective cell.
+    """Measured rows of one collective cell."""
 
-    Args:
-        bytes_U: Size as counted by nccl-tests (U,) [bytes].
-        ranks_U: Ranks of the group (U,).
-        measured_s: Measured times (U,) [s].
-        version: Version of the library or engine.
-        data_hash: Hash of the file.
-        excluded: Reason -> excluded rows.
-    """
-
-    bytes_U: FloatArray
-    ranks_U: FloatArray
-    measured_s: FloatArray
-    version: str
-    data_hash: str
-    excluded: Mapping[str, int]
+    bytes_U: FloatArray  # Size as counted by nccl-tests (U,) [bytes]
+    ranks_U: FloatArray  # Ranks of the group (U,)
+    measured_s: FloatArray  # Measured times (U,) [s]
+    version: str  # Version of the library or engine
+    data_hash: str  # Hash of the file
+    excluded: Mapping[str, int]  # Reason -> excluded rows
 
 
 def comm_table(device: str, operator: str, family: str) -> tuple[str, str, str]:

@@ -133,26 +133,17 @@ _DISTRIBUTION: Final = re.compile(r"uniform|balanced|power_law_\d{1,2}(\.\d{1,4}
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRows:
-    """Measured rows as validated columns.
+    """Measured rows as validated columns."""
 
-    Args:
-        texts: Text columns of TEXT_COLUMNS (N,).
-        numbers: Shape, protocol and optional columns (N,) [SI]; nan where a column does not
-            apply to the row's operator or was not recorded.
-        time_s: Measured times (N,) [s].
-        number_N: Row number in the file, starting at 1 for the first data row (N,).
-        origin: File that contains the rows.
-        data_hash: "sha256:" and 16 hex digits of that file.
-        ignored_columns: Columns of the file that are not in the schema.
-    """
-
-    texts: Mapping[str, NDArray[Any]]
+    texts: Mapping[str, NDArray[Any]]  # Text columns of TEXT_COLUMNS (N,)
+    # Shape, protocol and optional columns (N,) [SI]; nan where a column does not apply to the row's
+    # operator or was not recorded
     numbers: Mapping[str, FloatArray]
-    time_s: FloatArray
-    number_N: NDArray[np.int64]
-    origin: str
-    data_hash: str
-    ignored_columns: tuple[str, ...] = ()
+    time_s: FloatArray  # Measured times (N,) [s]
+    number_N: NDArray[np.int64]  # Row number in the file, starting at 1 for the first data row (N,)
+    origin: str  # File that contains the rows
+    data_hash: str  # "sha256:" and 16 hex digits of that file
+    ignored_columns: tuple[str, ...] = ()  # Columns of the file that are not in the schema
 
     @property
     def rows(self) -> int:

@@ -31,15 +31,10 @@ WORD_RANK = {"dev": -2, "rc": -1, "post": 1}
 
 
 class Text(NamedTuple):
-    """A text column, dictionary-encoded.
+    """A text column, dictionary-encoded."""
 
-    Args:
-        words: The distinct values.
-        code_U: Index of each row's value (rows,).
-    """
-
-    words: tuple[str, ...]
-    code_U: NDArray[np.int32]
+    words: tuple[str, ...]  # The distinct values
+    code_U: NDArray[np.int32]  # Index of each row's value (rows,)
 
     def holds(self, wanted: Iterable[str]) -> NDArray[np.bool_]:
         """Return which rows have one of the wanted values (rows,).
@@ -121,23 +116,14 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
 
 @dataclass(frozen=True, kw_only=True)
 class SiliconTable:
-    """A measured table as columns.
+    """A measured table as columns."""
 
-    Args:
-        system: System the rows were measured on, by its name in the package.
-        framework: Engine whose kernels ran, or "nccl".
-        version: Version of the framework.
-        columns: Column name -> values (rows,).
-        data_hash: "sha256:" and the first 16 digits of the file's digest.
-        path: File below the package's data folder.
-    """
-
-    system: str
-    framework: str
-    version: str
-    columns: SiliconColumns
-    data_hash: str
-    path: str
+    system: str  # System the rows were measured on, by its name in the package
+    framework: str  # Engine whose kernels ran, or "nccl"
+    version: str  # Version of the framework
+    columns: SiliconColumns  # Column name -> values (rows,)
+    data_hash: str  # "sha256:" and the first 16 digits of the file's digest
+    path: str  # File below the package's data folder
 
     @property
     def rows(self) -> int:

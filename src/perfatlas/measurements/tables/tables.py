@@ -104,22 +104,15 @@ MLA_GEOMETRY: Final = {
 
 
 class TableRows(NamedTuple):
-    """The measured rows of one cell, including protocol columns.
+    """The measured rows of one cell, including protocol columns."""
 
-    Args:
-        columns: Shape column -> values (U,), named as in the physics of the operator; `copies`,
-            `shared_activation`, `quantize` and `hot` describe the protocol of the row.
-        measured_s: Measured times (U,) [s].
-        version: Version of the measured engine.
-        data_hash: Hash of the file that contains the rows.
-        excluded: Reason -> excluded rows of the format.
-    """
-
+    # Shape column -> values (U,), named as in the physics of the operator; `copies`,
+    # `shared_activation`, `quantize` and `hot` describe the protocol of the row
     columns: Mapping[str, FloatArray]
-    measured_s: FloatArray
-    version: str
-    data_hash: str
-    excluded: Mapping[str, int]
+    measured_s: FloatArray  # Measured times (U,) [s]
+    version: str  # Version of the measured engine
+    data_hash: str  # Hash of the file that contains the rows
+    excluded: Mapping[str, int]  # Reason -> excluded rows of the format
 
     def shape_table(self, names: tuple[str, ...]) -> FloatArray:
         """Return named columns as a table (U, D), in the given order."""

@@ -89,22 +89,15 @@ class Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """The operators of a file of a framework.
+    """The operators of a file of a framework."""
 
-    Args:
-        nodes: In execution order.
-        parameters: Elements of its parameters.
-        sizes: Sizes that nodes refer to, beside the batch, with the values of the file.
-        items: Items of its inputs, 0 where their number is `batch` already.
-        unknown: How often an operator that is not known runs, by its name.
-        limits: Values that sizes may have: `least`, `most` and `multiple_of`, by name.
-    """
-
-    nodes: Sequence[Node]
-    parameters: int
+    nodes: Sequence[Node]  # In execution order
+    parameters: int  # Elements of its parameters
+    # Sizes that nodes refer to, beside the batch, with the values of the file
     sizes: Mapping[str, int]
-    items: int
-    unknown: Mapping[str, int]
+    items: int  # Items of its inputs, 0 where their number is `batch` already
+    unknown: Mapping[str, int]  # How often an operator that is not known runs, by its name
+    # Values that sizes may have: `least`, `most` and `multiple_of`, by name
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def per_batch(self) -> tuple[Node, ...]:

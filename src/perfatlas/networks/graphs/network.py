@@ -57,16 +57,12 @@ _DIVIDED: Final = re.compile(r"[^/]/[^/]")
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """Values that a size may have: multiples of a number, and a number more.
-
-    Args:
-        plus: What is left over, such as 1 of 4 k + 1 frames.
-    """
+    """Values that a size may have: multiples of a number, and a number more."""
 
     least: int = 1
     most: int = MOST - 1
     multiple_of: int = 1
-    plus: int = 0
+    plus: int = 0  # What is left over, such as 1 of 4 k + 1 frames
 
     def check(self, name: str, value: int, network: str) -> None:
         """Refuse another value of a size.
@@ -92,13 +88,10 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeGraph(Segment):
-    """All operators of a graph, whose weights no plan divides.
+    """All operators of a graph, whose weights no plan divides."""
 
-    Args:
-        heads: Numbers of heads of a denoiser that is a transformer, which context-parallel ranks
-            divide with its tokens; () for other graphs.
-    """
-
+    # Numbers of heads of a denoiser that is a transformer, which context-parallel ranks divide with
+    # its tokens; () for other graphs
     heads: tuple[int, ...] = ()
 
     @property
@@ -112,32 +105,24 @@ class WholeGraph(Segment):
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # read once: equal if it is the same
 class GraphNetwork(Network):
-    """A graph of operators that runs once over a batch of items.
-
-    Args:
-        nodes: The operators.
-        sizes: Sizes that nodes refer to, such as image_size, by name.
-        lengths: Expressions over sizes and earlier lengths, by name: nodes refer to them too.
-        limits: Values that sizes may have, by name; others may have any.
-        weight_count: Parameters.
-        live: Most elements of an item that are live at once.
-        denoiser: Items that the denoiser of a diffusion pipeline runs for each of a batch, in each
-            of `steps`: 2 with guidance, by a prompt and without; 0 for other networks.
-        batch_share: What expressions read as `batch` over the items of a pass.
-        fuses_casts: Whether casts of a training step are part of the kernels around them.
-    """
+    """A graph of operators that runs once over a batch of items."""
 
     phases: ClassVar[tuple[Phase, ...]] = (Phase.PREFILL,)
 
     layers: tuple[WholeGraph, ...] = (WholeGraph(count=1),)
-    nodes: tuple[Node, ...]
-    sizes: Mapping[str, int]
+    nodes: tuple[Node, ...]  # The operators
+    sizes: Mapping[str, int]  # Sizes that nodes refer to, such as image_size, by name
+    # Expressions over sizes and earlier lengths, by name: nodes refer to them too
     lengths: Mapping[str, Expression] = field(default_factory=dict)
+    # Values that sizes may have, by name; others may have any
     limits: Mapping[str, Limit] = field(default_factory=dict)
-    weight_count: int
-    live: float = 0.0
+    weight_count: int  # Parameters
+    live: float = 0.0  # Most elements of an item that are live at once
+    # Items that the denoiser of a diffusion pipeline runs for each of a batch, in each of `steps`:
+    # 2 with guidance, by a prompt and without; 0 for other networks
     denoiser: int = 0
-    batch_share: float = 1.0
+    batch_share: float = 1.0  # What expressions read as `batch` over the items of a pass
+    # Whether casts of a training step are part of the kernels around them
     fuses_casts: bool = False
 
     # a graph equals itself only: other sizes or operators are another one, whatever its name

@@ -71,28 +71,21 @@ BLOCK_ELEMENTS: Final = 512.0
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """Equal operators of a graph.
+    """Equal operators of a graph."""
 
-    Args:
-        kind: One of `KINDS`.
-        sizes: Its sizes, as `SIZES` names them. Of products: C[m, n] = A[m, k] B[k, n] in each of
-            `groups`; a convolution is an implicit product over m output positions and k = input
-            channels of a group times taps, and reads `read` elements. Of kinds limited by memory
-            bandwidth: elements read and written; `row` are those that one thread block reduces, 0
-            of a norm of channels over all items (a batch norm) and of a softmax whose rows are
-            unknown. A strided one repeats an operand, or reads in another order.
-        count: How often it runs in a pass.
-        after: Kind of the operator whose only reader it is, "" for none: compilers fuse it into
-            that kernel.
-        causal: Whether queries of an attention see only the keys up to their own.
-        by_output: Whether the derivative of an activation follows from its output, as of ReLU.
-    """
-
-    kind: str
+    kind: str  # One of `KINDS`
+    # Its sizes, as `SIZES` names them. Of products: C[m, n] = A[m, k] B[k, n] in each of `groups`;
+    # a convolution is an implicit product over m output positions and k = input channels of a group
+    # times taps, and reads `read` elements. Of kinds limited by memory bandwidth: elements read and
+    # written; `row` are those that one thread block reduces, 0 of a norm of channels over all items
+    # (a batch norm) and of a softmax whose rows are unknown. A strided one repeats an operand, or
+    # reads in another order.
     sizes: Mapping[str, Expression]
-    count: Expression
+    count: Expression  # How often it runs in a pass
+    # Kind of the operator whose only reader it is, "" for none: compilers fuse it into that kernel
     after: str = ""
-    causal: bool = False
+    causal: bool = False  # Whether queries of an attention see only the keys up to their own
+    # Whether the derivative of an activation follows from its output, as of ReLU
     by_output: bool = False
 
     @property

@@ -32,24 +32,15 @@ RESIDUALS: Final = (*LOOKUPS, "add", "norm", "strided")
 
 
 class Precision(NamedTuple):
-    """How wide the tensors of an operator are, over 16 bits.
+    """How wide the tensors of an operator are, over 16 bits."""
 
-    Args:
-        read: What is read.
-        write: What is written.
-        casts: Share of executions whose input another kernel casts before.
-        shared: Share of executions whose input other operators cast too, so that gradients of it
-            are added.
-        channels: Channels of a batch norm, 0 of others and where they are not known.
-        keeps: Whether its gradient needs its input, unlike that of a copy or a bias.
-    """
-
-    read: float = NARROW
-    write: float = NARROW
-    casts: float = 0.0
+    read: float = NARROW  # What is read
+    write: float = NARROW  # What is written
+    casts: float = 0.0  # Share of executions whose input another kernel casts before
+    # Share of executions whose input other operators cast too, so that gradients of it are added
     shared: float = 0.0
-    channels: float = 0.0
-    keeps: bool = True
+    channels: float = 0.0  # Channels of a batch norm, 0 of others and where they are not known
+    keeps: bool = True  # Whether its gradient needs its input, unlike that of a copy or a bias
 
 
 class _Moved(NamedTuple):

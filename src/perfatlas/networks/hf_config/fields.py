@@ -24,14 +24,10 @@ _WORD: Final = Text(longest=MAX_SIZE, expected="text")
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """The fields of a config.json, and its origin for messages.
-
-    Args:
-        origin: File, URL or catalog id, for messages.
-    """
+    """The fields of a config.json, and its origin for messages."""
 
     values: Mapping[str, object]
-    origin: str
+    origin: str  # File, URL or catalog id, for messages
 
     def invalid(self, name: str, rule: str) -> InvalidSpecError:
         """Return the error for a field with an invalid value."""

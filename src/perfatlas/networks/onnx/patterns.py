@@ -17,34 +17,21 @@ MOST_READERS: Final = 8  # of a tensor inside a group
 
 
 class Pattern(NamedTuple):
-    """An operator that an exporter writes as several.
+    """An operator that an exporter writes as several."""
 
-    Args:
-        kind: What they are together.
-        inside: How many operators of each type may stand around the anchor.
-        needs: Types without which it is another operator.
-    """
-
-    kind: str
-    inside: Mapping[str, int]
-    needs: frozenset[str]
+    kind: str  # What they are together
+    inside: Mapping[str, int]  # How many operators of each type may stand around the anchor
+    needs: frozenset[str]  # Types without which it is another operator
 
 
 class Group(NamedTuple):
-    """Operators that are one.
-
-    Args:
-        anchor: The operator that none of the other patterns has.
-        last: The operator that writes the result.
-        read: The tensor that they read.
-        written: The tensors that they write.
-    """
+    """Operators that are one."""
 
     kind: str
-    anchor: Any
-    last: Any
-    read: str
-    written: frozenset[str]
+    anchor: Any  # The operator that none of the other patterns has
+    last: Any  # The operator that writes the result
+    read: str  # The tensor that they read
+    written: frozenset[str]  # The tensors that they write
 
 
 @cache

@@ -32,17 +32,11 @@ MAX_NAME: Final = 400  # characters of a name that rules see: template arguments
 
 
 class Rule(NamedTuple):
-    """A rule.
+    """A rule."""
 
-    Args:
-        code: Index of the class in `CLASSES`.
-        kernel: Searched in the name of the kernel; None matches all.
-        operator: Searched in the name of the operator; None matches all.
-    """
-
-    code: int
-    kernel: re.Pattern[str] | None
-    operator: re.Pattern[str] | None
+    code: int  # Index of the class in `CLASSES`
+    kernel: re.Pattern[str] | None  # Searched in the name of the kernel; None matches all
+    operator: re.Pattern[str] | None  # Searched in the name of the operator; None matches all
 
     def matches(self, kernel: str, operator: str) -> bool:
         """Return whether the rule holds for a kernel.

@@ -18,16 +18,11 @@ if TYPE_CHECKING:
 
 
 class _Capture(NamedTuple):
-    """Kernels that a capture launched, in order, with their operators.
+    """Kernels that a capture launched, in order, with their operators."""
 
-    Args:
-        name_L: Number of the name, shared with the replays.
-        instance_L: Execution of the operator.
-    """
-
-    name_L: IntArray
+    name_L: IntArray  # Number of the name, shared with the replays
     call_L: IntArray
-    instance_L: IntArray
+    instance_L: IntArray  # Execution of the operator
 
 
 def with_capture(profile: Profile, capture: Profile) -> Profile:

@@ -29,54 +29,32 @@ NO_WAIT, WAIT_FOR_SOME, WAIT_FOR_ALL = 0, 1, 2  # what a call waits for: nothing
 
 
 class OperatorCall(NamedTuple):
-    """What the host called: an operator of a framework, or a measured case of a benchmark.
+    """What the host called: an operator of a framework, or a measured case of a benchmark."""
 
-    Args:
-        name: Its name, such as "aten::mm" or "all_reduce".
-        shapes: Shape of each input, () for a scalar; empty if not recorded.
-        dtypes: Type of each input, as the profiler writes it.
-        case: The shape in words, where it is not that of inputs.
-        bytes: Size of the buffer of a collective, as nccl-tests counts it; 0 for others.
-        ranks: Ranks of a collective; 0 for others.
-        nodes: Nodes of a collective; 0 if unknown.
-        causal: Whether attention is causal; None if unknown.
-    """
-
-    name: str
+    name: str  # Its name, such as "aten::mm" or "all_reduce"
+    # Shape of each input, () for a scalar; empty if not recorded
     shapes: tuple[tuple[int, ...], ...] = ()
-    dtypes: tuple[str, ...] = ()
-    case: str = ""
-    bytes: float = 0.0
-    ranks: int = 0
-    nodes: int = 0
-    causal: bool | None = None
+    dtypes: tuple[str, ...] = ()  # Type of each input, as the profiler writes it
+    case: str = ""  # The shape in words, where it is not that of inputs
+    bytes: float = 0.0  # Size of the buffer of a collective, as nccl-tests counts it; 0 for others
+    ranks: int = 0  # Ranks of a collective; 0 for others
+    nodes: int = 0  # Nodes of a collective; 0 if unknown
+    causal: bool | None = None  # Whether attention is causal; None if unknown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Activities:
-    """What devices did.
+    """What devices did."""
 
-    Args:
-        name_N: Index of the name in `Profile.names`.
-        kind_N: KERNEL or COPY.
-        device_N: Number of the device in its file.
-        stream_N: Number of the stream on its device, NONE if unknown.
-        start_s_N: Start, relative to the earliest record of the file [s].
-        time_s_N: Duration [s].
-        launch_N: Index of the launch, NONE for a kernel without a launch record.
-        call_N: Index of the operator call in `Profile.calls`, NONE if unknown.
-        instance_N: Number of that execution of the operator, NONE if unknown.
-    """
-
-    name_N: IntArray
-    kind_N: IntArray
-    device_N: IntArray
-    stream_N: IntArray
-    start_s_N: FloatArray
-    time_s_N: FloatArray
-    launch_N: IntArray
-    call_N: IntArray
-    instance_N: IntArray
+    name_N: IntArray  # Index of the name in `Profile.names`
+    kind_N: IntArray  # KERNEL or COPY
+    device_N: IntArray  # Number of the device in its file
+    stream_N: IntArray  # Number of the stream on its device, NONE if unknown
+    start_s_N: FloatArray  # Start, relative to the earliest record of the file [s]
+    time_s_N: FloatArray  # Duration [s]
+    launch_N: IntArray  # Index of the launch, NONE for a kernel without a launch record
+    call_N: IntArray  # Index of the operator call in `Profile.calls`, NONE if unknown
+    instance_N: IntArray  # Number of that execution of the operator, NONE if unknown
 
     def are_kernels(self) -> BoolArray:
         """Return whether each activity is a kernel (N,)."""
@@ -86,63 +64,41 @@ class Activities:
 
 @dataclass(frozen=True, kw_only=True)
 class Launches:
-    """Calls of the host that start kernels and copies, or wait for them.
+    """Calls of the host that start kernels and copies, or wait for them."""
 
-    Args:
-        start_s_L: Start on the clock of the activities [s].
-        end_s_L: End [s].
-        process_L: Number of the process that called.
-        wait_L: NO_WAIT, WAIT_FOR_SOME (a stream or an event) or WAIT_FOR_ALL (the device).
-        is_kernel_L: Whether the call starts a kernel or a graph; others start copies, or wait.
-        is_graph_L: Whether the call starts a graph of kernels.
-        name_L: Index of the name of the kernel in `Profile.names`, NONE if the call does not tell.
-        call_L: Index of the operator call around it in `Profile.calls`, NONE if unknown.
-        instance_L: Number of that execution of the operator, NONE if unknown.
-    """
-
-    start_s_L: FloatArray
-    end_s_L: FloatArray
-    process_L: IntArray
-    wait_L: IntArray
+    start_s_L: FloatArray  # Start on the clock of the activities [s]
+    end_s_L: FloatArray  # End [s]
+    process_L: IntArray  # Number of the process that called
+    wait_L: IntArray  # NO_WAIT, WAIT_FOR_SOME (a stream or an event) or WAIT_FOR_ALL (the device)
+    # Whether the call starts a kernel or a graph; others start copies, or wait
     is_kernel_L: BoolArray
-    is_graph_L: BoolArray
+    is_graph_L: BoolArray  # Whether the call starts a graph of kernels
+    # Index of the name of the kernel in `Profile.names`, NONE if the call does not tell
     name_L: IntArray
-    call_L: IntArray
-    instance_L: IntArray
+    call_L: IntArray  # Index of the operator call around it in `Profile.calls`, NONE if unknown
+    instance_L: IntArray  # Number of that execution of the operator, NONE if unknown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """One imported file.
-
-    Args:
-        device: Name of the device as the profiler gives it, "" if it does not.
-        activities: Kernels and copies (N).
-        launches: Launching calls (L).
-        names: Names of kernels and copies.
-        calls: Operator calls, or measured cases.
-        has_timeline: Whether times of start are known; a table of benchmarks has none.
-        rank: Rank of the process, NONE if unknown.
-        world_size: Number of ranks of the job, 0 if unknown.
-        waits: Activities that waited for an event of another stream, each with the one it waited
-            for, as far as recorded.
-        host_waits: Calls of the host, each with the activity it waited for, as far as recorded.
-        integrity: What is missing from the file or could not be read, sentences.
-    """
+    """One imported file."""
 
     path: str
     format: str
-    device: str
-    activities: Activities
-    launches: Launches
-    names: tuple[str, ...]
-    calls: tuple[OperatorCall, ...]
-    has_timeline: bool = True
-    rank: int = NONE
-    world_size: int = 0
+    device: str  # Name of the device as the profiler gives it, "" if it does not
+    activities: Activities  # Kernels and copies (N)
+    launches: Launches  # Launching calls (L)
+    names: tuple[str, ...]  # Names of kernels and copies
+    calls: tuple[OperatorCall, ...]  # Operator calls, or measured cases
+    has_timeline: bool = True  # Whether times of start are known; a table of benchmarks has none
+    rank: int = NONE  # Rank of the process, NONE if unknown
+    world_size: int = 0  # Number of ranks of the job, 0 if unknown
+    # Activities that waited for an event of another stream, each with the one it waited for, as far
+    # as recorded
     waits: Pairs = ()
+    # Calls of the host, each with the activity it waited for, as far as recorded
     host_waits: Pairs = ()
-    integrity: tuple[str, ...] = ()
+    integrity: tuple[str, ...] = ()  # What is missing from the file or could not be read, sentences
 
 
 def launch_kind(name: str) -> str:

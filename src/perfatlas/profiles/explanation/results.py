@@ -27,14 +27,10 @@ if TYPE_CHECKING:
 
 
 class OperatorRow(NamedTuple):
-    """An operator with one shape and class; times are those of all its executions [s].
-
-    Args:
-        prediction: One execution as predicted.
-    """
+    """An operator with one shape and class; times are those of all its executions [s]."""
 
     measured: MeasuredOperator
-    prediction: Prediction
+    prediction: Prediction  # One execution as predicted
 
     def total_s(self, time_s: float | None) -> float | None:
         """Return the time of all executions, None if that of one is unknown [s].

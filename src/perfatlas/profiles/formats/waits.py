@@ -23,21 +23,13 @@ _HOST_WAITS: Final = ("Stream Sync", "Event Sync")
 
 
 class Wait(NamedTuple):
-    """A recorded wait.
+    """A recorded wait."""
 
-    Args:
-        correlation: Correlation of the call that asked for it.
-        device: Number of the device.
-        stream: Stream that waits, NONE if the host does.
-        awaited: Stream that is waited for.
-        record: Correlation of the call that recorded the event, or of the waiting call itself.
-    """
-
-    correlation: int
-    device: int
-    stream: int
-    awaited: int
-    record: int
+    correlation: int  # Correlation of the call that asked for it
+    device: int  # Number of the device
+    stream: int  # Stream that waits, NONE if the host does
+    awaited: int  # Stream that is waited for
+    record: int  # Correlation of the call that recorded the event, or of the waiting call itself
 
 
 def wait_of(event: Mapping[str, Any]) -> Wait | None:

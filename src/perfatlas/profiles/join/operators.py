@@ -28,23 +28,14 @@ _TEMPLATE: Final = re.compile(r"^(?:void|std::enable_if<.*?>::type) +")
 
 
 class MeasuredOperator(NamedTuple):
-    """All executions of an operator with one shape, as far as their kernels share a class.
+    """All executions of an operator with one shape, as far as their kernels share a class."""
 
-    Args:
-        name: Name of the operator, or of the kernel where the operator is unknown.
-        code: Class, its index in `classes.CLASSES`.
-        shape: Shape in words, "" if unknown.
-        executions: Executions of the operator, or kernels where it is unknown.
-        time_s: Time of its kernels [s].
-        call: The call with its shapes; None if unknown.
-    """
-
-    name: str
-    code: int
-    shape: str
-    executions: int
-    time_s: float
-    call: OperatorCall | None
+    name: str  # Name of the operator, or of the kernel where the operator is unknown
+    code: int  # Class, its index in `classes.CLASSES`
+    shape: str  # Shape in words, "" if unknown
+    executions: int  # Executions of the operator, or kernels where it is unknown
+    time_s: float  # Time of its kernels [s]
+    call: OperatorCall | None  # The call with its shapes; None if unknown
 
 
 def measured_operators(

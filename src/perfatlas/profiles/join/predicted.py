@@ -49,19 +49,12 @@ _CLASSES: Final = {
 
 
 class Prediction(NamedTuple):
-    """Times of one execution [s]; None if there is no price.
+    """Times of one execution [s]; None if there is no price."""
 
-    Args:
-        time_s: Predicted time.
-        low_s: Lower end of its 90% interval.
-        high_s: Upper end; None where the time is a lower limit.
-        roofline_s: Roofline; None where caches may hold all bytes.
-    """
-
-    time_s: float | None = None
-    low_s: float | None = None
-    high_s: float | None = None
-    roofline_s: float | None = None
+    time_s: float | None = None  # Predicted time
+    low_s: float | None = None  # Lower end of its 90% interval
+    high_s: float | None = None  # Upper end; None where the time is a lower limit
+    roofline_s: float | None = None  # Roofline; None where caches may hold all bytes
 
 
 NO_PREDICTION: Final = Prediction()

@@ -37,18 +37,13 @@ _PEER_COPY: Final = re.compile("ptop|peertopeer")
 
 
 class Retiming(NamedTuple):
-    """Time on another system / measured time.
+    """Time on another system / measured time."""
 
-    Args:
-        ratio_EN: Expected ratio and the ends of its 90% interval (E, N).
-        of_N: Index in `RATIOS`: the measured time is kept; the ratio is that of other operators of
-            the class, or of a bandwidth; it is that of the operator's prices (N,).
-        has_interval: Whether all prices have an interval; lower limits have none.
-    """
-
-    ratio_EN: FloatArray
+    ratio_EN: FloatArray  # Expected ratio and the ends of its 90% interval (E, N)
+    # Index in `RATIOS`: the measured time is kept; the ratio is that of other operators of the
+    # class, or of a bandwidth; it is that of the operator's prices (N,)
     of_N: IntArray
-    has_interval: bool
+    has_interval: bool  # Whether all prices have an interval; lower limits have none
 
 
 def retiming(profile: Profile, class_N: IntArray, old: System, new: System) -> Retiming:

@@ -10,43 +10,26 @@ if TYPE_CHECKING:
 
 
 class Product(NamedTuple):
-    """A matrix product.
+    """A matrix product."""
 
-    Args:
-        m: Rows, of each group.
-        k: Inner dimension.
-        groups: Products of a batch.
-        format: Number format of the inputs.
-    """
-
-    m: int
+    m: int  # Rows, of each group
     n: int
-    k: int
-    groups: int
-    format: str
+    k: int  # Inner dimension
+    groups: int  # Products of a batch
+    format: str  # Number format of the inputs
 
 
 class Softmax(NamedTuple):
-    """An attention whose sequences are of equal length.
-
-    Args:
-        q_len: Queries of each.
-        kv_len: Keys of each.
-        num_heads: Query heads.
-        num_kv_heads: Key-value heads.
-        head_dim: Width of a head.
-        causal: Whether a query sees only keys up to its own.
-        format: Number format of the inputs.
-    """
+    """An attention whose sequences are of equal length."""
 
     batch: int
-    q_len: int
-    kv_len: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    causal: bool
-    format: str
+    q_len: int  # Queries of each
+    kv_len: int  # Keys of each
+    num_heads: int  # Query heads
+    num_kv_heads: int  # Key-value heads
+    head_dim: int  # Width of a head
+    causal: bool  # Whether a query sees only keys up to its own
+    format: str  # Number format of the inputs
 
 
 class Stream(NamedTuple):

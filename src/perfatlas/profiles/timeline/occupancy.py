@@ -21,15 +21,10 @@ if TYPE_CHECKING:
 
 
 class Intervals(NamedTuple):
-    """Disjoint intervals in order.
+    """Disjoint intervals in order."""
 
-    Args:
-        start_I: Starts [s].
-        end_I: Ends [s].
-    """
-
-    start_I: FloatArray
-    end_I: FloatArray
+    start_I: FloatArray  # Starts [s]
+    end_I: FloatArray  # Ends [s]
 
     @property
     def length_s(self) -> float:
@@ -38,23 +33,15 @@ class Intervals(NamedTuple):
 
 
 class DeviceTimes(NamedTuple):
-    """Times of one device; the wall time is that from its first to its last activity [s].
-
-    Args:
-        busy_s: Time with at least one activity.
-        exposed_communication_s: Time with communication and no other kernel.
-        idle_host_s: Idle time before the host called the launch of the next activity.
-        idle_device_s: Idle time after that call: launch latency, dependencies, full queues.
-        idle_unknown_s: Idle time before activities without a launch record, and inside graphs.
-    """
+    """Times of one device; the wall time is that from its first to its last activity [s]."""
 
     wall_s: float
-    busy_s: float
+    busy_s: float  # Time with at least one activity
     communication_s: float
-    exposed_communication_s: float
-    idle_host_s: float
-    idle_device_s: float
-    idle_unknown_s: float
+    exposed_communication_s: float  # Time with communication and no other kernel
+    idle_host_s: float  # Idle time before the host called the launch of the next activity
+    idle_device_s: float  # Idle time after that call: launch latency, dependencies, full queues
+    idle_unknown_s: float  # Idle time before activities without a launch record, and inside graphs
 
     @property
     def idle_s(self) -> float:

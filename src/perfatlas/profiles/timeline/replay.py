@@ -37,33 +37,21 @@ RETURN, CALL, START = range(3)  # moments at one time, in the order in which the
 
 
 class Cause(NamedTuple):
-    """What a moment comes after.
+    """What a moment comes after."""
 
-    Args:
-        moment: Number of the earlier moment.
-        is_end: Whether it counts from the end of that activity, not from its start.
-        time_s: When it was in the profile [s].
-        lag_s: Time in between; while causes are looked for, what it usually is [s].
-    """
-
-    moment: int
-    is_end: bool
-    time_s: float
-    lag_s: float
+    moment: int  # Number of the earlier moment
+    is_end: bool  # Whether it counts from the end of that activity, not from its start
+    time_s: float  # When it was in the profile [s]
+    lag_s: float  # Time in between; while causes are looked for, what it usually is [s]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
-    """A profile with other durations.
+    """A profile with other durations."""
 
-    Args:
-        profile: The profile with new times.
-        time_T: Time of each moment [s].
-        causes_T: What each moment waited for last; None for those that keep their time.
-    """
-
-    profile: Profile
-    time_T: Sequence[float]
+    profile: Profile  # The profile with new times
+    time_T: Sequence[float]  # Time of each moment [s]
+    # What each moment waited for last; None for those that keep their time
     causes_T: Sequence[Cause | None]
 
     def critical_path(self, class_N: IntArray) -> FloatArray:

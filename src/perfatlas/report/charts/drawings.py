@@ -31,41 +31,26 @@ MOST_LABELS: Final = 400  # more passes are not labelled with their micro-batch
 
 
 class Axis(NamedTuple):
-    """Axis of a chart.
+    """Axis of a chart."""
 
-    Args:
-        title: Title; includes the unit in brackets if ticks have none.
-        unit: "%" for fractions, "s" for seconds with an SI prefix (shown on ticks), "count" for
-            integers.
-        top: Upper end; automatic by default.
-    """
-
-    title: str
+    title: str  # Title; includes the unit in brackets if ticks have none
+    # "%" for fractions, "s" for seconds with an SI prefix (shown on ticks), "count" for integers
     unit: str = ""
     log: bool = False
-    top: float | None = None
+    top: float | None = None  # Upper end; automatic by default
 
 
 class Line(NamedTuple):
-    """A line of a chart.
+    """A line of a chart."""
 
-    Args:
-        name: Name in the legend.
-        x: x values (points,).
-        y: y values (points,).
-        kind: line, step (a value holds until the next), dots, or mark (a large dot).
-        low: Lower ends of their intervals (points,), empty without intervals.
-        high: Upper ends (points,).
-        texts: Names of the points (points,), the most important first; empty for none.
-    """
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
+    name: str  # Name in the legend
+    x: Sequence[float]  # x values (points,)
+    y: Sequence[float]  # y values (points,)
     colour: str
-    kind: str = "line"
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+    kind: str = "line"  # line, step (a value holds until the next), dots, or mark (a large dot)
+    low: Sequence[float] = ()  # Lower ends of their intervals (points,), empty without intervals
+    high: Sequence[float] = ()  # Upper ends (points,)
+    # Names of the points (points,), the most important first; empty for none
     texts: Sequence[str] = ()
 
     @classmethod
@@ -90,66 +75,41 @@ class Line(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A shaded interval of the x axis, or a mark at one position.
+    """A shaded interval of the x axis, or a mark at one position."""
 
-    Args:
-        name: Name in the legend; spans with equal names share an entry.
-        end: End; equal to the start for a mark.
-        detail: Hover text.
-    """
-
-    name: str
+    name: str  # Name in the legend; spans with equal names share an entry
     start: float
-    end: float
+    end: float  # End; equal to the start for a mark
     colour: str
-    detail: str
+    detail: str  # Hover text
 
 
 class Bar(NamedTuple):
-    """A horizontal bar.
+    """A horizontal bar."""
 
-    Args:
-        name: Label at its left.
-        value: Its length.
-        text: Label at its end.
-        interval: Ends of its interval, or None.
-    """
-
-    name: str
-    value: float
-    text: str = ""
+    name: str  # Label at its left
+    value: float  # Its length
+    text: str = ""  # Label at its end
     colour: str = BLUE
-    interval: tuple[float, float] | None = None
+    interval: tuple[float, float] | None = None  # Ends of its interval, or None
 
 
 class BarPart(NamedTuple):
-    """One segment of stacked bars.
+    """One segment of stacked bars."""
 
-    Args:
-        name: Name in the hover text.
-        values: Its length in each bar (bars,).
-        texts: Hover text after the name (bars,).
-    """
-
-    name: str
-    values: Sequence[float]
-    texts: Sequence[str]
+    name: str  # Name in the hover text
+    values: Sequence[float]  # Its length in each bar (bars,)
+    texts: Sequence[str]  # Hover text after the name (bars,)
     colour: str
 
 
 class LineChart(NamedTuple):
-    """Lines, steps or dots over a number, with shaded spans.
+    """Lines, steps or dots over a number, with shaded spans."""
 
-    Args:
-        lines: Lines in legend order; empty ones are omitted.
-        y: The y axis, starting at zero unless logarithmic.
-        spans: Shaded behind the lines, from the first to the last point.
-    """
-
-    lines: Sequence[Line]
+    lines: Sequence[Line]  # Lines in legend order; empty ones are omitted
     x: Axis
-    y: Axis
-    spans: Sequence[Span] = ()
+    y: Axis  # The y axis, starting at zero unless logarithmic
+    spans: Sequence[Span] = ()  # Shaded behind the lines, from the first to the last point
 
     @property
     def drawn(self) -> list[Line]:
@@ -169,15 +129,10 @@ class LineChart(NamedTuple):
 
 
 class BarChart(NamedTuple):
-    """Horizontal bars, the first on top.
+    """Horizontal bars, the first on top."""
 
-    Args:
-        bars: One or more.
-        values: The x axis.
-    """
-
-    bars: Sequence[Bar]
-    values: Axis
+    bars: Sequence[Bar]  # One or more
+    values: Axis  # The x axis
 
     @property
     def height(self) -> int:
@@ -186,18 +141,12 @@ class BarChart(NamedTuple):
 
 
 class Waterfall(NamedTuple):
-    """A waterfall from a whole through its losses to the remainder.
+    """A waterfall from a whole through its losses to the remainder."""
 
-    Args:
-        rows: The remainder, then losses: name and share.
-        texts: Shares as text (rows,).
-        values: The x axis.
-    """
-
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]]  # The remainder, then losses: name and share
     labels: Mapping[str, str]
-    texts: Sequence[str]
-    values: Axis = Axis("share of the time", unit="%")
+    texts: Sequence[str]  # Shares as text (rows,)
+    values: Axis = Axis("share of the time", unit="%")  # The x axis
 
     @property
     def steps(self) -> list[tuple[str, float, str]]:
@@ -217,17 +166,12 @@ class Waterfall(NamedTuple):
 
 
 class StackedBars(NamedTuple):
-    """Stacked horizontal bars, the first on top.
+    """Stacked horizontal bars, the first on top."""
 
-    Args:
-        names: Names of the bars (bars,).
-        parts: Segments from left to right; a table beside the chart on a page has their colors.
-        values: The x axis.
-    """
-
-    names: Sequence[str]
+    names: Sequence[str]  # Names of the bars (bars,)
+    # Segments from left to right; a table beside the chart on a page has their colors
     parts: Sequence[BarPart]
-    values: Axis
+    values: Axis  # The x axis
 
     @property
     def height(self) -> int:
@@ -236,15 +180,10 @@ class StackedBars(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """A histogram.
+    """A histogram."""
 
-    Args:
-        centres: Centers of two or more equal bins (bins,).
-        shares: Heights (bins,).
-    """
-
-    centres: Sequence[float]
-    shares: Sequence[float]
+    centres: Sequence[float]  # Centers of two or more equal bins (bins,)
+    shares: Sequence[float]  # Heights (bins,)
     x: Axis
     y: Axis
 
@@ -255,15 +194,10 @@ class Histogram(NamedTuple):
 
 
 class DaysChart(NamedTuple):
-    """One bar per day.
+    """One bar per day."""
 
-    Args:
-        days: Dates, ISO 8601 (days,).
-        counts: Count per day (days,).
-    """
-
-    days: Sequence[str]
-    counts: Sequence[int]
+    days: Sequence[str]  # Dates, ISO 8601 (days,)
+    counts: Sequence[int]  # Count per day (days,)
     y: Axis
 
     @property
@@ -273,17 +207,12 @@ class DaysChart(NamedTuple):
 
 
 class PassBars(NamedTuple):
-    """The bars of one kind of pass in a pipeline, all of one height.
+    """The bars of one kind of pass in a pipeline, all of one height."""
 
-    Args:
-        title: Name in the legend.
-        offset: Upper edge relative to the middle of the row of the rank.
-    """
-
-    title: str
+    title: str  # Name in the legend
     colour: str
     rows: Sequence[Mapping[str, Any]]
-    offset: float
+    offset: float  # Upper edge relative to the middle of the row of the rank
     height: float
 
 
@@ -291,11 +220,9 @@ class PipelineChart(NamedTuple):
     """The passes of each pipeline rank over time, rank 0 on top.
 
     The two passes of an overlapped pair share the height of the row.
-
-    Args:
-        timeline: Columns rank, stage, chunk, micro_batch, pass, overlapped, start_s and end_s.
     """
 
+    # Columns rank, stage, chunk, micro_batch, pass, overlapped, start_s and end_s
     timeline: Mapping[str, Any]
 
     @property
@@ -336,21 +263,13 @@ class PipelineChart(NamedTuple):
 
 
 class HeatMap(NamedTuple):
-    """Cells of a grid of two axes, by color and number.
+    """Cells of a grid of two axes, by color and number."""
 
-    Args:
-        x: Title of the columns, and their names.
-        y: Title of the rows, and their names, the first at the bottom.
-        cells: Values (rows, columns), None where there is none.
-        texts: Values as texts (rows, columns).
-        values: What the values are.
-    """
-
-    x: tuple[str, Sequence[str]]
-    y: tuple[str, Sequence[str]]
-    cells: Sequence[Sequence[float | None]]
-    texts: Sequence[Sequence[str]]
-    values: Axis
+    x: tuple[str, Sequence[str]]  # Title of the columns, and their names
+    y: tuple[str, Sequence[str]]  # Title of the rows, and their names, the first at the bottom
+    cells: Sequence[Sequence[float | None]]  # Values (rows, columns), None where there is none
+    texts: Sequence[Sequence[str]]  # Values as texts (rows, columns)
+    values: Axis  # What the values are
 
     @property
     def height(self) -> int:

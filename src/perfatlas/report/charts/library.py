@@ -20,18 +20,12 @@ _VERSION: Final = re.compile(r"plotly\.js \(cartesian - minified\) v([\d.]+)")
 
 
 class PlotlyScript(NamedTuple):
-    """How a page loads plotly.js.
-
-    Args:
-        digest: sha256-..., for the content security policy and the integrity attribute.
-        packed: The script, gzip in base64, if embedded in the page; else "".
-        url: URL of the script, else "".
-    """
+    """How a page loads plotly.js."""
 
     version: str
-    digest: str
-    packed: str = ""
-    url: str = ""
+    digest: str  # sha256-..., for the content security policy and the integrity attribute
+    packed: str = ""  # The script, gzip in base64, if embedded in the page; else ""
+    url: str = ""  # URL of the script, else ""
 
 
 def plotly_script(script: Script) -> PlotlyScript:

@@ -25,34 +25,24 @@ MOST_SHOWN: Final = 6  # key numbers of a notebook
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """A key number at the top of a page.
-
-    Args:
-        interval: 90% interval, or "".
-    """
+    """A key number at the top of a page."""
 
     label: str
     value: str
-    interval: str = ""
+    interval: str = ""  # 90% interval, or ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of text cells.
-
-    Args:
-        rows: Cells (rows, columns).
-        text_columns: Indices of text columns, which may wrap; others are right-aligned numbers.
-        dim_rows: Indices of rows that detail the row above.
-        colours: Colors of rows, as in a chart above, or empty.
-    """
+    """A table of text cells."""
 
     kind: ClassVar = "table"
     head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[str]]  # Cells (rows, columns)
+    # Indices of text columns, which may wrap; others are right-aligned numbers
     text_columns: Collection[int] = (0,)
-    dim_rows: Collection[int] = ()
-    colours: Sequence[str] = ()
+    dim_rows: Collection[int] = ()  # Indices of rows that detail the row above
+    colours: Sequence[str] = ()  # Colors of rows, as in a chart above, or empty
 
     @classmethod
     def of(
@@ -76,16 +66,11 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart.
-
-    Args:
-        figure: A drawing of `report.charts`.
-        title: Title, also used for accessibility.
-    """
+    """A chart."""
 
     kind: ClassVar = "chart"
-    figure: Drawing
-    title: str
+    figure: Drawing  # A drawing of `report.charts`
+    title: str  # Title, also used for accessibility
 
     @property
     def alt(self) -> str:
@@ -106,14 +91,10 @@ Block = str | Table | Chart | Command
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A titled section of paragraphs, tables and charts.
-
-    Args:
-        blocks: Blocks in order; a text is a paragraph.
-    """
+    """A titled section of paragraphs, tables and charts."""
 
     title: str
-    blocks: Sequence[Block]
+    blocks: Sequence[Block]  # Blocks in order; a text is a paragraph
 
     @classmethod
     def charted(cls, title: str, figure: Drawing, *blocks: Block) -> Section:
@@ -123,12 +104,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page: the answer, its explanation, its evidence, and the command that reproduces it.
-
-    Args:
-        warnings: Warnings to read before relying on them.
-        has_figures: Whether the command writes charts with --figure.
-    """
+    """A page: the answer, its explanation, its evidence, and the command that reproduces it."""
 
     command: str
     title: str
@@ -137,10 +113,10 @@ class Page:
     values: Sequence[Value] = ()
     sections: Sequence[Section] = ()
     evidence: Sequence[Section] = ()
-    warnings: Sequence[str] = ()
+    warnings: Sequence[str] = ()  # Warnings to read before relying on them
     reproduce: str
     versions: Mapping[str, str] = field(default_factory=dict)
-    has_figures: bool = True
+    has_figures: bool = True  # Whether the command writes charts with --figure
 
     def charts(self) -> list[tuple[str, Drawing]]:
         """Return the charts with their titles, in order."""

@@ -150,31 +150,20 @@ def stability_line(results: Mapping[str, Any], limits: Mapping[str, str] | None 
 
 
 class LatencyPart(NamedTuple):
-    """A cause of the latency of slow requests.
+    """A cause of the latency of slow requests."""
 
-    Args:
-        name: Key of the cause.
-        share: Fraction of their latency.
-    """
-
-    name: str
+    name: str  # Key of the cause
     label: str
     value: str
-    share: float
+    share: float  # Fraction of their latency
 
 
 class Tail(NamedTuple):
-    """The slowest requests by one metric.
+    """The slowest requests by one metric."""
 
-    Args:
-        metric: Name of the result.
-        value: Their mean with its unit.
-        parts: Causes, largest first, without empty ones.
-    """
-
-    metric: str
-    value: str
-    parts: tuple[LatencyPart, ...]
+    metric: str  # Name of the result
+    value: str  # Their mean with its unit
+    parts: tuple[LatencyPart, ...]  # Causes, largest first, without empty ones
 
 
 def tails(results: Mapping[str, Any]) -> list[Tail]:

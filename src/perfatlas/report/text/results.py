@@ -48,18 +48,12 @@ NO_INTERVAL: Final = "no interval"
 
 
 class Shown(NamedTuple):
-    """A result as a line.
-
-    Args:
-        value: Value with its unit, and "at least" or "at most" for a limit.
-        interval: 90% interval from price errors, "no interval", or "" if not applicable.
-        seeds: Half-width over seeds, "" for one seed.
-    """
+    """A result as a line."""
 
     label: str
-    value: str
-    interval: str
-    seeds: str
+    value: str  # Value with its unit, and "at least" or "at most" for a limit
+    interval: str  # 90% interval from price errors, "no interval", or "" if not applicable
+    seeds: str  # Half-width over seeds, "" for one seed
 
 
 def printed_results(

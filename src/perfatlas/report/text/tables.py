@@ -20,18 +20,12 @@ CLOSING_LINES: Final = 4  # reserved for what --verbose shows
 
 
 class TitledRows(NamedTuple):
-    """A table: its title, rows, keys to show with their titles, and whether it may be shortened.
-
-    Args:
-        rows: As for `print_rows`.
-        columns: As for `print_rows`.
-        detail: Whether brief output omits the table.
-    """
+    """A table: its title, rows, keys to show with their titles, and whether it may be shortened."""
 
     title: str
-    rows: Sequence[Mapping[str, Any]]
-    columns: Mapping[str, str] | None = None
-    detail: bool = False
+    rows: Sequence[Mapping[str, Any]]  # As for `print_rows`
+    columns: Mapping[str, str] | None = None  # As for `print_rows`
+    detail: bool = False  # Whether brief output omits the table
 
 
 def print_tables(

@@ -17,17 +17,11 @@ GPUS_PER_NODE: Final = 8
 
 
 class Topology(NamedTuple):
-    """Domains of the nodes of a cluster.
+    """Domains of the nodes of a cluster."""
 
-    Args:
-        nodes_per_domain: Nodes per domain; None for none.
-        nodes_per_leaf: Nodes per leaf switch; None for none.
-        notes: What was derived from the system.
-    """
-
-    nodes_per_domain: int | None
-    nodes_per_leaf: int | None
-    notes: tuple[str, ...]
+    nodes_per_domain: int | None  # Nodes per domain; None for none
+    nodes_per_leaf: int | None  # Nodes per leaf switch; None for none
+    notes: tuple[str, ...]  # What was derived from the system
 
 
 def cluster_of(inputs: Schedule) -> tuple[Cluster, tuple[str, ...]]:

@@ -25,21 +25,13 @@ LARGEST_SHARE: Final = 4  # share of the cluster of the largest generated job by
 
 @dataclass(frozen=True, kw_only=True)
 class JobSource:
-    """Jobs and their source.
+    """Jobs and their source."""
 
-    Args:
-        jobs: Jobs in the order of submission.
-        start_s: Time of the first submission in the clock of the source [s].
-        trace: Rows read and ignored; empty for generated jobs.
-        notes: Assumptions.
-        sources: Documents.
-    """
-
-    jobs: Jobs
-    start_s: float
-    trace: dict[str, Any]
-    notes: tuple[str, ...]
-    sources: tuple[str, ...] = ()
+    jobs: Jobs  # Jobs in the order of submission
+    start_s: float  # Time of the first submission in the clock of the source [s]
+    trace: dict[str, Any]  # Rows read and ignored; empty for generated jobs
+    notes: tuple[str, ...]  # Assumptions
+    sources: tuple[str, ...] = ()  # Documents
 
 
 def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> JobSource:

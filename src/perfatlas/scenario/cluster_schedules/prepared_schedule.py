@@ -41,19 +41,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeFailures:
-    """Node failures.
+    """Node failures."""
 
-    Args:
-        fleet: Fleet from which failures are drawn; None for none.
-        listed: Listed failures; None for none.
-        notes: Assumptions.
-        warnings: Excluded failures.
-    """
-
-    fleet: Fleet | None = None
-    listed: Failures | None = None
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    fleet: Fleet | None = None  # Fleet from which failures are drawn; None for none
+    listed: Failures | None = None  # Listed failures; None for none
+    notes: tuple[str, ...] = ()  # Assumptions
+    warnings: tuple[str, ...] = ()  # Excluded failures
 
 
 def node_failures(inputs: Schedule, cluster: Cluster, start_s: float) -> NodeFailures:

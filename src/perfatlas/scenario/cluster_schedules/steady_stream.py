@@ -36,27 +36,16 @@ UNSETTLED: Final = 0.05  # likewise, of a stream that begins with the jobs of it
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """A stream of jobs that is long enough for its mean wait.
+    """A stream of jobs that is long enough for its mean wait."""
 
-    Args:
-        inputs: The fields, with the number of jobs.
-        first: Jobs before it are warm-up.
-        last: Jobs from it on may not have ended.
-        precise: Whether the mean wait is as precise as it should be.
-        half_width_s: Half-width of the 90% confidence interval of the mean wait [s].
-        load: Requested GPU-time over that of the cluster.
-        capacity: Largest load that the cluster sustains under the policy.
-        grows: Whether the load exceeds it and the waiting work of the stream grows.
-    """
-
-    inputs: Schedule
-    first: int
-    last: int
-    precise: bool
-    half_width_s: float
-    load: float
-    capacity: float
-    grows: bool
+    inputs: Schedule  # The fields, with the number of jobs
+    first: int  # Jobs before it are warm-up
+    last: int  # Jobs from it on may not have ended
+    precise: bool  # Whether the mean wait is as precise as it should be
+    half_width_s: float  # Half-width of the 90% confidence interval of the mean wait [s]
+    load: float  # Requested GPU-time over that of the cluster
+    capacity: float  # Largest load that the cluster sustains under the policy
+    grows: bool  # Whether the load exceeds it and the waiting work of the stream grows
 
     @property
     def share(self) -> float:

@@ -77,19 +77,12 @@ def accuracy_columns(
 
 
 class QuantizedModel(NamedTuple):
-    """A model with its number formats and what they change.
+    """A model with its number formats and what they change."""
 
-    Args:
-        asked: Formats, method, benchmark and size.
-        change: Change of the benchmark and of perplexity.
-        layers: Layers of the network.
-        assumptions: Where its formats come from.
-    """
-
-    asked: Quantized
-    change: Change
-    layers: int
-    assumptions: tuple[str, ...]
+    asked: Quantized  # Formats, method, benchmark and size
+    change: Change  # Change of the benchmark and of perplexity
+    layers: int  # Layers of the network
+    assumptions: tuple[str, ...]  # Where its formats come from
 
 
 def quantized_model(

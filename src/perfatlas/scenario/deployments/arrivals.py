@@ -15,16 +15,11 @@ if TYPE_CHECKING:
 
 
 class ResolvedTraffic(NamedTuple):
-    """Requests of the traffic, and their provenance.
-
-    Args:
-        concurrency: Requests in flight in a closed loop, 0 for timed arrivals.
-        assumptions: Sentences for the evidence.
-    """
+    """Requests of the traffic, and their provenance."""
 
     requests: Requests
-    concurrency: int
-    assumptions: tuple[str, ...]
+    concurrency: int  # Requests in flight in a closed loop, 0 for timed arrivals
+    assumptions: tuple[str, ...]  # Sentences for the evidence
     warnings: tuple[str, ...]
 
 

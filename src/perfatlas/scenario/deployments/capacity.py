@@ -22,18 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheCapacity:
-    """KV cache of one scheduler: one attention-DP rank of one replica.
+    """KV cache of one scheduler: one attention-DP rank of one replica."""
 
-    Args:
-        blocks: Blocks, including those the engine reserves.
-        cache_bytes: Memory available for the cache on the fullest rank [bytes].
-        weights_bytes: Weights on that rank [bytes].
-    """
-
-    blocks: int
+    blocks: int  # Blocks, including those the engine reserves
     tokens: int
-    cache_bytes: float
-    weights_bytes: float
+    cache_bytes: float  # Memory available for the cache on the fullest rank [bytes]
+    weights_bytes: float  # Weights on that rank [bytes]
 
 
 def derived_blocks(question: Candidates, memory: MemoryColumns) -> int:

@@ -65,32 +65,20 @@ TOGETHER: Final = (
 
 
 class RequestSample(NamedTuple):
-    """Requests to draw from.
+    """Requests to draw from."""
 
-    Args:
-        isl_E: Input tokens (E,).
-        osl_E: Output tokens (E,).
-        cached_E: Input tokens that a prefix cache has (E,).
-        hash_block: Tokens per hashed block of their prompts, 0 if they share nothing.
-    """
-
-    isl_E: IntArray
-    osl_E: IntArray
-    cached_E: IntArray
-    hash_block: int = 0
+    isl_E: IntArray  # Input tokens (E,)
+    osl_E: IntArray  # Output tokens (E,)
+    cached_E: IntArray  # Input tokens that a prefix cache has (E,)
+    hash_block: int = 0  # Tokens per hashed block of their prompts, 0 if they share nothing
 
 
 class SteadyState(NamedTuple):
-    """Steady state of a closed loop.
+    """Steady state of a closed loop."""
 
-    Args:
-        results: Results by name, with `_low` and `_high` if an interval is known.
-        note: Description of the method, a sentence.
-        at_percentile: Latencies at the percentile, by name as the results, empty without one.
-    """
-
-    results: dict[str, Any]
-    note: str
+    results: dict[str, Any]  # Results by name, with `_low` and `_high` if an interval is known
+    note: str  # Description of the method, a sentence
+    # Latencies at the percentile, by name as the results, empty without one
     at_percentile: dict[str, Any]
 
 

@@ -23,17 +23,11 @@ RATED = ("gpus", *(f"output_tokens_per_s_per_gpu{end}" for end in ("", "_low", "
 
 
 class Given(NamedTuple):
-    """What prices follow from, of each candidate (C).
+    """What prices follow from, of each candidate (C)."""
 
-    Args:
-        usd_per_gpu_hour: As the field, None for the catalog.
-        pue: PUE, None if not given.
-        usd_per_kwh: Price of a kWh [USD], None if not given.
-    """
-
-    usd_per_gpu_hour: Sequence[Any]
-    pue: Sequence[float | None]
-    usd_per_kwh: Sequence[float | None]
+    usd_per_gpu_hour: Sequence[Any]  # As the field, None for the catalog
+    pue: Sequence[float | None]  # PUE, None if not given
+    usd_per_kwh: Sequence[float | None]  # Price of a kWh [USD], None if not given
 
 
 def pool_prices(

@@ -44,26 +44,16 @@ OF_RUN: Final = (
 
 
 class Spent(NamedTuple):
-    """What completed requests and all steps of a run add up to.
+    """What completed requests and all steps of a run add up to."""
 
-    Args:
-        tokens: Output tokens of completed requests.
-        prompt_j: Dynamic energy of prompts [J].
-        dynamic_j: Dynamic energy of all steps [J].
-        bubble_j: What GPUs draw within steps while they run no kernel [J].
-        input_tokens: Input tokens of completed requests that no cache held.
-        prompt_gpu_s: GPU time of prompts, beyond the decodes in their steps [s].
-        busy_gpu_s: GPU time of all steps [s].
-    """
-
-    tokens: float
+    tokens: float  # Output tokens of completed requests
     completed: int
-    prompt_j: float
-    dynamic_j: float
-    bubble_j: float
-    input_tokens: float
-    prompt_gpu_s: float
-    busy_gpu_s: float
+    prompt_j: float  # Dynamic energy of prompts [J]
+    dynamic_j: float  # Dynamic energy of all steps [J]
+    bubble_j: float  # What GPUs draw within steps while they run no kernel [J]
+    input_tokens: float  # Input tokens of completed requests that no cache held
+    prompt_gpu_s: float  # GPU time of prompts, beyond the decodes in their steps [s]
+    busy_gpu_s: float  # GPU time of all steps [s]
 
 
 def spent_energy(ready: Service, requests: Requests, outcome: Outcome) -> Spent:

@@ -40,25 +40,15 @@ if TYPE_CHECKING:
 
 
 class FrontEnd(NamedTuple):
-    """Front end of a replica, for a simulation.
+    """Front end of a replica, for a simulation."""
 
-    Args:
-        seen: Latency that a client sees in addition.
-        read_token: Time to tokenize one prompt token, serial per thread [ps].
-        stream_token: Time to send one chunk of output tokens, serial [ps].
-        stream_interval: Output tokens per chunk, after the first.
-        stream_backlog: Whether chunks wait for those of earlier steps: the times are measured.
-        readers: Tokenizer threads per replica, 0 for one per request.
-        note: Assumptions, a sentence.
-    """
-
-    seen: ClientDelays
-    read_token: int
-    stream_token: int
-    stream_interval: int
-    stream_backlog: bool
-    readers: int
-    note: str
+    seen: ClientDelays  # Latency that a client sees in addition
+    read_token: int  # Time to tokenize one prompt token, serial per thread [ps]
+    stream_token: int  # Time to send one chunk of output tokens, serial [ps]
+    stream_interval: int  # Output tokens per chunk, after the first
+    stream_backlog: bool  # Whether chunks wait for those of earlier steps: the times are measured
+    readers: int  # Tokenizer threads per replica, 0 for one per request
+    note: str  # Assumptions, a sentence
 
 
 AT_ENGINE: Final = FrontEnd(
@@ -127,23 +117,16 @@ LOAD: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """An engine deployed on its devices, ready to simulate requests.
-
-    Args:
-        limits: Limits of one scheduler.
-        replicas: Number of replicas and their routing.
-        front: Front end of a replica.
-        tiers: KV cache tiers below the GPUs.
-    """
+    """An engine deployed on its devices, ready to simulate requests."""
 
     scenario: Scenario
     question: Candidates
     memory: MemoryColumns
-    limits: Limits
-    replicas: Replicas
+    limits: Limits  # Limits of one scheduler
+    replicas: Replicas  # Number of replicas and their routing
     table: PriceTable
-    front: FrontEnd
-    tiers: TierSizes
+    front: FrontEnd  # Front end of a replica
+    tiers: TierSizes  # KV cache tiers below the GPUs
 
     @property
     def seen(self) -> ClientDelays:

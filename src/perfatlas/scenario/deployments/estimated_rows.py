@@ -89,17 +89,12 @@ CHUNKS: Final = "prefill_steps"  # of the closed form alone
 
 
 class EvaluatedPool(NamedTuple):
-    """The workers of one pool with their results; refused ones count as not fitting.
+    """The workers of one pool with their results; refused ones count as not fitting."""
 
-    Args:
-        rows_C: Their rows (C,).
-        phases: The phases that they run.
-    """
-
-    rows_C: IntArray
+    rows_C: IntArray  # Their rows (C,)
     candidates: Candidates
     evaluation: Evaluation
-    phases: Sequence[str]
+    phases: Sequence[str]  # The phases that they run
 
     def memory(self) -> dict[str, FloatArray]:
         """Return memory results, with the interval of the cache, each (C,)."""
@@ -120,21 +115,15 @@ class EvaluatedPool(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """Rows that are answered together by closed forms.
+    """Rows that are answered together by closed forms."""
 
-    Args:
-        rows_C: Positions (C,).
-        pools: The one pool, the prefill and the decode pool, or the parts of split layers.
-        places: Position of each row in each pool, each (C,).
-        rates: Results of two pools or of split layers (C), None for one pool.
-        simulated_C: Whether a simulation replaces the closed forms (C,).
-    """
-
-    rows_C: IntArray
+    rows_C: IntArray  # Positions (C,)
+    # The one pool, the prefill and the decode pool, or the parts of split layers
     pools: tuple[EvaluatedPool, ...]
-    places: tuple[IntArray, ...]
+    places: tuple[IntArray, ...]  # Position of each row in each pool, each (C,)
+    # Results of two pools or of split layers (C), None for one pool
     rates: PoolRates[Evaluation] | SplitLayers | None
-    simulated_C: BoolArray
+    simulated_C: BoolArray  # Whether a simulation replaces the closed forms (C,)
 
     def energy(self) -> TokenEnergy:
         """Return the energy of the output tokens of the rows (C)."""

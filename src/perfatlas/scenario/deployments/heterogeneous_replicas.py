@@ -41,18 +41,12 @@ LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 
 
 class Part(NamedTuple):
-    """One kind of replicas.
+    """One kind of replicas."""
 
-    Args:
-        name: Label, such as "kind 1".
-        outcome: Outcome of its requests; all others count as unfinished.
-        requests: Number of requests whose last replica is of this kind.
-    """
-
-    name: str
+    name: str  # Label, such as "kind 1"
     ready: Service
-    outcome: Outcome
-    requests: int
+    outcome: Outcome  # Outcome of its requests; all others count as unfinished
+    requests: int  # Number of requests whose last replica is of this kind
 
 
 def parts_of(ready: Service, outcome: Outcome) -> list[Part]:

@@ -39,15 +39,10 @@ BLIND_ROUTING: Final = ("round_robin", "random")  # slow replicas get as many re
 
 
 class OfferedLoad(NamedTuple):
-    """An offered rate and the largest one that can be sustained.
+    """An offered rate and the largest one that can be sustained."""
 
-    Args:
-        requests_per_s: Offered, generated without end.
-        capacity_requests_per_s: Completed by engines that never run out of requests.
-    """
-
-    requests_per_s: float
-    capacity_requests_per_s: float
+    requests_per_s: float  # Offered, generated without end
+    capacity_requests_per_s: float  # Completed by engines that never run out of requests
 
     @property
     def share(self) -> float:
@@ -66,13 +61,9 @@ class OfferedLoad(NamedTuple):
 
 
 class LoadRun(NamedTuple):
-    """What a run of saturated engines found.
+    """What a run of saturated engines found."""
 
-    Args:
-        load: None where every request is rejected, or the run was stopped.
-    """
-
-    load: OfferedLoad | None
+    load: OfferedLoad | None  # None where every request is rejected, or the run was stopped
     interrupted: bool = False
 
 

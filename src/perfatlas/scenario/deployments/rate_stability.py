@@ -27,21 +27,13 @@ FEWEST_AT_ONCE: Final = 20.0  # the same if all start at once
 
 
 class Flow(NamedTuple):
-    """Starts and ends of sessions in the second half of the starts.
+    """Starts and ends of sessions in the second half of the starts."""
 
-    Args:
-        began: Units that start there.
-        ended: Units that end there.
-        under_way: Units in flight at its start plus those at its end.
-        span_s: From the first to the last start [s].
-        unit_s: Mean duration of a unit without queueing [s].
-    """
-
-    began: int
-    ended: int
-    under_way: int
-    span_s: float
-    unit_s: float
+    began: int  # Units that start there
+    ended: int  # Units that end there
+    under_way: int  # Units in flight at its start plus those at its end
+    span_s: float  # From the first to the last start [s]
+    unit_s: float  # Mean duration of a unit without queueing [s]
     units: int
 
 

@@ -42,19 +42,12 @@ TRANSFER: Final = (
 
 
 class Handover(NamedTuple):
-    """Transfer of the KV cache from prefill to decode workers.
+    """Transfer of the KV cache from prefill to decode workers."""
 
-    Args:
-        links: Transfer time over the NICs of a rank, by pool.
-        latency: Network latency [ps].
-        first_from: Source of the first token, as in `serving.Fleet`.
-        source: Documentation reference of `first_from`.
-    """
-
-    links: tuple[Link, ...]
-    latency: int
-    first_from: str
-    source: str
+    links: tuple[Link, ...]  # Transfer time over the NICs of a rank, by pool
+    latency: int  # Network latency [ps]
+    first_from: str  # Source of the first token, as in `serving.Fleet`
+    source: str  # Documentation reference of `first_from`
 
 
 NO_WAY: Final = Handover((Link(),), 0, "prefill", "")
@@ -62,17 +55,12 @@ NO_WAY: Final = Handover((Link(),), 0, "prefill", "")
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """Engines on their devices, ready to simulate requests.
+    """Engines on their devices, ready to simulate requests."""
 
-    Args:
-        pools: One pool, or those of prefill and decode workers, or the kinds of replicas.
-        handover: KV cache transfer between two pools.
-        heterogeneous: Whether the pools are kinds of replicas behind one router.
-    """
-
+    # One pool, or those of prefill and decode workers, or the kinds of replicas
     pools: tuple[Deployment, ...]
-    handover: Handover = NO_WAY
-    heterogeneous: bool = False
+    handover: Handover = NO_WAY  # KV cache transfer between two pools
+    heterogeneous: bool = False  # Whether the pools are kinds of replicas behind one router
 
     @property
     def entry(self) -> Deployment:

@@ -25,17 +25,11 @@ if TYPE_CHECKING:
 
 
 class StepScale(NamedTuple):
-    """How much slower the steps of a pool are than priced.
+    """How much slower the steps of a pool are than priced."""
 
-    Args:
-        decode: Factor on decode steps and on host times, above 0.
-        prompts: Factor on the prompts of steps, above 0.
-        sending: Factor on the time of the front end to send a token, above 0.
-    """
-
-    decode: float
-    prompts: float
-    sending: float = 1.0
+    decode: float  # Factor on decode steps and on host times, above 0
+    prompts: float  # Factor on the prompts of steps, above 0
+    sending: float = 1.0  # Factor on the time of the front end to send a token, above 0
 
 
 def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:

@@ -18,18 +18,13 @@ if TYPE_CHECKING:
 
 
 class TypicalSteps(NamedTuple):
-    """A prefill and a decode step of mean size.
+    """A prefill and a decode step of mean size."""
 
-    Args:
-        prefill: One prompt of mean length, or as much of it as fits one step.
-        decode: The mean number of decoding sequences at their mean context; None if no output has
-            more than one token.
-        note: Description as a sentence.
-    """
-
-    prefill: StepCost
+    prefill: StepCost  # One prompt of mean length, or as much of it as fits one step
+    # The mean number of decoding sequences at their mean context; None if no output has more than
+    # one token
     decode: StepCost | None
-    note: str
+    note: str  # Description as a sentence
 
 
 def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> TypicalSteps:

@@ -20,17 +20,12 @@ Inputs = TypeVar("Inputs", bound="InputFields")
 
 
 class Answered(NamedTuple):
-    """The answers to some rows of a table (N).
+    """The answers to some rows of a table (N)."""
 
-    Args:
-        results: Results by name, equal to those of single questions, each (N).
-        warnings: Warnings to read before relying on each row (N).
-        problems: Why a row has no answer, by its position.
-    """
-
+    # Results by name, equal to those of single questions, each (N)
     results: Mapping[str, Sequence[Any]]
-    warnings: Sequence[Sequence[str]]
-    problems: Mapping[int, PerfatlasError]
+    warnings: Sequence[Sequence[str]]  # Warnings to read before relying on each row (N)
+    problems: Mapping[int, PerfatlasError]  # Why a row has no answer, by its position
 
     @classmethod
     def of(cls, rows: Sequence[tuple[Mapping[str, Any], Sequence[str]] | PerfatlasError]) -> Self:

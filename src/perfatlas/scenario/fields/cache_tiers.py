@@ -40,17 +40,11 @@ class CacheTiers(InputFields, KvOffloading):
 
 
 class TierSizes(NamedTuple):
-    """The cache tiers of a scheduler.
+    """The cache tiers of a scheduler."""
 
-    Args:
-        limits: Fields of `serving.Limits`.
-        block_bytes: Bytes of a block over all ranks [bytes].
-        note: Assumptions; empty without tiers.
-    """
-
-    limits: dict[str, Any]
-    block_bytes: float
-    note: str
+    limits: dict[str, Any]  # Fields of `serving.Limits`
+    block_bytes: float  # Bytes of a block over all ranks [bytes]
+    note: str  # Assumptions; empty without tiers
 
 
 def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> TierSizes:

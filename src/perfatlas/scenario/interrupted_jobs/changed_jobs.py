@@ -39,19 +39,13 @@ _SAME_INTERVAL: Final = "the same work between checkpoints"
 
 
 class _Change(NamedTuple):
-    """A change and the changed job.
+    """A change and the changed job."""
 
-    Args:
-        name: Name shown in tables.
-        gpus_added: Additional reserved GPUs.
-        assumes: Further assumptions, "" for none.
-    """
-
-    name: str
+    name: str  # Name shown in tables
     fleet: Fleet
     strategy: Strategy
-    gpus_added: int = 0
-    assumes: str = ""
+    gpus_added: int = 0  # Additional reserved GPUs
+    assumes: str = ""  # Further assumptions, "" for none
 
 
 def unevaluated_changes(ready: FleetJob) -> list[str]:
@@ -67,18 +61,13 @@ def unevaluated_changes(ready: FleetJob) -> list[str]:
 
 
 class Gains(NamedTuple):
-    """What single changes gain.
+    """What single changes gain."""
 
-    Args:
-        rows: Rows of name, gained_gpu_hours, gained_gpu_hours_half_width (of its 90% interval),
-            added_gpu_hours (of additional spares), goodput, gained_share, assumes (assumptions of
-            the change, "" for none); with a price also gained_usd and added_usd. Largest
-            gain first.
-        without_effect: Names of changes that leave every replica as it is.
-    """
-
+    # Rows of name, gained_gpu_hours, gained_gpu_hours_half_width (of its 90% interval),
+    # added_gpu_hours (of additional spares), goodput, gained_share, assumes (assumptions of the
+    # change, "" for none); with a price also gained_usd and added_usd. Largest gain first.
     rows: list[dict[str, Any]]
-    without_effect: list[str]
+    without_effect: list[str]  # Names of changes that leave every replica as it is
 
     def text(self) -> list[str]:
         """Return the changes without effect, as text."""

@@ -27,19 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Interruptions:
-    """Interruption rate of a job and its uncertainty.
+    """Interruption rate of a job and its uncertainty."""
 
-    Args:
-        mtti_s: Mean time between interruptions [s].
-        low_s: Lower end of its 90% interval [s]; None where unknown.
-        high_s: Upper end [s].
-        source: Origin.
-    """
-
-    mtti_s: float
-    low_s: float | None
-    high_s: float | None
-    source: str
+    mtti_s: float  # Mean time between interruptions [s]
+    low_s: float | None  # Lower end of its 90% interval [s]; None where unknown
+    high_s: float | None  # Upper end [s]
+    source: str  # Origin
 
 
 def interruptions_of(inputs: SimpleGoodput) -> Interruptions:

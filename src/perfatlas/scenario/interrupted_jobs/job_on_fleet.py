@@ -41,26 +41,18 @@ GIVEN_UP: Final = 20.0  # multiple of the work after which an unfinished job is 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetJob:
-    """A job, its fault-tolerance strategy and its checkpoint interval.
-
-    Args:
-        optimal_interval_s: Optimal work between checkpoints by a closed form, or by simulation
-            where parts age [s]; None where writes take no time or there is none.
-        interval_note: Basis of the optimum, or why there is none.
-        interval_is_given: Whether the interval was set.
-        strategy_is_named: Whether a file has the strategy, under its name.
-        spares_are_default: Whether the fleet decides the number of spares.
-        others: Other strategies of the same file.
-    """
+    """A job, its fault-tolerance strategy and its checkpoint interval."""
 
     job: Job
     strategy: Strategy
+    # Optimal work between checkpoints by a closed form, or by simulation where parts age [s]; None
+    # where writes take no time or there is none
     optimal_interval_s: float | None
-    interval_note: str
-    interval_is_given: bool
-    strategy_is_named: bool
-    spares_are_default: bool
-    others: tuple[Strategy, ...] = ()
+    interval_note: str  # Basis of the optimum, or why there is none
+    interval_is_given: bool  # Whether the interval was set
+    strategy_is_named: bool  # Whether a file has the strategy, under its name
+    spares_are_default: bool  # Whether the fleet decides the number of spares
+    others: tuple[Strategy, ...] = ()  # Other strategies of the same file
 
     @property
     def gpus(self) -> int:

@@ -33,29 +33,20 @@ MOST_SPARES: Final = 100_000
 
 
 class Tried(NamedTuple):
-    """A strategy to price.
+    """A strategy to price."""
 
-    Args:
-        policy: Name of its recovery policy.
-        fleet: The fleet, with the detection times of the policy and room for the spares.
-    """
-
-    policy: str
-    fleet: Fleet
+    policy: str  # Name of its recovery policy
+    fleet: Fleet  # The fleet, with the detection times of the policy and room for the spares
     strategy: Strategy
 
 
 class Strategies(NamedTuple):
-    """Strategies to price.
-
-    Args:
-        skipped: Rows of reason and count of combinations that no policy documents.
-        varied: What was varied, as sentences.
-    """
+    """Strategies to price."""
 
     tried: list[Tried]
+    # Rows of reason and count of combinations that no policy documents
     skipped: list[dict[str, Any]]
-    varied: tuple[str, ...]
+    varied: tuple[str, ...]  # What was varied, as sentences
 
 
 def tried_strategies(inputs: FleetGoodput, ready: FleetJob) -> Strategies:

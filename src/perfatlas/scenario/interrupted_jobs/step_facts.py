@@ -24,21 +24,14 @@ _OF_A_STEP: Final = ("step_time_s", "tokens_per_step")
 
 @dataclass(frozen=True, kw_only=True)
 class StepFacts:
-    """Quantities derived from a step.
+    """Quantities derived from a step."""
 
-    Args:
-        flop_per_s: Model FLOP/s over all GPUs [FLOP/s]; None without a step.
-        peak_flop_per_s: Peak of one GPU [FLOP/s]; None without a step.
-        checkpoint_bytes: Size of a checkpoint [bytes]; None where unknown.
-        write_s: Write time from bytes and bandwidth [s]; None without a bandwidth.
-        notes: Assumptions.
-    """
-
-    flop_per_s: float | None = None
-    peak_flop_per_s: float | None = None
-    checkpoint_bytes: float | None = None
+    flop_per_s: float | None = None  # Model FLOP/s over all GPUs [FLOP/s]; None without a step
+    peak_flop_per_s: float | None = None  # Peak of one GPU [FLOP/s]; None without a step
+    checkpoint_bytes: float | None = None  # Size of a checkpoint [bytes]; None where unknown
+    # Write time from bytes and bandwidth [s]; None without a bandwidth
     write_s: float | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # Assumptions
 
     def mfu(self, gpus: int) -> float | None:
         """Return the share of the peak in a step; None without a step.

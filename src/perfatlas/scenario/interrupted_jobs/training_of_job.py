@@ -32,19 +32,13 @@ OF_THE_STEP: Final = ("model", "system", "format", "step_time_s", "tokens_per_st
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedStep:
-    """The training step of a job.
+    """The training step of a job."""
 
-    Args:
-        step: The step, as `train` answers it.
-        tokens: Tokens to train; None without a budget.
-        usd_per_gpu_hour: Price and both ends of its interval; None without one.
-        given: The fields of goodput that were given.
-    """
-
-    step: TrainingStep
-    tokens: float | None
+    step: TrainingStep  # The step, as `train` answers it
+    tokens: float | None  # Tokens to train; None without a budget
+    # Price and both ends of its interval; None without one
     usd_per_gpu_hour: tuple[float, float, float] | None
-    given: Mapping[str, Any]
+    given: Mapping[str, Any]  # The fields of goodput that were given
 
     @property
     def least_interval_s(self) -> float:

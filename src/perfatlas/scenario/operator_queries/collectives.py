@@ -99,21 +99,14 @@ def spread(system: System, gpus: int, nodes: int | None) -> System:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedCollectiveQueries:
-    """Queries that differ in `COLLECTIVE_SIZES` alone, priced as shapes of one collective.
+    """Queries that differ in `COLLECTIVE_SIZES` alone, priced as shapes of one collective."""
 
-    Args:
-        inputs: The queries (U).
-        systems: The system of each query, with a reduced domain if nodes are given (U).
-        shapes: Sizes and groups (U).
-        found: Prices and algorithms (U).
-        hop_s_U: One hop of their links (U,) [s].
-    """
-
-    inputs: Sequence[CollectiveInputs]
+    inputs: Sequence[CollectiveInputs]  # The queries (U)
+    # The system of each query, with a reduced domain if nodes are given (U)
     systems: Sequence[System]
-    shapes: CollectiveShapes
-    found: PricedCollectives
-    hop_s_U: FloatArray
+    shapes: CollectiveShapes  # Sizes and groups (U)
+    found: PricedCollectives  # Prices and algorithms (U)
+    hop_s_U: FloatArray  # One hop of their links (U,) [s]
 
     def results(self) -> dict[str, list[Any]]:
         """Return the results of all queries by name, each (U)."""

@@ -93,18 +93,12 @@ _DATA: Final = "data/attention_backward.toml"
 
 
 class Passes(NamedTuple):
-    """Work and times of a query in forward passes.
+    """Work and times of a query in forward passes."""
 
-    Args:
-        work: Arithmetic and bytes.
-        low: 5% quantile of the time.
-        high: 95% quantile of the time.
-    """
-
-    work: float
+    work: float  # Arithmetic and bytes
     time: float
-    low: float
-    high: float
+    low: float  # 5% quantile of the time
+    high: float  # 95% quantile of the time
 
 
 ONE_PASS: Final = Passes(1.0, 1.0, 1.0, 1.0)
@@ -164,24 +158,16 @@ READERS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class PricedQueries:
-    """Queries with equal text fields, priced as candidates of one operator.
+    """Queries with equal text fields, priced as candidates of one operator."""
 
-    Args:
-        inputs: The queries (C).
-        operator: The operator columns (C).
-        prices: The prices (C, 1).
-        devices: Device and clock of each query.
-        energy_width_C: Half-width of ln(energy of the chip) by the interval of the voltage curve.
-        problems: Why a query has no answer, by its index.
-    """
-
-    inputs: Sequence[OperatorInputs]
+    inputs: Sequence[OperatorInputs]  # The queries (C)
     system: System
-    operator: Operator
-    prices: PricedOperators
-    devices: DeviceColumns
+    operator: Operator  # The operator columns (C)
+    prices: PricedOperators  # The prices (C, 1)
+    devices: DeviceColumns  # Device and clock of each query
+    # Half-width of ln(energy of the chip) by the interval of the voltage curve
     energy_width_C: FloatArray
-    problems: Mapping[int, PerfatlasError]
+    problems: Mapping[int, PerfatlasError]  # Why a query has no answer, by its index
 
     def match(self, c: int) -> CalibrationMatch | None:
         """Return the calibration that priced a query, None in tier bound."""
@@ -388,21 +374,16 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorQuery:
-    """One operator that can be asked for: how its queries are read and priced.
-
-    Args:
-        operator: Returns queries that differ in sizes alone as columns of an operator.
-        sizes: The fields that are its columns.
-        half_formats: Formats of 16 bits by default.
-        check: Refuses fields that contradict each other; None where none can.
-        alike: Returns what queries that are priced together share of the sizes.
-    """
+    """One operator that can be asked for: how its queries are read and priced."""
 
     schema: type[InputFields]
+    # Returns queries that differ in sizes alone as columns of an operator
     operator: Callable[[Sequence[Any]], Operator]
-    sizes: tuple[str, ...]
-    half_formats: tuple[str, ...] = ()
+    sizes: tuple[str, ...]  # The fields that are its columns
+    half_formats: tuple[str, ...] = ()  # Formats of 16 bits by default
+    # Refuses fields that contradict each other; None where none can
     check: Callable[[Any], None] | None = None
+    # Returns what queries that are priced together share of the sizes
     alike: Callable[[Any], Hashable] = type
 
     def read(self, fields: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of the schema

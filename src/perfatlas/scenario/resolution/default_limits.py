@@ -24,21 +24,13 @@ NO_RECIPE = -1
 
 @dataclass(frozen=True, kw_only=True)
 class LimitedLoad:
-    """What default limits depend on.
+    """What default limits depend on."""
 
-    Args:
-        isl: Longest prompt (C,).
-        requests: Requests in flight on a replica, inf if they are not known (C,).
-        attention_dp: Attention-data-parallel ranks (C,).
-        gpus: GPUs of a replica (C,).
-        pooled: Whether the replicas are workers of a prefill or decode pool.
-    """
-
-    isl: FloatArray
-    requests: FloatArray
-    attention_dp: FloatArray
-    gpus: FloatArray
-    pooled: bool
+    isl: FloatArray  # Longest prompt (C,)
+    requests: FloatArray  # Requests in flight on a replica, inf if they are not known (C,)
+    attention_dp: FloatArray  # Attention-data-parallel ranks (C,)
+    gpus: FloatArray  # GPUs of a replica (C,)
+    pooled: bool  # Whether the replicas are workers of a prefill or decode pool
 
 
 def filled_limits(

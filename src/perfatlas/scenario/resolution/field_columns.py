@@ -33,15 +33,10 @@ NOT_GIVEN: Final = 0  # code of rows that do not set a field
 
 @dataclass(frozen=True, kw_only=True)
 class FieldColumn:
-    """One field of all rows.
+    """One field of all rows."""
 
-    Args:
-        values: Distinct values (V); the first is the default.
-        codes_N: Index of each row's value (N,).
-    """
-
-    values: tuple[Any, ...]
-    codes_N: IntArray
+    values: tuple[Any, ...]  # Distinct values (V); the first is the default
+    codes_N: IntArray  # Index of each row's value (N,)
 
     @cached_property
     def is_set(self) -> BoolArray:

@@ -44,15 +44,10 @@ SHARED_FIELDS: Final = (
 
 
 class Distinct(NamedTuple):
-    """Distinct combinations of codes.
+    """Distinct combinations of codes."""
 
-    Args:
-        first_U: First row of each combination, ascending (U,).
-        codes_N: Combination of each row (N,).
-    """
-
-    first_U: IntArray
-    codes_N: IntArray
+    first_U: IntArray  # First row of each combination, ascending (U,)
+    codes_N: IntArray  # Combination of each row (N,)
 
     def members(self) -> list[IntArray]:
         """Return the rows of each combination, ascending."""
@@ -86,19 +81,14 @@ def distinct_rows(codes: Sequence[IntArray]) -> Distinct:
 
 
 class ResolvedFormats(NamedTuple):
-    """Number formats of rows: distinct formats and an index per row.
+    """Number formats of rows: distinct formats and an index per row."""
 
-    Args:
-        found: Distinct formats, or the error that prevents them.
-        assumptions: Origin of the formats, for each distinct combination of names.
-        codes_N: Index of each row in `found` (N,).
-        names_N: Index of each row in `assumptions` (N,).
-    """
-
+    # Distinct formats, or the error that prevents them
     found: tuple[ModelFormats | PerfatlasError, ...]
+    # Origin of the formats, for each distinct combination of names
     assumptions: tuple[tuple[str, ...], ...]
-    codes_N: IntArray
-    names_N: IntArray
+    codes_N: IntArray  # Index of each row in `found` (N,)
+    names_N: IntArray  # Index of each row in `assumptions` (N,)
 
     def at(self, row: int) -> tuple[ModelFormats | PerfatlasError, tuple[str, ...]]:
         """Return the formats of one row, or its error, and their origin."""

@@ -47,27 +47,18 @@ EVALUATED: Final = (2, 4)
 
 
 class Pool(NamedTuple):
-    """The workers of one pool.
+    """The workers of one pool."""
 
-    Args:
-        rows_C: Their rows (C,).
-    """
-
-    rows_C: IntArray
+    rows_C: IntArray  # Their rows (C,)
     candidates: Candidates
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Rows that are answered together.
+    """Rows that are answered together."""
 
-    Args:
-        rows_C: The rows (C,).
-        pools: The workers of the one pool, or of the prefill and the decode pool; None if no row
-            is left.
-    """
-
-    rows_C: IntArray
+    rows_C: IntArray  # The rows (C,)
+    # The workers of the one pool, or of the prefill and the decode pool; None if no row is left
     pools: tuple[Pool | None, ...]
 
     def blocks(self, size: int) -> Iterator[Group]:
@@ -97,17 +88,11 @@ def _between(pool: Pool | None, first: int, last: int) -> Pool | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
-    """A resolved table.
+    """A resolved table."""
 
-    Args:
-        scenario: Returns a row as a scenario.
-        columns: Fields of all rows; refused rows may have defaults.
-        groups: Rows that are answered together, in order of their first rows.
-    """
-
-    scenario: Callable[[int], Scenario]
-    columns: ScenarioColumns
-    groups: tuple[Group, ...]
+    scenario: Callable[[int], Scenario]  # Returns a row as a scenario
+    columns: ScenarioColumns  # Fields of all rows; refused rows may have defaults
+    groups: tuple[Group, ...]  # Rows that are answered together, in order of their first rows
     refusals: Refusals
 
     @property

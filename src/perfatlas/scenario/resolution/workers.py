@@ -30,35 +30,21 @@ LIMITS: Final = tuple(one.name for one in fields(EngineLimits))
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """The workers of one pool, for all rows.
+    """The workers of one pool, for all rows."""
 
-    Args:
-        columns: Fields (N,).
-        plan: Parallel sizes; unset ones are derived from gpus.
-        load: Sequences per replica and lengths.
-        limits: Engine limits, NaN if unset.
-        clock_ratio_N: Clock over the sustained clock (N,).
-        power_cap_w_N: Power limit of a GPU (N,) [W], inf for none.
-        zeros_N: Whether all tensors hold zeros (N,).
-        aggregated_N: Whether batching is continuous (N,).
-        pooled: Whether they are workers of a prefill or decode pool.
-        part: Part of the layers that they run, of `PARTS`, "" for all.
-        rules: Rows with contradictory sizes (N,), and the error of a row.
-        stage: Stage of its refusals.
-    """
-
-    columns: ScenarioColumns
-    plan: PlanColumns
-    load: Load
-    limits: EngineLimits
-    clock_ratio_N: FloatArray
-    power_cap_w_N: FloatArray
-    zeros_N: BoolArray
-    aggregated_N: BoolArray
-    pooled: bool
-    part: str
+    columns: ScenarioColumns  # Fields (N,)
+    plan: PlanColumns  # Parallel sizes; unset ones are derived from gpus
+    load: Load  # Sequences per replica and lengths
+    limits: EngineLimits  # Engine limits, NaN if unset
+    clock_ratio_N: FloatArray  # Clock over the sustained clock (N,)
+    power_cap_w_N: FloatArray  # Power limit of a GPU (N,) [W], inf for none
+    zeros_N: BoolArray  # Whether all tensors hold zeros (N,)
+    aggregated_N: BoolArray  # Whether batching is continuous (N,)
+    pooled: bool  # Whether they are workers of a prefill or decode pool
+    part: str  # Part of the layers that they run, of `PARTS`, "" for all
+    # Rows with contradictory sizes (N,), and the error of a row
     rules: tuple[tuple[BoolArray, Reason], ...]
-    stage: int
+    stage: int  # Stage of its refusals
 
 
 def workers_of(

@@ -31,19 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingStep:
-    """One training step that fits in memory and keeps its power limit.
-
-    Args:
-        question: The candidates of the steps that are priced together.
-        results: Its results by name, as `train` answers them.
-        warnings: What to know before relying on it.
-    """
+    """One training step that fits in memory and keeps its power limit."""
 
     inputs: TrainInputs
-    question: TrainingQuestion
+    question: TrainingQuestion  # The candidates of the steps that are priced together
     steps: TrainingSteps
-    results: Mapping[str, Any]
-    warnings: tuple[str, ...]
+    results: Mapping[str, Any]  # Its results by name, as `train` answers them
+    warnings: tuple[str, ...]  # What to know before relying on it
 
     def evidence(self) -> Evidence:
         """Return what the results of a step that is priced alone rest on."""

@@ -24,16 +24,11 @@ class Link(NamedTuple):
     """Transfer time of a KV cache over a link, piecewise linear in its tokens.
 
     It bends at the window of sliding-window layers, and starts above 0 with recurrent states.
-
-    Args:
-        borders: Breakpoints [tokens], ascending from 0.
-        times: Transfer times at the breakpoints [ps].
-        per_token: Time per further token up to the next breakpoint [ps].
     """
 
-    borders: tuple[int, ...] = (0,)
-    times: tuple[int, ...] = (0,)
-    per_token: tuple[int, ...] = (0,)
+    borders: tuple[int, ...] = (0,)  # Breakpoints [tokens], ascending from 0
+    times: tuple[int, ...] = (0,)  # Transfer times at the breakpoints [ps]
+    per_token: tuple[int, ...] = (0,)  # Time per further token up to the next breakpoint [ps]
 
     def time(self, tokens: int) -> int:
         """Return the transfer time of a KV cache [ps].
@@ -51,34 +46,26 @@ class Link(NamedTuple):
 
 
 class ReplicaGroup(NamedTuple):
-    """Identical engines of a fleet.
+    """Identical engines of a fleet."""
 
-    Args:
-        prices: Price tables of a step.
-        limits: Limits of each scheduler.
-        ranks: Attention-data-parallel ranks per engine, as in `Replicas`.
-        role: `both` phases of a request, or one of two pools: `prefill` engines run prompts up to
-            the first token, `decode` engines the rest; see `pools`.
-        link: KV cache transfer over the link of a scheduler, i.e. of the devices of its rank.
-        stream_token: Time of its front end to send output tokens of a request once [ps]; see
-            `front`.
-        stream_interval: Output tokens that are sent at a time, after the first.
-        energy: Dynamic energy of steps and power of GPUs; None counts no energy.
-        stream_backlog: Whether tokens wait for those of earlier steps that are not sent yet.
-        stage_layers: Layers of each pipeline stage; empty for engines without stages. Each stage
-            takes its share of the time of a step.
-    """
-
-    prices: StepPrices
-    limits: Limits
+    prices: StepPrices  # Price tables of a step
+    limits: Limits  # Limits of each scheduler
     number: int = 1
-    ranks: int = 1
+    ranks: int = 1  # Attention-data-parallel ranks per engine, as in `Replicas`
+    # `both` phases of a request, or one of two pools: `prefill` engines run prompts up to the first
+    # token, `decode` engines the rest; see `pools`
     role: str = "both"
+    # KV cache transfer over the link of a scheduler, i.e. of the devices of its rank.
     link: Link = Link()
+    # Time of its front end to send output tokens of a request once [ps]; see `front`
     stream_token: int = 0
-    stream_interval: int = 1
+    stream_interval: int = 1  # Output tokens that are sent at a time, after the first
+    # Dynamic energy of steps and power of GPUs; None counts no energy
     energy: EnergyPrices | None = None
+    # Whether tokens wait for those of earlier steps that are not sent yet
     stream_backlog: bool = True
+    # Layers of each pipeline stage; empty for engines without stages. Each stage takes its share of
+    # the time of a step.
     stage_layers: tuple[int, ...] = ()
 
     @property
@@ -90,35 +77,26 @@ class ReplicaGroup(NamedTuple):
 class Fleet(NamedTuple):
     """Engines of one or several types behind one router, numbered in order of type.
 
-    Args:
-        groups: 1 to `MAX_ENGINE_TYPES` engine types. With two pools, prefill comes first.
-        routing: As in `Replicas`, over all engines, or over each pool; `prefix_aware` is
-            `least_loaded` for decode engines.
-        seed: Seed of `random`.
-        turnaround: As in `Replicas` [ps].
-        latency: Latency of a KV cache transfer after its last byte is sent [ps].
-        first_from: With two pools, when the client gets the first token: `prefill`, at the end of
-            the prompt; `arrival`, when the sequence joins the decode batch; `recomputed`, when
-            the decode engine has recomputed it from the last prompt token.
-        affinity: Options of `prefix_aware`.
-        availability: Outages and autoscaling.
-        readers: Tokenization threads before the router; 0 for unlimited.
-        read_token: Time of a thread per prompt token [ps]; see `front`.
-
     Limits: The router does not know which engine is faster. A request that exceeds the limits of
         any engine type is rejected, whichever engine it would have been sent to.
     """
 
+    # 1 to `MAX_ENGINE_TYPES` engine types. With two pools, prefill comes first.
     groups: tuple[ReplicaGroup, ...]
+    # As in `Replicas`, over all engines, or over each pool; `prefix_aware` is `least_loaded` for
+    # decode engines
     routing: str = "round_robin"
-    seed: int = 0
-    turnaround: int = 0
-    latency: int = 0
+    seed: int = 0  # Seed of `random`
+    turnaround: int = 0  # As in `Replicas` [ps]
+    latency: int = 0  # Latency of a KV cache transfer after its last byte is sent [ps]
+    # With two pools, when the client gets the first token: `prefill`, at the end of the prompt;
+    # `arrival`, when the sequence joins the decode batch; `recomputed`, when the decode engine has
+    # recomputed it from the last prompt token
     first_from: str = "prefill"
-    affinity: Affinity = Affinity()
-    availability: Availability = Availability()
-    readers: int = 1
-    read_token: int = 0
+    affinity: Affinity = Affinity()  # Options of `prefix_aware`
+    availability: Availability = Availability()  # Outages and autoscaling
+    readers: int = 1  # Tokenization threads before the router; 0 for unlimited
+    read_token: int = 0  # Time of a thread per prompt token [ps]; see `front`
 
 
 def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fleet:

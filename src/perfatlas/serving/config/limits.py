@@ -19,75 +19,60 @@ MAX_SCHEDULERS: Final = 100_000
 class Limits(NamedTuple):
     """Limits of one scheduler, named as in vLLM V1.
 
-    Args:
-        max_num_seqs: Maximum running sequences.
-        max_num_batched_tokens: Maximum tokens per step, decode and prefill; at least
-            `max_num_seqs`.
-        block_size: Tokens per KV cache block.
-        kv_blocks: Usable KV cache blocks, without the null block.
-        reserve_full_isl: Admit a sequence only if all of its tokens so far fit into free blocks,
-            not only its first chunk (`scheduler_reserve_full_isl`). Nothing is reserved.
-        long_prefill_token_threshold: Maximum chunk of one prompt; only 0 (no limit) is supported.
-        prefix_caching: Share full blocks with equal hashes.
-        async_scheduling: Schedule a step when the previous one starts, so that arrivals and freed
-            blocks during a step take effect from the step after the next. An idle engine does
-            not schedule ahead. Whether host work is overlapped depends on the prices.
-        rules: Name of the scheduling policy; see the modules of `policies`.
-        chunked_prefill: Allow a prompt to run in several steps; otherwise prompts longer than
-            `max_num_batched_tokens` are rejected. Can be disabled only for TensorRT-LLM and
-            static batches.
-        mixed_chunk: SGLang only: mix decodes into prefill steps.
-        new_token_ratio: SGLang only: initial fraction of their maximum outputs that sequences are
-            expected to generate; SGLANG_INIT_NEW_TOKEN_RATIO times schedule_conservativeness.
-        scheduler_recv_interval: SGLang only: decode-only steps between reads of new requests from
-            the socket; they are read at once after a prefill step or when idle.
-        reserved_decode_tokens: SGLang decode engines only: tokens reserved per running sequence
-            when another KV cache is accepted (num_reserved_decode_tokens); at least 1, or
-            resumed sequences would preempt each other forever.
-        batch_wait_timeout_iters: TensorRT-LLM only: maximum steps that prompts wait for more
-            prompts while sequences decode, 0 to disable.
-        batch_wait_max_tokens: TensorRT-LLM only: tokens of a step at which they stop waiting
-            (batch_wait_max_tokens_ratio of max_num_batched_tokens).
-        rank_balance_iters: TensorRT-LLM only: maximum steps that prompts wait until all
-            attention-data-parallel ranks have some while all decode, 0 to disable
-            (attention_dp_config.timeout_iters with enable_balance).
-        draft_tokens: Draft tokens per decode step of a sequence; 0 without speculative decoding.
-        acceptance: Probability that a draft is accepted if all previous ones are, by position.
-        draft_seed: Random seed of acceptance.
-        host_blocks: KV cache blocks in host memory, 0 for none; see `offload`.
-        ssd_blocks: KV cache blocks on an SSD, 0 for none.
-        host_move: Transfer time of a block between GPU and host memory [ps].
-        ssd_move: Transfer time of a block from SSD to host memory [ps].
-
     Limits: The prefix cache of every engine shares whole blocks and evicts the least recently
         freed one; SGLang's radix tree shares single tokens. See also `policies`,
         `async_scheduling` and `speculation`.
     """
 
-    max_num_seqs: int
+    max_num_seqs: int  # Maximum running sequences
+    # Maximum tokens per step, decode and prefill; at least `max_num_seqs`
     max_num_batched_tokens: int
-    block_size: int
-    kv_blocks: int
+    block_size: int  # Tokens per KV cache block
+    kv_blocks: int  # Usable KV cache blocks, without the null block
+    # Admit a sequence only if all of its tokens so far fit into free blocks, not only its first
+    # chunk (`scheduler_reserve_full_isl`). Nothing is reserved.
     reserve_full_isl: bool = True
+    # Maximum chunk of one prompt; only 0 (no limit) is supported
     long_prefill_token_threshold: int = 0
-    prefix_caching: bool = False
+    prefix_caching: bool = False  # Share full blocks with equal hashes
+    # Schedule a step when the previous one starts, so that arrivals and freed blocks during a step
+    # take effect from the step after the next. An idle engine does not schedule ahead. Whether host
+    # work is overlapped depends on the prices.
     async_scheduling: bool = False
-    rules: str = "vllm"
+    rules: str = "vllm"  # Name of the scheduling policy; see the modules of `policies`
+    # Allow a prompt to run in several steps; otherwise prompts longer than `max_num_batched_tokens`
+    # are rejected. Can be disabled only for TensorRT-LLM and static batches.
     chunked_prefill: bool = True
-    mixed_chunk: bool = False
+    mixed_chunk: bool = False  # SGLang only: mix decodes into prefill steps
+    # SGLang only: initial fraction of their maximum outputs that sequences are expected to
+    # generate; SGLANG_INIT_NEW_TOKEN_RATIO times schedule_conservativeness
     new_token_ratio: float = 0.7
+    # SGLang only: decode-only steps between reads of new requests from the socket; they are read at
+    # once after a prefill step or when idle
     scheduler_recv_interval: int = 1
+    # SGLang decode engines only: tokens reserved per running sequence when another KV cache is
+    # accepted (num_reserved_decode_tokens); at least 1, or resumed sequences would preempt each
+    # other forever
     reserved_decode_tokens: int = 512
+    # TensorRT-LLM only: maximum steps that prompts wait for more prompts while sequences decode, 0
+    # to disable
     batch_wait_timeout_iters: int = 0
+    # TensorRT-LLM only: tokens of a step at which they stop waiting (batch_wait_max_tokens_ratio of
+    # max_num_batched_tokens)
     batch_wait_max_tokens: int = 0
+    # TensorRT-LLM only: maximum steps that prompts wait until all attention-data-parallel ranks
+    # have some while all decode, 0 to disable (attention_dp_config.timeout_iters with
+    # enable_balance)
     rank_balance_iters: int = 0
+    # Draft tokens per decode step of a sequence; 0 without speculative decoding
     draft_tokens: int = 0
+    # Probability that a draft is accepted if all previous ones are, by position
     acceptance: tuple[float, ...] = ()
-    draft_seed: int = 0
-    host_blocks: int = 0
-    ssd_blocks: int = 0
-    host_move: int = 0
-    ssd_move: int = 0
+    draft_seed: int = 0  # Random seed of acceptance
+    host_blocks: int = 0  # KV cache blocks in host memory, 0 for none; see `offload`
+    ssd_blocks: int = 0  # KV cache blocks on an SSD, 0 for none
+    host_move: int = 0  # Transfer time of a block between GPU and host memory [ps]
+    ssd_move: int = 0  # Transfer time of a block from SSD to host memory [ps]
 
     @property
     def offloads(self) -> bool:
@@ -98,74 +83,55 @@ class Limits(NamedTuple):
 class Affinity(NamedTuple):
     """Thresholds of `prefix_aware` routing between cached prefixes and load.
 
-    Args:
-        match_share: Matched fraction of a prompt above which it is routed to the replica with the
-            longest match.
-        balance_apart: Maximum difference of loads [requests] for prefix routing.
-        balance_ratio: Maximum ratio of the highest to the lowest load for prefix routing; if both
-            are exceeded, the least loaded replica gets the request.
-
     Source: defaults of sglang-router 0.3.2, src/sglang_router/router_args.py: cache_threshold,
     balance_abs_threshold, balance_rel_threshold.
     """
 
+    # Matched fraction of a prompt above which it is routed to the replica with the longest match
     match_share: float = 0.3
-    balance_apart: int = 64
+    balance_apart: int = 64  # Maximum difference of loads [requests] for prefix routing
+    # Maximum ratio of the highest to the lowest load for prefix routing; if both are exceeded, the
+    # least loaded replica gets the request
     balance_ratio: float = 1.5
 
 
 class Replicas(NamedTuple):
-    """Identical engines behind one router.
-
-    Args:
-        ranks: Attention-data-parallel ranks per engine, each with its own scheduler and KV cache;
-            all step together. A request goes to the rank with the lowest 4 x waiting + running
-            at its arrival, lowest index first.
-        routing: `round_robin` over accepted requests; `random`; `least_loaded`: fewest waiting
-            and running requests, ties in turn; or `prefix_aware`: the replica with the longest
-            matching prefix, see `affinity`.
-        seed: Seed of `random`.
-        turnaround: Time from the last token of a request to the arrival of the next one, in a
-            closed loop or a conversation, without think time [ps].
-        affinity: Options of `prefix_aware`.
-        availability: Outages and autoscaling.
-        readers: Tokenization threads per engine.
-        read_token: Time of a thread per prompt token [ps].
-        stream_token: Time of a front end to send output tokens of a request once [ps]; see
-            `front`.
-        stream_interval: Output tokens that are sent at a time, after the first.
-        stream_backlog: Whether tokens wait for those of earlier steps that are not sent yet.
-        stage_layers: Layers of each pipeline stage; empty for engines without stages.
-    """
+    """Identical engines behind one router."""
 
     number: int = 1
+    # Attention-data-parallel ranks per engine, each with its own scheduler and KV cache; all step
+    # together. A request goes to the rank with the lowest 4 x waiting + running at its arrival,
+    # lowest index first.
     ranks: int = 1
+    # `round_robin` over accepted requests; `random`; `least_loaded`: fewest waiting and running
+    # requests, ties in turn; or `prefix_aware`: the replica with the longest matching prefix, see
+    # `affinity`
     routing: str = "round_robin"
-    seed: int = 0
+    seed: int = 0  # Seed of `random`
+    # Time from the last token of a request to the arrival of the next one, in a closed loop or a
+    # conversation, without think time [ps]
     turnaround: int = 0
-    affinity: Affinity = Affinity()
-    availability: Availability = Availability()
-    readers: int = 1
-    read_token: int = 0
+    affinity: Affinity = Affinity()  # Options of `prefix_aware`
+    availability: Availability = Availability()  # Outages and autoscaling
+    readers: int = 1  # Tokenization threads per engine
+    read_token: int = 0  # Time of a thread per prompt token [ps]
+    # Time of a front end to send output tokens of a request once [ps]; see `front`
     stream_token: int = 0
-    stream_interval: int = 1
+    stream_interval: int = 1  # Output tokens that are sent at a time, after the first
+    # Whether tokens wait for those of earlier steps that are not sent yet
     stream_backlog: bool = True
+    # Layers of each pipeline stage; empty for engines without stages
     stage_layers: tuple[int, ...] = ()
 
 
 class Control(NamedTuple):
-    """Options of a simulation that do not change what happens to its requests.
+    """Options of a simulation that do not change what happens to its requests."""
 
-    Args:
-        coalesce: Batch runs of equal decode steps.
-        watch: Called every 20,000 events with the fraction of finished requests; returns True to
-            stop the simulation.
-        series_rows: Maximum rows of the sampled time series, 0 for none.
-        gaps_between: Times between which gaps between tokens are counted [ps], None for all. A gap
-            counts at the end of the steps that are advanced together with its own.
-    """
-
-    coalesce: bool = True
+    coalesce: bool = True  # Batch runs of equal decode steps
+    # Called every 20,000 events with the fraction of finished requests; returns True to stop the
+    # simulation
     watch: Callable[[float], bool] | None = None
-    series_rows: int = 0
+    series_rows: int = 0  # Maximum rows of the sampled time series, 0 for none
+    # Times between which gaps between tokens are counted [ps], None for all. A gap counts at the
+    # end of the steps that are advanced together with its own.
     gaps_between: tuple[int, int] | None = None

@@ -16,123 +16,78 @@ GAP_EDGES: Final = np.append(0, np.rint(10.0 ** (7 + np.arange(449) / 64)).astyp
 
 
 class Series(NamedTuple):
-    """State of all schedulers together, sampled at the first event of each interval.
+    """State of all schedulers together, sampled at the first event of each interval."""
 
-    Args:
-        time_W: Times in ascending order (W,) [ps].
-        running_W: Running requests (W,).
-        waiting_W: Waiting requests (W,).
-        used_W: KV cache blocks in use by requests (W,).
-        replicas_W: Serving replicas (W,).
-    """
-
-    time_W: Ticks
-    running_W: NDArray[np.int64]
-    waiting_W: NDArray[np.int64]
-    used_W: NDArray[np.int64]
-    replicas_W: NDArray[np.int64]
+    time_W: Ticks  # Times in ascending order (W,) [ps]
+    running_W: NDArray[np.int64]  # Running requests (W,)
+    waiting_W: NDArray[np.int64]  # Waiting requests (W,)
+    used_W: NDArray[np.int64]  # KV cache blocks in use by requests (W,)
+    replicas_W: NDArray[np.int64]  # Serving replicas (W,)
 
 
 class Transfers(NamedTuple):
     """Transfers of requests between two pools; times in picoseconds, -1 if it never happened.
 
     All columns are empty without pools.
-
-    Args:
-        handed_N: End of the prompt, when the transfer is requested (N,).
-        arrived_N: Arrival of the KV cache at the decode engine (N,).
-        resumed_N: Start of its first decode step there (N,).
-        replica_N: Decode replica (N,).
     """
 
-    handed_N: Ticks
-    arrived_N: Ticks
-    resumed_N: Ticks
-    replica_N: NDArray[np.int64]
+    handed_N: Ticks  # End of the prompt, when the transfer is requested (N,)
+    arrived_N: Ticks  # Arrival of the KV cache at the decode engine (N,)
+    resumed_N: Ticks  # Start of its first decode step there (N,)
+    replica_N: NDArray[np.int64]  # Decode replica (N,)
 
 
 class ReplicaOutcome(NamedTuple):
     """Effects of outages and autoscaling on requests and replicas.
 
     Columns of requests are empty without them.
-
-    Args:
-        again_N: Time of the last retry after a replica failure (N,) [ps], or -1.
-        tries_N: Number of replica failures that affected it (N,).
-        lost_N: Whether it was lost in a failure (N,).
-        rejected_N: Whether it needs more KV cache than available (N,).
-        held_F: Time in which a replica served, started or drained (F,) [ps].
-        wasted: Output tokens of requests that were lost or restarted.
     """
 
-    again_N: Ticks
-    tries_N: NDArray[np.int64]
-    lost_N: NDArray[np.bool_]
-    rejected_N: NDArray[np.bool_]
-    held_F: Ticks
-    wasted: int
+    again_N: Ticks  # Time of the last retry after a replica failure (N,) [ps], or -1
+    tries_N: NDArray[np.int64]  # Number of replica failures that affected it (N,)
+    lost_N: NDArray[np.bool_]  # Whether it was lost in a failure (N,)
+    rejected_N: NDArray[np.bool_]  # Whether it needs more KV cache than available (N,)
+    held_F: Ticks  # Time in which a replica served, started or drained (F,) [ps]
+    wasted: int  # Output tokens of requests that were lost or restarted
 
 
 class Offloaded(NamedTuple):
     """Statistics of cache tiers below the GPU; columns of requests are empty without them.
 
     Pairs are in the order host memory, SSD.
-
-    Args:
-        host_N: Prompt tokens loaded from host memory when a request was first admitted (N,).
-        ssd_N: Prompt tokens loaded from the SSD (N,).
-        moved_N: Time that steps waited for copies of a request, up to its first token (N,) [ps].
-        loaded_2: Blocks loaded from each tier, including those of restarted requests (2,).
-        stored: Blocks copied from the GPU.
-        came_2: Blocks added to each tier (2,).
-        went_2: Blocks evicted from each tier (2,).
-        held_2: Blocks in each tier at the end (2,): added less evicted.
     """
 
+    # Prompt tokens loaded from host memory when a request was first admitted (N,)
     host_N: NDArray[np.int64]
-    ssd_N: NDArray[np.int64]
+    ssd_N: NDArray[np.int64]  # Prompt tokens loaded from the SSD (N,)
+    # Time that steps waited for copies of a request, up to its first token (N,) [ps]
     moved_N: Ticks
+    # Blocks loaded from each tier, including those of restarted requests (2,)
     loaded_2: NDArray[np.int64]
-    stored: int
-    came_2: NDArray[np.int64]
-    went_2: NDArray[np.int64]
-    held_2: NDArray[np.int64]
+    stored: int  # Blocks copied from the GPU
+    came_2: NDArray[np.int64]  # Blocks added to each tier (2,)
+    went_2: NDArray[np.int64]  # Blocks evicted from each tier (2,)
+    held_2: NDArray[np.int64]  # Blocks in each tier at the end (2,): added less evicted
 
 
 class FrontEndTimes(NamedTuple):
-    """Front-end times of requests; empty if tokenization and streaming take no time.
+    """Front-end times of requests; empty if tokenization and streaming take no time."""
 
-    Args:
-        read_N: Time when the prompt was tokenized (N,) [ps], -1 before.
-        late_first_N: Delay of the first output token at the client (N,) [ps].
-        late_last_N: Delay of the last output token at the client (N,) [ps].
-    """
-
-    read_N: Ticks
-    late_first_N: Ticks
-    late_last_N: Ticks
+    read_N: Ticks  # Time when the prompt was tokenized (N,) [ps], -1 before
+    late_first_N: Ticks  # Delay of the first output token at the client (N,) [ps]
+    late_last_N: Ticks  # Delay of the last output token at the client (N,) [ps]
 
 
 class RunEnergy(NamedTuple):
-    """Energy of a run; zero for devices without energies.
+    """Energy of a run; zero for devices without energies."""
 
-    Args:
-        dynamic_j_F: Dynamic energy of the GPUs of each replica (F,) [J].
-        prompt_j_F: Its part that prompts added to steps (F,) [J].
-        prompts_F: Time that prompts added to the steps of each replica (F,) [ps].
-        waits_F: Time within steps in which the GPUs of each replica ran no kernel (F,) [ps].
-        prompt_waits_F: Its part in `prompts_F` (F,) [ps].
-        time_W: Times in ascending order (W,) [ps]: the rows of the series, and the last event.
-        energy_j_W: Energy of all GPUs up to each time, with the power that GPUs draw without
-            kernels (W,) [J].
-    """
-
-    dynamic_j_F: NDArray[np.float64]
-    prompt_j_F: NDArray[np.float64]
-    prompts_F: Ticks
-    waits_F: Ticks
-    prompt_waits_F: Ticks
-    time_W: Ticks
+    dynamic_j_F: NDArray[np.float64]  # Dynamic energy of the GPUs of each replica (F,) [J]
+    prompt_j_F: NDArray[np.float64]  # Its part that prompts added to steps (F,) [J]
+    prompts_F: Ticks  # Time that prompts added to the steps of each replica (F,) [ps]
+    waits_F: Ticks  # Time within steps in which the GPUs of each replica ran no kernel (F,) [ps]
+    prompt_waits_F: Ticks  # Its part in `prompts_F` (F,) [ps]
+    time_W: Ticks  # Times in ascending order (W,) [ps]: the rows of the series, and the last event
+    # Energy of all GPUs up to each time, with the power that GPUs draw without kernels (W,) [J]
     energy_j_W: NDArray[np.float64]
 
 
@@ -143,52 +98,34 @@ NO_ENERGY: Final = RunEnergy(
 
 
 class Outcome(NamedTuple):
-    """Results of a simulation; times in picoseconds, -1 if it never happened.
+    """Results of a simulation; times in picoseconds, -1 if it never happened."""
 
-    Args:
-        arrival_N: Arrival, as determined by a closed loop or session if any (N,).
-        scheduled_N: Start of the first step with a token of the request (N,).
-        first_token_N: End of the step that produced the first output token (N,).
-        finished_N: End of the step that produced the last output token (N,).
-        replica_N: Last replica it ran on (prefill, with pools) (N,); -1 if it was rejected, waits
-            for a serving replica, or did not arrive.
-        preempted_N: Times it was preempted (N,).
-        cached_N: Prompt tokens from the prefix cache, including tiers below the GPU (N,).
-        interference_N: Time that prompts of any rank added to its decode steps, plus the steps
-            with prompts for which it was paused (N,); 0 if it did not finish.
-        lost_N: Time from each preemption until it is recomputed to the same token (N,).
-        gaps_G: Histogram over `GAP_EDGES` of the gaps between tokens (G,), including tokens that
-            SGLang discards when it retracts a request.
-        steps: Steps of all engines, including batched ones.
-        preemptions: Total preemptions.
-        interrupted: Whether the simulation was stopped early.
-        series: State over time; empty unless requested.
-        travels: Transfers between two pools.
-        busy_F: Time in which each replica ran steps (F,) [ps].
-        steps_F: Steps of each replica (F,).
-        operated: Effects of outages and autoscaling.
-        offloaded: Statistics of cache tiers below the GPU.
-    """
-
-    arrival_N: Ticks
-    scheduled_N: Ticks
-    first_token_N: Ticks
-    finished_N: Ticks
+    arrival_N: Ticks  # Arrival, as determined by a closed loop or session if any (N,)
+    scheduled_N: Ticks  # Start of the first step with a token of the request (N,)
+    first_token_N: Ticks  # End of the step that produced the first output token (N,)
+    finished_N: Ticks  # End of the step that produced the last output token (N,)
+    # Last replica it ran on (prefill, with pools) (N,); -1 if it was rejected, waits for a serving
+    # replica, or did not arrive
     replica_N: NDArray[np.int64]
-    preempted_N: NDArray[np.int64]
+    preempted_N: NDArray[np.int64]  # Times it was preempted (N,)
+    # Prompt tokens from the prefix cache, including tiers below the GPU (N,)
     cached_N: NDArray[np.int64]
+    # Time that prompts of any rank added to its decode steps, plus the steps with prompts for which
+    # it was paused (N,); 0 if it did not finish
     interference_N: Ticks
-    lost_N: Ticks
+    lost_N: Ticks  # Time from each preemption until it is recomputed to the same token (N,)
+    # Histogram over `GAP_EDGES` of the gaps between tokens (G,), including tokens that SGLang
+    # discards when it retracts a request
     gaps_G: NDArray[np.int64]
-    steps: int
-    preemptions: int
-    interrupted: bool
-    series: Series
-    travels: Transfers
-    busy_F: Ticks
-    steps_F: NDArray[np.int64]
-    operated: ReplicaOutcome
-    offloaded: Offloaded
+    steps: int  # Steps of all engines, including batched ones
+    preemptions: int  # Total preemptions
+    interrupted: bool  # Whether the simulation was stopped early
+    series: Series  # State over time; empty unless requested
+    travels: Transfers  # Transfers between two pools
+    busy_F: Ticks  # Time in which each replica ran steps (F,) [ps]
+    steps_F: NDArray[np.int64]  # Steps of each replica (F,)
+    operated: ReplicaOutcome  # Effects of outages and autoscaling
+    offloaded: Offloaded  # Statistics of cache tiers below the GPU
     fronted: FrontEndTimes
     energy: RunEnergy = NO_ENERGY
 
@@ -208,14 +145,8 @@ class Outcome(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Requests that are measured, by their place in order of arrival.
+    """Requests that are measured, by their place in order of arrival."""
 
-    Args:
-        first: Requests before it are warm-up.
-        last: Requests from it on end while no others arrive.
-        settled: Whether the warm-up ended in the first half of the run.
-    """
-
-    first: int
-    last: int
-    settled: bool
+    first: int  # Requests before it are warm-up
+    last: int  # Requests from it on end while no others arrive
+    settled: bool  # Whether the warm-up ended in the first half of the run

@@ -27,16 +27,11 @@ AT_A_TIME: Final = 1 << 18  # requests per batch when computing latencies
 
 
 class ClientDelays(NamedTuple):
-    """Delays between engine and client [s].
+    """Delays between engine and client [s]."""
 
-    Args:
-        request_s: From sending a request until it is queued.
-        token_s: From the step that produces a token to the client.
-        response_s: From the last token to the end of the response, when the client continues.
-    """
-
-    request_s: float = 0.0
-    token_s: float = 0.0
+    request_s: float = 0.0  # From sending a request until it is queued
+    token_s: float = 0.0  # From the step that produces a token to the client
+    # From the last token to the end of the response, when the client continues
     response_s: float = 0.0
 
     @property
@@ -55,29 +50,20 @@ AT_ENGINE: Final = ClientDelays()
 
 @dataclass(frozen=True, kw_only=True)
 class Latencies:
-    """Latencies of all completed requests; times [s].
+    """Latencies of all completed requests; times [s]."""
 
-    Args:
-        arrival_s: Arrival (N,).
-        read_s: Until the prompt is tokenized, including waiting for its front end (N,).
-        queue_s: From queueing to the first step with a token of the request (N,).
-        ttft_s: Arrival to first output token (N,).
-        tpot_s: (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token.
-        request_latency_s: Arrival to last output token (N,).
-        kv_transfer_s: With two pools, from the end of the prompt to the arrival of its KV cache,
-            including waiting for blocks and links (N,); NaN without a transfer, empty without
-            pools.
-        place_N: Indices of these requests (N,).
-    """
-
-    arrival_s: NDArray[np.float64]
+    arrival_s: NDArray[np.float64]  # Arrival (N,)
+    # Until the prompt is tokenized, including waiting for its front end (N,)
     read_s: NDArray[np.float64]
-    queue_s: NDArray[np.float64]
-    ttft_s: NDArray[np.float64]
+    queue_s: NDArray[np.float64]  # From queueing to the first step with a token of the request (N,)
+    ttft_s: NDArray[np.float64]  # Arrival to first output token (N,)
+    # (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token
     tpot_s: NDArray[np.float64]
-    request_latency_s: NDArray[np.float64]
+    request_latency_s: NDArray[np.float64]  # Arrival to last output token (N,)
+    # With two pools, from the end of the prompt to the arrival of its KV cache, including waiting
+    # for blocks and links (N,); NaN without a transfer, empty without pools
     kv_transfer_s: NDArray[np.float64]
-    place_N: NDArray[np.int64]
+    place_N: NDArray[np.int64]  # Indices of these requests (N,)
 
     def between(self, window: Window) -> Latencies:
         """Return the latencies of the requests of a window."""

@@ -99,21 +99,14 @@ def tail_parts(
 
 
 class _TransferTimes(NamedTuple):
-    """Times of requests between two pools, each (K,) [ps]; 0 without pools.
+    """Times of requests between two pools, each (K,) [ps]; 0 without pools."""
 
-    Args:
-        prompt_end: End of the prompt; without pools, the first token.
-        transfer: Until the arrival of its KV cache.
-        join: From there to the first token, or to decoding if the first token was earlier.
-        transfer_before: Part of `transfer` before the first token.
-        join_before: Part of `join` before the first token.
-    """
-
-    prompt_end: NDArray[np.int64]
-    transfer: NDArray[np.int64]
+    prompt_end: NDArray[np.int64]  # End of the prompt; without pools, the first token
+    transfer: NDArray[np.int64]  # Until the arrival of its KV cache
+    # From there to the first token, or to decoding if the first token was earlier
     join: NDArray[np.int64]
-    transfer_before: NDArray[np.int64]
-    join_before: NDArray[np.int64]
+    transfer_before: NDArray[np.int64]  # Part of `transfer` before the first token
+    join_before: NDArray[np.int64]  # Part of `join` before the first token
 
 
 def _transfer_times(outcome: Outcome, place_K: NDArray[np.int64]) -> _TransferTimes:

@@ -65,66 +65,53 @@ class Policy:
     Functions are compiled into the event loop, marked `part`, and get the engines of one type as
     `sim`. All except `schedule` have a default.
 
-    Args:
-        name: Value of `Limits.rules` that selects it; several rows may share one for different
-            roles.
-        title: Name of the scheduler in messages.
-        description: How it schedules, as a sentence.
-        roles: Phases of a request that its engines serve, of `ROLES`.
-        reads: Limits that this scheduler reads and some others do not.
-        fixed: Limits that must have this value in a pool, by role.
-        supports_drafts: Supports speculative decoding.
-        supports_offload: Supports cache tiers below the GPU.
-        requires_chunks: Prompts that do not fit always run in chunks.
-        chunks_whole_blocks: A truncated chunk is a multiple of the block size.
-        reserves_blocks: A starting request reserves all blocks it will ever need.
-        foresees_ends: With asynchronous scheduling, sequences that end in the running step are
-            known; otherwise they decode once more.
-        shares_scheduled: Full blocks of a prompt enter the prefix cache when they are scheduled;
-            otherwise when the whole prompt is computed.
-        reuses_unnamed: With prefix caching, blocks without cached content are allocated before
-            those with a cached prefix.
-        overlaps_chunks: With pipeline stages, the next chunk of a prompt may start while the one
-            before it is in flight.
-        divides_sequences: With pipeline stages, `max_num_seqs` is divided by the batches in flight.
-        idle_passes: Scheduling passes of an idle engine at the same time.
-        schedule: (sim, s, now): schedules the step of scheduler s that starts at `now` [ps]:
-            admits requests, runs chunks, allocates blocks, preempts.
-        enqueue: (sim, i): queues an arrived request; returns whether the scheduler must see it
-            at the next end of a step.
-        steady_steps: (sim, s): maximum number of steps that may follow a decode-only step
-            without checking the queue; `MANY` for any number.
-        on_last_token: (sim, i): a decoding request has got its last token.
-        on_idle: (sim, s): an engine without a running step found nothing to run.
-        can_hold: (sim, i, tokens): whether an empty KV cache could hold a request with this
-            number of prompt and output tokens until its end.
-
     Example:
         >>> from perfatlas.serving.policies import find_policy
         >>> find_policy("sglang", "decode").idle_passes
         3
     """
 
+    # Value of `Limits.rules` that selects it; several rows may share one for different roles
     name: str
-    title: str
-    description: str
-    roles: tuple[str, ...] = ("both",)
-    reads: frozenset[str] = frozenset()
+    title: str  # Name of the scheduler in messages
+    description: str  # How it schedules, as a sentence
+    roles: tuple[str, ...] = ("both",)  # Phases of a request that its engines serve, of `ROLES`
+    reads: frozenset[str] = frozenset()  # Limits that this scheduler reads and some others do not
+    # Limits that must have this value in a pool, by role
     fixed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    supports_drafts: bool = False
-    supports_offload: bool = False
-    requires_chunks: bool = False
-    chunks_whole_blocks: bool = False
-    reserves_blocks: bool = False
+    supports_drafts: bool = False  # Supports speculative decoding
+    supports_offload: bool = False  # Supports cache tiers below the GPU
+    requires_chunks: bool = False  # Prompts that do not fit always run in chunks
+    chunks_whole_blocks: bool = False  # A truncated chunk is a multiple of the block size
+    reserves_blocks: bool = False  # A starting request reserves all blocks it will ever need
+    # With asynchronous scheduling, sequences that end in the running step are known; otherwise they
+    # decode once more
     foresees_ends: bool = True
+    # Full blocks of a prompt enter the prefix cache when they are scheduled; otherwise when the
+    # whole prompt is computed
     shares_scheduled: bool = False
+    # With prefix caching, blocks without cached content are allocated before those with a cached
+    # prefix
     reuses_unnamed: bool = False
+    # With pipeline stages, the next chunk of a prompt may start while the one before it is in
+    # flight
     overlaps_chunks: bool = False
+    # With pipeline stages, `max_num_seqs` is divided by the batches in flight
     divides_sequences: bool = False
-    idle_passes: int = 1
+    idle_passes: int = 1  # Scheduling passes of an idle engine at the same time
+    # (sim, s, now): schedules the step of scheduler s that starts at `now` [ps]: admits requests,
+    # runs chunks, allocates blocks, preempts
     schedule: Callable[..., Any]
+    # (sim, i): queues an arrived request; returns whether the scheduler must see it at the next end
+    # of a step
     enqueue: Callable[..., Any] = append_to_queue
+    # (sim, s): maximum number of steps that may follow a decode-only step without checking the
+    # queue; `MANY` for any number
     steady_steps: Callable[..., Any] = always_steady
+    # (sim, i): a decoding request has got its last token
     on_last_token: Callable[..., Any] = do_nothing
+    # (sim, s): an engine without a running step found nothing to run
     on_idle: Callable[..., Any] = do_nothing
+    # (sim, i, tokens): whether an empty KV cache could hold a request with this number of prompt
+    # and output tokens until its end
     can_hold: Callable[..., Any] = fits_in_cache

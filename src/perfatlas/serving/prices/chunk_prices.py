@@ -32,20 +32,14 @@ class ChunkPrices(NamedTuple):
 
     A step takes start + sum over chunks of added + max over chunks of last. A single chunk leaves
     SMs idle while its longest tiles finish; among several, only the last one does.
-
-    Args:
-        queries_Q: Breakpoints of chunk length (Q,) [tokens], ascending from 0.
-        before_P: Breakpoints of keys before a chunk (P,) [tokens], ascending from 0.
-        start_N: Cost of the shortest chunk (N,) [ticks].
-        added_NQP: Marginal cost in a step full of equal chunks (N, Q, P) [ticks].
-        last_NQP: Further cost if alone in its step (N, Q, P) [ticks]; negative if its fixed cost
-            is lower than that of the shortest chunk.
     """
 
-    queries_Q: Sizes
-    before_P: Sizes
-    start_N: Ticks
-    added_NQP: Ticks
+    queries_Q: Sizes  # Breakpoints of chunk length (Q,) [tokens], ascending from 0
+    before_P: Sizes  # Breakpoints of keys before a chunk (P,) [tokens], ascending from 0
+    start_N: Ticks  # Cost of the shortest chunk (N,) [ticks]
+    added_NQP: Ticks  # Marginal cost in a step full of equal chunks (N, Q, P) [ticks]
+    # Further cost if alone in its step (N, Q, P) [ticks]; negative if its fixed cost is lower than
+    # that of the shortest chunk
     last_NQP: Ticks
 
 

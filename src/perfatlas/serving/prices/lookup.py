@@ -20,23 +20,14 @@ Counts = NDArray[np.int64]
 
 
 class StepLoads(NamedTuple):
-    """Contents of the steps of a scheduler.
+    """Contents of the steps of a scheduler."""
 
-    Args:
-        decodes_R: Decoding sequences (R,).
-        keys_R: Total keys of these, including new tokens (R,).
-        sampled_R: Sampled tokens (R,).
-        step_M: Step of each chunk (M,).
-        queries_M: Tokens of each chunk (M,), at least 1.
-        before_M: Keys before each chunk (M,).
-    """
-
-    decodes_R: Counts
-    keys_R: Counts
-    sampled_R: Counts
-    step_M: Counts
-    queries_M: Counts
-    before_M: Counts
+    decodes_R: Counts  # Decoding sequences (R,)
+    keys_R: Counts  # Total keys of these, including new tokens (R,)
+    sampled_R: Counts  # Sampled tokens (R,)
+    step_M: Counts  # Step of each chunk (M,)
+    queries_M: Counts  # Tokens of each chunk (M,), at least 1
+    before_M: Counts  # Keys before each chunk (M,)
 
 
 def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:

@@ -40,15 +40,10 @@ TABULATED: Final = tuple(
 
 
 class LinearPart(NamedTuple):
-    """Costs of the linear part of a step whose attention-DP ranks have equal tokens.
+    """Costs of the linear part of a step whose attention-DP ranks have equal tokens."""
 
-    Args:
-        whole_NR: All of its operators (N, R).
-        experts_NR: Of these, the ones whose work depends on the tokens of all ranks (N, R), 0
-            without such ranks.
-    """
-
-    whole_NR: FloatArray
+    whole_NR: FloatArray  # All of its operators (N, R)
+    # Of these, the ones whose work depends on the tokens of all ranks (N, R), 0 without such ranks
     experts_NR: FloatArray
 
 
@@ -59,22 +54,15 @@ class StepParts:
     The linear part processes the tokens of decodes and prompts together. All other operators run
     separately for decodes and for each prompt chunk. In steps of two batches, attention hides the
     exchanges of the linear part: it then costs what it adds to a step without it.
-
-    Args:
-        context: Model, engine, system and plan of one candidate.
-        shared: Names of the operators of the linear part.
-        experts: Names of those whose work depends on the tokens of all attention-DP ranks.
-        quantities: Columns of the priced record, summed over a part (N).
-        keys: Keys per sequence of the decode steps that decide the clock of their linear part.
-        prefill_launches: What the host launches in a step with prompts, each (1,).
     """
 
-    context: StepContext
-    shared: frozenset[str]
+    context: StepContext  # Model, engine, system and plan of one candidate
+    shared: frozenset[str]  # Names of the operators of the linear part
+    # Names of those whose work depends on the tokens of all attention-DP ranks
     experts: frozenset[str]
-    quantities: tuple[str, ...]
-    keys: float
-    prefill_launches: Launches
+    quantities: tuple[str, ...]  # Columns of the priced record, summed over a part (N)
+    keys: float  # Keys per sequence of the decode steps that decide the clock of their linear part
+    prefill_launches: Launches  # What the host launches in a step with prompts, each (1,)
 
     def decode(self, batch_R: FloatArray) -> tuple[LinearPart, FloatArray]:
         """Return the linear part, and the other decode operators without keys (N, R).

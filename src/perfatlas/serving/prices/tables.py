@@ -56,90 +56,60 @@ ENERGY_TABLES: Final = {
 
 
 class StepPrices(NamedTuple):
-    """Integer price tables of one model, system, engine and plan.
+    """Integer price tables of one model, system, engine and plan."""
 
-    Args:
-        decode_linear_B: Linear layers, norms and collectives of a decode-only step, at its padded
-            batch (B,) [ps].
-        mixed_linear_T: The same for a step with prompts, by its total tokens (T,) [ps].
-        decode_experts_B: Part of `decode_linear_B` whose work depends on the tokens of all
-            attention-DP ranks (B,) [ps], where all have equal tokens; 0 for one rank.
-        mixed_experts_T: The same part of `mixed_linear_T` (T,) [ps].
-        head_B: Logits and sampling, by sampled sequences (B,) [ps].
-        context_K: Breakpoints of the mean context of decodes (K,) [tokens], ascending from 0.
-        decode_base_BK: Decode attention at the lower breakpoint of a cell (B, K) [ps].
-        decode_slope_BK: Growth of decode attention per key in total (B, K) [ps/token].
-        queries_Q: Breakpoints of chunk length (Q,) [tokens], ascending from 0.
-        before_P: Breakpoints of keys before a chunk (P,) [tokens], ascending from 0.
-        prefill_added_QP: Marginal time of attention and other separate operators of a chunk among
-            equal ones (Q, P) [ps]; bilinear between breakpoints.
-        prefill_last_QP: Further time of the chunk that finishes last (Q, P) [ps]: a single chunk
-            leaves SMs idle while its longest tiles finish; among several, only the last one
-            does. Negative if its fixed time is below that of the shortest chunk, which is part
-            of the linear tables.
-        host_step: Host time per step [ps].
-        host_sequence: Host time per sequence of a step [ps].
-        host_prefill: Host time of a step with prompts, without a full CUDA graph [ps].
-        host_overlapped: Whether host time counts only where it exceeds device time.
-        tokens_per_decode: Query tokens per sequence and decode step: 1 plus drafts. Decode tables
-            at B sequences include this many tokens per sequence, with drafting;
-            `mixed_linear_T` and `head_B` are read at B times this many tokens and rows.
-        padded_decode: Tokens of the busiest rank up to which a step without prompts pads all
-            attention-DP ranks to it.
-        padded_mixed: The same of a step with prompts.
-    """
-
+    # Linear layers, norms and collectives of a decode-only step, at its padded batch (B,) [ps]
     decode_linear_B: Ticks
-    mixed_linear_T: Ticks
+    mixed_linear_T: Ticks  # The same for a step with prompts, by its total tokens (T,) [ps]
+    # Part of `decode_linear_B` whose work depends on the tokens of all attention-DP ranks (B,)
+    # [ps], where all have equal tokens; 0 for one rank
     decode_experts_B: Ticks
-    mixed_experts_T: Ticks
-    head_B: Ticks
+    mixed_experts_T: Ticks  # The same part of `mixed_linear_T` (T,) [ps]
+    head_B: Ticks  # Logits and sampling, by sampled sequences (B,) [ps]
+    # Breakpoints of the mean context of decodes (K,) [tokens], ascending from 0
     context_K: NDArray[np.int64]
-    decode_base_BK: Ticks
-    decode_slope_BK: Ticks
-    queries_Q: NDArray[np.int64]
+    decode_base_BK: Ticks  # Decode attention at the lower breakpoint of a cell (B, K) [ps]
+    decode_slope_BK: Ticks  # Growth of decode attention per key in total (B, K) [ps/token]
+    queries_Q: NDArray[np.int64]  # Breakpoints of chunk length (Q,) [tokens], ascending from 0
+    # Breakpoints of keys before a chunk (P,) [tokens], ascending from 0
     before_P: NDArray[np.int64]
+    # Marginal time of attention and other separate operators of a chunk among equal ones (Q, P)
+    # [ps]; bilinear between breakpoints
     prefill_added_QP: Ticks
+    # Further time of the chunk that finishes last (Q, P) [ps]: a single chunk leaves SMs idle while
+    # its longest tiles finish; among several, only the last one does. Negative if its fixed time is
+    # below that of the shortest chunk, which is part of the linear tables.
     prefill_last_QP: Ticks
-    host_step: int
-    host_sequence: int
-    host_prefill: int
-    host_overlapped: bool
+    host_step: int  # Host time per step [ps]
+    host_sequence: int  # Host time per sequence of a step [ps]
+    host_prefill: int  # Host time of a step with prompts, without a full CUDA graph [ps]
+    host_overlapped: bool  # Whether host time counts only where it exceeds device time
+    # Query tokens per sequence and decode step: 1 plus drafts. Decode tables at B sequences include
+    # this many tokens per sequence, with drafting; `mixed_linear_T` and `head_B` are read at B
+    # times this many tokens and rows.
     tokens_per_decode: int = 1
+    # Tokens of the busiest rank up to which a step without prompts pads all attention-DP ranks to
+    # it
     padded_decode: int = 0
-    padded_mixed: int = 0
+    padded_mixed: int = 0  # The same of a step with prompts
 
 
 class EnergyPrices(NamedTuple):
-    """Dynamic energy of a step on one GPU, by the terms of `StepPrices`, and power of its GPUs.
+    """Dynamic energy of a step on one GPU, by the terms of `StepPrices`, and power of its GPUs."""
 
-    Args:
-        decode_linear_energy_B: As `decode_linear_B` (B,) [nJ].
-        mixed_linear_energy_T: As `mixed_linear_T` (T,) [nJ].
-        decode_experts_energy_B: As `decode_experts_B` (B,) [nJ].
-        mixed_experts_energy_T: As `mixed_experts_T` (T,) [nJ].
-        head_energy_B: As `head_B` (B,) [nJ].
-        decode_base_energy_BK: As `decode_base_BK` (B, K) [nJ].
-        decode_slope_energy_BK: As `decode_slope_BK` (B, K) [nJ/token].
-        prefill_added_energy_QP: As `prefill_added_QP` (Q, P) [nJ].
-        prefill_last_energy_QP: As `prefill_last_QP` (Q, P) [nJ].
-        dynamic_power: Dynamic power that the limit of a GPU leaves to a step [nJ/ps].
-        on_power: Power of a GPU without kernels [nJ/ps].
-        rank_gpus: GPUs of one scheduler, each of which does the work of the one that is priced;
-            with pipeline stages those of one stage.
-    """
-
-    decode_linear_energy_B: Ticks
-    mixed_linear_energy_T: Ticks
-    decode_experts_energy_B: Ticks
-    mixed_experts_energy_T: Ticks
-    head_energy_B: Ticks
-    decode_base_energy_BK: Ticks
-    decode_slope_energy_BK: Ticks
-    prefill_added_energy_QP: Ticks
-    prefill_last_energy_QP: Ticks
-    dynamic_power: float
-    on_power: float
+    decode_linear_energy_B: Ticks  # As `decode_linear_B` (B,) [nJ]
+    mixed_linear_energy_T: Ticks  # As `mixed_linear_T` (T,) [nJ]
+    decode_experts_energy_B: Ticks  # As `decode_experts_B` (B,) [nJ]
+    mixed_experts_energy_T: Ticks  # As `mixed_experts_T` (T,) [nJ]
+    head_energy_B: Ticks  # As `head_B` (B,) [nJ]
+    decode_base_energy_BK: Ticks  # As `decode_base_BK` (B, K) [nJ]
+    decode_slope_energy_BK: Ticks  # As `decode_slope_BK` (B, K) [nJ/token]
+    prefill_added_energy_QP: Ticks  # As `prefill_added_QP` (Q, P) [nJ]
+    prefill_last_energy_QP: Ticks  # As `prefill_last_QP` (Q, P) [nJ]
+    dynamic_power: float  # Dynamic power that the limit of a GPU leaves to a step [nJ/ps]
+    on_power: float  # Power of a GPU without kernels [nJ/ps]
+    # GPUs of one scheduler, each of which does the work of the one that is priced; with pipeline
+    # stages those of one stage
     rank_gpus: int
 
 
@@ -155,39 +125,23 @@ def no_energy(prices: StepPrices) -> EnergyPrices:
 
 
 class QuantityTables(NamedTuple):
-    """Integer tables of all quantities of a step, with shared breakpoints.
+    """Integer tables of all quantities of a step, with shared breakpoints."""
 
-    Args:
-        quantities: Columns of the priced record, time first (N), in ticks of each column.
-        decode_linear_NB: As `decode_linear_B` of `StepPrices`, per quantity (N, B) [ticks].
-        mixed_linear_NT: As `mixed_linear_T` (N, T) [ticks].
-        decode_experts_NB: As `decode_experts_B` (N, B) [ticks].
-        mixed_experts_NT: As `mixed_experts_T` (N, T) [ticks].
-        head_NB: As `head_B` (N, B) [ticks].
-        context_K: Breakpoints of the mean context (K,) [tokens].
-        decode_base_NBK: As `decode_base_BK` (N, B, K) [ticks].
-        decode_slope_NBK: As `decode_slope_BK` (N, B, K) [ticks/token].
-        queries_Q: Breakpoints of chunk length (Q,) [tokens].
-        before_P: Breakpoints of keys before a chunk (P,) [tokens].
-        prefill_added_NQP: As `prefill_added_QP` (N, Q, P) [ticks].
-        prefill_last_NQP: As `prefill_last_QP` (N, Q, P) [ticks].
-        tokens_per_decode: Query tokens per sequence and decode step.
-    """
-
+    # Columns of the priced record, time first (N), in ticks of each column
     quantities: tuple[str, ...]
-    decode_linear_NB: Ticks
-    mixed_linear_NT: Ticks
-    decode_experts_NB: Ticks
-    mixed_experts_NT: Ticks
-    head_NB: Ticks
-    context_K: NDArray[np.int64]
-    decode_base_NBK: Ticks
-    decode_slope_NBK: Ticks
-    queries_Q: NDArray[np.int64]
-    before_P: NDArray[np.int64]
-    prefill_added_NQP: Ticks
-    prefill_last_NQP: Ticks
-    tokens_per_decode: int
+    decode_linear_NB: Ticks  # As `decode_linear_B` of `StepPrices`, per quantity (N, B) [ticks]
+    mixed_linear_NT: Ticks  # As `mixed_linear_T` (N, T) [ticks]
+    decode_experts_NB: Ticks  # As `decode_experts_B` (N, B) [ticks]
+    mixed_experts_NT: Ticks  # As `mixed_experts_T` (N, T) [ticks]
+    head_NB: Ticks  # As `head_B` (N, B) [ticks]
+    context_K: NDArray[np.int64]  # Breakpoints of the mean context (K,) [tokens]
+    decode_base_NBK: Ticks  # As `decode_base_BK` (N, B, K) [ticks]
+    decode_slope_NBK: Ticks  # As `decode_slope_BK` (N, B, K) [ticks/token]
+    queries_Q: NDArray[np.int64]  # Breakpoints of chunk length (Q,) [tokens]
+    before_P: NDArray[np.int64]  # Breakpoints of keys before a chunk (P,) [tokens]
+    prefill_added_NQP: Ticks  # As `prefill_added_QP` (N, Q, P) [ticks]
+    prefill_last_NQP: Ticks  # As `prefill_last_QP` (N, Q, P) [ticks]
+    tokens_per_decode: int  # Query tokens per sequence and decode step
 
     def of(self, quantity: str) -> StepPrices:
         """Return the tables of one quantity, without host time.

@@ -52,37 +52,24 @@ EVERY_BATCH: Final = 256  # all batches up to this size are priced, as waves and
 
 @dataclass(frozen=True, kw_only=True)
 class TableLimits:
-    """Range of a price table; each limit is at least 1.
+    """Range of a price table; each limit is at least 1."""
 
-    Args:
-        max_num_seqs: Maximum sequences per step of one scheduler.
-        max_num_batched_tokens: Maximum tokens per step.
-        longest_context: Maximum keys of a sequence, including its new token.
-    """
-
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    longest_context: int
+    max_num_seqs: int  # Maximum sequences per step of one scheduler
+    max_num_batched_tokens: int  # Maximum tokens per step
+    longest_context: int  # Maximum keys of a sequence, including its new token
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriceTable:
-    """Step prices of one candidate, and two whole steps as evidence.
+    """Step prices of one candidate, and two whole steps as evidence."""
 
-    Args:
-        prices: The tables of time, with the host time of the engine.
-        energy: The tables of dynamic energy; None for a device without energies.
-        tables: The tables of all quantities.
-        decode: Decode step of the maximum batch at half the maximum context, for its
-            calibrations, tiers, notes and share priced at the bound.
-        prefill: Prefill step of the maximum chunk without prefix, for the same.
-    """
-
-    prices: StepPrices
-    energy: EnergyPrices | None
-    tables: QuantityTables
+    prices: StepPrices  # The tables of time, with the host time of the engine
+    energy: EnergyPrices | None  # The tables of dynamic energy; None for a device without energies
+    tables: QuantityTables  # The tables of all quantities
+    # Decode step of the maximum batch at half the maximum context, for its calibrations, tiers,
+    # notes and share priced at the bound
     decode: StepCost
-    prefill: StepCost
+    prefill: StepCost  # Prefill step of the maximum chunk without prefix, for the same
 
 
 def price_table(

@@ -31,29 +31,21 @@ def whole_ticks(time_s: FloatArray | float) -> Ticks:
 
 
 class Requests(NamedTuple):
-    """Requests in order of arrival; a closed loop issues them in this order.
+    """Requests in order of arrival; a closed loop issues them in this order."""
 
-    Args:
-        arrival_N: Time of arrival (N,) [ps], ascending; earliest time in a closed loop.
-        isl_N: Prompt tokens (N,), at least 1.
-        osl_N: Output tokens (N,), at least 1.
-        session_N: Session of a request (N,), -1 for none; turns of a session run in order.
-        think_N: Time between the last token of the session's previous turn and this arrival (N,)
-            [ps]; -1 if `arrival_N` applies.
-        hash_first_N: Position of the first hash of a prompt (N + 1,).
-        hash_H: Chained hashes of the blocks of prompts (H,), of `hash_block` tokens each; the last
-            block of a prompt may be partial. Empty if nothing is shared.
-        hash_block: Tokens per hashed block, 0 without hashes.
-    """
-
-    arrival_N: Ticks
-    isl_N: NDArray[np.int64]
-    osl_N: NDArray[np.int64]
+    arrival_N: Ticks  # Time of arrival (N,) [ps], ascending; earliest time in a closed loop
+    isl_N: NDArray[np.int64]  # Prompt tokens (N,), at least 1
+    osl_N: NDArray[np.int64]  # Output tokens (N,), at least 1
+    # Session of a request (N,), -1 for none; turns of a session run in order
     session_N: NDArray[np.int64]
+    # Time between the last token of the session's previous turn and this arrival (N,) [ps]; -1 if
+    # `arrival_N` applies
     think_N: Ticks
-    hash_first_N: NDArray[np.int64]
+    hash_first_N: NDArray[np.int64]  # Position of the first hash of a prompt (N + 1,)
+    # Chained hashes of the blocks of prompts (H,), of `hash_block` tokens each; the last block of a
+    # prompt may be partial. Empty if nothing is shared.
     hash_H: NDArray[np.int64]
-    hash_block: int
+    hash_block: int  # Tokens per hashed block, 0 without hashes
 
 
 def plain_requests(

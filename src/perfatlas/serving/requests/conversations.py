@@ -26,17 +26,12 @@ MAX_HASHES: Final = 100_000_000  # about 4 GB during generation
 
 
 class Turns(NamedTuple):
-    """The turns of all sessions, in order of session.
+    """The turns of all sessions, in order of session."""
 
-    Args:
-        asked_N: Tokens that the user adds in a turn (N,), at least 1.
-        osl_N: Output tokens (N,), at least 1.
-        think_N: Time from the last token of the previous answer to this turn (N,) [ps], 0 or
-            more; unused for a first turn.
-    """
-
-    asked_N: Int
-    osl_N: Int
+    asked_N: Int  # Tokens that the user adds in a turn (N,), at least 1
+    osl_N: Int  # Output tokens (N,), at least 1
+    # Time from the last token of the previous answer to this turn (N,) [ps], 0 or more; unused for
+    # a first turn
     think_N: Ticks
 
 

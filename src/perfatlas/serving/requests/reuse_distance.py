@@ -28,17 +28,11 @@ NEVER: Final = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixReuse:
-    """The capacity from which a cache still has each block of a prompt when it arrives.
+    """The capacity from which a cache still has each block of a prompt when it arrives."""
 
-    Args:
-        needed_H: That capacity [tokens], the largest integer where no earlier prompt has it (H,).
-        saved_H: Prompt tokens that are not computed if the cache has it (H,).
-        request_H: Its request (H,).
-    """
-
-    needed_H: Int
-    saved_H: Int
-    request_H: Int
+    needed_H: Int  # That capacity [tokens], the largest integer where no earlier prompt has it (H,)
+    saved_H: Int  # Prompt tokens that are not computed if the cache has it (H,)
+    request_H: Int  # Its request (H,)
 
     @property
     def repeats(self) -> NDArray[np.bool_]:

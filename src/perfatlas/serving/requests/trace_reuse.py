@@ -24,15 +24,10 @@ MOST_KEPT: Final = 32  # numbers of caches whose reuse is kept
 
 
 class Caches(NamedTuple):
-    """The prefix caches of deployments.
+    """The prefix caches of deployments."""
 
-    Args:
-        number: Caches, each of which receives one of so many requests (P,).
-        tokens: Capacity of each [tokens] (P,).
-    """
-
-    number: FloatArray
-    tokens: FloatArray
+    number: FloatArray  # Caches, each of which receives one of so many requests (P,)
+    tokens: FloatArray  # Capacity of each [tokens] (P,)
 
 
 def caches_of(plan: PlanColumns, kv_capacity_tokens: FloatArray, routing: str) -> Caches:
@@ -53,17 +48,11 @@ def caches_of(plan: PlanColumns, kv_capacity_tokens: FloatArray, routing: str) -
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TraceReuse:
-    """Prompts of a trace of which some repeat the start of earlier ones.
+    """Prompts of a trace of which some repeat the start of earlier ones."""
 
-    Args:
-        requests: The requests, with hashes of their prompts.
-        class_N: Class of each request (N,).
-        count_K: Requests of each class (K,).
-    """
-
-    requests: Requests
-    class_N: IntArray
-    count_K: IntArray
+    requests: Requests  # The requests, with hashes of their prompts
+    class_N: IntArray  # Class of each request (N,)
+    count_K: IntArray  # Requests of each class (K,)
 
     def mean_cached(self, caches: Caches) -> FloatArray:
         """Return the mean prompt tokens of each class that caches have (K, P)."""

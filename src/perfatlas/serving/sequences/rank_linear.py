@@ -19,21 +19,13 @@ if TYPE_CHECKING:
 
 
 class RankTokens(NamedTuple):
-    """Contents of a step of all ranks of a replica.
+    """Contents of a step of all ranks of a replica."""
 
-    Args:
-        decodes: Decoding sequences of the rank with the most.
-        all_decodes: Those of all ranks, at least one of each.
-        tokens: Tokens of the rank with the most.
-        all_tokens: Those of all ranks, at least one of each.
-        chunks: Prompt chunks of all ranks.
-    """
-
-    decodes: int
-    all_decodes: int
-    tokens: int
-    all_tokens: int
-    chunks: int
+    decodes: int  # Decoding sequences of the rank with the most
+    all_decodes: int  # Those of all ranks, at least one of each
+    tokens: int  # Tokens of the rank with the most
+    all_tokens: int  # Those of all ranks, at least one of each
+    chunks: int  # Prompt chunks of all ranks
 
 
 @part

@@ -36,19 +36,14 @@ _SIGNATURES: Final = {
 
 
 class Block(NamedTuple):
-    """Consecutive rows of a trace.
+    """Consecutive rows of a trace."""
 
-    Args:
-        place: Word for a row in messages: line or row.
-        first: Number of the first row.
-        table: Returns the rows as an Arrow table with the requested columns, one row per line from
-            `first` on; None if that is not possible.
-        rows: Yields number and cells of each non-blank row.
-    """
-
-    place: str
-    first: int
+    place: str  # Word for a row in messages: line or row
+    first: int  # Number of the first row
+    # Returns the rows as an Arrow table with the requested columns, one row per line from `first`
+    # on; None if that is not possible
     table: Callable[[], Any]
+    # Yields number and cells of each non-blank row
     rows: Callable[[], Iterator[tuple[int, Mapping[str, object]]]]
 
 

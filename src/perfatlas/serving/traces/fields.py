@@ -41,21 +41,15 @@ _STAMP: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """A column of a trace.
+    """A column of a trace."""
 
-    Args:
-        name: Name in the file.
-        kind: tokens (integer within the length limit), whole (any 64-bit integer), number (finite),
-            stamp (date and time in nanoseconds), label (number or text used as an identifier),
-            hashes (a list of integers).
-        low: Minimum of tokens and numbers.
-        required: Whether the file must have it.
-    """
-
-    name: str
+    name: str  # Name in the file
+    # tokens (integer within the length limit), whole (any 64-bit integer), number (finite), stamp
+    # (date and time in nanoseconds), label (number or text used as an identifier), hashes (a list
+    # of integers)
     kind: Kind
-    low: float = -math.inf
-    required: bool = True
+    low: float = -math.inf  # Minimum of tokens and numbers
+    required: bool = True  # Whether the file must have it
 
 
 def arrow_types(fields: Sequence[Field]) -> dict[str, Any]:
@@ -77,21 +71,14 @@ class CellError(ValueError):
 
 
 class Columns(NamedTuple):
-    """Validated cells of the rows of a block.
+    """Validated cells of the rows of a block."""
 
-    Args:
-        place: Word for a row in messages: line or row.
-        number_B: Number of each row (B,).
-        cells: Cells by field (B,): float64 for numbers, int64 for others; stamps in ns.
-        hash_H: Hashes of all rows (H,).
-        count_B: Number of hashes of each row (B,).
-    """
-
-    place: str
-    number_B: NDArray[np.int64]
+    place: str  # Word for a row in messages: line or row
+    number_B: NDArray[np.int64]  # Number of each row (B,)
+    # Cells by field (B,): float64 for numbers, int64 for others; stamps in ns
     cells: dict[str, NDArray[Any]]
-    hash_H: NDArray[np.int64]
-    count_B: NDArray[np.int64]
+    hash_H: NDArray[np.int64]  # Hashes of all rows (H,)
+    count_B: NDArray[np.int64]  # Number of hashes of each row (B,)
 
     def only(self, keep_B: NDArray[np.bool_]) -> Columns:
         """Return the selected rows.

@@ -36,32 +36,24 @@ if TYPE_CHECKING:
 
 
 class Trace(NamedTuple):
-    """The requests of a trace, with warnings.
-
-    Args:
-        warnings: One sentence each.
-    """
+    """The requests of a trace, with warnings."""
 
     requests: Requests
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...]  # One sentence each
 
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
     """Part of a trace to read; rows outside it are validated and dropped.
 
-    Args:
-        first: Maximum number of rows in the time span, in file order.
-        start_s: Start of the span after the origin of the trace, which becomes time 0 [s].
-        end_s: End of the span, exclusive [s].
-
     Raises:
         InvalidSpecError: The window is empty.
     """
 
-    first: int | None = None
+    first: int | None = None  # Maximum number of rows in the time span, in file order
+    # Start of the span after the origin of the trace, which becomes time 0 [s]
     start_s: float = 0.0
-    end_s: float = math.inf
+    end_s: float = math.inf  # End of the span, exclusive [s]
 
     def __post_init__(self) -> None:
         """Validate the window."""
@@ -79,15 +71,11 @@ WHOLE: Final = Window()
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """Time unit and origin of a format.
+    """Time unit and origin of a format."""
 
-    Args:
-        ticks: Picoseconds per unit of the column.
-        relative: Whether times are relative to the start of the trace; otherwise the earliest
-            request becomes time 0.
-    """
-
-    ticks: int
+    ticks: int  # Picoseconds per unit of the column
+    # Whether times are relative to the start of the trace; otherwise the earliest request becomes
+    # time 0
     relative: bool
 
 
@@ -97,17 +85,11 @@ SECONDS: Final = Clock(ticks=TICKS_PER_SECOND, relative=True)
 
 @dataclass
 class GrowingTrace:
-    """The rows of a trace read so far, as growing columns.
+    """The rows of a trace read so far, as growing columns."""
 
-    Args:
-        path: The file, for messages.
-        clock: Time unit and origin.
-        window: Part to keep.
-    """
-
-    path: str | Path
-    clock: Clock
-    window: Window = WHOLE
+    path: str | Path  # The file, for messages
+    clock: Clock  # Time unit and origin
+    window: Window = WHOLE  # Part to keep
     warnings: list[str] = field(default_factory=list)
     _parts: dict[str, GrowingColumn] = field(default_factory=dict)
     _origin: Any = None

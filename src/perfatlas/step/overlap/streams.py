@@ -29,23 +29,16 @@ ON_START: Final = -1  # `ready_after` of a transfer that nothing delays
 
 @dataclass(frozen=True, kw_only=True)
 class Streams:
-    """Computation and communication of candidates.
+    """Computation and communication of candidates."""
 
-    Args:
-        window_s_CL: Windows in their order, each alone on the device [s] (C, L).
-        transfer_s_CK: Transfers in their order, each alone [s] (C, K).
-        ready_after_CK: Window whose end makes the data of a transfer (C, K), `ON_START` for none.
-        needed_by_CK: Window that waits for a transfer (C, K); L or more for none.
-        compute_rate_CL: Speed of a window while a transfer runs, over its speed alone (C, L), from
-            `contended_rate`.
-        transfer_rate_C: Speed of transfers while a window runs, over their speed alone (C,).
-    """
-
-    window_s_CL: FloatArray
-    transfer_s_CK: FloatArray
+    window_s_CL: FloatArray  # Windows in their order, each alone on the device [s] (C, L)
+    transfer_s_CK: FloatArray  # Transfers in their order, each alone [s] (C, K)
+    # Window whose end makes the data of a transfer (C, K), `ON_START` for none
     ready_after_CK: IntArray
-    needed_by_CK: IntArray
+    needed_by_CK: IntArray  # Window that waits for a transfer (C, K); L or more for none
+    # Speed of a window while a transfer runs, over its speed alone (C, L), from `contended_rate`
     compute_rate_CL: FloatArray
+    # Speed of transfers while a window runs, over their speed alone (C,)
     transfer_rate_C: FloatArray
 
 
@@ -54,20 +47,14 @@ class Exposed:
     """What communication adds to computation.
 
     total_s_C = computation alone + exposed_s_C, and exposed_s_C = waiting_s_C + contention_s_C.
-
-    Args:
-        total_s_C: Until both streams have ended [s] (C,).
-        exposed_s_C: Time that communication adds [s] (C,).
-        waiting_s_C: Time without a running window [s] (C,).
-        contention_s_C: Time by which transfers slow the windows that run beside them [s] (C,).
-        hidden_s_C: Time in which both streams run [s] (C,).
     """
 
-    total_s_C: FloatArray
-    exposed_s_C: FloatArray
-    waiting_s_C: FloatArray
+    total_s_C: FloatArray  # Until both streams have ended [s] (C,)
+    exposed_s_C: FloatArray  # Time that communication adds [s] (C,)
+    waiting_s_C: FloatArray  # Time without a running window [s] (C,)
+    # Time by which transfers slow the windows that run beside them [s] (C,)
     contention_s_C: FloatArray
-    hidden_s_C: FloatArray
+    hidden_s_C: FloatArray  # Time in which both streams run [s] (C,)
 
 
 class _Running(NamedTuple):

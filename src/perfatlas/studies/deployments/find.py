@@ -56,27 +56,21 @@ NO_GAIN: Final = "objective"
 
 @dataclass(kw_only=True)
 class Found:
-    """What a search found.
+    """What a search found."""
 
-    Args:
-        families: Candidates by system, formats and draft tokens.
-        candidates: Each candidate at its best load, as columns (C,).
-        frontier: Points that no other exceeds in both rates, or in all objectives, as columns.
-        rejected: Refused combinations by rule.
-        reasons: Why combinations of system, engine, settings and formats are not supported.
-        steps: Number of distinct steps among them that were priced.
-        cpu_s: CPU time [s].
-        by_frontier: Whether plans are points of the frontier, as with several objectives.
-    """
-
+    # Candidates by system, formats and draft tokens
     families: list[Family] = field(default_factory=list)
+    # Each candidate at its best load, as columns (C,)
     candidates: Columns = field(default_factory=dict)
+    # Points that no other exceeds in both rates, or in all objectives, as columns
     frontier: Columns = field(default_factory=dict)
-    rejected: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)  # Refused combinations by rule
+    # Why combinations of system, engine, settings and formats are not supported
     reasons: set[str] = field(default_factory=set)
     points: int = 0
-    steps: int = 0
-    cpu_s: float = 0.0
+    steps: int = 0  # Number of distinct steps among them that were priced
+    cpu_s: float = 0.0  # CPU time [s]
+    # Whether plans are points of the frontier, as with several objectives
     by_frontier: bool = False
 
     @property

@@ -304,16 +304,11 @@ NODE_SIZES: Final = ("tp", "pp", "cp", "attention_dp")
 
 
 class NodeSpan(NamedTuple):
-    """How a replica is spread over nodes.
-
-    Args:
-        local: GPUs on each of them; with `by_ranks`, attention-DP ranks.
-        by_ranks: Whether whole attention-DP ranks are on each node, which the engine numbers.
-    """
+    """How a replica is spread over nodes."""
 
     nodes: int
-    local: int
-    by_ranks: bool
+    local: int  # GPUs on each of them; with `by_ranks`, attention-DP ranks
+    by_ranks: bool  # Whether whole attention-DP ranks are on each node, which the engine numbers
 
 
 def node_span(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> NodeSpan | None:

@@ -59,27 +59,17 @@ MOST_IN_FLIGHT: Final = 65_536
 
 @dataclass(frozen=True, kw_only=True)
 class Leader:
-    """A candidate at a load, by closed forms or simulated.
+    """A candidate at a load, by closed forms or simulated."""
 
-    Args:
-        place: Position of the candidate.
-        row: Plan, load and metrics by name.
-        rank: Rank by closed forms, from 1.
-        score: The objective, larger is better.
-        probability: Least probability that a limit is met.
-        excess: Largest ratio of a prediction to its limit.
-        note: Why it is not simulated, "" if it is.
-        at_first: Simulated metrics at the best load of the closed forms, empty if not simulated,
-            and the probability that each limit is met there.
-    """
-
-    place: int
-    row: dict[str, Any]
-    rank: int
-    score: float
-    probability: float
-    excess: float
-    note: str = ""
+    place: int  # Position of the candidate
+    row: dict[str, Any]  # Plan, load and metrics by name
+    rank: int  # Rank by closed forms, from 1
+    score: float  # The objective, larger is better
+    probability: float  # Least probability that a limit is met
+    excess: float  # Largest ratio of a prediction to its limit
+    note: str = ""  # Why it is not simulated, "" if it is
+    # Simulated metrics at the best load of the closed forms, empty if not simulated, and the
+    # probability that each limit is met there
     at_first: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -41,17 +41,11 @@ ENDS: Final = ("", "_low", "_high")
 
 
 class Met(NamedTuple):
-    """How well limits are met.
+    """How well limits are met."""
 
-    Args:
-        probabilities: Probability that each limit is met, by its field (P,).
-        least: Least of them, 1 without limits (P,).
-        excess: Largest ratio of a prediction to its limit, 0 without limits (P,).
-    """
-
-    probabilities: dict[str, FloatArray]
-    least: FloatArray
-    excess: FloatArray
+    probabilities: dict[str, FloatArray]  # Probability that each limit is met, by its field (P,)
+    least: FloatArray  # Least of them, 1 without limits (P,)
+    excess: FloatArray  # Largest ratio of a prediction to its limit, 0 without limits (P,)
 
     def also(self, name: str, probability: FloatArray) -> Met:
         """Return these limits and one more.
@@ -231,26 +225,17 @@ def frontier_points(
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """Points with the probability that each limit is met, and their score.
-
-    Args:
-        probabilities: Probability that each limit is met, by its field (P,).
-        probability: Least of them, 1 without limits (P,).
-        excess: Largest ratio of a prediction to its limit, 0 without limits (P,).
-        replicas: Replicas that serve (P,).
-        spares: Replicas beyond them (P,).
-        spares_fit: Whether the spares for the availability fit, True without one (P,).
-        score: The objective, larger is better (P,).
-    """
+    """Points with the probability that each limit is met, and their score."""
 
     points: Points
-    probabilities: dict[str, FloatArray]
-    probability: FloatArray
-    excess: FloatArray
-    replicas: FloatArray
-    spares: FloatArray
+    probabilities: dict[str, FloatArray]  # Probability that each limit is met, by its field (P,)
+    probability: FloatArray  # Least of them, 1 without limits (P,)
+    excess: FloatArray  # Largest ratio of a prediction to its limit, 0 without limits (P,)
+    replicas: FloatArray  # Replicas that serve (P,)
+    spares: FloatArray  # Replicas beyond them (P,)
+    # Whether the spares for the availability fit, True without one (P,)
     spares_fit: NDArray[np.bool_]
-    score: FloatArray
+    score: FloatArray  # The objective, larger is better (P,)
 
     @property
     def gpus(self) -> FloatArray:

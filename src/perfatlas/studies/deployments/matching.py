@@ -17,28 +17,18 @@ if TYPE_CHECKING:
 
 
 class Rates(NamedTuple):
-    """Requests per second of workers (W,).
-
-    Args:
-        rate: Requests per second, roughly.
-        sure_rate: The rate that it reaches with the required probability.
-    """
+    """Requests per second of workers (W,)."""
 
     gpus: FloatArray
-    rate: FloatArray
-    sure_rate: FloatArray
+    rate: FloatArray  # Requests per second, roughly
+    sure_rate: FloatArray  # The rate that it reaches with the required probability
 
 
 class Pairs(NamedTuple):
-    """Deployments of workers of both roles (D,).
+    """Deployments of workers of both roles (D,)."""
 
-    Args:
-        first: Prefill worker, a position.
-        second: Decode worker, a position.
-    """
-
-    first: IntArray
-    second: IntArray
+    first: IntArray  # Prefill worker, a position
+    second: IntArray  # Decode worker, a position
     prefill_workers: FloatArray
     decode_workers: FloatArray
 

@@ -25,17 +25,12 @@ if TYPE_CHECKING:
 
 
 class _Workers(NamedTuple):
-    """Equal workers of a plan, or its replicas, which have no role.
+    """Equal workers of a plan, or its replicas, which have no role."""
 
-    Args:
-        role: Pool, "" for replicas.
-        number: How many there are.
-    """
-
-    role: str
+    role: str  # Pool, "" for replicas
     sizes: Mapping[str, Any]
     system: System
-    number: float
+    number: float  # How many there are
 
     @property
     def nodes(self) -> float:

@@ -49,26 +49,16 @@ ENDS: Final = ("loads", "kv_cache", "max_num_seqs", "max_num_batched_tokens")
 
 @dataclass(frozen=True, kw_only=True)
 class Points:
-    """Candidates at loads, by candidate and ascending load.
-
-    Args:
-        rows: The candidate of each point, a position in its family (P,).
-        sequences: Sequences of a replica (P,).
-        question: Plan, load and limits of each point.
-        evaluated: Their closed forms.
-        results: Results of `estimate` by name (P,), without the number of GPUs.
-        ends: What ends the loads of the candidate of each point, a position in `ENDS` (P,).
-        cache_tokens: KV cache of a replica [tokens] (P,).
-    """
+    """Candidates at loads, by candidate and ascending load."""
 
     family: Family
-    rows: IntArray
-    sequences: FloatArray
-    question: Candidates
-    evaluated: LoadResults
-    results: dict[str, FloatArray]
-    ends: IntArray
-    cache_tokens: FloatArray
+    rows: IntArray  # The candidate of each point, a position in its family (P,)
+    sequences: FloatArray  # Sequences of a replica (P,)
+    question: Candidates  # Plan, load and limits of each point
+    evaluated: LoadResults  # Their closed forms
+    results: dict[str, FloatArray]  # Results of `estimate` by name (P,), without the number of GPUs
+    ends: IntArray  # What ends the loads of the candidate of each point, a position in `ENDS` (P,)
+    cache_tokens: FloatArray  # KV cache of a replica [tokens] (P,)
 
     @property
     def size(self) -> int:

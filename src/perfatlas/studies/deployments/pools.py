@@ -73,48 +73,32 @@ class Workers:
     """Workers of one role, system and format at batches, without those that another one exceeds.
 
     They are in ascending order of their GPUs.
-
-    Args:
-        question: Plan, batch and limits (W).
-        plan: Which of them have the same plan, its position among the plans (W,).
-        rates: Requests per second of a worker (W).
     """
 
     family: Family
-    question: Candidates
+    question: Candidates  # Plan, batch and limits (W)
     results: LoadResults
-    plan: IntArray
-    rates: Rates
+    plan: IntArray  # Which of them have the same plan, its position among the plans (W,)
+    rates: Rates  # Requests per second of a worker (W)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Pools:
-    """Workers of both roles.
-
-    Args:
-        prompts: What latencies of deployments depend on of the prefill workers.
-        tokens: The same of the decode workers.
-    """
+    """Workers of both roles."""
 
     prefill: Workers
     decode: Workers
-    prompts: PrefillWorker
-    tokens: DecodeWorker
+    prompts: PrefillWorker  # What latencies of deployments depend on of the prefill workers
+    tokens: DecodeWorker  # The same of the decode workers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deployments:
-    """Deployments of two kinds of workers.
+    """Deployments of two kinds of workers."""
 
-    Args:
-        best: Each pair of plans and numbers of workers at its best batches, as columns.
-        frontier: Deployments at batches that no other exceeds, as columns.
-        size: Number of deployments at batches.
-    """
-
-    best: Columns
-    frontier: Columns
-    size: int
+    best: Columns  # Each pair of plans and numbers of workers at its best batches, as columns
+    frontier: Columns  # Deployments at batches that no other exceeds, as columns
+    size: int  # Number of deployments at batches
 
 
 def deployments(
@@ -264,17 +248,11 @@ TAIL: Final = 0.05  # probability beyond each end of a 90% interval
 
 
 class Times(NamedTuple):
-    """Times with their 90% intervals.
+    """Times with their 90% intervals."""
 
-    Args:
-        predicted: The predictions (W,) [s].
-        low: Lower ends (W,) [s].
-        high: Upper ends (W,) [s], NaN for none.
-    """
-
-    predicted: FloatArray
-    low: FloatArray
-    high: FloatArray
+    predicted: FloatArray  # The predictions (W,) [s]
+    low: FloatArray  # Lower ends (W,) [s]
+    high: FloatArray  # Upper ends (W,) [s], NaN for none
 
 
 def find_pools(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:

@@ -27,21 +27,16 @@ DRAWN: Final = 10_000  # requests of the sample that stands for given classes
 
 @dataclass(frozen=True, kw_only=True)
 class RequestMix:
-    """The requests of a search.
-
-    Args:
-        source: What they are of, "" for given lengths.
-        sample: Requests to draw from in simulations; None if all are equal.
-        cached: Mean prompt tokens of a request that repeat the start of an earlier prompt of the
-            trace, as one cache without limit would have.
-        reuse: What limited caches have of them, None where nothing repeats.
-    """
+    """The requests of a search."""
 
     classes: RequestClasses
-    source: str = ""
+    source: str = ""  # What they are of, "" for given lengths
+    # Requests to draw from in simulations; None if all are equal
     sample: RequestSample | None = None
+    # Mean prompt tokens of a request that repeat the start of an earlier prompt of the trace, as
+    # one cache without limit would have
     cached: float = 0.0
-    reuse: TraceReuse | None = None
+    reuse: TraceReuse | None = None  # What limited caches have of them, None where nothing repeats
 
     def cache_note(self, caches: str) -> str:
         """Return what the search assumes of the repeated prompts of a trace, "" for nothing.

@@ -205,19 +205,12 @@ DRAFTS: Final = ("speculative_depth", "speculative_acceptance", "acceptance_by_p
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Candidates that share system, engine and its settings, formats and draft tokens.
+    """Candidates that share system, engine and its settings, formats and draft tokens."""
 
-    Args:
-        fields: Their fields, without plan and load.
-        base: One of them, resolved.
-        plan: Legal plans of all candidates (C,).
-        limits: Their limits, NaN for the default of the engine (C,).
-    """
-
-    fields: dict[str, Any]
-    base: Candidates
-    plan: PlanColumns
-    limits: EngineLimits
+    fields: dict[str, Any]  # Their fields, without plan and load
+    base: Candidates  # One of them, resolved
+    plan: PlanColumns  # Legal plans of all candidates (C,)
+    limits: EngineLimits  # Their limits, NaN for the default of the engine (C,)
 
     @property
     def size(self) -> int:

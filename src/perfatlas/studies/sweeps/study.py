@@ -250,23 +250,16 @@ OBJECTIVES: Final = (  # the first that a verb reports ranks the rows, if the st
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study, checked.
-
-    Args:
-        fixed: Fields of the verb that are the same at all points.
-        points: What varies.
-        constraints: Expressions that a point must meet.
-        derived: Expressions of further columns, by name.
-        objective: Name of the metric, or derived column, that ranks the rows; "" for none.
-        base: Values of the rows to which others are compared, by name; empty for none.
-    """
+    """A study, checked."""
 
     command: str
-    fixed: Mapping[str, Any]
-    points: Points
-    constraints: tuple[Expression, ...] = ()
+    fixed: Mapping[str, Any]  # Fields of the verb that are the same at all points
+    points: Points  # What varies
+    constraints: tuple[Expression, ...] = ()  # Expressions that a point must meet
+    # Expressions of further columns, by name
     derived: Mapping[str, Expression] = field(default_factory=dict)
-    objective: str = ""
+    objective: str = ""  # Name of the metric, or derived column, that ranks the rows; "" for none
+    # Values of the rows to which others are compared, by name; empty for none
     base: Mapping[str, Any] = field(default_factory=dict)
 
     @property

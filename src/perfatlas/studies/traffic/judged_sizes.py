@@ -63,37 +63,25 @@ Verdict = Literal["met", "missed", "undecided"]
 
 
 class Judgement(NamedTuple):
-    """Whether a size meets the SLOs.
+    """Whether a size meets the SLOs."""
 
-    Args:
-        verdict: "undecided" where the longest run is too short to tell.
-        reason: What decides, a clause.
-        run: What ran; None where the capacity decides.
-    """
-
-    verdict: Verdict
-    reason: str
-    run: TrafficRun | None = None
+    verdict: Verdict  # "undecided" where the longest run is too short to tell
+    reason: str  # What decides, a clause
+    run: TrafficRun | None = None  # What ran; None where the capacity decides
 
 
 @dataclass(kw_only=True)
 class SizeSearch:
-    """State of a search.
+    """State of a search."""
 
-    Args:
-        scenario: The deployment, with any number of replicas.
-        known: Price tables of earlier calls.
-        each: Load of the traffic on one replica, or on one worker of each pool; empty where it has
-            no steady rate.
-        slower: How steps are slower; empty for as priced.
-    """
-
-    scenario: Scenario
+    scenario: Scenario  # The deployment, with any number of replicas
     traffic: Traffic
-    known: Priced
+    known: Priced  # Price tables of earlier calls
+    # Load of the traffic on one replica, or on one worker of each pool; empty where it has no
+    # steady rate
     each: tuple[OfferedLoad, ...] = ()
     runs: WatchedRuns
-    slower: tuple[StepScale, ...] = ()
+    slower: tuple[StepScale, ...] = ()  # How steps are slower; empty for as priced
     judged: dict[Size, Judgement] = field(default_factory=dict)
 
     @property

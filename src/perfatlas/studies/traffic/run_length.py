@@ -45,35 +45,24 @@ OF_PERCENTILES: Final = 2.0  # allowed half-width of percentiles relative to tha
 
 
 class TrafficRun(NamedTuple):
-    """Requests, what serves them and what is measured of them.
+    """Requests, what serves them and what is measured of them."""
 
-    Args:
-        traffic: With the number of requests that run.
-        ready: What serves them, priced.
-        load: Offered rate and capacity, None where the traffic has no steady rate.
-        window: Requests that are measured, None for all.
-        precise: Whether the precision that was asked for is reached.
-    """
-
-    traffic: Traffic
+    traffic: Traffic  # With the number of requests that run
     resolved: ResolvedTraffic
-    ready: Service
+    ready: Service  # What serves them, priced
+    # Offered rate and capacity, None where the traffic has no steady rate
     load: OfferedLoad | None = None
-    window: Window | None = None
-    precise: bool = True
+    window: Window | None = None  # Requests that are measured, None for all
+    precise: bool = True  # Whether the precision that was asked for is reached
 
 
 @dataclass(kw_only=True)
 class WatchedRuns:
-    """The simulations of a search, which may be stopped.
+    """The simulations of a search, which may be stopped."""
 
-    Args:
-        watch: Called regularly with the progress of the search; returns True to stop it.
-        expected: Expected number of runs, for the progress.
-    """
-
+    # Called regularly with the progress of the search; returns True to stop it
     watch: OnProgress | None = None
-    expected: int = 1
+    expected: int = 1  # Expected number of runs, for the progress
     done: int = 0
 
     def look(self, share: float) -> bool:
@@ -108,24 +97,18 @@ class WatchedRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizing:
-    """Traffic with a steady rate, of which as many requests run as a statistic needs.
-
-    Args:
-        load: Offered rate and capacity.
-        known: Tables of prices of earlier calls, to take from and to add to.
-        most: Requests of the longest one.
-        slower: How the steps of each pool or kind are slower; none are as priced.
-        watch: Called during runs; true stops them.
-    """
+    """Traffic with a steady rate, of which as many requests run as a statistic needs."""
 
     traffic: Traffic
     scenario: Scenario
-    load: OfferedLoad
+    load: OfferedLoad  # Offered rate and capacity
+    # Tables of prices of earlier calls, to take from and to add to
     known: Priced = field(default_factory=dict)
     first: int = FIRST
-    most: int = LONGEST
+    most: int = LONGEST  # Requests of the longest one
+    # How the steps of each pool or kind are slower; none are as priced
     slower: tuple[StepScale, ...] = ()
-    watch: OnProgress | None = None
+    watch: OnProgress | None = None  # Called during runs; true stops them
 
     @property
     def longest(self) -> int:
@@ -134,16 +117,12 @@ class Sizing:
 
 
 class SizedRun(NamedTuple):
-    """A run that is as long as a statistic needs, or as long as a run may be.
-
-    Args:
-        measured: Latencies of the requests that are measured; None where it was stopped.
-        rejected: Number of requests that need more KV cache than available.
-    """
+    """A run that is as long as a statistic needs, or as long as a run may be."""
 
     run: TrafficRun
+    # Latencies of the requests that are measured; None where it was stopped
     measured: Latencies | None
-    rejected: int = 0
+    rejected: int = 0  # Number of requests that need more KV cache than available
 
 
 def sized_run(

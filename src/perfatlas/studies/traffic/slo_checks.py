@@ -29,19 +29,14 @@ class SloCheck(NamedTuple):
     A percentile is within its SLO where the share of requests that meet the SLO is at least as
     large. The share is a mean and has a confidence interval from batches; percentiles of latencies
     that take few values, as steps do, have none.
-
-    Args:
-        statistic: "mean" or a percentile such as "p95".
-        slo_s: The SLO [s].
-        value_s: The statistic [s].
-        reserve: SLO - mean [s], or share that meets the SLO - percentile/100, with the half-width
-            of its 90% confidence interval.
     """
 
     name: str
-    statistic: str
-    slo_s: float
-    value_s: float
+    statistic: str  # "mean" or a percentile such as "p95"
+    slo_s: float  # The SLO [s]
+    value_s: float  # The statistic [s]
+    # SLO - mean [s], or share that meets the SLO - percentile/100, with the half-width of its 90%
+    # confidence interval
     reserve: Precision
 
     @property

@@ -35,15 +35,10 @@ Spread = dict[str, "float | dict[str, float]"]
 
 
 class RateSpread(NamedTuple):
-    """Half-widths of the 90% intervals of ln(rate of one run / rate of another).
+    """Half-widths of the 90% intervals of ln(rate of one run / rate of another)."""
 
-    Args:
-        requests: Of requests per second.
-        tokens: Of output tokens per second.
-    """
-
-    requests: float
-    tokens: float
+    requests: float  # Of requests per second
+    tokens: float  # Of output tokens per second
 
 
 def draws_traffic(traffic: Traffic, scenario: Scenario) -> bool:

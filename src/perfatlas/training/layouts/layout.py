@@ -23,38 +23,24 @@ RECOMPUTE_LEVELS: Final = ("none", "selective", "full")
 
 @dataclass(frozen=True, kw_only=True)
 class Layouts:
-    """The layouts of C candidates; sizes are integer-valued columns (C,).
+    """The layouts of C candidates; sizes are integer-valued columns (C,)."""
 
-    Args:
-        tp: Tensor-parallel ranks.
-        pp: Pipeline stages.
-        cp: Context-parallel ranks.
-        dp: Data-parallel ranks.
-        ep: Expert-parallel ranks.
-        expert_tp: Tensor-parallel ranks inside an expert.
-        vpp: Chunks of layers per stage of an interleaved pipeline.
-        sequence_length: Tokens per sequence.
-        global_batch: Sequences per step over all ranks.
-        micro_batch: Sequences per forward pass of a rank.
-        zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients,
-            3 also weights.
-        sequence_parallel: Whether tensor-parallel ranks divide the tokens of norms and residuals.
-        recompute: Position in `RECOMPUTE_LEVELS`.
-    """
-
-    tp: FloatArray
-    pp: FloatArray
-    cp: FloatArray
-    dp: FloatArray
-    ep: FloatArray
-    expert_tp: FloatArray
-    vpp: FloatArray
-    sequence_length: FloatArray
-    global_batch: FloatArray
-    micro_batch: FloatArray
+    tp: FloatArray  # Tensor-parallel ranks
+    pp: FloatArray  # Pipeline stages
+    cp: FloatArray  # Context-parallel ranks
+    dp: FloatArray  # Data-parallel ranks
+    ep: FloatArray  # Expert-parallel ranks
+    expert_tp: FloatArray  # Tensor-parallel ranks inside an expert
+    vpp: FloatArray  # Chunks of layers per stage of an interleaved pipeline
+    sequence_length: FloatArray  # Tokens per sequence
+    global_batch: FloatArray  # Sequences per step over all ranks
+    micro_batch: FloatArray  # Sequences per forward pass of a rank
+    # What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3 also
+    # weights
     zero: IntArray
+    # Whether tensor-parallel ranks divide the tokens of norms and residuals
     sequence_parallel: NDArray[np.bool_]
-    recompute: IntArray
+    recompute: IntArray  # Position in `RECOMPUTE_LEVELS`
 
     @property
     def size(self) -> int:

@@ -30,17 +30,11 @@ _EXPERT_SIZES: Final = {"ep": "ep", "moe_tp": "expert_tp"}
 
 
 class Problem(NamedTuple):
-    """A rule with the candidates that break it.
+    """A rule with the candidates that break it."""
 
-    Args:
-        rule: Name of the rule, the same for all candidates.
-        broken_C: Whether the layout of a candidate is invalid by the rule (C,).
-        sentence: Describes the problem of a candidate.
-    """
-
-    rule: str
-    broken_C: NDArray[np.bool_]
-    sentence: Callable[[int], str]
+    rule: str  # Name of the rule, the same for all candidates
+    broken_C: NDArray[np.bool_]  # Whether the layout of a candidate is invalid by the rule (C,)
+    sentence: Callable[[int], str]  # Describes the problem of a candidate
 
 
 def layout_problems(network: Network, layouts: Layouts, schedule: str) -> list[Problem]:

@@ -12,17 +12,11 @@ if TYPE_CHECKING:
 
 
 class HighestMfu(NamedTuple):
-    """A published training step.
+    """A published training step."""
 
-    Args:
-        mfu: Model FLOP over its time and the dense peak.
-        run: Model and GPUs.
-        source: Where it is published.
-    """
-
-    mfu: float
-    run: str
-    source: str
+    mfu: float  # Model FLOP over its time and the dense peak
+    run: str  # Model and GPUs
+    source: str  # Where it is published
 
 
 _RUN: Final[dict[str, Field[Any]]] = {

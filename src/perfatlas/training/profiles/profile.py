@@ -24,163 +24,114 @@ END_LAYERS: Final = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingEngine:
-    """Properties of a training engine at one release.
+    """Properties of a training engine at one release."""
 
-    Args:
-        id: Name and version, as in "megatron@26.04".
-        date: Month of the release.
-        kernel_family: Kernel family of the calibrations, "" for the fastest of all.
-        tiled_tensor_overlap: Whether gathers and scatters of tensor parallelism run in tiles beside
-            the products they belong to.
-        pipeline_send_overlap: Whether the interleaved schedule sends beside computation.
-        gradient_overlap: Whether data-parallel collectives run beside the backward and forward
-            passes.
-        reduction: How often ZeRO-2 and ZeRO-3 reduce gradients, and ZeRO-3 gathers weights, without
-            a pipeline: in every micro_batch or once per step.
-        reduction_in_pipelines: The same with a pipeline.
-        zero: What data-parallel ranks shard unless told otherwise: 0 nothing, 1 optimizer states,
-            2 also gradients, 3 also weights.
-        schedules: Pipeline schedules that it runs, which `search training` tries.
-        layers_per_chunk: Layers of a chunk of an interleaved pipeline unless told otherwise; 0 does
-            not interleave.
-        parallelism: Parallel sizes beside dp that may be above 1: of tp, pp, cp and ep.
-        gradient_buckets: Pieces into which the gradients of a stage are cut.
-        communication_sms: SMs that a collective takes from the kernels beside it.
-        dispatcher_sms: SMs that the kernels take that send tokens to experts and back.
-        dispatcher: How tokens travel to experts: "alltoall" or "deepep".
-        dispatch_format: Number format in which tokens are sent to experts; they come back in 16
-            bits.
-        fused_attention: Whether attention runs as one kernel that does not store its scores.
-        dropout: Whether the outputs of attention and feed-forward networks are dropped out.
-        gradient_format: Default format of accumulated gradients.
-        moment_format: Default format of the optimizer's moments.
-        master_weights: Where fp32 master weights are: "separate", beside 16-bit weights; "stored",
-            as the weights themselves, which are cast when they are gathered; or "none", where the
-            optimizer updates 16-bit weights.
-        selective_recompute: What selective recomputation keeps: all but the scores of "attention",
-            the outputs of attention and of every second product ("operators"), or the outputs of
-            products and attention outside of the modules ("projections").
-        recompute_modules: Modules that selective recomputation runs again, unless it is that of
-            "operators", by the names of Megatron-LM.
-        quantized_activations: Whether the backward pass reads the quantized inputs of products,
-            instead of 16-bit ones.
-        logit_copies: fp32 tensors of the size of the logits at the peak of the loss.
-        logit_copies_parallel: The same where tensor-parallel ranks divide the vocabulary.
-        reserved_memory: Memory that the allocator holds over that of tensors in use.
-        context_bytes: Memory outside the framework's allocator: device context, communicators
-            [bytes].
-        host_s_per_step: Host time that no kernel hides, per step [s].
-        host_s_per_dense_layer: Host time of the forward and the backward pass of a layer without
-            routed experts and CUDA graphs [s].
-        host_s_per_moe_layer: Host time of the forward and the backward pass of a MoE layer without
-            CUDA graphs [s].
-        efficiency_compute: Speed of compute kernels relative to their calibrations.
-        efficiency_communication: Speed of collectives inside a step relative to their calibrations.
-        efficiency_experts: Further factor on the speed of the products of routed experts.
-        efficiency_routed_rows: Further factor on the speed of the kernels that sort, activate and
-            quantize the rows of routed experts.
-        speed_dense: Further factor of this release on the speed of kernels in dense models.
-        speed_moe: The same in MoE models.
-        attention_speed_hopper: Speed of the engine's attention on Hopper, relative to that of the
-            calibrations, which is FlashAttention-3's.
-        attention_speed_hopper_sinks: The same of attention with sinks, which fused kernels of the
-            engine may lack.
-        blackwell_speed_fp8: Speed of products in fp8 on Blackwell relative to that of the
-            calibrations, over the same of bf16.
-        blackwell_speed_mxfp8: The same in mxfp8, which the calibrations of fp8 price.
-        blackwell_speed_nvfp4: The same in nvfp4.
-        jitter: Standard deviation of a rank's step time over its mean; the step waits for the
-            slowest rank.
-        jitter_distribution: Distribution of a rank's step time, of `sampling.DISTRIBUTIONS`.
-        jitter_unit: What takes times of its own: each "rank", or each scale-up "domain" whose ranks
-            one program schedules.
-        error_low: Lower end of ln(measured/predicted) of dense models that are not fitted.
-        error_high: Upper end of the same.
-        error_low_moe: As error_low, of MoE models.
-        error_high_moe: As error_high, of MoE models.
-        drift_dense: Factor by which later releases ran dense models faster at equal layouts.
-        drift_moe: The same of MoE models.
-        fitted_dense: Architectures of devices with runs of dense models among the fitted ones.
-        fitted_moe: The same of MoE models.
-        planned_memory: Whether a step is one compiled program: weights are gathered for a product
-            at a time, and all that is not kept shares memory. How well is unknown: the memory of
-            such engines is an upper estimate.
-        source: Where the settings come from.
-        fit: Where the fitted numbers come from.
-        kinds: Kinds of machines that it runs on, as `device.kind`; empty for all.
-        vendors: Vendors of the devices; empty for all.
-        formats: Number formats of matrix products that the release runs; empty for all.
-        experts: Whether it runs MoE models.
-        most_zero: The highest `zero` that it runs.
-        recipes: What its documented recipes set for models.
-        graph_engine: Engine of `estimate` whose kernels, fusions and host time those of graphs of
-            operators are; "" where it trains language models alone.
-    """
-
-    id: str
+    id: str  # Name and version, as in "megatron@26.04"
     name: str
-    date: str
-    kernel_family: str
+    date: str  # Month of the release
+    kernel_family: str  # Kernel family of the calibrations, "" for the fastest of all
+    # Whether gathers and scatters of tensor parallelism run in tiles beside the products they
+    # belong to
     tiled_tensor_overlap: bool
-    pipeline_send_overlap: bool
+    pipeline_send_overlap: bool  # Whether the interleaved schedule sends beside computation
+    # Whether data-parallel collectives run beside the backward and forward passes
     gradient_overlap: bool
+    # How often ZeRO-2 and ZeRO-3 reduce gradients, and ZeRO-3 gathers weights, without a pipeline:
+    # in every micro_batch or once per step
     reduction: str
-    reduction_in_pipelines: str
+    reduction_in_pipelines: str  # The same with a pipeline
+    # What data-parallel ranks shard unless told otherwise: 0 nothing, 1 optimizer states, 2 also
+    # gradients, 3 also weights
     zero: int
-    schedules: tuple[str, ...]
+    schedules: tuple[str, ...]  # Pipeline schedules that it runs, which `search training` tries
+    # Layers of a chunk of an interleaved pipeline unless told otherwise; 0 does not interleave
     layers_per_chunk: int
+    # Parallel sizes beside dp that may be above 1: of tp, pp, cp and ep
     parallelism: tuple[str, ...]
-    gradient_buckets: int
-    communication_sms: int
-    dispatcher_sms: int
-    dispatcher: str
+    gradient_buckets: int  # Pieces into which the gradients of a stage are cut
+    communication_sms: int  # SMs that a collective takes from the kernels beside it
+    dispatcher_sms: int  # SMs that the kernels take that send tokens to experts and back
+    dispatcher: str  # How tokens travel to experts: "alltoall" or "deepep"
+    # Number format in which tokens are sent to experts; they come back in 16 bits
     dispatch_format: str
-    fused_attention: bool
-    dropout: bool
-    gradient_format: str
-    moment_format: str
+    fused_attention: bool  # Whether attention runs as one kernel that does not store its scores
+    dropout: bool  # Whether the outputs of attention and feed-forward networks are dropped out
+    gradient_format: str  # Default format of accumulated gradients
+    moment_format: str  # Default format of the optimizer's moments
+    # Where fp32 master weights are: "separate", beside 16-bit weights; "stored", as the weights
+    # themselves, which are cast when they are gathered; or "none", where the optimizer updates
+    # 16-bit weights
     master_weights: str
+    # What selective recomputation keeps: all but the scores of "attention", the outputs of
+    # attention and of every second product ("operators"), or the outputs of products and attention
+    # outside of the modules ("projections")
     selective_recompute: str
+    # Modules that selective recomputation runs again, unless it is that of "operators", by the
+    # names of Megatron-LM
     recompute_modules: tuple[str, ...]
+    # Whether the backward pass reads the quantized inputs of products, instead of 16-bit ones
     quantized_activations: bool
-    logit_copies: float
-    logit_copies_parallel: float
-    reserved_memory: float
+    logit_copies: float  # fp32 tensors of the size of the logits at the peak of the loss
+    logit_copies_parallel: float  # The same where tensor-parallel ranks divide the vocabulary
+    reserved_memory: float  # Memory that the allocator holds over that of tensors in use
+    # Memory outside the framework's allocator: device context, communicators [bytes]
     context_bytes: float
-    host_s_per_step: float
+    host_s_per_step: float  # Host time that no kernel hides, per step [s]
+    # Host time of the forward and the backward pass of a MoE layer without CUDA graphs [s]
     host_s_per_moe_layer: float
-    efficiency_compute: float
+    efficiency_compute: float  # Speed of compute kernels relative to their calibrations
+    # Speed of collectives inside a step relative to their calibrations
     efficiency_communication: float
-    efficiency_experts: float
+    efficiency_experts: float  # Further factor on the speed of the products of routed experts
+    # Further factor on the speed of the kernels that sort, activate and quantize the rows of routed
+    # experts
     efficiency_routed_rows: float
-    speed_dense: float
-    speed_moe: float
+    speed_dense: float  # Further factor of this release on the speed of kernels in dense models
+    speed_moe: float  # The same in MoE models
+    # Speed of the engine's attention on Hopper, relative to that of the calibrations, which is
+    # FlashAttention-3's
     attention_speed_hopper: float
+    # The same of attention with sinks, which fused kernels of the engine may lack
     attention_speed_hopper_sinks: float
+    # Speed of products in fp8 on Blackwell relative to that of the calibrations, over the same of
+    # bf16
     blackwell_speed_fp8: float
-    blackwell_speed_mxfp8: float
-    blackwell_speed_nvfp4: float
+    blackwell_speed_mxfp8: float  # The same in mxfp8, which the calibrations of fp8 price
+    blackwell_speed_nvfp4: float  # The same in nvfp4
+    # Standard deviation of a rank's step time over its mean; the step waits for the slowest rank
     jitter: float
-    jitter_distribution: str
-    error_low: float
-    error_high: float
-    error_low_moe: float
-    error_high_moe: float
-    drift_dense: float
-    drift_moe: float
+    jitter_distribution: str  # Distribution of a rank's step time, of `sampling.DISTRIBUTIONS`
+    error_low: float  # Lower end of ln(measured/predicted) of dense models that are not fitted
+    error_high: float  # Upper end of the same
+    error_low_moe: float  # As error_low, of MoE models
+    error_high_moe: float  # As error_high, of MoE models
+    drift_dense: float  # Factor by which later releases ran dense models faster at equal layouts
+    drift_moe: float  # The same of MoE models
+    # Architectures of devices with runs of dense models among the fitted ones
     fitted_dense: tuple[str, ...]
-    fitted_moe: tuple[str, ...]
-    source: str
-    fit: str
+    fitted_moe: tuple[str, ...]  # The same of MoE models
+    source: str  # Where the settings come from
+    fit: str  # Where the fitted numbers come from
+    # Host time of the forward and the backward pass of a layer without routed experts and CUDA
+    # graphs [s]
     host_s_per_dense_layer: float = 0.0
+    # What takes times of its own: each "rank", or each scale-up "domain" whose ranks one program
+    # schedules
     jitter_unit: str = "rank"
+    # Whether a step is one compiled program: weights are gathered for a product at a time, and all
+    # that is not kept shares memory. How well is unknown: the memory of such engines is an upper
+    # estimate.
     planned_memory: bool = False
+    # Kinds of machines that it runs on, as `device.kind`; empty for all
     kinds: tuple[str, ...] = ()
-    vendors: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()  # Vendors of the devices; empty for all
+    # Number formats of matrix products that the release runs; empty for all
     formats: tuple[str, ...] = ()
-    experts: bool = True
-    most_zero: int = 3
-    recipes: tuple[ModelRecipe, ...] = ()
+    experts: bool = True  # Whether it runs MoE models
+    most_zero: int = 3  # The highest `zero` that it runs
+    recipes: tuple[ModelRecipe, ...] = ()  # What its documented recipes set for models
+    # Engine of `estimate` whose kernels, fusions and host time those of graphs of operators are; ""
+    # where it trains language models alone
     graph_engine: str = ""
 
     def trains(self, network: Network) -> bool:

@@ -16,19 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRecipe:
-    """What the recipes of an engine set for some models.
+    """What the recipes of an engine set for some models."""
 
-    Args:
-        models: The models, with all others of the same architecture.
-        source: Where the recipes are.
-        vpp: Chunks of layers per stage, by the pipeline stages.
-        gradient_format: Format of accumulated gradients, "" for the engine's.
-    """
-
-    models: tuple[str, ...]
-    source: str
+    models: tuple[str, ...]  # The models, with all others of the same architecture
+    source: str  # Where the recipes are
+    # Chunks of layers per stage, by the pipeline stages
     vpp: Mapping[str, int] = field(default_factory=dict, hash=False)
-    gradient_format: str = ""
+    gradient_format: str = ""  # Format of accumulated gradients, "" for the engine's
 
     def covers(self, network: Network) -> bool:
         """Return whether the recipes are those of a model."""

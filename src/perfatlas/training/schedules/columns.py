@@ -24,33 +24,23 @@ class Pipelines:
 
     Stages are numbered in the order of the layers, stage 0 with the embedding. A candidate of
     fewer stages than the widest has anything in the rest of its row.
-
-    Args:
-        schedule_C: Values of `pipeline_schedule` (C,).
-        ranks_C: Ranks of the pipeline, `pp` (C,).
-        micro_batches_C: Micro-batches per step (C,).
-        chunks_C: Chunks of layers per rank, `vpp` (C,); 1 for DualPipe.
-        forward_s_CS: Forward pass of one micro-batch through a stage [s] (C, S).
-        input_gradient_s_CS: Backward pass without weight gradients [s] (C, S).
-        weight_gradient_s_CS: Weight gradients [s] (C, S).
-        send_s_CS: Transfer between stage s and s + 1, of activations forward or of gradients
-            backward [s] (C, S); free between stages of the same rank.
-        sends_overlap_C: Whether a rank computes while it sends (C,); otherwise it waits until
-            the transfer has ended.
-        pair_s_CS: Forward pass through stage s, overlapped with a whole backward pass of another
-            micro-batch through stage P - 1 - s [s] (C, S), from `pair_times`; DualPipe alone reads
-            it. None runs one after the other.
     """
 
-    schedule_C: Sequence[str]
-    ranks_C: IntArray
-    micro_batches_C: IntArray
-    chunks_C: IntArray
-    forward_s_CS: FloatArray
-    input_gradient_s_CS: FloatArray
-    weight_gradient_s_CS: FloatArray
+    schedule_C: Sequence[str]  # Values of `pipeline_schedule` (C,)
+    ranks_C: IntArray  # Ranks of the pipeline, `pp` (C,)
+    micro_batches_C: IntArray  # Micro-batches per step (C,)
+    chunks_C: IntArray  # Chunks of layers per rank, `vpp` (C,); 1 for DualPipe
+    forward_s_CS: FloatArray  # Forward pass of one micro-batch through a stage [s] (C, S)
+    input_gradient_s_CS: FloatArray  # Backward pass without weight gradients [s] (C, S)
+    weight_gradient_s_CS: FloatArray  # Weight gradients [s] (C, S)
+    # Transfer between stage s and s + 1, of activations forward or of gradients backward [s] (C,
+    # S); free between stages of the same rank
     send_s_CS: FloatArray
+    # Whether a rank computes while it sends (C,); otherwise it waits until the transfer has ended
     sends_overlap_C: NDArray[np.bool_]
+    # Forward pass through stage s, overlapped with a whole backward pass of another micro-batch
+    # through stage P - 1 - s [s] (C, S), from `pair_times`; DualPipe alone reads it. None runs one
+    # after the other.
     pair_s_CS: FloatArray | None = None
 
 
@@ -59,18 +49,12 @@ class PipelineSteps:
     """Steps of pipelines; columns of ranks beyond a candidate's own are 0.
 
     On every rank busy_s_CP + bubble_s_CP + exposed_send_s_C = step_s_C.
-
-    Args:
-        step_s_C: From the first start of any rank to the last end of any rank [s] (C,).
-        busy_s_CP: Sum of the passes of a rank [s] (C, P).
-        bubble_s_CP: Time a rank would be idle if transfers were free [s] (C, P).
-        exposed_send_s_C: Time by which transfers delay the step [s] (C,).
-        span_s_CP: From the first start to the last end of a rank [s] (C, P): steps follow one
-            another at its maximum if ranks do not wait for each other at the optimizer.
     """
 
-    step_s_C: FloatArray
-    busy_s_CP: FloatArray
-    bubble_s_CP: FloatArray
-    exposed_send_s_C: FloatArray
+    step_s_C: FloatArray  # From the first start of any rank to the last end of any rank [s] (C,)
+    busy_s_CP: FloatArray  # Sum of the passes of a rank [s] (C, P)
+    bubble_s_CP: FloatArray  # Time a rank would be idle if transfers were free [s] (C, P)
+    exposed_send_s_C: FloatArray  # Time by which transfers delay the step [s] (C,)
+    # From the first start to the last end of a rank [s] (C, P): steps follow one another at its
+    # maximum if ranks do not wait for each other at the optimizer
     span_s_CP: FloatArray

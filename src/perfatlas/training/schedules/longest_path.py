@@ -35,41 +35,23 @@ LANES: Final = 32
 
 
 class Evaluation(NamedTuple):
-    """Arrays of an evaluation.
+    """Arrays of an evaluation."""
 
-    Args:
-        row_RI: The program (R, I).
-        duration_CD: Duration of each kind of pass in each stage [s] (C, D).
-        send_CE: Time of each transfer [s] (C, E); 0 in the last column.
-        waits_C: 1 where a rank waits for its transfers, 0 where it computes meanwhile (C,).
-        start_CP: Result: first start of each rank [s] (C, P).
-        end_CP: Result: last end of each rank [s] (C, P).
-        begin_RC: Result, if it has rows: start of each pass [s] (R, C).
-        finish_RC: Result, with begin_RC: end of each pass [s] (R, C).
-        duration_DL: Durations of the candidates evaluated together (D, L).
-        send_EL: Their transfers (E, L).
-        slot_KL: Their values in slots: when they arrive [s] (K, L).
-        free_PL: When each rank can start its next pass [s] (P, L).
-        end_PL: When each rank has ended its last pass [s] (P, L).
-        start_L: Start of the pass [s] (L,).
-        waits_L: waits_C of the candidates evaluated together (L,).
-    """
-
-    row_RI: Any
-    duration_CD: Any
-    send_CE: Any
-    waits_C: Any
-    start_CP: Any
-    end_CP: Any
-    begin_RC: Any
-    finish_RC: Any
-    duration_DL: Any
-    send_EL: Any
-    slot_KL: Any
-    free_PL: Any
-    end_PL: Any
-    start_L: Any
-    waits_L: Any
+    row_RI: Any  # The program (R, I)
+    duration_CD: Any  # Duration of each kind of pass in each stage [s] (C, D)
+    send_CE: Any  # Time of each transfer [s] (C, E); 0 in the last column
+    waits_C: Any  # 1 where a rank waits for its transfers, 0 where it computes meanwhile (C,)
+    start_CP: Any  # Result: first start of each rank [s] (C, P)
+    end_CP: Any  # Result: last end of each rank [s] (C, P)
+    begin_RC: Any  # Result, if it has rows: start of each pass [s] (R, C)
+    finish_RC: Any  # Result, with begin_RC: end of each pass [s] (R, C)
+    duration_DL: Any  # Durations of the candidates evaluated together (D, L)
+    send_EL: Any  # Their transfers (E, L)
+    slot_KL: Any  # Their values in slots: when they arrive [s] (K, L)
+    free_PL: Any  # When each rank can start its next pass [s] (P, L)
+    end_PL: Any  # When each rank has ended its last pass [s] (P, L)
+    start_L: Any  # Start of the pass [s] (L,)
+    waits_L: Any  # waits_C of the candidates evaluated together (L,)
 
 
 @part
@@ -152,19 +134,12 @@ def _evaluate(at: Evaluation) -> None:
 
 
 class Paths(NamedTuple):
-    """When ranks and passes start and end.
+    """When ranks and passes start and end."""
 
-    Args:
-        start_CP: First start of each rank [s] (C, P).
-        end_CP: Last end of each rank [s] (C, P).
-        begin_RC: Start of each pass [s] (R, C), without rows unless it was asked for.
-        finish_RC: End of each pass [s] (R, C).
-    """
-
-    start_CP: FloatArray
-    end_CP: FloatArray
-    begin_RC: FloatArray
-    finish_RC: FloatArray
+    start_CP: FloatArray  # First start of each rank [s] (C, P)
+    end_CP: FloatArray  # Last end of each rank [s] (C, P)
+    begin_RC: FloatArray  # Start of each pass [s] (R, C), without rows unless it was asked for
+    finish_RC: FloatArray  # End of each pass [s] (R, C)
 
 
 def longest_paths(

@@ -74,27 +74,16 @@ _order = _dispatch()
 
 
 class Linking(NamedTuple):
-    """Arrays of a program under construction.
+    """Arrays of a program under construction."""
 
-    Args:
-        pass_PNA: Passes of each rank (P, N, A).
-        count_P: Passes of a rank (P,).
-        begun_P: Passes of a rank that are in the program already (P,).
-        rank_S: Rank of a stage (S,).
-        activations_SM: Slot of activations sent by a stage and not yet received, else -1 (S, M).
-        gradients_SM: The same of gradients (S, M).
-        free_K: Stack of free slots (K,).
-        row_RI: The program (R, I).
-    """
-
-    pass_PNA: Any
-    count_P: Any
-    begun_P: Any
-    rank_S: Any
-    activations_SM: Any
-    gradients_SM: Any
-    free_K: Any
-    row_RI: Any
+    pass_PNA: Any  # Passes of each rank (P, N, A)
+    count_P: Any  # Passes of a rank (P,)
+    begun_P: Any  # Passes of a rank that are in the program already (P,)
+    rank_S: Any  # Rank of a stage (S,)
+    activations_SM: Any  # Slot of activations sent by a stage and not yet received, else -1 (S, M)
+    gradients_SM: Any  # The same of gradients (S, M)
+    free_K: Any  # Stack of free slots (K,)
+    row_RI: Any  # The program (R, I)
 
 
 @inlined
@@ -172,19 +161,12 @@ def _link(at: Linking, schedule: int, chunks: int) -> int:
 
 
 class _Held(NamedTuple):
-    """Activations that ranks hold while they run their passes.
+    """Activations that ranks hold while they run their passes."""
 
-    Args:
-        pass_PNA: Passes of each rank (P, N, A).
-        count_P: Passes of a rank (P,).
-        bytes_GS: What a micro-batch leaves in a stage (G, S) [bytes].
-        peak_GP: Result: most bytes of each rank (G, P).
-    """
-
-    pass_PNA: Any
-    count_P: Any
-    bytes_GS: Any
-    peak_GP: Any
+    pass_PNA: Any  # Passes of each rank (P, N, A)
+    count_P: Any  # Passes of a rank (P,)
+    bytes_GS: Any  # What a micro-batch leaves in a stage (G, S) [bytes]
+    peak_GP: Any  # Result: most bytes of each rank (G, P)
 
 
 @entry
@@ -210,21 +192,13 @@ def _peak_bytes(at: _Held) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """The passes of a pipeline, independent of their durations.
+    """The passes of a pipeline, independent of their durations."""
 
-    Args:
-        row_RI: The passes in the order in which they are evaluated (R, I).
-        pass_PNA: The passes of each rank in its order (P, N, A).
-        count_P: Passes of a rank (P,).
-        stages_PV: Stages that a rank holds (P, V).
-        slots: Slots of values between passes.
-    """
-
-    row_RI: Any
-    pass_PNA: Any
-    count_P: IntArray
-    stages_PV: IntArray
-    slots: int
+    row_RI: Any  # The passes in the order in which they are evaluated (R, I)
+    pass_PNA: Any  # The passes of each rank in its order (P, N, A)
+    count_P: IntArray  # Passes of a rank (P,)
+    stages_PV: IntArray  # Stages that a rank holds (P, V)
+    slots: int  # Slots of values between passes
 
     @property
     def stages(self) -> int:

@@ -22,60 +22,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineSize:
-    """Sizes of pipelines, as columns.
+    """Sizes of pipelines, as columns."""
 
-    Args:
-        ranks: Ranks of the pipeline, `pp` (C,).
-        micro_batches: Micro-batches per step (C,).
-        chunks: Chunks of layers per rank, `vpp` (C,).
-    """
-
-    ranks: NDArray[np.int64]
-    micro_batches: NDArray[np.int64]
-    chunks: NDArray[np.int64]
+    ranks: NDArray[np.int64]  # Ranks of the pipeline, `pp` (C,)
+    micro_batches: NDArray[np.int64]  # Micro-batches per step (C,)
+    chunks: NDArray[np.int64]  # Chunks of layers per rank, `vpp` (C,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A condition under which a schedule can run.
+    """A condition under which a schedule can run."""
 
-    Args:
-        holds: Whether it can, as a column (C,).
-        reason: What it needs and what to change, with {schedule}, {ranks}, {micro_batches} and
-            {chunks} to fill in.
-    """
-
-    holds: Callable[[PipelineSize], NDArray[np.bool_]]
+    holds: Callable[[PipelineSize], NDArray[np.bool_]]  # Whether it can, as a column (C,)
+    # What it needs and what to change, with {schedule}, {ranks}, {micro_batches} and {chunks} to
+    # fill in
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A pipeline schedule: a row in `SCHEDULES`.
+    """A pipeline schedule: a row in `SCHEDULES`."""
 
-    Args:
-        name: Value of `pipeline_schedule` that selects it.
-        title: Its name in messages.
-        description: How it orders passes, as a sentence.
-        source: The publication it is taken from.
-        rules: Conditions under which it can run.
-        splits_backward: Weight gradients are passes of their own.
-        overlaps_pairs: Forward passes run overlapped with backward passes of other micro-batches.
-        holds_all: All forward passes come before the first backward pass.
-        order: (pass_PNA, i, ranks, micro_batches, chunks): writes the passes of rank i with `put`
-            and returns their number; compiled, marked `part`.
-        stages: (ranks, chunks): the stages that each rank holds, as an array (P, V).
-    """
-
-    name: str
-    title: str
-    description: str
-    source: str
-    rules: tuple[Rule, ...] = ()
-    splits_backward: bool = False
+    name: str  # Value of `pipeline_schedule` that selects it
+    title: str  # Its name in messages
+    description: str  # How it orders passes, as a sentence
+    source: str  # The publication it is taken from
+    rules: tuple[Rule, ...] = ()  # Conditions under which it can run
+    splits_backward: bool = False  # Weight gradients are passes of their own
+    # Forward passes run overlapped with backward passes of other micro-batches
     overlaps_pairs: bool = False
-    holds_all: bool = False
+    holds_all: bool = False  # All forward passes come before the first backward pass
+    # (pass_PNA, i, ranks, micro_batches, chunks): writes the passes of rank i with `put` and
+    # returns their number; compiled, marked `part`
     order: Callable[[Any, int, int, int, int], int]
+    # (ranks, chunks): the stages that each rank holds, as an array (P, V)
     stages: Callable[[int, int], NDArray[np.int64]]
 
 

@@ -39,32 +39,21 @@ HELD: Final = ("dense_CS", "expert_CS", "trained_dense_CS", "trained_expert_CS",
 
 
 class StepBounds(NamedTuple):
-    """Lower bounds of candidates.
+    """Lower bounds of candidates."""
 
-    Args:
-        step_s_C: Least step time (C,) [s].
-        memory_bytes_C: Least memory of the fullest rank (C,) [bytes].
-    """
-
-    step_s_C: FloatArray
-    memory_bytes_C: FloatArray
+    step_s_C: FloatArray  # Least step time (C,) [s]
+    memory_bytes_C: FloatArray  # Least memory of the fullest rank (C,) [bytes]
 
 
 class _RankLayers(NamedTuple):
-    """Layers of ranks that limit a pipeline, by distinct number of ranks and chunks (D,).
+    """Layers of ranks that limit a pipeline, by distinct number of ranks and chunks (D,)."""
 
-    Args:
-        which_C: Distinct sizes of each candidate (C,).
-        most_before_D: Layers in the stages before the first one of that rank.
-        last_before_D: Layers in the stages before its first one.
-    """
-
-    which_C: IntArray
+    which_C: IntArray  # Distinct sizes of each candidate (C,)
     first_D: FloatArray
     most_D: FloatArray
-    most_before_D: FloatArray
+    most_before_D: FloatArray  # Layers in the stages before the first one of that rank
     last_D: FloatArray
-    last_before_D: FloatArray
+    last_before_D: FloatArray  # Layers in the stages before its first one
 
 
 class _Shapes(NamedTuple):

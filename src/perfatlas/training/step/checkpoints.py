@@ -19,19 +19,12 @@ if TYPE_CHECKING:
 
 
 class CheckpointTimes(NamedTuple):
-    """Times of a checkpoint.
+    """Times of a checkpoint."""
 
-    Args:
-        copy_s_C: Copy from devices to the memory of their hosts (C,) [s].
-        write_s_C: From then until storage has all of it (C,) [s].
-        stall_s_C: Time in which no step runs (C,) [s].
-        read_s_C: Reading it, also on another layout, until devices have it (C,) [s].
-    """
-
-    copy_s_C: FloatArray
-    write_s_C: FloatArray
-    stall_s_C: FloatArray
-    read_s_C: FloatArray
+    copy_s_C: FloatArray  # Copy from devices to the memory of their hosts (C,) [s]
+    write_s_C: FloatArray  # From then until storage has all of it (C,) [s]
+    stall_s_C: FloatArray  # Time in which no step runs (C,) [s]
+    read_s_C: FloatArray  # Reading it, also on another layout, until devices have it (C,) [s]
 
 
 def checkpoint_times(

@@ -17,17 +17,11 @@ if TYPE_CHECKING:
 
 
 class GroupColumns(NamedTuple):
-    """Groups of ranks.
+    """Groups of ranks."""
 
-    Args:
-        ranks_U: Sizes (U,).
-        stride_U: Distances between neighbours in the rank order (U,).
-        index_U: Systems (U,).
-    """
-
-    ranks_U: FloatArray
-    stride_U: FloatArray
-    index_U: IntArray
+    ranks_U: FloatArray  # Sizes (U,)
+    stride_U: FloatArray  # Distances between neighbours in the rank order (U,)
+    index_U: IntArray  # Systems (U,)
 
 
 def collective_times(

@@ -75,45 +75,28 @@ _SHAPE_COLUMNS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class MicroBatchCosts:
-    """Costs of a micro-batch per layer of each segment, on distinct shapes.
+    """Costs of a micro-batch per layer of each segment, on distinct shapes."""
 
-    Args:
-        index_C: Shape of each candidate (C,).
-        time_s: Time that is not hidden, of kernels and of each kind of communication
-            (V, P, K, U, G) [s].
-        recomputed_s: The part of the forward pass that each level repeats (V, L, K, U, G) [s].
-        flop_UG: FLOP of the forward pass (U, G) [FLOP].
-        frozen_flop_UG: The part of `flop_UG` in products of frozen weights, which have no
-            gradients (U, G) [FLOP].
-        recomputed_flop_LUG: FLOP of the forward pass that each level repeats (L, U, G) [FLOP].
-        saved_bytes_LUG: Activations kept per micro-batch and layer (L, U, G) [bytes].
-        parameters: Parameters of one rank, per layer (U, G).
-        rows: The operators.
-        prices: Their prices (U, O).
-        exchanges: The collectives.
-        exchange_s_UE: Their times before overlap (U, E) [s].
-        exposed_s_UE: Their times that are not hidden (U, E) [s].
-        energy: Their dynamic energy.
-        totals: Totals of a micro-batch through all layers (U,).
-        clock: Clock of the passes (U,).
-    """
-
-    index_C: IntArray
+    index_C: IntArray  # Shape of each candidate (C,)
+    # Time that is not hidden, of kernels and of each kind of communication (V, P, K, U, G) [s]
     time_s: FloatArray
+    # The part of the forward pass that each level repeats (V, L, K, U, G) [s]
     recomputed_s: FloatArray
-    flop_UG: FloatArray
+    flop_UG: FloatArray  # FLOP of the forward pass (U, G) [FLOP]
+    # The part of `flop_UG` in products of frozen weights, which have no gradients (U, G) [FLOP]
     frozen_flop_UG: FloatArray
+    # FLOP of the forward pass that each level repeats (L, U, G) [FLOP]
     recomputed_flop_LUG: FloatArray
-    saved_bytes_LUG: FloatArray
-    parameters: RankParameters
-    rows: tuple[Row, ...]
-    prices: PricedOperators
-    exchanges: tuple[Exchange, ...]
-    exchange_s_UE: FloatArray
-    exposed_s_UE: FloatArray
-    energy: PassEnergy
-    totals: StepEnergy
-    clock: StepClock
+    saved_bytes_LUG: FloatArray  # Activations kept per micro-batch and layer (L, U, G) [bytes]
+    parameters: RankParameters  # Parameters of one rank, per layer (U, G)
+    rows: tuple[Row, ...]  # The operators
+    prices: PricedOperators  # Their prices (U, O)
+    exchanges: tuple[Exchange, ...]  # The collectives
+    exchange_s_UE: FloatArray  # Their times before overlap (U, E) [s]
+    exposed_s_UE: FloatArray  # Their times that are not hidden (U, E) [s]
+    energy: PassEnergy  # Their dynamic energy
+    totals: StepEnergy  # Totals of a micro-batch through all layers (U,)
+    clock: StepClock  # Clock of the passes (U,)
 
 
 def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:

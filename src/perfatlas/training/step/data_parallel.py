@@ -37,15 +37,10 @@ class LayerSharding(NamedTuple):
 
 
 class _Collectives(NamedTuple):
-    """Collectives of dense and of expert parameters, one after the other.
+    """Collectives of dense and of expert parameters, one after the other."""
 
-    Args:
-        time_s_C: Their time alone (C,) [s].
-        held_back_s_C: Computation beside them that is not done in that time (C,) [s].
-    """
-
-    time_s_C: FloatArray
-    held_back_s_C: FloatArray
+    time_s_C: FloatArray  # Their time alone (C,) [s]
+    held_back_s_C: FloatArray  # Computation beside them that is not done in that time (C,) [s]
 
 
 def reduced_per_micro_batch(question: TrainingQuestion) -> NDArray[np.bool_]:

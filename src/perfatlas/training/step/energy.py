@@ -35,17 +35,12 @@ CHIP, MEMORY = 0, 1  # kinds of energy
 
 
 class PassEnergy(NamedTuple):
-    """Dynamic energy and kernel time of one micro-batch per layer of each segment.
+    """Dynamic energy and kernel time of one micro-batch per layer of each segment."""
 
-    Args:
-        own_j: Energy, that of the chip at the voltage of the highest clock (K, N, U, G) [J].
-        again_j: Energy that each recompute level adds (K, L, U, G) [J].
-        own_s: Time of kernels (N, U, G) [s].
-    """
-
+    # Energy, that of the chip at the voltage of the highest clock (K, N, U, G) [J]
     own_j: FloatArray
-    again_j: FloatArray
-    own_s: FloatArray
+    again_j: FloatArray  # Energy that each recompute level adds (K, L, U, G) [J]
+    own_s: FloatArray  # Time of kernels (N, U, G) [s]
 
 
 def pass_energy(

@@ -33,27 +33,19 @@ _BUFFERS: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingMemory:
-    """Memory of the rank that needs most, by part (C,) [bytes].
-
-    Args:
-        gradients_bytes: Accumulated gradients.
-        optimizer_bytes: Master weights and optimizer states.
-        activations_bytes: Activations kept for the backward pass, at the peak.
-        other_bytes: Gathered weights, unsharded gradients, and memory that the allocator holds
-            unused or that is outside of it.
-        capacity_bytes: Memory of the device.
-        rank: Pipeline rank of the peak.
-        least_bytes: What is needed however well the engine plans its memory, with the loss in
-            small parts; the whole of engines that do not.
-    """
+    """Memory of the rank that needs most, by part (C,) [bytes]."""
 
     weights_bytes: FloatArray
-    gradients_bytes: FloatArray
-    optimizer_bytes: FloatArray
-    activations_bytes: FloatArray
+    gradients_bytes: FloatArray  # Accumulated gradients
+    optimizer_bytes: FloatArray  # Master weights and optimizer states
+    activations_bytes: FloatArray  # Activations kept for the backward pass, at the peak
+    # Gathered weights, unsharded gradients, and memory that the allocator holds unused or that is
+    # outside of it
     other_bytes: FloatArray
-    capacity_bytes: FloatArray
-    rank: NDArray[np.int64]
+    capacity_bytes: FloatArray  # Memory of the device
+    rank: NDArray[np.int64]  # Pipeline rank of the peak
+    # What is needed however well the engine plans its memory, with the loss in small parts; the
+    # whole of engines that do not
     least_bytes: FloatArray
 
     @property

@@ -42,17 +42,11 @@ _FUSED: Final = "qkv_projection"
 
 
 class OptimizerCost(NamedTuple):
-    """Cost of the optimizer on the rank with most parameters, each (C,).
+    """Cost of the optimizer on the rank with most parameters, each (C,)."""
 
-    Args:
-        time_s: Time [s].
-        chip_j: Dynamic energy of the chip at the voltage of the highest clock [J].
-        memory_j: Dynamic energy of memory [J].
-    """
-
-    time_s: FloatArray
-    chip_j: FloatArray
-    memory_j: FloatArray
+    time_s: FloatArray  # Time [s]
+    chip_j: FloatArray  # Dynamic energy of the chip at the voltage of the highest clock [J]
+    memory_j: FloatArray  # Dynamic energy of memory [J]
 
     def plus(self, other: OptimizerCost) -> OptimizerCost:
         """Return the cost of both, one after the other."""
@@ -137,21 +131,13 @@ def _host_s(
 
 
 class _Matrix(NamedTuple):
-    """A matrix of weights of a layer, whole.
+    """A matrix of weights of a layer, whole."""
 
-    Args:
-        segment: Position of its segment.
-        short_C: The shorter side (C,).
-        long_C: The longer side (C,).
-        count_C: Matrices of this shape on a rank, per layer (C,).
-        expert: Whether it belongs to a routed expert.
-    """
-
-    segment: int
-    short_C: FloatArray
-    long_C: FloatArray
-    count_C: FloatArray
-    expert: bool
+    segment: int  # Position of its segment
+    short_C: FloatArray  # The shorter side (C,)
+    long_C: FloatArray  # The longer side (C,)
+    count_C: FloatArray  # Matrices of this shape on a rank, per layer (C,)
+    expert: bool  # Whether it belongs to a routed expert
 
 
 def newton_schulz(

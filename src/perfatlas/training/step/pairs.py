@@ -56,19 +56,15 @@ _READ_AND_WRITTEN: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class LayerParts:
-    """Parts of a mean layer on each distinct shape.
+    """Parts of a mean layer on each distinct shape."""
 
-    Args:
-        compute_s_U6: Computing parts alone, with the communication that they wait for, in the order
-            of `COMPUTE_PARTS` (U, 6) [s].
-        memory_bound_U6: Share of their time that memory bandwidth bounds (U, 6).
-        transfer_s_U4: Transfers of tokens alone, in the order of `COMMUNICATION_PARTS` (U, 4) [s].
-        transfer_bytes_per_s_U: Memory traffic of the transfers while they run (U,) [bytes/s].
-    """
-
+    # Computing parts alone, with the communication that they wait for, in the order of
+    # `COMPUTE_PARTS` (U, 6) [s]
     compute_s_U6: FloatArray
-    memory_bound_U6: FloatArray
+    memory_bound_U6: FloatArray  # Share of their time that memory bandwidth bounds (U, 6)
+    # Transfers of tokens alone, in the order of `COMMUNICATION_PARTS` (U, 4) [s]
     transfer_s_U4: FloatArray
+    # Memory traffic of the transfers while they run (U,) [bytes/s]
     transfer_bytes_per_s_U: FloatArray
 
 

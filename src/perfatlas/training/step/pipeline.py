@@ -21,19 +21,12 @@ if TYPE_CHECKING:
 
 
 class HeldStages(NamedTuple):
-    """Which rank holds which stage, an entry for each stage of each rank.
+    """Which rank holds which stage, an entry for each stage of each rank."""
 
-    Args:
-        candidate_E: Candidate of the entry (E,).
-        rank_E: Rank (E,).
-        stage_E: Stage (E,).
-        shape: Candidates and most ranks of a pipeline.
-    """
-
-    candidate_E: IntArray
-    rank_E: IntArray
-    stage_E: IntArray
-    shape: tuple[int, int]
+    candidate_E: IntArray  # Candidate of the entry (E,)
+    rank_E: IntArray  # Rank (E,)
+    stage_E: IntArray  # Stage (E,)
+    shape: tuple[int, int]  # Candidates and most ranks of a pipeline
 
 
 def stages_held(schedule: str, layouts: Layouts) -> HeldStages:

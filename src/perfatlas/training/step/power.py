@@ -41,23 +41,14 @@ _AWAKE: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class StepPower:
-    """Energy of the steps of a mean GPU, all NaN for devices of which no energies are known.
+    """Energy of the steps of a mean GPU, all NaN for devices of which no energies are known."""
 
-    Args:
-        parts_j: Parts of the energy by name of `ENERGY_PARTS` (C,) [J].
-        dynamic_j_C: Energy of its kernels and collectives (C,) [J].
-        width_j_C: Its half-width by the interval of the voltage curve (C,) [J].
-        on_w_C: Power of a board without kernels (C,) [W].
-        clock: Clock of the passes of each candidate (C,).
-        power: Power of the devices, with their limits.
-    """
-
-    parts_j: Mapping[str, FloatArray]
-    dynamic_j_C: FloatArray
-    width_j_C: FloatArray
-    on_w_C: FloatArray
-    clock: StepClock
-    power: PowerColumns
+    parts_j: Mapping[str, FloatArray]  # Parts of the energy by name of `ENERGY_PARTS` (C,) [J]
+    dynamic_j_C: FloatArray  # Energy of its kernels and collectives (C,) [J]
+    width_j_C: FloatArray  # Its half-width by the interval of the voltage curve (C,) [J]
+    on_w_C: FloatArray  # Power of a board without kernels (C,) [W]
+    clock: StepClock  # Clock of the passes of each candidate (C,)
+    power: PowerColumns  # Power of the devices, with their limits
 
     def step_j(self) -> FloatArray:
         """Return the energy of a step (C,) [J]."""
@@ -77,18 +68,12 @@ class StepPower:
 
 
 class _Dynamic(NamedTuple):
-    """Dynamic energy of a mean GPU in a step (C,) [J].
+    """Dynamic energy of a mean GPU in a step (C,) [J]."""
 
-    Args:
-        classes_NC: Energy by class (N, C).
-        again_C: Energy of recomputation.
-        chip_C: Part of all of these that scales with the squared voltage.
-    """
-
-    classes_NC: FloatArray
-    again_C: FloatArray
+    classes_NC: FloatArray  # Energy by class (N, C)
+    again_C: FloatArray  # Energy of recomputation
     optimizer_C: FloatArray
-    chip_C: FloatArray
+    chip_C: FloatArray  # Part of all of these that scales with the squared voltage
 
 
 def step_power(

@@ -37,50 +37,36 @@ GRADIENT_BYTES: Final = {"fp32": 4.0, "bf16": 2.0}
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingQuestion:
-    """Candidates that share model, engine, formats and schedule; layouts and systems vary.
-
-    Args:
-        formats: Number formats of products; weights are stored in bf16.
-        tier: Pricing tier.
-        systems: Distinct systems.
-        index_C: System of each candidate (C,).
-        layouts: The layouts (C,).
-        schedule: Pipeline schedule.
-        gradient_format: Format of accumulated gradients.
-        distribution: Routing of tokens to experts.
-        expert_overlap: Whether a forward pass runs beside a backward pass of another micro-batch
-            wherever a schedule other than DualPipe has both, to hide the transfers of experts.
-        dispatcher: How tokens travel to experts: "alltoall", a copy per expert, or "deepep", one
-            per node, which forwards it. "" is the engine's.
-        cuda_graphs: What runs without the host: "none", "attention" (and the router), or "full".
-        dispatch_format: Number format of tokens on their way to experts. "" is the engine's.
-        fused_experts: Whether products of experts activate and quantize what they write.
-        recipe: Adapters, recomputed modules, optimizer states and offloading.
-        clock_ratio: Clock that a user locks, relative to the sustained clock of the power model, at
-            which kernels were measured; 1 locks none.
-        power_cap_w: Power limit of a GPU [W], beside its TDP.
-        clock_C: Clock at which kernels are priced (C,), None for `clock_ratio`.
-    """
+    """Candidates that share model, engine, formats and schedule; layouts and systems vary."""
 
     network: Network
     engine: TrainingEngine
-    formats: ModelFormats
-    tier: Tier
-    systems: tuple[System, ...]
-    index_C: IntArray
-    layouts: Layouts
-    schedule: str = "1f1b"
+    formats: ModelFormats  # Number formats of products; weights are stored in bf16
+    tier: Tier  # Pricing tier
+    systems: tuple[System, ...]  # Distinct systems
+    index_C: IntArray  # System of each candidate (C,)
+    layouts: Layouts  # The layouts (C,)
+    schedule: str = "1f1b"  # Pipeline schedule
     optimizer: str = "adamw"
-    gradient_format: str = "fp32"
-    distribution: str = "balanced"
+    gradient_format: str = "fp32"  # Format of accumulated gradients
+    distribution: str = "balanced"  # Routing of tokens to experts
+    # Whether a forward pass runs beside a backward pass of another micro-batch wherever a schedule
+    # other than DualPipe has both, to hide the transfers of experts
     expert_overlap: bool = False
+    # How tokens travel to experts: "alltoall", a copy per expert, or "deepep", one per node, which
+    # forwards it. "" is the engine's.
     dispatcher: str = ""
+    # What runs without the host: "none", "attention" (and the router), or "full"
     cuda_graphs: str = "full"
+    # Number format of tokens on their way to experts. "" is the engine's.
     dispatch_format: str = ""
-    fused_experts: bool = False
-    recipe: Recipe = PRETRAINING
+    fused_experts: bool = False  # Whether products of experts activate and quantize what they write
+    recipe: Recipe = PRETRAINING  # Adapters, recomputed modules, optimizer states and offloading
+    # Clock that a user locks, relative to the sustained clock of the power model, at which kernels
+    # were measured; 1 locks none
     clock_ratio: float = 1.0
-    power_cap_w: float = math.inf
+    power_cap_w: float = math.inf  # Power limit of a GPU [W], beside its TDP
+    # Clock at which kernels are priced (C,), None for `clock_ratio`
     clock_C: FloatArray | None = None
 
     @property

@@ -55,54 +55,32 @@ ROUNDING: Final = 1e-12  # of sums over the passes of a step
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSteps:
-    """The training step of each candidate.
+    """The training step of each candidate."""
 
-    Args:
-        step_s_C: Predicted time (C,) [s].
-        passes_s_C: The part of it until the last pass of the pipeline ends (C,) [s].
-        low_s_C: Lower end of the 90% interval, at least the time of the FLOP at the peak (C,) [s].
-        high_s_C: Upper end of the 90% interval (C,) [s].
-        waterfall: Parts of the step by name of `WATERFALL` (C,) [s].
-        model_flop_C: Model FLOP of a step over all GPUs (C,) [FLOP].
-        hardware_flop_C: Model FLOP and recomputed ones (C,) [FLOP].
-        peak_flop_per_s_C: Peak of one GPU (C,) [FLOP/s].
-        memory: Memory of the fullest rank.
-        power: Power and energy of a mean GPU.
-        stages: The pipeline stages.
-        pipelines: The passes of their pipelines.
-        busiest_C: Rank with most work (C,).
-    """
-
-    step_s_C: FloatArray
-    passes_s_C: FloatArray
+    step_s_C: FloatArray  # Predicted time (C,) [s]
+    passes_s_C: FloatArray  # The part of it until the last pass of the pipeline ends (C,) [s]
+    # Lower end of the 90% interval, at least the time of the FLOP at the peak (C,) [s]
     low_s_C: FloatArray
-    high_s_C: FloatArray
-    waterfall: Mapping[str, FloatArray]
-    model_flop_C: FloatArray
-    hardware_flop_C: FloatArray
-    peak_flop_per_s_C: FloatArray
-    memory: TrainingMemory
-    power: StepPower
+    high_s_C: FloatArray  # Upper end of the 90% interval (C,) [s]
+    waterfall: Mapping[str, FloatArray]  # Parts of the step by name of `WATERFALL` (C,) [s]
+    model_flop_C: FloatArray  # Model FLOP of a step over all GPUs (C,) [FLOP]
+    hardware_flop_C: FloatArray  # Model FLOP and recomputed ones (C,) [FLOP]
+    peak_flop_per_s_C: FloatArray  # Peak of one GPU (C,) [FLOP/s]
+    memory: TrainingMemory  # Memory of the fullest rank
+    power: StepPower  # Power and energy of a mean GPU
     costs: MicroBatchCosts
-    stages: StageColumns
-    pipelines: Pipelines
-    busiest_C: FloatArray
+    stages: StageColumns  # The pipeline stages
+    pipelines: Pipelines  # The passes of their pipelines
+    busiest_C: FloatArray  # Rank with most work (C,)
 
 
 class _RankTimes(NamedTuple):
-    """Times of one micro-batch on the stages of each candidate.
+    """Times of one micro-batch on the stages of each candidate."""
 
-    Args:
-        kinds_VPKCS: By variant, part and kind (V, P, K, C, S) [s].
-        again_VKCS: Recomputed part of the forward pass (V, K, C, S) [s].
-        sharding_PCS: Exposed collectives of ZeRO-3, forward and backward (2, C, S) [s].
-        offload_PCS: Exposed transfers of activations to and from the host (2, C, S) [s].
-    """
-
-    kinds_VPKCS: FloatArray
-    again_VKCS: FloatArray
-    sharding_PCS: FloatArray
-    offload_PCS: FloatArray
+    kinds_VPKCS: FloatArray  # By variant, part and kind (V, P, K, C, S) [s]
+    again_VKCS: FloatArray  # Recomputed part of the forward pass (V, K, C, S) [s]
+    sharding_PCS: FloatArray  # Exposed collectives of ZeRO-3, forward and backward (2, C, S) [s]
+    offload_PCS: FloatArray  # Exposed transfers of activations to and from the host (2, C, S) [s]
 
 
 def training_steps(

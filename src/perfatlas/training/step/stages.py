@@ -25,43 +25,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class StageColumns:
-    """What the pipeline stages of each candidate hold and cost.
+    """What the pipeline stages of each candidate hold and cost."""
 
-    Args:
-        layers_CS: Layers (C, S).
-        first_CS: 1 for the stage with the embedding (C, S).
-        last_CS: 1 for the stage with the head (C, S).
-        held: Stages that each rank holds.
-        dense_CS: Parameters outside routed experts on one rank (C, S).
-        expert_CS: Parameters of routed experts on one rank (C, S).
-        trained_dense_CS: The part of `dense_CS` with gradients (C, S).
-        trained_expert_CS: The part of `expert_CS` with gradients (C, S).
-        ends_CS: Parameters of the embedding and the head, of `dense_CS` (C, S).
-        saved_LCS: Activations kept per micro-batch, by recompute level (L, C, S) [bytes].
-        layer_dense_C: `dense_CS` of a mean layer (C,).
-        layer_expert_C: `expert_CS` of a mean layer (C,).
-        layer_trained_dense_C: `trained_dense_CS` of a mean layer (C,).
-        layer_trained_expert_C: `trained_expert_CS` of a mean layer (C,).
-        largest_C: Parameters of the largest product of a layer (C,).
-        layer_saved_LC: Activations of a mean layer, by recompute level (L, C) [bytes].
-    """
-
-    layers_CS: FloatArray
-    first_CS: FloatArray
-    last_CS: FloatArray
-    held: HeldStages
-    dense_CS: FloatArray
-    expert_CS: FloatArray
-    trained_dense_CS: FloatArray
-    trained_expert_CS: FloatArray
-    ends_CS: FloatArray
-    saved_LCS: FloatArray
-    layer_dense_C: FloatArray
-    layer_expert_C: FloatArray
-    layer_trained_dense_C: FloatArray
-    layer_trained_expert_C: FloatArray
-    largest_C: FloatArray
-    layer_saved_LC: FloatArray
+    layers_CS: FloatArray  # Layers (C, S)
+    first_CS: FloatArray  # 1 for the stage with the embedding (C, S)
+    last_CS: FloatArray  # 1 for the stage with the head (C, S)
+    held: HeldStages  # Stages that each rank holds
+    dense_CS: FloatArray  # Parameters outside routed experts on one rank (C, S)
+    expert_CS: FloatArray  # Parameters of routed experts on one rank (C, S)
+    trained_dense_CS: FloatArray  # The part of `dense_CS` with gradients (C, S)
+    trained_expert_CS: FloatArray  # The part of `expert_CS` with gradients (C, S)
+    ends_CS: FloatArray  # Parameters of the embedding and the head, of `dense_CS` (C, S)
+    saved_LCS: FloatArray  # Activations kept per micro-batch, by recompute level (L, C, S) [bytes]
+    layer_dense_C: FloatArray  # `dense_CS` of a mean layer (C,)
+    layer_expert_C: FloatArray  # `expert_CS` of a mean layer (C,)
+    layer_trained_dense_C: FloatArray  # `trained_dense_CS` of a mean layer (C,)
+    layer_trained_expert_C: FloatArray  # `trained_expert_CS` of a mean layer (C,)
+    largest_C: FloatArray  # Parameters of the largest product of a layer (C,)
+    layer_saved_LC: FloatArray  # Activations of a mean layer, by recompute level (L, C) [bytes]
 
     def spread(self, values_G: FloatArray, weights_G: FloatArray) -> FloatArray:
         """Return values of the stages, from values per layer of each segment (..., C, S).

@@ -33,23 +33,14 @@ FP8_COPIES: Final = {"mxfp8": 2.0}
 
 
 class StateBytes(NamedTuple):
-    """Bytes per parameter.
+    """Bytes per parameter."""
 
-    Args:
-        weights: Stored trained weights of layers.
-        end_weights: Stored trained weights of the embedding and the head.
-        frozen: Stored weights of layers without gradients.
-        states: Master weights and moments of layers.
-        end_states: Master weights and moments of the embedding and the head.
-        gathered: Weights of layers as they are gathered; adapters are gathered in 16 bits.
-    """
-
-    weights: float
-    end_weights: float
-    frozen: float
-    states: float
-    end_states: float
-    gathered: float
+    weights: float  # Stored trained weights of layers
+    end_weights: float  # Stored trained weights of the embedding and the head
+    frozen: float  # Stored weights of layers without gradients
+    states: float  # Master weights and moments of layers
+    end_states: float  # Master weights and moments of the embedding and the head
+    gathered: float  # Weights of layers as they are gathered; adapters are gathered in 16 bits
 
 
 def state_bytes(question: TrainingQuestion) -> StateBytes:

@@ -30,22 +30,15 @@ LAST_PASSES: Final = ("backward", "weight_gradient")  # they free them
 
 @dataclass(frozen=True, kw_only=True)
 class StepTimeline:
-    """The course of a step.
+    """The course of a step."""
 
-    Args:
-        passes: Passes of all ranks as columns (N,), as of `pipeline_timeline`.
-        later_s: Parts of the step after its last pass, in their order, by name of the waterfall
-            [s].
-        memory_rank: Pipeline rank that needs most memory.
-        memory_time_s: Times at which its memory changes (E,) [s].
-        memory_bytes: Its memory from then on (E,) [bytes].
-    """
-
+    # Passes of all ranks as columns (N,), as of `pipeline_timeline`
     passes: Mapping[str, NDArray[Any]]
+    # Parts of the step after its last pass, in their order, by name of the waterfall [s]
     later_s: Mapping[str, float]
-    memory_rank: int
-    memory_time_s: FloatArray
-    memory_bytes: FloatArray
+    memory_rank: int  # Pipeline rank that needs most memory
+    memory_time_s: FloatArray  # Times at which its memory changes (E,) [s]
+    memory_bytes: FloatArray  # Its memory from then on (E,) [bytes]
 
     @property
     def step_s(self) -> float:

@@ -31,33 +31,19 @@ _SHARED: Final = "shared_expert_"
 
 
 class Exchange(NamedTuple):
-    """One collective of a segment, per layer.
+    """One collective of a segment, per layer."""
 
-    Args:
-        name: Name in breakdowns.
-        op: Operation of `collectives`.
-        bytes_C: Size as nccl-tests counts it (C,) [bytes].
-        ranks_C: Size of the group (C,).
-        stride_C: Distance between neighbours in the rank order (C,).
-        segment: Position of its segment.
-        part: Part of the step.
-        kind: Parallelism that it belongs to.
-        overlap: How it is hidden.
-        beside: Positions of the rows that hide it.
-        recomputed_at: Lowest recompute level at which the backward pass repeats it.
-    """
-
-    name: str
-    op: str
-    bytes_C: FloatArray
-    ranks_C: FloatArray
-    stride_C: FloatArray
-    segment: int
-    part: Part
-    kind: Kind
-    overlap: Overlap = "exposed"
-    beside: tuple[int, ...] = ()
-    recomputed_at: int = NEVER
+    name: str  # Name in breakdowns
+    op: str  # Operation of `collectives`
+    bytes_C: FloatArray  # Size as nccl-tests counts it (C,) [bytes]
+    ranks_C: FloatArray  # Size of the group (C,)
+    stride_C: FloatArray  # Distance between neighbours in the rank order (C,)
+    segment: int  # Position of its segment
+    part: Part  # Part of the step
+    kind: Kind  # Parallelism that it belongs to
+    overlap: Overlap = "exposed"  # How it is hidden
+    beside: tuple[int, ...] = ()  # Positions of the rows that hide it
+    recomputed_at: int = NEVER  # Lowest recompute level at which the backward pass repeats it
 
 
 def rank_exchanges(
@@ -98,19 +84,12 @@ def rank_exchanges(
 
 
 class Routes(NamedTuple):
-    """How tokens travel to experts, and keys and values to context-parallel ranks.
+    """How tokens travel to experts, and keys and values to context-parallel ranks."""
 
-    Args:
-        dispatcher: "alltoall", a copy per expert, or "deepep", one per node, which forwards it.
-        domain_C: GPUs of a scale-up domain (C,).
-        dispatch_format: Number format of tokens on their way to experts; "" is the engine's.
-        context: How keys and values travel: "ring" or "all_gather".
-    """
-
-    dispatcher: str
-    domain_C: FloatArray
-    dispatch_format: str = ""
-    context: str = "ring"
+    dispatcher: str  # "alltoall", a copy per expert, or "deepep", one per node, which forwards it
+    domain_C: FloatArray  # GPUs of a scale-up domain (C,)
+    dispatch_format: str = ""  # Number format of tokens on their way to experts; "" is the engine's
+    context: str = "ring"  # How keys and values travel: "ring" or "all_gather"
 
 
 class _Block(NamedTuple):

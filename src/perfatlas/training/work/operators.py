@@ -65,23 +65,14 @@ class Part(IntEnum):
 
 
 class Row(NamedTuple):
-    """One operator of a segment.
+    """One operator of a segment."""
 
-    Args:
-        operator: The operator, in the phase whose kernels price it; its count is per layer.
-        segment: Position of its segment.
-        part: Part of the step.
-        recomputed_at: Lowest recompute level at which the backward pass runs it again.
-        selective_share: Share of it that selective recomputation runs again, if it does.
-        role: What weights it has.
-    """
-
-    operator: Operator
-    segment: int
-    part: Part
-    recomputed_at: int = NEVER
-    selective_share: float = 1.0
-    role: Role = "own"
+    operator: Operator  # The operator, in the phase whose kernels price it; its count is per layer
+    segment: int  # Position of its segment
+    part: Part  # Part of the step
+    recomputed_at: int = NEVER  # Lowest recompute level at which the backward pass runs it again
+    selective_share: float = 1.0  # Share of it that selective recomputation runs again, if it does
+    role: Role = "own"  # What weights it has
 
 
 def repeated_shares(row: Row) -> Iterator[tuple[int, float]]:
@@ -92,22 +83,14 @@ def repeated_shares(row: Row) -> Iterator[tuple[int, float]]:
 
 
 class Work(NamedTuple):
-    """What a micro-batch computes.
-
-    Args:
-        formats: Number formats.
-        distribution: Routing of tokens to experts.
-        modules: What selective recomputation runs again.
-        recipe: Adapters, multi-token prediction and packing.
-        gradient_bytes: Bytes of an accumulated gradient.
-    """
+    """What a micro-batch computes."""
 
     network: Network
-    formats: ModelFormats
-    distribution: str
-    modules: RecomputedModules = RecomputedModules()
-    recipe: Recipe = PRETRAINING
-    gradient_bytes: float = 4.0
+    formats: ModelFormats  # Number formats
+    distribution: str  # Routing of tokens to experts
+    modules: RecomputedModules = RecomputedModules()  # What selective recomputation runs again
+    recipe: Recipe = PRETRAINING  # Adapters, multi-token prediction and packing
+    gradient_bytes: float = 4.0  # Bytes of an accumulated gradient
 
 
 def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:

@@ -23,21 +23,15 @@ _FUSED: Final = {"gate_up_projection": 2.0}  # products of the same input that a
 
 
 class RankParameters(NamedTuple):
-    """Parameters of one rank, per layer of each segment.
+    """Parameters of one rank, per layer of each segment."""
 
-    Args:
-        dense_CG: Parameters that all ranks of a tensor-parallel group divide or repeat (C, G).
-        expert_CG: Parameters of routed experts (C, G).
-        trained_dense_CG: The part of `dense_CG` that has gradients, and low-rank adapters (C, G).
-        trained_expert_CG: The part of `expert_CG` that has gradients (C, G).
-        largest_CG: Parameters of the largest product, of fused ones each its own (C, G).
-    """
-
+    # Parameters that all ranks of a tensor-parallel group divide or repeat (C, G)
     dense_CG: FloatArray
-    expert_CG: FloatArray
+    expert_CG: FloatArray  # Parameters of routed experts (C, G)
+    # The part of `dense_CG` that has gradients, and low-rank adapters (C, G)
     trained_dense_CG: FloatArray
-    trained_expert_CG: FloatArray
-    largest_CG: FloatArray
+    trained_expert_CG: FloatArray  # The part of `expert_CG` that has gradients (C, G)
+    largest_CG: FloatArray  # Parameters of the largest product, of fused ones each its own (C, G)
 
 
 def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> RankParameters:

@@ -33,15 +33,10 @@ SAME_INPUT: Final = (
 
 
 class RecomputedModules(NamedTuple):
-    """What selective recomputation runs again.
+    """What selective recomputation runs again."""
 
-    Args:
-        modules: Modules of `RECOMPUTE_MODULES`.
-        kept: What it keeps, as `TrainingEngine.selective_recompute`.
-    """
-
-    modules: tuple[str, ...] = CORE
-    kept: str = "attention"
+    modules: tuple[str, ...] = CORE  # Modules of `RECOMPUTE_MODULES`
+    kept: str = "attention"  # What it keeps, as `TrainingEngine.selective_recompute`
 
     @property
     def expert_activations(self) -> bool:

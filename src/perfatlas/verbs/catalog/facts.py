@@ -286,15 +286,11 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - profiles nest mappings, tuples 
 
 
 class Catalog(NamedTuple):
-    """A catalog.
+    """A catalog."""
 
-    Args:
-        rows: Returns all entries.
-        columns: Keys of the rows that fit in 80 columns, with their titles; empty for all.
-    """
-
-    rows: Callable[[], list[dict[str, Any]]]
+    rows: Callable[[], list[dict[str, Any]]]  # Returns all entries
     facts: Callable[[str], dict[str, Any]]
+    # Keys of the rows that fit in 80 columns, with their titles; empty for all
     columns: dict[str, str]
     example: str
 
@@ -348,17 +344,13 @@ MODEL: Final = "meta-llama/Llama-3.1-8B"  # whose config.json a new one starts f
 
 @dataclass(frozen=True, kw_only=True)
 class FileKind:
-    """Files of one catalog.
-
-    Args:
-        text: Returns the text of a new one, which starts from `base`, an entry of the catalog, and
-            of systems from a `kind`.
-        checked: Reads one and returns what it describes.
-    """
+    """Files of one catalog."""
 
     example: str
+    # Returns the text of a new one, which starts from `base`, an entry of the catalog, and of
+    # systems from a `kind`
     text: Callable[..., str]
-    checked: Callable[[str], str]
+    checked: Callable[[str], str]  # Reads one and returns what it describes
 
 
 def _model_type(path: str) -> str:

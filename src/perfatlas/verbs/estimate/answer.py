@@ -96,15 +96,12 @@ NOT_OF_POINTS: Final = ("error", "error_code")
 
 @dataclass(frozen=True, kw_only=True)
 class TableAnswer(AnsweredRun):
-    """Answers of a table; `results` contains row counts.
+    """Answers of a table; `results` contains row counts."""
 
-    Args:
-        cells: Result columns, `tier`, `prefill_bound` and `decode_bound` (what binds most of the
-            step), `warnings` of each row as one text, `error_code` and `error`; failed rows
-            contain None (N,). In tier bound, times are lower limits and rates are upper
-            limits: the other end of their interval is None. Numbers are kept as arrays.
-    """
-
+    # Result columns, `tier`, `prefill_bound` and `decode_bound` (what binds most of the step),
+    # `warnings` of each row as one text, `error_code` and `error`; failed rows contain None (N,).
+    # In tier bound, times are lower limits and rates are upper limits: the other end of their
+    # interval is None. Numbers are kept as arrays.
     cells: dict[str, Sequence[Any]]
 
     @cached_property

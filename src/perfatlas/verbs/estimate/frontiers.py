@@ -56,18 +56,12 @@ class Frontier(AnsweredRun):
 
 @dataclass(frozen=True, kw_only=True)
 class _Sweep:
-    """What is swept of a scenario.
+    """What is swept of a scenario."""
 
-    Args:
-        given: Its other fields.
-        label: Its name in the points.
-        tell: Receives lines about simulated points.
-    """
-
-    given: Mapping[str, Any]
+    given: Mapping[str, Any]  # Its other fields
     field: str
-    label: str
-    tell: Callable[[str], None] | None
+    label: str  # Its name in the points
+    tell: Callable[[str], None] | None  # Receives lines about simulated points
 
     def points(self, values: list[Any]) -> list[dict[str, Any]]:
         """Return the results of an estimate with each value; failed points have only an error."""

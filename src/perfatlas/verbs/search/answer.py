@@ -183,15 +183,11 @@ FORMATS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class SearchAnswer(AnsweredRun):
-    """The answer to a search, with all of its candidates.
-
-    Args:
-        best: Fields with which `estimate` prices the best plan.
-    """
+    """The answer to a search, with all of its candidates."""
 
     found: Found
     inputs: SearchInputs
-    best: Mapping[str, Any]
+    best: Mapping[str, Any]  # Fields with which `estimate` prices the best plan
 
     def explained(self) -> Answer:
         """Return `explain` of the best plan, in closed form: what its latencies depend on.

@@ -135,26 +135,16 @@ SERIES_BINS: Final = 200  # bins of the time series in answers
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation(AnsweredRun):
-    """A simulation: its answer, requests and results.
+    """A simulation: its answer, requests and results."""
 
-    Args:
-        requests: The requests, of the first seed if there are several.
-        seen: Delays between engine and client.
-        kv_blocks: KV cache blocks of all schedulers.
-        kinds: Number of replicas of each type, if there are several.
-        seed: The first seed, if there are several; otherwise None.
-        has_energy: Whether the devices have energies.
-        outages: Configured outages of replicas.
-    """
-
-    requests: Requests
+    requests: Requests  # The requests, of the first seed if there are several
     outcome: Outcome
-    seen: ClientDelays
-    kv_blocks: int
-    kinds: tuple[int, ...] = ()
-    seed: int | None = None
-    has_energy: bool = False
-    outages: tuple[Outage, ...] = ()
+    seen: ClientDelays  # Delays between engine and client
+    kv_blocks: int  # KV cache blocks of all schedulers
+    kinds: tuple[int, ...] = ()  # Number of replicas of each type, if there are several
+    seed: int | None = None  # The first seed, if there are several; otherwise None
+    has_energy: bool = False  # Whether the devices have energies
+    outages: tuple[Outage, ...] = ()  # Configured outages of replicas
 
     def _beside(self) -> dict[str, Any]:
         from perfatlas.verbs.simulate.page import SimulatedRun

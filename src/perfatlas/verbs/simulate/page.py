@@ -95,19 +95,15 @@ ARRIVAL: Final = Axis("time of arrival [s]")
 
 
 class SimulatedRun(NamedTuple):
-    """Per-request results and state over time of one run.
+    """Per-request results and state over time of one run."""
 
-    Args:
-        columns: Per-request results, from `Simulation.per_request`.
-        series: State over time: time_s, running, waiting, kv_used_share, replicas, and
-            deployment_power_w if the devices have energies.
-        out_of_service: Outages of replicas: replica, from_s, to_s, kind.
-        seed: Seed of the run, if results are means over several seeds; otherwise None.
-    """
-
-    columns: Columns
+    columns: Columns  # Per-request results, from `Simulation.per_request`
+    # State over time: time_s, running, waiting, kv_used_share, replicas, and deployment_power_w if
+    # the devices have energies
     series: Columns
+    # Outages of replicas: replica, from_s, to_s, kind
     out_of_service: Sequence[Mapping[str, Any]] = ()
+    # Seed of the run, if results are means over several seeds; otherwise None
     seed: int | None = None
 
 

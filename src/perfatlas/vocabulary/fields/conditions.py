@@ -14,17 +14,11 @@ if TYPE_CHECKING:
 
 
 class Missing(NamedTuple):
-    """Why a field has no effect.
+    """Why a field has no effect."""
 
-    Args:
-        why: Reason, a clause such as "backfill = none".
-        remedy: How to give it an effect, a clause such as "set backfill = easy".
-        is_noted: Whether an answer notes it, instead of a refusal.
-    """
-
-    why: str
-    remedy: str
-    is_noted: bool = False
+    why: str  # Reason, a clause such as "backfill = none"
+    remedy: str  # How to give it an effect, a clause such as "set backfill = easy"
+    is_noted: bool = False  # Whether an answer notes it, instead of a refusal
 
 
 def is_set(value: object) -> bool:
@@ -96,14 +90,10 @@ class AnySet:
 
 @dataclass(frozen=True)
 class NotSet:
-    """A field is not set.
-
-    Args:
-        why: What the field does, a clause that explains why it excludes the other.
-    """
+    """A field is not set."""
 
     name: str
-    why: str
+    why: str  # What the field does, a clause that explains why it excludes the other
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -209,18 +199,12 @@ class AnyOf:
 
 @dataclass(frozen=True)
 class WithMessage:
-    """A condition with its own message.
-
-    Args:
-        why: Reason, if it does not hold.
-        remedy: How to make it hold.
-        text: The condition in documents; by default, the text of `condition`.
-    """
+    """A condition with its own message."""
 
     condition: Condition
-    why: str
-    remedy: str
-    text: str = ""
+    why: str  # Reason, if it does not hold
+    remedy: str  # How to make it hold
+    text: str = ""  # The condition in documents; by default, the text of `condition`
 
     @property
     def reads(self) -> tuple[str, ...]:

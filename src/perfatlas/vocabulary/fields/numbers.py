@@ -104,28 +104,19 @@ EXAMPLES: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """Unit and bounds of a numeric field.
+    """Unit and bounds of a numeric field."""
 
-    Args:
-        unit: SI unit of the value: "" (a count), tokens (of a training budget), s, 1/s, bytes,
-            bytes/s, W, fraction, ratio (a fraction that may exceed 1) or percent. Text with another
-            unit of the same dimension is converted.
-        at_least: Inclusive minimum.
-        at_most: Inclusive maximum.
-        above: Exclusive minimum.
-        below: Exclusive maximum.
-        finite: Whether infinity is rejected.
-        binary_suffixes: Whether K, M and G without a unit are powers of 1,024, as vLLM reads
-            numbers of tokens and nccl-tests sizes; otherwise powers of 1,000, as GPUs, nodes and
-            requests are counted.
-    """
-
+    # SI unit of the value: "" (a count), tokens (of a training budget), s, 1/s, bytes, bytes/s, W,
+    # fraction, ratio (a fraction that may exceed 1) or percent. Text with another unit of the same
+    # dimension is converted.
     unit: str = ""
-    at_least: float | None = None
-    at_most: float | None = None
-    above: float | None = None
-    below: float | None = None
-    finite: bool = True
+    at_least: float | None = None  # Inclusive minimum
+    at_most: float | None = None  # Inclusive maximum
+    above: float | None = None  # Exclusive minimum
+    below: float | None = None  # Exclusive maximum
+    finite: bool = True  # Whether infinity is rejected
+    # Whether K, M and G without a unit are powers of 1,024, as vLLM reads numbers of tokens and
+    # nccl-tests sizes; otherwise powers of 1,000, as GPUs, nodes and requests are counted
     binary_suffixes: bool = False
 
     def read(self, value: object) -> object:

@@ -34,39 +34,24 @@ _ANNOTATED: Final[Any] = Annotated  # for types that are built at run time
 
 @dataclass(frozen=True)
 class Row:
-    """One field.
+    """One field."""
 
-    Args:
-        text: Description, a full sentence.
-        default: Description of the default; empty for the declared value.
-        needs: Condition for the field to have an effect; None for none.
-        pools: Pools of disaggregated serving that may override it.
-        by_replica: Whether each kind of replica may override it.
-        alias: Another name of the flag.
-        elsewhere: Names in other tools; a user who writes one is shown ours.
-        positional: Whether a command line has it after the command, without a flag.
-    """
-
-    text: str
-    default: str = ""
-    needs: Condition | None = None
-    pools: tuple[str, ...] = ()
-    by_replica: bool = False
-    alias: str = ""
-    elsewhere: tuple[str, ...] = ()
-    positional: bool = False
+    text: str  # Description, a full sentence
+    default: str = ""  # Description of the default; empty for the declared value
+    needs: Condition | None = None  # Condition for the field to have an effect; None for none
+    pools: tuple[str, ...] = ()  # Pools of disaggregated serving that may override it
+    by_replica: bool = False  # Whether each kind of replica may override it
+    alias: str = ""  # Another name of the flag
+    elsewhere: tuple[str, ...] = ()  # Names in other tools; a user who writes one is shown ours
+    positional: bool = False  # Whether a command line has it after the command, without a flag
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """The catalog that a name belongs to, for completion and suggestions.
+    """The catalog that a name belongs to, for completion and suggestions."""
 
-    Args:
-        name: One of models, systems, engines, training_engines, formats, fleets, rates.
-        listed_by: Functions without arguments that return its names, each as "module:function".
-    """
-
-    name: str
+    name: str  # One of models, systems, engines, training_engines, formats, fleets, rates
+    # Functions without arguments that return its names, each as "module:function"
     listed_by: tuple[str, ...] = ()
 
 
@@ -77,13 +62,9 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Text:
-    """Non-empty text.
+    """Non-empty text."""
 
-    Args:
-        at_most: Maximum length in characters.
-    """
-
-    at_most: int = 4096
+    at_most: int = 4096  # Maximum length in characters
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
         """Return the pydantic schema; a path is read as its text."""
@@ -99,13 +80,9 @@ def _path_text(value: object) -> object:
 
 @dataclass(frozen=True)
 class Checked:
-    """Text with its own validation.
+    """Text with its own validation."""
 
-    Args:
-        check: Returns the normalized text, or raises an InvalidSpecError.
-    """
-
-    check: Callable[[str], str]
+    check: Callable[[str], str]  # Returns the normalized text, or raises an InvalidSpecError
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
         """Return the pydantic schema."""
@@ -116,12 +93,9 @@ class Checked:
 
 @dataclass(frozen=True)
 class Written:
-    """A value that may be written as text, such as a mapping.
+    """A value that may be written as text, such as a mapping."""
 
-    Args:
-        read: Parses text and returns other values unchanged, or raises a ValueError.
-    """
-
+    # Parses text and returns other values unchanged, or raises a ValueError
     read: Callable[[object], object]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
@@ -133,36 +107,23 @@ class Written:
 
 @dataclass(frozen=True)
 class Group:
-    """Fields that help and documentation show together.
+    """Fields that help and documentation show together."""
 
-    Args:
-        title: Heading in the help.
-        order: Position among the groups of a verb.
-        text: Description, a sentence.
-    """
-
-    title: str
-    order: int
-    text: str
+    title: str  # Heading in the help
+    order: int  # Position among the groups of a verb
+    text: str  # Description, a sentence
 
 
 @dataclass(frozen=True)
 class Field:
-    """A row together with its declaration.
+    """A row together with its declaration."""
 
-    Args:
-        name: Name of the flag, key, column and argument.
-        hint: Annotated type.
-        default: Default value; None if it is derived.
-        group: The group it belongs to.
-    """
-
-    name: str
-    hint: Any
-    default: Any
+    name: str  # Name of the flag, key, column and argument
+    hint: Any  # Annotated type
+    default: Any  # Default value; None if it is derived
     required: bool
     row: Row
-    group: Group
+    group: Group  # The group it belongs to
 
     @cached_property
     def parts(self) -> tuple[Any, ...]:

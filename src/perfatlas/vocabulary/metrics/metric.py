@@ -33,39 +33,27 @@ PER_WORDS: Final = {"B": "byte", "GPU-hour": "gpu_hour", "d": "day"}  # after a 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """A metric of an answer, with its label and unit.
+    """A metric of an answer, with its label and unit."""
 
-    Args:
-        name: Key in `results`; for a key inside an object or a row, prefixed by its name and a dot.
-        label: Label in documents and answers.
-        short: Label of at most 18 characters for narrow terminals; "" uses `label`.
-        unit: SI unit or counted item: "s", "B", "tokens/s"; "1" is a ratio. "" follows from the
-            name, which ends as its unit does; counts, texts and flags have none.
-        shown: Number format; "" follows from the unit.
-        better: Better direction, if any.
-        has_interval: Whether a 90% interval, `_low` and `_high`, may accompany it.
-        holds: Type of its value, unless it is an object of statistics.
-        verbs: Commands that report it; none are those of its table.
-        statistics: Statistics that it has, for the commands in `statistics_of`.
-        statistics_of: Commands that report it as an object of statistics.
-        rows_of: Commands that report it as a list of objects.
-        asked_with: Fields, beside the required ones, that make a command report it; for tests.
-        parts: Labels of the parts, by key, if it divides a whole; the unit is that of the metric.
-    """
-
+    # Key in `results`; for a key inside an object or a row, prefixed by its name and a dot
     name: str
-    label: str
-    short: str = ""
+    label: str  # Label in documents and answers
+    short: str = ""  # Label of at most 18 characters for narrow terminals; "" uses `label`
+    # SI unit or counted item: "s", "B", "tokens/s"; "1" is a ratio. "" follows from the name, which
+    # ends as its unit does; counts, texts and flags have none.
     unit: str = ""
-    shown: Shown = ""
-    better: Better | None = None
-    has_interval: bool = False
-    holds: ValueType = "number"
-    verbs: tuple[str, ...] = ()
+    shown: Shown = ""  # Number format; "" follows from the unit
+    better: Better | None = None  # Better direction, if any
+    has_interval: bool = False  # Whether a 90% interval, `_low` and `_high`, may accompany it
+    holds: ValueType = "number"  # Type of its value, unless it is an object of statistics
+    verbs: tuple[str, ...] = ()  # Commands that report it; none are those of its table
+    # Statistics that it has, for the commands in `statistics_of`
     statistics: tuple[str, ...] = STATISTICS
-    statistics_of: tuple[str, ...] = ()
-    rows_of: tuple[str, ...] = ()
+    statistics_of: tuple[str, ...] = ()  # Commands that report it as an object of statistics
+    rows_of: tuple[str, ...] = ()  # Commands that report it as a list of objects
+    # Fields, beside the required ones, that make a command report it; for tests
     asked_with: Mapping[str, Any] = field(default_factory=dict)
+    # Labels of the parts, by key, if it divides a whole; the unit is that of the metric
     parts: Mapping[str, str] = field(default_factory=dict)
     description: str
 

@@ -29,18 +29,13 @@ FEW_PROGRAMS: Final = 3  # of persistent kernels in the interpreter: each has se
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How a kernel is run and checked.
+    """How a kernel is run and checked."""
 
-    Args:
-        inputs: From shape, format and device to tensors of random numbers.
-        launch: From tensors and a tile to the launch and its outputs, which are poisoned.
-        expected: From tensors to the outputs in float64.
-        read: From tensors and outputs to numbers in float64, where outputs are codes.
-    """
-
+    # From shape, format and device to tensors of random numbers
     inputs: Callable[[Mapping[str, Any], str, str], dict[str, Any]]
-    launch: Prepare
-    expected: Callable[[Tensors], dict[str, Tensor]]
+    launch: Prepare  # From tensors and a tile to the launch and its outputs, which are poisoned
+    expected: Callable[[Tensors], dict[str, Tensor]]  # From tensors to the outputs in float64
+    # From tensors and outputs to numbers in float64, where outputs are codes
     read: Callable[[Tensors, dict[str, Any]], dict[str, Tensor]]
 
 

@@ -33,21 +33,16 @@ class StandIn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelShape:
-    """Properties of the shapes of one calibration operator, beyond its physics.
+    """Properties of the shapes of one calibration operator, beyond its physics."""
 
-    Args:
-        axes: Coordinates of the space of its shapes; empty where tier measured does not correct
-            it. Weights were chosen on four devices by the error on held-out shapes; columns
-            that are constant in a table keep queries of another geometry away from its rows.
-        groups: Columns that identify a group of rows that is held out as a whole.
-        split_by: Columns that identify the rows that a fit holds out together.
-        split_words: Description of `split_by`.
-    """
-
+    # Coordinates of the space of its shapes; empty where tier measured does not correct it. Weights
+    # were chosen on four devices by the error on held-out shapes; columns that are constant in a
+    # table keep queries of another geometry away from its rows.
     axes: tuple[Axis, ...] = ()
+    # Columns that identify a group of rows that is held out as a whole
     groups: tuple[str, ...] = ()
-    split_by: tuple[str, ...] = ()
-    split_words: str
+    split_by: tuple[str, ...] = ()  # Columns that identify the rows that a fit holds out together
+    split_words: str  # Description of `split_by`
 
 
 def always(_: Operator) -> bool:
@@ -66,20 +61,17 @@ class OperatorKernels:
 
     The physics of a calibration operator is `<operator>_time_s` in `physics.py` of the same
     folder, with the columns `<OPERATOR>_SHAPE` and the parameters `<OPERATOR>_PARAMETERS`.
-
-    Args:
-        calibration_key: Returns the calibration operator of an operator and the formats whose
-            fits can price it, best first; None where it has no physics.
-        shape_columns: Returns its shape columns by name. In a step, weights and KV cache come
-            from device memory, so columns that describe a benchmark loop are set to "no loop".
-        shapes: Its calibration operators.
-        accepts: Whether it prices this operator, where several folders price one type.
-        stand_in: Returns the kernel family that prices an operator without measurements.
     """
 
     kind: type[Operator]
+    # Returns the calibration operator of an operator and the formats whose fits can price it, best
+    # first; None where it has no physics
     calibration_key: Callable[[Any], CalibrationKey | None]
+    # Returns its shape columns by name. In a step, weights and KV cache come from device memory, so
+    # columns that describe a benchmark loop are set to "no loop".
     shape_columns: Callable[[Any], Columns]
-    shapes: Mapping[str, KernelShape]
+    shapes: Mapping[str, KernelShape]  # Its calibration operators
+    # Whether it prices this operator, where several folders price one type
     accepts: Callable[[Any], bool] = always
+    # Returns the kernel family that prices an operator without measurements
     stand_in: Callable[[Any], StandIn | None] = no_stand_in

@@ -20,52 +20,33 @@ _DATA: Final = "data/kernel_designs.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class KernelFamily:
-    """A family of kernels on one architecture.
-
-    Args:
-        operator: attention or gemm.
-        architecture: Architecture of its devices.
-        formats: Number formats that it multiplies.
-        head_dims: Head dimensions whose speed is published.
-        fp32_per_score: FP32 instructions per score beside the exponential and the row maximum.
-        comparisons_per_score: Comparisons per score, for the row maximum.
-        emulated_exponentials: Share of the exponentials that FP32 instructions compute.
-        emulation_fp32: FP32 instructions of one of them.
-        backward_fp32_per_score: The same in the backward pass, beside the exponential.
-        promoted: Formats whose partial sums are added in registers.
-        least_rows: Fewest rows of a product whose speeds the model predicts.
-        launch_s: Launch of the kernel [s].
-        tile_cycles: Cycles of each tile outside its main loop.
-        clock_factor: By device, sustained clock and efficiency of the instruction stream over
-            the maximum clock; at most 0.95.
-        half_width: Half-width of the 90% interval of ln(time), on devices of the fit (fitted), on
-            others (transferred), and on those with another tensor rate per SM or power limit
-            than the device whose clock factor they have (unlike); of products that do not fill the
-            SMs (few).
-        scored: Devices on which the transfer was scored.
-        evidence: The measurements of the fit.
-        tile: Known tiles by head dimension.
-    """
+    """A family of kernels on one architecture."""
 
     name: str
-    operator: str
-    architecture: str
-    formats: tuple[str, ...]
-    head_dims: tuple[int, ...] = ()
+    operator: str  # attention or gemm
+    architecture: str  # Architecture of its devices
+    formats: tuple[str, ...]  # Number formats that it multiplies
+    head_dims: tuple[int, ...] = ()  # Head dimensions whose speed is published
+    # FP32 instructions per score beside the exponential and the row maximum
     fp32_per_score: float = 0.0
-    comparisons_per_score: float = 0.0
-    emulated_exponentials: float = 0.0
-    emulation_fp32: float = 0.0
-    backward_fp32_per_score: float = 0.0
-    promoted: tuple[str, ...] = ()
-    least_rows: int = 0
-    launch_s: float
-    tile_cycles: float
+    comparisons_per_score: float = 0.0  # Comparisons per score, for the row maximum
+    emulated_exponentials: float = 0.0  # Share of the exponentials that FP32 instructions compute
+    emulation_fp32: float = 0.0  # FP32 instructions of one of them
+    backward_fp32_per_score: float = 0.0  # The same in the backward pass, beside the exponential
+    promoted: tuple[str, ...] = ()  # Formats whose partial sums are added in registers
+    least_rows: int = 0  # Fewest rows of a product whose speeds the model predicts
+    launch_s: float  # Launch of the kernel [s]
+    tile_cycles: float  # Cycles of each tile outside its main loop
+    # By device, sustained clock and efficiency of the instruction stream over the maximum clock; at
+    # most 0.95
     clock_factor: Mapping[str, float]
+    # Half-width of the 90% interval of ln(time), on devices of the fit (fitted), on others
+    # (transferred), and on those with another tensor rate per SM or power limit than the device
+    # whose clock factor they have (unlike); of products that do not fill the SMs (few)
     half_width: Mapping[str, float]
-    evidence: str
-    scored: tuple[str, ...] = ()
-    tile: tuple[Mapping[str, Any], ...] = field(default=())
+    evidence: str  # The measurements of the fit
+    scored: tuple[str, ...] = ()  # Devices on which the transfer was scored
+    tile: tuple[Mapping[str, Any], ...] = field(default=())  # Known tiles by head dimension
 
     @property
     def pairs(self) -> bool:

@@ -16,26 +16,16 @@ MOST_LENGTHS: Final = 8192  # of tiles; beyond, neighbours have the length of th
 
 @dataclass(frozen=True, kw_only=True)
 class Silicon:
-    """One device as a pipeline sees it.
-
-    Args:
-        sm_count: Streaming multiprocessors.
-        clock_hz: Maximum clock.
-        sustained_hz: Clock that kernels cannot exceed for long.
-        mma_flop: FLOP per cycle of the tensor cores of an SM, in the format.
-        exponentials: Exponentials per cycle of an SM.
-        shared_bytes: Shared memory of one block.
-        memory_bytes_per_s: Bandwidth of the device memory.
-    """
+    """One device as a pipeline sees it."""
 
     architecture: str
-    sm_count: int
-    clock_hz: float
-    sustained_hz: float
-    mma_flop: float
-    exponentials: float
-    shared_bytes: int
-    memory_bytes_per_s: float
+    sm_count: int  # Streaming multiprocessors
+    clock_hz: float  # Maximum clock
+    sustained_hz: float  # Clock that kernels cannot exceed for long
+    mma_flop: float  # FLOP per cycle of the tensor cores of an SM, in the format
+    exponentials: float  # Exponentials per cycle of an SM
+    shared_bytes: int  # Shared memory of one block
+    memory_bytes_per_s: float  # Bandwidth of the device memory
 
     def kernel_hz(self, clock_factor: float) -> float:
         """Return the clock at which kernels are priced; efficiency does not raise it.
@@ -69,27 +59,17 @@ def kernel_silicon(device: Device, tensor_peak: str, clock_ratio: float = 1.0) -
 
 @dataclass(frozen=True, kw_only=True)
 class KernelTile:
-    """The tile of a thread block.
+    """The tile of a thread block."""
 
-    Args:
-        m: Rows: of queries, or of the output.
-        n: Columns: keys of a block, or columns of the output.
-        k: Depth of a block: the head dimension in attention.
-        stages: Buffers of the main loop: tiles of keys or values, or pairs of operand tiles.
-        warpgroups: Warpgroups that compute, each on its own rows.
-        paired: Whether two blocks on neighbouring SMs share the columns (2-CTA MMA).
-        splits: Parts of the inner dimension, or of the keys; a second kernel reduces them.
-        streamed: Whether every SM computes an equal share of all blocks (stream-K), wherever its
-            tiles begin and end.
-    """
-
-    m: int
-    n: int
-    k: int
-    stages: int
-    warpgroups: int
-    paired: bool = False
-    splits: int = 1
+    m: int  # Rows: of queries, or of the output
+    n: int  # Columns: keys of a block, or columns of the output
+    k: int  # Depth of a block: the head dimension in attention
+    stages: int  # Buffers of the main loop: tiles of keys or values, or pairs of operand tiles
+    warpgroups: int  # Warpgroups that compute, each on its own rows
+    paired: bool = False  # Whether two blocks on neighbouring SMs share the columns (2-CTA MMA)
+    splits: int = 1  # Parts of the inner dimension, or of the keys; a second kernel reduces them
+    # Whether every SM computes an equal share of all blocks (stream-K), wherever its tiles begin
+    # and end
     streamed: bool = False
 
     @property
@@ -105,31 +85,22 @@ class KernelTile:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionWork:
-    """Attention of one layer.
+    """Attention of one layer."""
 
-    Args:
-        batch: Sequences.
-        q_len: Queries of each.
-        kv_len: Keys of each.
-        heads: Query heads.
-        head_dim: Head dimension.
-        causal: Whether queries see only keys before them.
-        backward: Whether it computes gradients: a tile has m keys, and its blocks n queries.
-        packed: Whether a tile has the queries of all heads that share keys, as in decode.
-        latent_dim: Latent attention: width of the values, the first columns of the keys of all
-            heads; 0 for values of their own.
-    """
-
-    batch: int
-    q_len: int
-    kv_len: int
-    heads: int
+    batch: int  # Sequences
+    q_len: int  # Queries of each
+    kv_len: int  # Keys of each
+    heads: int  # Query heads
     kv_heads: int
-    head_dim: int
-    causal: bool
+    head_dim: int  # Head dimension
+    causal: bool  # Whether queries see only keys before them
     element_bytes: float = 2.0
+    # Whether it computes gradients: a tile has m keys, and its blocks n queries
     backward: bool = False
+    # Whether a tile has the queries of all heads that share keys, as in decode
     packed: bool = False
+    # Latent attention: width of the values, the first columns of the keys of all heads; 0 for
+    # values of their own
     latent_dim: int = 0
 
     @property
@@ -191,22 +162,15 @@ class AttentionWork:
 
 @dataclass(frozen=True, kw_only=True)
 class GemmWork:
-    """Matrix products of equal shapes, each with weights of its own.
-
-    Args:
-        k: Inner dimension.
-        element_bytes: Bytes of an element of the operands.
-        promotes: Whether partial sums are added in registers.
-        output_bytes: Bytes of an element of the output.
-    """
+    """Matrix products of equal shapes, each with weights of its own."""
 
     m: int
     n: int
-    k: int
+    k: int  # Inner dimension
     groups: int
-    element_bytes: float
-    promotes: bool
-    output_bytes: float = 2.0
+    element_bytes: float  # Bytes of an element of the operands
+    promotes: bool  # Whether partial sums are added in registers
+    output_bytes: float = 2.0  # Bytes of an element of the output
 
     def memory_bytes(self) -> float:
         """Return the bytes of operands and outputs."""

@@ -29,40 +29,25 @@ HARDWARE_RATE: Final = 16  # exponentials per cycle below which kernels emulate 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionLoop:
-    """One block of keys in attention, for one warpgroup [cycles].
+    """One block of keys in attention, for one warpgroup [cycles]."""
 
-    Args:
-        score_product: Tensor cores, of the scores; backward, of the gradients of probabilities too.
-        value_product: Tensor cores, of the values; backward, of three gradients.
-        score_operands: Shared memory, of the product of queries and keys.
-        value_operands: Shared memory, of the product of probabilities and values.
-        comparisons: Row maximum; it overlaps with the exponentials of other warpgroups.
-        softmax: Vector units, of exponentials with the FP32 instructions among them.
-        exponentials: The exponentials of them.
-        issued: Issue slots of the row maximum and of the softmax.
-        rescaling: Rescaling of the output in the same warpgroup; 0 if another does it.
-        copy: Copy of a tile of keys or values.
-        latency: Latency of that copy.
-        stages: Tiles of keys or values in shared memory.
-        in_place: Whether probabilities replace the scores in tensor memory.
-        latent: Whether values are a part of the keys: warpgroups take turns in blocks of keys, each
-            of which comes in once, where others have rows of their own.
-    """
-
+    # Tensor cores, of the scores; backward, of the gradients of probabilities too
     score_product: float
-    value_product: float
-    score_operands: float
-    value_operands: float
-    comparisons: float
-    softmax: float
-    exponentials: float
-    issued: float
-    rescaling: float
-    copy: float
-    latency: float
-    stages: int
+    value_product: float  # Tensor cores, of the values; backward, of three gradients
+    score_operands: float  # Shared memory, of the product of queries and keys
+    value_operands: float  # Shared memory, of the product of probabilities and values
+    comparisons: float  # Row maximum; it overlaps with the exponentials of other warpgroups
+    softmax: float  # Vector units, of exponentials with the FP32 instructions among them
+    exponentials: float  # The exponentials of them
+    issued: float  # Issue slots of the row maximum and of the softmax
+    rescaling: float  # Rescaling of the output in the same warpgroup; 0 if another does it
+    copy: float  # Copy of a tile of keys or values
+    latency: float  # Latency of that copy
+    stages: int  # Tiles of keys or values in shared memory
     warpgroups: int
-    in_place: bool
+    in_place: bool  # Whether probabilities replace the scores in tensor memory
+    # Whether values are a part of the keys: warpgroups take turns in blocks of keys, each of which
+    # comes in once, where others have rows of their own
     latent: bool = False
 
     def programs(self, blocks: int) -> list[list[Step]]:
@@ -137,23 +122,14 @@ class AttentionLoop:
 
 @dataclass(frozen=True, kw_only=True)
 class GemmLoop:
-    """One block of the inner dimension in a GEMM, for one warpgroup [cycles].
+    """One block of the inner dimension in a GEMM, for one warpgroup [cycles]."""
 
-    Args:
-        product: Tensor cores.
-        operands: Shared memory.
-        promotion: Addition of the partial sums in registers; 0 without.
-        copy: Copy of a pair of operand tiles.
-        latency: Latency of that copy.
-        stages: Pairs of operand tiles in shared memory.
-    """
-
-    product: float
-    operands: float
-    promotion: float
-    copy: float
-    latency: float
-    stages: int
+    product: float  # Tensor cores
+    operands: float  # Shared memory
+    promotion: float  # Addition of the partial sums in registers; 0 without
+    copy: float  # Copy of a pair of operand tiles
+    latency: float  # Latency of that copy
+    stages: int  # Pairs of operand tiles in shared memory
     warpgroups: int
 
     def programs(self, blocks: int) -> list[list[Step]]:

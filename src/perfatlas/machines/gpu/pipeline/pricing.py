@@ -37,25 +37,17 @@ BUSY: Final = 0.5  # share of its cycles from which a unit limits a tile
 
 @dataclass(frozen=True, kw_only=True)
 class KernelDesign:
-    """A kernel with its time.
-
-    Args:
-        time_s: Its time [s].
-        tiles: Number of its tiles.
-        tile_cycles: Mean cycles of a tile.
-        units: Mean cycles of a tile in which each unit works.
-        shares: Share of the kernel's time in which each unit works, mean of all SMs.
-        iteration: One iteration of the main loop of its longest tile.
-    """
+    """A kernel with its time."""
 
     tile: KernelTile
-    time_s: float
-    tiles: int
-    tile_cycles: float
-    units: Mapping[str, float]
+    time_s: float  # Its time [s]
+    tiles: int  # Number of its tiles
+    tile_cycles: float  # Mean cycles of a tile
+    units: Mapping[str, float]  # Mean cycles of a tile in which each unit works
+    # Share of the kernel's time in which each unit works, mean of all SMs
     shares: Mapping[str, float]
     limiting_unit: str
-    iteration: Schedule
+    iteration: Schedule  # One iteration of the main loop of its longest tile
 
 
 def design_kernel(

@@ -11,22 +11,16 @@ Event = Hashable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One step of a program.
+    """One step of a program."""
 
-    Args:
-        event: What has happened when it ends.
-        after: Events that it waits for.
-        holds: Cycles of every unit that it holds; it holds all of them for the longest.
-        counts: Cycles of units that it uses without queueing for them.
-        latency: Cycles from the release of the units to the event.
-        waits: Whether the program waits for its end; an asynchronous instruction does not.
-    """
-
-    event: Event
-    after: tuple[Event, ...] = ()
+    event: Event  # What has happened when it ends
+    after: tuple[Event, ...] = ()  # Events that it waits for
+    # Cycles of every unit that it holds; it holds all of them for the longest
     holds: Mapping[str, float] = field(default_factory=dict)
+    # Cycles of units that it uses without queueing for them
     counts: Mapping[str, float] = field(default_factory=dict)
-    latency: float = 0.0
+    latency: float = 0.0  # Cycles from the release of the units to the event
+    # Whether the program waits for its end; an asynchronous instruction does not
     waits: bool = True
 
 
@@ -47,17 +41,11 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
-    """The run of the programs of one tile.
+    """The run of the programs of one tile."""
 
-    Args:
-        cycles: End of the last step.
-        busy: Cycles in which each unit works.
-        intervals: When units work for steps that hold them.
-    """
-
-    cycles: float
-    busy: Mapping[str, float]
-    intervals: tuple[Interval, ...] = ()
+    cycles: float  # End of the last step
+    busy: Mapping[str, float]  # Cycles in which each unit works
+    intervals: tuple[Interval, ...] = ()  # When units work for steps that hold them
 
 
 def run_programs(programs: Sequence[Sequence[Step]]) -> Schedule:

@@ -45,31 +45,18 @@ class RowPrices(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRows:
-    """Rows of one physics model, and what does not depend on the clock.
+    """Rows of one physics model, and what does not depend on the clock."""
 
-    Args:
-        table: The rows (R).
-        first_U: First row of each distinct shape.
-        inverse_R: Distinct shape of each row.
-        key_UD: Keys of the distinct shapes.
-        shape_UD: Shape columns of the distinct shapes.
-        low_U: Lower interval factor.
-        high_U: Upper interval factor.
-        outside_U: Distance from the calibrated shapes [octaves].
-        near: Corrections by measured rows, None in tier physics.
-        alone_U: Where only the product of a measured sum is priced.
-    """
-
-    table: RowTable
-    first_U: IntArray
-    inverse_R: IntArray
-    key_UD: FloatArray
-    shape_UD: FloatArray
-    low_U: FloatArray
-    high_U: FloatArray
-    outside_U: FloatArray
-    near: Correction | None
-    alone_U: NDArray[np.bool_]
+    table: RowTable  # The rows (R)
+    first_U: IntArray  # First row of each distinct shape
+    inverse_R: IntArray  # Distinct shape of each row
+    key_UD: FloatArray  # Keys of the distinct shapes
+    shape_UD: FloatArray  # Shape columns of the distinct shapes
+    low_U: FloatArray  # Lower interval factor
+    high_U: FloatArray  # Upper interval factor
+    outside_U: FloatArray  # Distance from the calibrated shapes [octaves]
+    near: Correction | None  # Corrections by measured rows, None in tier physics
+    alone_U: NDArray[np.bool_]  # Where only the product of a measured sum is priced
 
     def prices(self, place_X: IntArray, ratio_X: FloatArray) -> RowPrices:
         """Return the prices of distinct shapes at clocks.

@@ -53,19 +53,12 @@ def gather_families(
 
 @dataclass(frozen=True, kw_only=True)
 class _Family:
-    """Operators with the kernels of one engine.
+    """Operators with the kernels of one engine."""
 
-    Args:
-        operators: The operators (O).
-        devices: Device and clock of each candidate.
-        full: Prices at the clock of each candidate.
-        models: Rows of each physics model.
-    """
-
-    operators: Sequence[Operator]
-    devices: DeviceColumns
-    full: PricedOperators
-    models: tuple[ModelRows, ...]
+    operators: Sequence[Operator]  # The operators (O)
+    devices: DeviceColumns  # Device and clock of each candidate
+    full: PricedOperators  # Prices at the clock of each candidate
+    models: tuple[ModelRows, ...]  # Rows of each physics model
 
     def take(self, some_X: IntArray) -> _Family:
         """Return the operators of some candidates, of which only formats are read from here on."""

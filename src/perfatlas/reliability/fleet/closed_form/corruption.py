@@ -16,23 +16,14 @@ if TYPE_CHECKING:
 
 
 class VerifiedPattern(NamedTuple):
-    """Periodic pattern of work, verification and checkpoint, with its failure rates.
+    """Periodic pattern of work, verification and checkpoint, with its failure rates."""
 
-    Args:
-        verify_s: Verification after the work [s] (C,).
-        write_s: Checkpoint after the verification [s] (C,).
-        restart_s: Recovery, exposed to failures [s] (C,).
-        detection_s: Downtime after each failure, without further failures [s] (C,).
-        failure_per_s: Rate of failures that stop the job [1/s] (C,).
-        silent_per_s: Rate of silent errors, which occur only during work [1/s] (C,).
-    """
-
-    verify_s: ArrayLike
-    write_s: ArrayLike
-    restart_s: ArrayLike
-    detection_s: ArrayLike
-    failure_per_s: ArrayLike
-    silent_per_s: ArrayLike
+    verify_s: ArrayLike  # Verification after the work [s] (C,)
+    write_s: ArrayLike  # Checkpoint after the verification [s] (C,)
+    restart_s: ArrayLike  # Recovery, exposed to failures [s] (C,)
+    detection_s: ArrayLike  # Downtime after each failure, without further failures [s] (C,)
+    failure_per_s: ArrayLike  # Rate of failures that stop the job [1/s] (C,)
+    silent_per_s: ArrayLike  # Rate of silent errors, which occur only during work [1/s] (C,)
 
 
 def verified_time_s(work_s: ArrayLike, pattern: VerifiedPattern) -> FloatArray:

@@ -42,34 +42,22 @@ VERIFIED: Final = "verified checkpoints (Aupy 2013)"
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """Result of a closed form for a job.
+    """Result of a closed form for a job."""
 
-    Args:
-        goodput: Long-run share of useful time; None where no form describes the job.
-        form: Name of the form, or why there is none.
-        leaves_out: Effects that the form does not model; where empty, a simulation agrees.
-    """
-
-    goodput: float | None
-    form: str
+    goodput: float | None  # Long-run share of useful time; None where no form describes the job
+    form: str  # Name of the form, or why there is none
+    # Effects that the form does not model; where empty, a simulation agrees
     leaves_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Demand:
-    """Inputs of the closed forms, taken from a fleet and a strategy.
+    """Inputs of the closed forms, taken from a fleet and a strategy."""
 
-    Args:
-        rate_L: Failure rate by the checkpoint level needed [1/s] (L,).
-        silent: Rate of silent errors [1/s].
-        detection_s: Mean downtime before a failure is noticed [s].
-        restart_L: Mean restart with the read of each level [s] (L,).
-    """
-
-    rate_L: tuple[float, ...]
-    silent: float
-    detection_s: float
-    restart_L: tuple[float, ...]
+    rate_L: tuple[float, ...]  # Failure rate by the checkpoint level needed [1/s] (L,)
+    silent: float  # Rate of silent errors [1/s]
+    detection_s: float  # Mean downtime before a failure is noticed [s]
+    restart_L: tuple[float, ...]  # Mean restart with the read of each level [s] (L,)
 
     @property
     def failing(self) -> float:

@@ -19,21 +19,13 @@ SELDOM: float = 5.0  # intervals, restarts and downtimes between two maintenance
 
 
 class Plain(NamedTuple):
-    """A job with one kind of checkpoint.
+    """A job with one kind of checkpoint."""
 
-    Args:
-        interval_s: Work between two checkpoints [s] (C,).
-        write_s: Blocking write of one [s] (C,).
-        restart_s: Recovery, restarted by a failure during recovery [s] (C,).
-        mtti_s: Mean time between interruptions while it is exposed [s] (C,).
-        detection_s: Downtime after each failure, without further failures [s] (C,).
-    """
-
-    interval_s: ArrayLike
-    write_s: ArrayLike
-    restart_s: ArrayLike
-    mtti_s: ArrayLike
-    detection_s: ArrayLike = 0.0
+    interval_s: ArrayLike  # Work between two checkpoints [s] (C,)
+    write_s: ArrayLike  # Blocking write of one [s] (C,)
+    restart_s: ArrayLike  # Recovery, restarted by a failure during recovery [s] (C,)
+    mtti_s: ArrayLike  # Mean time between interruptions while it is exposed [s] (C,)
+    detection_s: ArrayLike = 0.0  # Downtime after each failure, without further failures [s] (C,)
 
 
 def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) -> Validity:

@@ -23,18 +23,14 @@ if TYPE_CHECKING:
 
 
 class ClosedForm(NamedTuple):
-    """A closed form.
+    """A closed form."""
 
-    Args:
-        interval: Its optimum from write, MTTI and restart [s].
-        value: Its goodput from interval, write, restart, MTTI and detection [s].
-        note: Its description.
-        renewal: Whether its goodput is the renewal efficiency, which divides time by category.
-    """
-
+    # Its optimum from write, MTTI and restart [s]
     interval: Callable[[float, float, float], Validity]
+    # Its goodput from interval, write, restart, MTTI and detection [s]
     value: Callable[[float, float, float, float, float], Validity]
-    note: str
+    note: str  # Its description
+    # Whether its goodput is the renewal efficiency, which divides time by category
     renewal: bool = False
 
 

@@ -239,26 +239,17 @@ def _batched(
 
 
 class NodePool(NamedTuple):
-    """Nodes of a job with their failures and repairs.
-
-    Args:
-        per_s: By number of nodes that fail together, the rate at which one is the first [1/s].
-        repair_s: Mean repair time [s].
-        crews: Maximum concurrent repairs; None for no limit.
-        warm: Whether spares fail too.
-        notes: Assumptions about a fleet.
-        left_out: Features of the fleet that no closed form models.
-        units: Nodes of the fleet; None without a fleet.
-    """
+    """Nodes of a job with their failures and repairs."""
 
     nodes: int
+    # By number of nodes that fail together, the rate at which one is the first [1/s]
     per_s: dict[int, float]
-    repair_s: float
-    crews: int | None
-    warm: bool
-    notes: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    units: int | None = None
+    repair_s: float  # Mean repair time [s]
+    crews: int | None  # Maximum concurrent repairs; None for no limit
+    warm: bool  # Whether spares fail too
+    notes: tuple[str, ...] = ()  # Assumptions about a fleet
+    left_out: tuple[str, ...] = ()  # Features of the fleet that no closed form models
+    units: int | None = None  # Nodes of the fleet; None without a fleet
 
     @property
     def rate_per_s(self) -> float:

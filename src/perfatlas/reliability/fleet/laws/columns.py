@@ -21,17 +21,11 @@ SIMULATE = "simulate it"
 
 
 class Validity(NamedTuple):
-    """A value per candidate and whether its formula is valid there.
+    """A value per candidate and whether its formula is valid there."""
 
-    Args:
-        value_C: The values (C,).
-        valid_C: Whether the formula holds within what its function documents (C,).
-        reason_C: Why it is not valid, or another remark; "" for none (C,).
-    """
-
-    value_C: FloatArray
-    valid_C: BoolArray
-    reason_C: NDArray[np.str_]
+    value_C: FloatArray  # The values (C,)
+    valid_C: BoolArray  # Whether the formula holds within what its function documents (C,)
+    reason_C: NDArray[np.str_]  # Why it is not valid, or another remark; "" for none (C,)
 
 
 def with_validity(value_C: FloatArray, valid_C: ArrayLike, reason: str) -> Validity:

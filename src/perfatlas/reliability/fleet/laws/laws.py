@@ -38,88 +38,56 @@ SIGMAS: Final = (1e-6, 10.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Constant:
-    """Always the same time.
+    """Always the same time."""
 
-    Args:
-        value_s: The time [s].
-    """
-
-    value_s: float
+    value_s: float  # The time [s]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exponential:
-    """Memoryless: a constant rate.
+    """Memoryless: a constant rate."""
 
-    Args:
-        mean_s: Mean time [s].
-    """
-
-    mean_s: float
+    mean_s: float  # Mean time [s]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Weibull:
-    """Infant mortality below shape 1, wear-out above.
+    """Infant mortality below shape 1, wear-out above."""
 
-    Args:
-        shape: k.
-        scale_s: Age that a share 1/e survives [s].
-    """
-
-    shape: float
-    scale_s: float
+    shape: float  # k
+    scale_s: float  # Age that a share 1/e survives [s]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogNormal:
-    """Heavy upper tail, typical of repairs.
+    """Heavy upper tail, typical of repairs."""
 
-    Args:
-        median_s: Median [s].
-        sigma: Standard deviation of the logarithm.
-    """
-
-    median_s: float
-    sigma: float
+    median_s: float  # Median [s]
+    sigma: float  # Standard deviation of the logarithm
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bathtub:
-    """Bathtub curve: the sum of infant mortality, constant and wear-out hazards.
+    """Bathtub curve: the sum of infant mortality, constant and wear-out hazards."""
 
-    Args:
-        infant: Weibull with a shape below 1.
-        wear: Weibull with a shape above 1.
-    """
-
-    infant: Weibull
+    infant: Weibull  # Weibull with a shape below 1
     chance: Exponential
-    wear: Weibull
+    wear: Weibull  # Weibull with a shape above 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Empirical:
-    """Observed values, with linear interpolation between order statistics.
+    """Observed values, with linear interpolation between order statistics."""
 
-    Args:
-        values_s: At least two observed times, in any order [s].
-    """
-
-    values_s: tuple[float, ...]
+    values_s: tuple[float, ...]  # At least two observed times, in any order [s]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tabled:
-    """A distribution by its quantiles, linear between them.
+    """A distribution by its quantiles, linear between them."""
 
-    Args:
-        probability_K: Rising, from 0 to 1 (K,).
-        value_s_K: Quantiles, not falling [s] (K,).
-    """
-
-    probability_K: tuple[float, ...]
-    value_s_K: tuple[float, ...]
+    probability_K: tuple[float, ...]  # Rising, from 0 to 1 (K,)
+    value_s_K: tuple[float, ...]  # Quantiles, not falling [s] (K,)
 
 
 Law = Constant | Exponential | Weibull | LogNormal | Bathtub | Empirical | Tabled

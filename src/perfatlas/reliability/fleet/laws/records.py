@@ -277,35 +277,19 @@ SLOT: Final = np.dtype(
 
 
 class Stores(NamedTuple):
-    """Arrays of variable size.
+    """Arrays of variable size."""
 
-    Args:
-        knots_2K: Probabilities and ages of table laws (2, K).
-        renewal_H: Next failures of replaced parts (H,).
-        return_G: Units and parts under repair (G,).
-        slot_H: Next failures of parts that belong to units (H,).
-        lemon_Q: Failures of each lemon (Q,).
-        holder_Q: Unit of each lemon, where units have identity (Q,).
-        lemon_DK: Whether a unit is a lemon, by cause with lemons (D x K,).
-        unit_D: Service of each unit, where units have identity (D,).
-        member_DA: Parts of each unit, by ageing cause (D x A,).
-        down_D: Parts down in each unit (D,).
-        order_D: Units of the job, then idle units, then failed units (D,).
-        spot_D: Position of each unit in `order_D` (D,).
-        bad_DL: Latent faults of each unit outside the job, by cause, which show when it returns (D
-            x L,).
-    """
-
-    knots_2K: NDArray[np.float64]
-    renewal_H: NDArray[Any]
-    return_G: NDArray[Any]
-    slot_H: NDArray[Any]
-    lemon_Q: NDArray[np.int64]
-    holder_Q: NDArray[np.int64]
-    lemon_DK: NDArray[np.int64]
-    unit_D: NDArray[Any]
-    member_DA: NDArray[Any]
-    down_D: NDArray[np.int64]
-    order_D: NDArray[np.int64]
-    spot_D: NDArray[np.int64]
+    knots_2K: NDArray[np.float64]  # Probabilities and ages of table laws (2, K)
+    renewal_H: NDArray[Any]  # Next failures of replaced parts (H,)
+    return_G: NDArray[Any]  # Units and parts under repair (G,)
+    slot_H: NDArray[Any]  # Next failures of parts that belong to units (H,)
+    lemon_Q: NDArray[np.int64]  # Failures of each lemon (Q,)
+    holder_Q: NDArray[np.int64]  # Unit of each lemon, where units have identity (Q,)
+    lemon_DK: NDArray[np.int64]  # Whether a unit is a lemon, by cause with lemons (D x K,)
+    unit_D: NDArray[Any]  # Service of each unit, where units have identity (D,)
+    member_DA: NDArray[Any]  # Parts of each unit, by ageing cause (D x A,)
+    down_D: NDArray[np.int64]  # Parts down in each unit (D,)
+    order_D: NDArray[np.int64]  # Units of the job, then idle units, then failed units (D,)
+    spot_D: NDArray[np.int64]  # Position of each unit in `order_D` (D,)
+    # Latent faults of each unit outside the job, by cause, which show when it returns (D x L,)
     bad_DL: NDArray[np.int64]

@@ -17,35 +17,25 @@ Evidence = Literal["read", "note", "hearsay", "derived"]
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRate:
-    """A published failure rate.
+    """A published failure rate."""
 
-    Args:
-        name: Name in this catalog.
-        component: Kind of component that fails.
-        of: Unit of the rate: node, gpu, link, switch or job; "unknown" where its source does not
-            state it, and nothing can be computed from it.
-        per_day: Rate [1/d].
-        low_per_day: Lower end of a 95% interval, or of the published range [1/d]; None if unknown.
-        high_per_day: Upper end [1/d].
-        rate_kind: Events counted as failures.
-        source: Publication.
-        evidence: "read" in the source, "note" from public notes of it, "hearsay", or "derived".
-        note: Caveats.
-        gpus_per_node: GPUs per node where the rate per node was measured; None where unknown.
-        job_gpus: GPUs of the job where the rate per job was measured; None where unknown.
-    """
-
-    name: str
-    component: str
+    name: str  # Name in this catalog
+    component: str  # Kind of component that fails
+    # Unit of the rate: node, gpu, link, switch or job; "unknown" where its source does not state
+    # it, and nothing can be computed from it
     of: str
-    per_day: float
+    per_day: float  # Rate [1/d]
+    # Lower end of a 95% interval, or of the published range [1/d]; None if unknown
     low_per_day: float | None
-    high_per_day: float | None
-    rate_kind: str
-    source: str
+    high_per_day: float | None  # Upper end [1/d]
+    rate_kind: str  # Events counted as failures
+    source: str  # Publication
+    # "read" in the source, "note" from public notes of it, "hearsay", or "derived"
     evidence: Evidence
-    note: str = ""
+    note: str = ""  # Caveats
+    # GPUs per node where the rate per node was measured; None where unknown
     gpus_per_node: int | None = None
+    # GPUs of the job where the rate per job was measured; None where unknown
     job_gpus: int | None = None
 
     @property
@@ -97,25 +87,15 @@ class PublishedRate:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedDuration:
-    """A published duration.
+    """A published duration."""
 
-    Args:
-        name: Name in this catalog.
-        what: What is detected, restarted or repaired.
-        low_s: Lower end, or the only value [s].
-        high_s: Upper end, or the only value [s].
-        source: Publication.
-        evidence: As for a rate.
-        note: Caveats.
-    """
-
-    name: str
-    what: str
-    low_s: float
-    high_s: float
-    source: str
-    evidence: Evidence
-    note: str = ""
+    name: str  # Name in this catalog
+    what: str  # What is detected, restarted or repaired
+    low_s: float  # Lower end, or the only value [s]
+    high_s: float  # Upper end, or the only value [s]
+    source: str  # Publication
+    evidence: Evidence  # As for a rate
+    note: str = ""  # Caveats
 
 
 @cache

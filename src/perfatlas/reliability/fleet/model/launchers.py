@@ -17,28 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryPolicy:
-    """The documented response of a launcher to the loss of a node.
-
-    Args:
-        does: What happens.
-        detection_s: Time from the loss of a node to the response [s].
-        elastic: Whether the job continues with fewer nodes.
-        peers_hold_state: Whether the other replicas hold the state, so that one step is lost.
-        spares: Kind of spares it needs; "" for any.
-        reallocates: Whether a restart allocates all nodes anew, in the order of their numbers.
-        regrows: Whether nodes join a running job.
-        source: Documentation or source file.
-    """
+    """The documented response of a launcher to the loss of a node."""
 
     name: str
-    does: str
-    detection_s: float
-    elastic: Literal["never", "allowed", "always"]
-    source: str
+    does: str  # What happens
+    detection_s: float  # Time from the loss of a node to the response [s]
+    elastic: Literal["never", "allowed", "always"]  # Whether the job continues with fewer nodes
+    source: str  # Documentation or source file
+    # Whether the other replicas hold the state, so that one step is lost
     peers_hold_state: bool = False
-    spares: Literal["", "cold", "warm", "hot"] = ""
+    spares: Literal["", "cold", "warm", "hot"] = ""  # Kind of spares it needs; "" for any
+    # Whether a restart allocates all nodes anew, in the order of their numbers
     reallocates: bool = False
-    regrows: bool = True
+    regrows: bool = True  # Whether nodes join a running job
 
     def text(self) -> str:
         """Return the policy as text."""

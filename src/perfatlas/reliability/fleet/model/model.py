@@ -28,95 +28,61 @@ class Lemons:
 
     All parts of a lemon fail at its rate. Parts that no unit has to itself, of a cause that takes
     several units or belongs to the whole job, are lemons one by one.
-
-    Args:
-        factor: Failure rate relative to normal units.
-        strikes: Failures after which one is replaced by a normal unit; 0 for never.
     """
 
     share: float
-    factor: float
-    strikes: int = 0
+    factor: float  # Failure rate relative to normal units
+    strikes: int = 0  # Failures after which one is replaced by a normal unit; 0 for never
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """A cause of failures.
+    """A cause of failures."""
 
-    Args:
-        name: Name shown in tables.
-        lifetime: Distribution of the lifetime of one part, or of the time between events.
-        per_unit: Parts per unit; 1/16 for a switch shared by 16 units.
-        shared: Parts of the whole job instead, such as one scheduler.
-        effect: Stops the job, corrupts its state silently, or slows it down.
-        takes: What goes to repair: nothing, one part of a unit, or whole units.
-        units: Units that fail together (a rack, everything behind a power unit).
-        loses: Checkpoints lost with it: in the memory of the process, of the unit, of its domain,
-            or everything not remote.
-        restart: Name of the restart that follows; the first of the strategy if empty.
-        repair: Name of the repair of the fleet; the first if empty.
-        detection: Distribution of the time to detection.
-        ages: Parts start "new", at `age_s`, or "mixed" as in a fleet that has long been running.
-        age_s: Age of all parts at the start [s].
-        as_old: A repaired part keeps its age; otherwise it is as good as new.
-        lasts: Distribution of the duration of a slowdown, or of the time to detection of a silent
-            error without verification.
-        slowdown: Factor on the step time during a slowdown.
-        lemons: Parts with a higher failure rate; exponential lifetimes only.
-        events: Failures from which its rate was estimated; None if unknown.
-    """
-
-    name: str
-    lifetime: Law
-    per_unit: float = 0.0
-    shared: float = 0.0
-    effect: Effect = "stops"
-    takes: Takes = "unit"
-    units: int = 1
+    name: str  # Name shown in tables
+    lifetime: Law  # Distribution of the lifetime of one part, or of the time between events
+    per_unit: float = 0.0  # Parts per unit; 1/16 for a switch shared by 16 units
+    shared: float = 0.0  # Parts of the whole job instead, such as one scheduler
+    effect: Effect = "stops"  # Stops the job, corrupts its state silently, or slows it down
+    takes: Takes = "unit"  # What goes to repair: nothing, one part of a unit, or whole units
+    units: int = 1  # Units that fail together (a rack, everything behind a power unit)
+    # Checkpoints lost with it: in the memory of the process, of the unit, of its domain, or
+    # everything not remote
     loses: Reach = "unit"
-    restart: str = ""
-    repair: str = ""
-    detection: Law = NO_TIME
+    restart: str = ""  # Name of the restart that follows; the first of the strategy if empty
+    repair: str = ""  # Name of the repair of the fleet; the first if empty
+    detection: Law = NO_TIME  # Distribution of the time to detection
+    # Parts start "new", at `age_s`, or "mixed" as in a fleet that has long been running
     ages: Literal["new", "mixed"] = "new"
-    age_s: float = 0.0
-    as_old: bool = False
+    age_s: float = 0.0  # Age of all parts at the start [s]
+    as_old: bool = False  # A repaired part keeps its age; otherwise it is as good as new
+    # Distribution of the duration of a slowdown, or of the time to detection of a silent error
+    # without verification
     lasts: Law | None = None
-    slowdown: float = 1.0
-    lemons: Lemons | None = None
-    events: int | None = None
+    slowdown: float = 1.0  # Factor on the step time during a slowdown
+    lemons: Lemons | None = None  # Parts with a higher failure rate; exponential lifetimes only
+    events: int | None = None  # Failures from which its rate was estimated; None if unknown
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepairStage:
-    """A step of a repair, such as reset, reboot, swap or return to the vendor.
+    """A step of a repair, such as reset, reboot, swap or return to the vendor."""
 
-    Args:
-        name: Name shown in tables.
-        lasts: Distribution of its duration.
-        fixes: Probability that it fixes the fault.
-        false_fix: Probability of a false fix: the unit returns and fails again; otherwise the next
-            stage follows.
-    """
-
-    name: str
-    lasts: Law
-    fixes: float = 1.0
+    name: str  # Name shown in tables
+    lasts: Law  # Distribution of its duration
+    fixes: float = 1.0  # Probability that it fixes the fault
+    # Probability of a false fix: the unit returns and fails again; otherwise the next stage follows
     false_fix: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """The repair of a failed unit.
+    """The repair of a failed unit."""
 
-    Args:
-        name: Name by which causes refer to it.
-        stages: Stages in order; the last is repeated until it fixes or falsely fixes.
-        relapse: Distribution of the running time until a false fix shows.
-    """
-
-    name: str
+    name: str  # Name by which causes refer to it
+    # Stages in order; the last is repeated until it fixes or falsely fixes
     stages: tuple[RepairStage, ...]
-    relapse: Law = NO_TIME
+    relapse: Law = NO_TIME  # Distribution of the running time until a false fix shows
 
 
 NO_REPAIR_TIMES: Final = (Repair(name="swap", stages=(RepairStage(name="swap", lasts=NO_TIME),)),)
@@ -124,28 +90,19 @@ NO_REPAIR_TIMES: Final = (Repair(name="swap", stages=(RepairStage(name="swap", l
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
-    """Units, their causes of failure and their repairs.
+    """Units, their causes of failure and their repairs."""
 
-    Args:
-        units: Number of units.
-        repairs: Repairs; the first is the default of a cause. Where they are not given, failed
-            units return at once.
-        parts_per_unit: Parts of a unit that fail one by one (trays of a rack); 1 if none.
-        parts_needed: Parts needed for the unit to be usable.
-        crews: Maximum concurrent repairs; None for no limit.
-        spares: Units that are spares when one job uses the whole fleet.
-        spares_ref: Source of their number.
-    """
-
-    units: int
+    units: int  # Number of units
     causes: tuple[Cause, ...]
+    # Repairs; the first is the default of a cause. Where they are not given, failed units return at
+    # once.
     repairs: tuple[Repair, ...] = NO_REPAIR_TIMES
     gpus_per_unit: int = 8
-    parts_per_unit: int = 1
-    parts_needed: int = 1
-    crews: int | None = None
-    spares: int = 0
-    spares_ref: str = ""
+    parts_per_unit: int = 1  # Parts of a unit that fail one by one (trays of a rack); 1 if none
+    parts_needed: int = 1  # Parts needed for the unit to be usable
+    crews: int | None = None  # Maximum concurrent repairs; None for no limit
+    spares: int = 0  # Units that are spares when one job uses the whole fleet
+    spares_ref: str = ""  # Source of their number
 
     def spares_for(self, units: int) -> int:
         """Return the spares of a job in the fleet's ratio of spares to other units, rounded up.
@@ -163,136 +120,92 @@ class Fleet:
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """A checkpoint level; a checkpoint of a level is also one of every level below.
+    """A checkpoint level; a checkpoint of a level is also one of every level below."""
 
-    Args:
-        name: Name shown in tables, such as peer memory or remote storage.
-        write_s: Blocking time of one [s].
-        lag_s: Time from then until it is durable [s]: bytes over the bandwidth of the level.
-        every: Segments between two of them; the first level has 1.
-        read_s: Time to load one [s], or its distribution.
-        survives: The widest failure that it survives.
-    """
-
-    name: str = "checkpoint"
-    write_s: float
+    name: str = "checkpoint"  # Name shown in tables, such as peer memory or remote storage
+    write_s: float  # Blocking time of one [s]
+    # Time from then until it is durable [s]: bytes over the bandwidth of the level
     lag_s: float = 0.0
-    every: int = 1
-    read_s: float | Law = 0.0
-    survives: Reach = "everything"
+    every: int = 1  # Segments between two of them; the first level has 1
+    read_s: float | Law = 0.0  # Time to load one [s], or its distribution
+    survives: Reach = "everything"  # The widest failure that it survives
 
 
 @dataclass(frozen=True, kw_only=True)
 class Restart:
-    """A kind of restart and the durations of its phases.
+    """A kind of restart and the durations of its phases."""
 
-    Args:
-        name: Such as in-process, in-job or scheduler; kinds are ordered from light to heavy.
-        phases: Time of each phase [s], or its law: drain, reschedule, collective init, warm-up.
-        success: Probability that it works; otherwise the next kind is tried.
-    """
-
-    name: str
+    name: str  # Such as in-process, in-job or scheduler; kinds are ordered from light to heavy
+    # Time of each phase [s], or its law: drain, reschedule, collective init, warm-up
     phases: Mapping[str, float | Law] = field(default_factory=dict)
-    success: float = 1.0
+    success: float = 1.0  # Probability that it works; otherwise the next kind is tried
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spares:
-    """Spare units of a job.
+    """Spare units of a job."""
 
-    Args:
-        count: Number of spares; None for unlimited.
-        kind: Cold ones do not fail; warm and hot ones are powered and do.
-        start: Distribution of the extra restart time to start one: long for cold ones (power up,
-            image, health checks), zero for hot ones.
-        order: Which spare is taken: a random one, the first by number, the one that has been idle
-            longest, or the one that returned last. It matters where units differ.
-        reallocated: Whether every restart allocates all units anew, those with the lowest numbers,
-            as a scheduler does that queues the job again.
-    """
-
-    count: int | None = None
+    count: int | None = None  # Number of spares; None for unlimited
+    # Cold ones do not fail; warm and hot ones are powered and do
     kind: Literal["cold", "warm", "hot"] = "cold"
+    # Distribution of the extra restart time to start one: long for cold ones (power up, image,
+    # health checks), zero for hot ones
     start: Law = NO_TIME
+    # Which spare is taken: a random one, the first by number, the one that has been idle longest,
+    # or the one that returned last. It matters where units differ.
     order: SpareOrder = "random"
+    # Whether every restart allocates all units anew, those with the lowest numbers, as a scheduler
+    # does that queues the job again
     reallocated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shrink:
-    """Elastic operation with fewer units when no spare is left.
+    """Elastic operation with fewer units when no spare is left."""
 
-    Args:
-        replica_units: Units dropped together: those of a data-parallel replica; 1 where tensor
-            parallelism shrinks instead.
-        fewest: Units below which the job waits.
-        overhead: Factor on the step time beyond the share of units lost.
-        rejoin_s: Pause when a unit rejoins [s].
-        regrows: Whether units join a running job; otherwise it is complete again only after it
-            fell below `fewest` and waited for all of its units.
-    """
-
+    # Units dropped together: those of a data-parallel replica; 1 where tensor parallelism shrinks
+    # instead
     replica_units: int
-    fewest: int
-    overhead: float = 1.0
-    rejoin_s: float = 0.0
+    fewest: int  # Units below which the job waits
+    overhead: float = 1.0  # Factor on the step time beyond the share of units lost
+    rejoin_s: float = 0.0  # Pause when a unit rejoins [s]
+    # Whether units join a running job; otherwise it is complete again only after it fell below
+    # `fewest` and waited for all of its units
     regrows: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Maintenance:
-    """Planned downtime, after a checkpoint of the most durable level.
+    """Planned downtime, after a checkpoint of the most durable level."""
 
-    Args:
-        every_s: Time between the scheduled starts of two maintenances [s].
-        lasts_s: Duration [s], from when the job has drained.
-        restart: Name of the restart that follows; the first if empty.
-    """
-
-    every_s: float
-    lasts_s: float
-    restart: str = ""
+    every_s: float  # Time between the scheduled starts of two maintenances [s]
+    lasts_s: float  # Duration [s], from when the job has drained
+    restart: str = ""  # Name of the restart that follows; the first if empty
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """The fault-tolerance strategy of a job.
+    """The fault-tolerance strategy of a job."""
 
-    Args:
-        name: Name shown in tables.
-        interval_s: Work between checkpoints [s].
-        levels: Checkpoint levels, nearest first.
-        restarts: Kinds of restarts, lightest first.
-        verify_s: Verification against silent errors before every checkpoint [s]; 0 for none.
-        retained: Checkpoints kept, for silent errors that are detected late.
-        step_s: Step lost where peers hold the state; None where they never do.
-        spares: Spare units.
-        shrink: Elastic operation with fewer units; None to wait.
-        maintenance: Planned downtime.
-        slow_patience_s: Time lost to a slow unit before it is replaced [s]; None for never. The
-            ski-rental rule sets it to the cost of replacement. The job resumes without lost work.
-        silent_restart: Name of the restart after a silent error; the first if empty.
-        slow_restart: Name of the restart that replaces a slow unit; the first if empty.
-        detection_exposed: Whether further failures can occur before the first is detected.
-        restart_exposed: Whether failures can occur during a restart.
-    """
-
-    name: str = "synchronous"
-    interval_s: float
-    levels: tuple[Level, ...]
-    restarts: tuple[Restart, ...] = (Restart(name="restart"),)
+    name: str = "synchronous"  # Name shown in tables
+    interval_s: float  # Work between checkpoints [s]
+    levels: tuple[Level, ...]  # Checkpoint levels, nearest first
+    restarts: tuple[Restart, ...] = (Restart(name="restart"),)  # Kinds of restarts, lightest first
+    # Verification against silent errors before every checkpoint [s]; 0 for none
     verify_s: float = 0.0
-    retained: int = 1
-    step_s: float | None = None
-    spares: Spares = Spares()
-    shrink: Shrink | None = None
-    maintenance: Maintenance | None = None
+    retained: int = 1  # Checkpoints kept, for silent errors that are detected late
+    step_s: float | None = None  # Step lost where peers hold the state; None where they never do
+    spares: Spares = Spares()  # Spare units
+    shrink: Shrink | None = None  # Elastic operation with fewer units; None to wait
+    maintenance: Maintenance | None = None  # Planned downtime
+    # Time lost to a slow unit before it is replaced [s]; None for never. The ski-rental rule sets
+    # it to the cost of replacement. The job resumes without lost work.
     slow_patience_s: float | None = None
-    silent_restart: str = ""
-    slow_restart: str = ""
+    silent_restart: str = ""  # Name of the restart after a silent error; the first if empty
+    slow_restart: str = ""  # Name of the restart that replaces a slow unit; the first if empty
+    # Whether further failures can occur before the first is detected
     detection_exposed: bool = False
-    restart_exposed: bool = True
+    restart_exposed: bool = True  # Whether failures can occur during a restart
 
 
 def collective_init_s(ranks: int, *, fixed_s: float, per_rank_s: float) -> float:
@@ -321,16 +234,11 @@ def one_cause(mtti_s: float, units: int, **fields: object) -> Fleet:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A job on a fleet.
-
-    Args:
-        units: Units it needs.
-        horizon_s: Simulated time, after which it is abandoned [s].
-        work_s: Work to complete, followed by a last checkpoint [s]; the last segment may be
-            shorter. None runs until the horizon.
-    """
+    """A job on a fleet."""
 
     fleet: Fleet
-    units: int
-    horizon_s: float
+    units: int  # Units it needs
+    horizon_s: float  # Simulated time, after which it is abandoned [s]
+    # Work to complete, followed by a last checkpoint [s]; the last segment may be shorter. None
+    # runs until the horizon.
     work_s: float | None = None

@@ -47,20 +47,13 @@ WHOLE: Final = 1e-9  # of a number; a smaller remainder is rounding
 
 
 class Stream(NamedTuple):
-    """An event stream: a cause, the lemons of one, or a fractional part.
-
-    Args:
-        name: Name shown in tables.
-        law: Distribution of a lifetime.
-        parts: Expected number.
-        lemons: Lemons tracked one by one, to be retired; the last may be fractional.
-    """
+    """An event stream: a cause, the lemons of one, or a fractional part."""
 
     cause: Cause
-    name: str
-    law: Law
-    parts: float
-    lemons: int
+    name: str  # Name shown in tables
+    law: Law  # Distribution of a lifetime
+    parts: float  # Expected number
+    lemons: int  # Lemons tracked one by one, to be retired; the last may be fractional
 
     @property
     def rate_per_s(self) -> float:
@@ -127,19 +120,12 @@ TAKES: Final = ("nothing", "part", "unit")
 
 
 class Packed(NamedTuple):
-    """A job ready to run.
+    """A job ready to run."""
 
-    Args:
-        plan_1: Constants (1,).
-        job_1: Buffer for the state (1,).
-        stores: Tables and heaps.
-        names: Names of the causes, in the order of the plan.
-    """
-
-    plan_1: NDArray[Any]
-    job_1: NDArray[Any]
-    stores: Stores
-    names: tuple[str, ...]
+    plan_1: NDArray[Any]  # Constants (1,)
+    job_1: NDArray[Any]  # Buffer for the state (1,)
+    stores: Stores  # Tables and heaps
+    names: tuple[str, ...]  # Names of the causes, in the order of the plan
 
 
 def pack(

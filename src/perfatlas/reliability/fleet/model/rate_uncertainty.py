@@ -27,17 +27,11 @@ EQUAL_RATES: Final = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class RateInterval:
-    """Uncertainty of the rate of a whole fleet.
+    """Uncertainty of the rate of a whole fleet."""
 
-    Args:
-        share: Relative half-width of the 90% interval of the rate; 0 where unknown.
-        unknown: Causes of unknown uncertainty, treated as exact.
-        scaled: How published rates of whole jobs were scaled to this job.
-    """
-
-    share: float
-    unknown: tuple[str, ...]
-    scaled: tuple[str, ...] = ()
+    share: float  # Relative half-width of the 90% interval of the rate; 0 where unknown
+    unknown: tuple[str, ...]  # Causes of unknown uncertainty, treated as exact
+    scaled: tuple[str, ...] = ()  # How published rates of whole jobs were scaled to this job
 
     def text(self) -> str:
         """Return it as text."""

@@ -136,16 +136,11 @@ _GROWING: Final[dict[str, Field[Any]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyTable:
-    """A strategy as written in a file.
-
-    Args:
-        table: The parsed TOML table.
-        origin: File name for messages.
-    """
+    """A strategy as written in a file."""
 
     name: str
-    table: Mapping[str, Any]
-    origin: str
+    table: Mapping[str, Any]  # The parsed TOML table
+    origin: str  # File name for messages
 
     @property
     def reads_bytes(self) -> bool:

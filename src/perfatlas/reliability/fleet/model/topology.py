@@ -15,19 +15,14 @@ LEAF: Final = "fabric.leaf_nodes"
 
 @dataclass(frozen=True, kw_only=True)
 class FailureDomains:
-    """GPUs of a system that fail, or are cut off, together.
-
-    Args:
-        gpus_per_domain: GPUs of a scale-up domain.
-        nodes_per_leaf: Nodes below a leaf switch; None if the hardware data do not have it.
-        domain_kind: Interconnect of the domain: nvlink, nvlink_mesh, pcie, infinity_fabric, ici or
-            upi.
-    """
+    """GPUs of a system that fail, or are cut off, together."""
 
     system: str
     gpus_per_node: int
-    gpus_per_domain: int
+    gpus_per_domain: int  # GPUs of a scale-up domain
+    # Nodes below a leaf switch; None if the hardware data do not have it
     nodes_per_leaf: int | None
+    # Interconnect of the domain: nvlink, nvlink_mesh, pcie, infinity_fabric, ici or upi
     domain_kind: str
 
     @property

@@ -42,17 +42,11 @@ def exact_sum(ticks_R: NDArray[np.int64]) -> int:
 
 @dataclass
 class Outcome:
-    """Results of the replicas of a job.
+    """Results of the replicas of a job."""
 
-    Args:
-        ticks_RF: Whole ticks and counts, columns as `running.FIELDS` (R, F).
-        packed: The simulated job.
-        converged: Whether the interval is as narrow as requested.
-    """
-
-    ticks_RF: NDArray[np.int64]
-    packed: Packed
-    converged: bool = True
+    ticks_RF: NDArray[np.int64]  # Whole ticks and counts, columns as `running.FIELDS` (R, F)
+    packed: Packed  # The simulated job
+    converged: bool = True  # Whether the interval is as narrow as requested
 
     def column(self, name: str) -> NDArray[np.int64]:
         """Return a field of every replica (R,), in ticks or counts.

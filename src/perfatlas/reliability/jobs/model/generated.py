@@ -26,25 +26,16 @@ LONGEST_S: Final = 7.0 * 86400.0
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """Parameters of the synthetic jobs.
+    """Parameters of the synthetic jobs."""
 
-    Args:
-        jobs: Number of jobs.
-        job_rate: Submissions per second; None where `load` sets it.
-        load: Requested GPU-time over the capacity of the cluster until the last submission.
-        run_median_s: Median of the run time [s].
-        run_sigma: Sigma of its logarithm.
-        max_job_gpus: Largest size, in GPUs.
-        seed: Random seed.
-    """
-
-    jobs: int
-    job_rate: float | None
+    jobs: int  # Number of jobs
+    job_rate: float | None  # Submissions per second; None where `load` sets it
+    # Requested GPU-time over the capacity of the cluster until the last submission
     load: float | None
-    run_median_s: float
-    run_sigma: float
-    max_job_gpus: int
-    seed: int = 0
+    run_median_s: float  # Median of the run time [s]
+    run_sigma: float  # Sigma of its logarithm
+    max_job_gpus: int  # Largest size, in GPUs
+    seed: int = 0  # Random seed
 
 
 def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:

@@ -39,18 +39,13 @@ def ticks(seconds: ArrayLike) -> Ints:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Identical nodes in domains below leaf switches.
+    """Identical nodes in domains below leaf switches."""
 
-    Args:
-        nodes: Number of nodes.
-        nodes_per_domain: Nodes per rack or NVLink domain: 18 in an NVL72 of 4-GPU trays; by default
-            those of a leaf.
-        nodes_per_leaf: Nodes below a leaf switch, a multiple of a domain; by default one leaf.
-    """
-
-    nodes: int
+    nodes: int  # Number of nodes
     gpus_per_node: int = 8
+    # Nodes per rack or NVLink domain: 18 in an NVL72 of 4-GPU trays; by default those of a leaf
     nodes_per_domain: int | None = None
+    # Nodes below a leaf switch, a multiple of a domain; by default one leaf
     nodes_per_leaf: int | None = None
 
     @property
@@ -63,44 +58,30 @@ class Cluster:
 class Jobs:
     """Jobs in the order of their submission, as columns in ticks of a millisecond.
 
-    Args:
-        submit_J: Submission time [ticks] (J,).
-        run_J: Work: run time without interruptions on all its nodes [ticks] (J,).
-        gpus_J: Requested GPUs (J,).
-        nodes_J: Number of nodes, with equal GPUs on each; by default the fewest possible (J,).
-        limit_J: Time limit of an attempt [ticks] (J,); None for no limits.
-        user_J: Index into `users` (J,); by default the first.
-        users: Names of users or accounts.
-        priority_J: Higher starts first (J,); equal by default.
-        requeue_J: Whether it is requeued after a failure or preemption; by default all (J,).
-        checkpoint_J: Time between checkpoints [ticks], 0 for none, the default (J,).
-        restart_J: Restart time before work resumes [ticks]; 0 by default (J,).
-        fewest_J: Minimum nodes where it may shrink; 1 by default (J,).
-        kind_J: Index into `kinds` (J,).
-        kinds: Names of the classes by which results are reported.
-        row_J: Row of the input file, for messages (J,); by default counted from 1.
-        running: Number of first jobs that run, or wait for GPUs, when the schedule begins, with the
-            run time that they have left.
-
     Limits: jobs are gang-scheduled with equal GPUs per node: 12 GPUs on nodes of 8 take 6 on each
         of two nodes. The time to write checkpoints is part of `run_J`.
     """
 
-    submit_J: Ints
-    run_J: Ints
-    gpus_J: Ints
+    submit_J: Ints  # Submission time [ticks] (J,)
+    run_J: Ints  # Work: run time without interruptions on all its nodes [ticks] (J,)
+    gpus_J: Ints  # Requested GPUs (J,)
+    # Number of nodes, with equal GPUs on each; by default the fewest possible (J,)
     nodes_J: Ints | None = None
-    limit_J: Ints | None = None
-    user_J: Ints | None = None
-    users: tuple[str, ...] = ("all",)
-    priority_J: Ints | None = None
+    limit_J: Ints | None = None  # Time limit of an attempt [ticks] (J,); None for no limits
+    user_J: Ints | None = None  # Index into `users` (J,); by default the first
+    users: tuple[str, ...] = ("all",)  # Names of users or accounts
+    priority_J: Ints | None = None  # Higher starts first (J,); equal by default
+    # Whether it is requeued after a failure or preemption; by default all (J,)
     requeue_J: NDArray[np.bool_] | None = None
+    # Time between checkpoints [ticks], 0 for none, the default (J,)
     checkpoint_J: Ints | None = None
-    restart_J: Ints | None = None
-    fewest_J: Ints | None = None
-    kind_J: Ints | None = None
-    kinds: tuple[str, ...] = ("all",)
-    row_J: Ints | None = None
+    restart_J: Ints | None = None  # Restart time before work resumes [ticks]; 0 by default (J,)
+    fewest_J: Ints | None = None  # Minimum nodes where it may shrink; 1 by default (J,)
+    kind_J: Ints | None = None  # Index into `kinds` (J,)
+    kinds: tuple[str, ...] = ("all",)  # Names of the classes by which results are reported
+    row_J: Ints | None = None  # Row of the input file, for messages (J,); by default counted from 1
+    # Number of first jobs that run, or wait for GPUs, when the schedule begins, with the run time
+    # that they have left
     running: int = 0
 
     @property
@@ -220,20 +201,14 @@ class Jobs:
 
 @dataclass(frozen=True, kw_only=True)
 class Failures:
-    """Node failures and drains, in time order.
+    """Node failures and drains, in time order."""
 
-    Args:
-        time_X: Time [ticks] (X,).
-        node_X: First node (X,).
-        repair_X: Time until it is back [ticks], -1 for never (X,).
-        width_X: Number of consecutive nodes that fail together, such as a rack; 1 by default (X,).
-        drain_X: Whether the node is drained: running jobs end before the repair starts (X,).
-    """
-
-    time_X: Ints
-    node_X: Ints
-    repair_X: Ints
+    time_X: Ints  # Time [ticks] (X,)
+    node_X: Ints  # First node (X,)
+    repair_X: Ints  # Time until it is back [ticks], -1 for never (X,)
+    # Number of consecutive nodes that fail together, such as a rack; 1 by default (X,)
     width_X: Ints | None = None
+    # Whether the node is drained: running jobs end before the repair starts (X,)
     drain_X: NDArray[np.bool_] | None = None
 
     def as_drains(self) -> Failures:
@@ -244,57 +219,44 @@ class Failures:
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """Response of a job to the loss of a node; `responses` has those of known launchers.
+    """Response of a job to the loss of a node; `responses` has those of known launchers."""
 
-    Args:
-        kind: "restart" releases all nodes and requeues; "shrink" continues on the remaining nodes;
-            "elastic" also adds a repaired node again; "replace" keeps the others until a free node
-            replaces the lost one, and restarts if two are lost.
-        detection_s: Time from the failure to the response [s].
-        patience_s: How long a job waits for a node before it is stopped [s]; None for no limit.
-        most_restarts: Maximum restarts, after which a job fails permanently; None for no limit. A
-            restart to add a repaired node does not count.
-        backoff_s: Wait before the first requeue, doubled each time [s].
-        most_backoff_s: Maximum wait [s].
-    """
-
+    # "restart" releases all nodes and requeues; "shrink" continues on the remaining nodes;
+    # "elastic" also adds a repaired node again; "replace" keeps the others until a free node
+    # replaces the lost one, and restarts if two are lost
     kind: Literal["restart", "shrink", "elastic", "replace"] = "restart"
-    detection_s: float = 0.0
+    detection_s: float = 0.0  # Time from the failure to the response [s]
+    # How long a job waits for a node before it is stopped [s]; None for no limit
     patience_s: float | None = None
+    # Maximum restarts, after which a job fails permanently; None for no limit. A restart to add a
+    # repaired node does not count.
     most_restarts: int | None = None
-    backoff_s: float = 0.0
-    most_backoff_s: float = 0.0
+    backoff_s: float = 0.0  # Wait before the first requeue, doubled each time [s]
+    most_backoff_s: float = 0.0  # Maximum wait [s]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Scheduling policy.
+    """Scheduling policy."""
 
-    Args:
-        order: Queue order: by submission, by priority, or by decayed usage over share (fair share).
-        backfill: None, EASY (a reservation for the head of the queue) or conservative (for the
-            first `depth` jobs).
-        depth: Waiting jobs tested per pass behind the head; 500 as Slurm's bf_max_job_test.
-        preemption: What happens to running jobs of lower priority when the head needs their nodes.
-        placement: First nodes that fit, or the nodes (and domain) with the least free capacity that
-            do.
-        together: Locality: all nodes of a job within a domain or a leaf.
-        required: A job waits for that locality; otherwise it is only preferred.
-        half_life_s: Half-life of usage for fair share [s]; 7 days as Slurm's PriorityDecayHalfLife.
-        shares: Relative shares of users; 1 by default.
-        keeps_place: A requeued job keeps its submission time; otherwise it goes to the end of the
-            queue, as in Slurm.
-        response: Response of a job to the loss of a node.
-    """
-
+    # Queue order: by submission, by priority, or by decayed usage over share (fair share)
     order: Literal["fifo", "priority", "fair_share"] = "fifo"
+    # None, EASY (a reservation for the head of the queue) or conservative (for the first `depth`
+    # jobs)
     backfill: Literal["none", "easy", "conservative"] = "none"
-    depth: int = 500
+    depth: int = 500  # Waiting jobs tested per pass behind the head; 500 as Slurm's bf_max_job_test
+    # What happens to running jobs of lower priority when the head needs their nodes
     preemption: Literal["none", "requeue", "cancel"] = "none"
+    # First nodes that fit, or the nodes (and domain) with the least free capacity that do
     placement: Literal["pack", "best_fit"] = "pack"
+    # Locality: all nodes of a job within a domain or a leaf
     together: Literal["anywhere", "domain", "leaf"] = "anywhere"
-    required: bool = False
+    required: bool = False  # A job waits for that locality; otherwise it is only preferred
+    # Half-life of usage for fair share [s]; 7 days as Slurm's PriorityDecayHalfLife
     half_life_s: float = 7 * 86400.0
+    # Relative shares of users; 1 by default
     shares: Mapping[str, float] = field(default_factory=dict)
+    # A requeued job keeps its submission time; otherwise it goes to the end of the queue, as in
+    # Slurm
     keeps_place: bool = False
-    response: Response = field(default_factory=Response)
+    response: Response = field(default_factory=Response)  # Response of a job to the loss of a node

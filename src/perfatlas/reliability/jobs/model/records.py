@@ -211,59 +211,35 @@ STATE: Final = np.dtype(
 
 
 class ScheduleState(NamedTuple):
-    """The full state of a schedule.
+    """The full state of a schedule."""
 
-    Args:
-        plan_1: Constants.
-        state_1: Clock, counters, buckets.
-        job_J: Jobs in the order of submission (J,).
-        ask_J3: Nodes, GPUs per node and limit, repeated contiguously for speed (J, 3).
-        node_N: Nodes (N,).
-        failure_X: Node failures, in time order (X,).
-        user_U: Decayed GPU-ticks, share, usage over share, and GPUs held (U,).
-        place_E: Job of each GPU slot of a node, -1 free, and the next slot of that job (E,).
-        lost_E2: Elastic job that lost a slot with its node, -1 none, and its attempt (E, 2).
-        free_F: Number of nodes that are up by free GPUs, and the fewest nodes that did not fit in a
-            pass by GPUs per node, without and with a reservation (F,).
-        open_N: Free GPUs of nodes that are up, -1 for others (N,).
-        queue_Q: Waiting jobs from `head` to `tail` (Q,).
-        run_R: Jobs that hold nodes, by the end of their time limit (R,).
-        heap_H: Jobs by their next event; the first entry is their number (H,).
-        spot_J: Position in the heap, 0 absent (J,).
-        event_J: Time of the next event (J,).
-        back_H: Nodes by return time; the first entry is their number (H,).
-        back_N: Position in that heap (N,).
-        until_N: Return time (N,).
-        trial_N: Scratch (N,).
-        future_N: Free GPUs at the reservation of the head (N,).
-        soonest_N: Time from which a node can run a job (N,).
-        least_N: Fewest free GPUs during that time (N,).
-        begins_SN: Start of each time span of a node (S, N).
-        free_SN: Free GPUs in it, less reservations (S, N).
-    """
-
-    plan_1: NDArray[Any]
-    state_1: NDArray[Any]
-    job_J: NDArray[Any]
+    plan_1: NDArray[Any]  # Constants
+    state_1: NDArray[Any]  # Clock, counters, buckets
+    job_J: NDArray[Any]  # Jobs in the order of submission (J,)
+    # Nodes, GPUs per node and limit, repeated contiguously for speed (J, 3)
     ask_J3: NDArray[np.int64]
-    node_N: NDArray[Any]
-    failure_X: NDArray[Any]
-    user_U: NDArray[Any]
+    node_N: NDArray[Any]  # Nodes (N,)
+    failure_X: NDArray[Any]  # Node failures, in time order (X,)
+    user_U: NDArray[Any]  # Decayed GPU-ticks, share, usage over share, and GPUs held (U,)
+    # Job of each GPU slot of a node, -1 free, and the next slot of that job (E,)
     place_E: NDArray[Any]
+    # Elastic job that lost a slot with its node, -1 none, and its attempt (E, 2)
     lost_E2: NDArray[np.int64]
+    # Number of nodes that are up by free GPUs, and the fewest nodes that did not fit in a pass by
+    # GPUs per node, without and with a reservation (F,)
     free_F: NDArray[Any]
-    open_N: NDArray[np.int64]
-    queue_Q: NDArray[np.int64]
-    run_R: NDArray[np.int64]
-    heap_H: NDArray[np.int64]
-    spot_J: NDArray[np.int64]
-    event_J: NDArray[np.int64]
-    back_H: NDArray[np.int64]
-    back_N: NDArray[np.int64]
-    until_N: NDArray[np.int64]
-    trial_N: NDArray[np.int64]
-    future_N: NDArray[np.int64]
-    soonest_N: NDArray[np.int64]
-    least_N: NDArray[np.int64]
-    begins_SN: NDArray[np.int64]
-    free_SN: NDArray[np.int16]
+    open_N: NDArray[np.int64]  # Free GPUs of nodes that are up, -1 for others (N,)
+    queue_Q: NDArray[np.int64]  # Waiting jobs from `head` to `tail` (Q,)
+    run_R: NDArray[np.int64]  # Jobs that hold nodes, by the end of their time limit (R,)
+    heap_H: NDArray[np.int64]  # Jobs by their next event; the first entry is their number (H,)
+    spot_J: NDArray[np.int64]  # Position in the heap, 0 absent (J,)
+    event_J: NDArray[np.int64]  # Time of the next event (J,)
+    back_H: NDArray[np.int64]  # Nodes by return time; the first entry is their number (H,)
+    back_N: NDArray[np.int64]  # Position in that heap (N,)
+    until_N: NDArray[np.int64]  # Return time (N,)
+    trial_N: NDArray[np.int64]  # Scratch (N,)
+    future_N: NDArray[np.int64]  # Free GPUs at the reservation of the head (N,)
+    soonest_N: NDArray[np.int64]  # Time from which a node can run a job (N,)
+    least_N: NDArray[np.int64]  # Fewest free GPUs during that time (N,)
+    begins_SN: NDArray[np.int64]  # Start of each time span of a node (S, N)
+    free_SN: NDArray[np.int16]  # Free GPUs in it, less reservations (S, N)

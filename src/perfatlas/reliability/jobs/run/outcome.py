@@ -30,21 +30,16 @@ SHORTEST_S: Final = 10.0  # shortest run time in a slowdown
 
 @dataclass(frozen=True)
 class ScheduleOutcome:
-    """A simulated schedule.
-
-    Args:
-        sim: Final state of the compiled code.
-        interrupted: Whether Ctrl-C ended it early.
-        before: The same schedule at the end of its warm-up: GPU-time and counters are those after
-            it. None to measure all of it.
-        measured_J: Jobs whose waiting and slowdown are measured (J,), None for all.
-    """
+    """A simulated schedule."""
 
     jobs: Jobs
     cluster: Cluster
-    sim: ScheduleState
-    interrupted: bool = False
+    sim: ScheduleState  # Final state of the compiled code
+    interrupted: bool = False  # Whether Ctrl-C ended it early
+    # The same schedule at the end of its warm-up: GPU-time and counters are those after it. None to
+    # measure all of it.
     before: ScheduleOutcome | None = None
+    # Jobs whose waiting and slowdown are measured (J,), None for all
     measured_J: NDArray[np.bool_] | None = None
 
     def column(self, name: str) -> Ints:

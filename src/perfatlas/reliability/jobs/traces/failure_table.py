@@ -24,18 +24,13 @@ LATEST_S: Final = 1e12
 
 
 class FailureList(NamedTuple):
-    """Failures of a table.
+    """Failures of a table."""
 
-    Args:
-        failures: Failures from the first submission on, in time order; nodes that are down then
-            fail at 0, for the rest of their repair.
-        before: Number of failures that ended before it and are excluded.
-        out: Number of failures before it that have not ended.
-    """
-
+    # Failures from the first submission on, in time order; nodes that are down then fail at 0, for
+    # the rest of their repair
     failures: Failures
-    before: int
-    out: int
+    before: int  # Number of failures that ended before it and are excluded
+    out: int  # Number of failures before it that have not ended
 
 
 def read_failures(path: str | Path, *, nodes: int, start_s: float = 0.0) -> FailureList:

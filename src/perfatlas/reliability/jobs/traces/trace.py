@@ -20,26 +20,17 @@ MOST_ENDS: Final = 4  # number of states named in a sentence
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """Jobs of a trace.
+    """Jobs of a trace."""
 
-    Args:
-        jobs: Jobs in the order of submission, the first at time 0.
-        ignored: Number of ignored rows by reason.
-        first: First ignored row by reason.
-        moved: Jobs that precede one submitted earlier in the trace.
-        start_s: Time of the first submission in the clock of the trace [s].
-        ends: Number of jobs by recorded final state; empty where not recorded.
-        cut_short: Share of the GPU time of jobs not recorded as completed.
-    """
-
-    jobs: Jobs
+    jobs: Jobs  # Jobs in the order of submission, the first at time 0
     total: int
-    ignored: Mapping[str, int]
-    first: Mapping[str, int]
-    moved: int
-    start_s: float
+    ignored: Mapping[str, int]  # Number of ignored rows by reason
+    first: Mapping[str, int]  # First ignored row by reason
+    moved: int  # Jobs that precede one submitted earlier in the trace
+    start_s: float  # Time of the first submission in the clock of the trace [s]
+    # Number of jobs by recorded final state; empty where not recorded
     ends: Mapping[str, int] = field(default_factory=dict)
-    cut_short: float = 0.0
+    cut_short: float = 0.0  # Share of the GPU time of jobs not recorded as completed
 
     def ends_text(self) -> str:
         """Return a note on jobs recorded as not completed, "" where there are none."""

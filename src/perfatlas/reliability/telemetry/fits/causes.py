@@ -19,24 +19,15 @@ if TYPE_CHECKING:
 
 
 class CauseRow(NamedTuple):
-    """One cause.
+    """One cause."""
 
-    Args:
-        component: Failed component.
-        events: Number of events.
-        share: Share of all events.
-        share_low: Lower end of the interval of the share.
-        share_high: Upper end.
-        above_next: Probability that its rate exceeds that of the next row; NaN in the last.
-    """
-
-    component: str
+    component: str  # Failed component
     cause: str
-    events: int
-    share: float
-    share_low: float
-    share_high: float
-    above_next: float
+    events: int  # Number of events
+    share: float  # Share of all events
+    share_low: float  # Lower end of the interval of the share
+    share_high: float  # Upper end
+    above_next: float  # Probability that its rate exceeds that of the next row; NaN in the last
 
 
 def rank_causes(

@@ -39,25 +39,17 @@ _GRID: Final = 61
 
 
 class Family(NamedTuple):
-    """A distribution family.
+    """A distribution family."""
 
-    Args:
-        name: exponential, weibull or lognormal.
-        outside: Converts internal parameters (P,) to named ones (P,).
-        log_hazard: Log hazard at ages (L,) for internal parameters (P,).
-        hazard_integral: Integral of the hazard up to ages (L,).
-        fit: Maximum-likelihood internal parameters (P,).
-        mean: Mean lifetime for internal parameters.
-        log_rest: Log probability that a unit of unknown age survives longer than times (L,).
-    """
-
-    name: str
+    name: str  # exponential, weibull or lognormal
     parameters: tuple[str, ...]
-    outside: Callable[[Float], Float]
+    outside: Callable[[Float], Float]  # Converts internal parameters (P,) to named ones (P,)
+    # Log hazard at ages (L,) for internal parameters (P,)
     log_hazard: Callable[[Float, Float], Float]
-    hazard_integral: Callable[[Float, Float], Float]
-    fit: Callable[[Lifetimes], Float]
-    mean: Callable[[Float], float]
+    hazard_integral: Callable[[Float, Float], Float]  # Integral of the hazard up to ages (L,)
+    fit: Callable[[Lifetimes], Float]  # Maximum-likelihood internal parameters (P,)
+    mean: Callable[[Float], float]  # Mean lifetime for internal parameters
+    # Log probability that a unit of unknown age survives longer than times (L,)
     log_rest: Callable[[Float, Float], Float]
 
 

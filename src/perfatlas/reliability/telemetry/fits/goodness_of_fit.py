@@ -35,24 +35,15 @@ _STEP: Final = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class Fitness:
-    """Result of a goodness-of-fit test.
-
-    Args:
-        edges_J: Cell boundaries, the first 0 (J+1,) [unit of the lifetimes].
-        found_J: Observed failures (J,).
-        expected_J: Expected failures of the units at risk (J,).
-        statistic: Chi-square statistic.
-        degrees: Its degrees of freedom.
-        p_value: Probability of a statistic at least as large if the distribution is right.
-    """
+    """Result of a goodness-of-fit test."""
 
     family: str
-    edges_J: Float
-    found_J: Float
-    expected_J: Float
-    statistic: float
-    degrees: int
-    p_value: float
+    edges_J: Float  # Cell boundaries, the first 0 (J+1,) [unit of the lifetimes]
+    found_J: Float  # Observed failures (J,)
+    expected_J: Float  # Expected failures of the units at risk (J,)
+    statistic: float  # Chi-square statistic
+    degrees: int  # Its degrees of freedom
+    p_value: float  # Probability of a statistic at least as large if the distribution is right
 
     def text(self) -> str:
         """Return a summary sentence."""

@@ -66,37 +66,21 @@ class _Mixture(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Lemons:
-    """Lemon nodes of a fleet.
+    """Lemon nodes of a fleet."""
 
-    Args:
-        mixture: The best mixture: one_rate, gamma_rates or two_rates.
-        aic: AIC by mixture.
-        units: Tested units, most suspect first.
-        events_U: Failures per unit (U,).
-        exposure_s_U: Observation time per unit [s] (U,).
-        probability_U: Probability that the rate exceeds `ratio` times the fleet's median (U,).
-        rate_per_s_U: Posterior mean rate [1/s] (U,).
-        flagged: Number of flagged units, from the first.
-        expected_false: Expected false discovery rate, 0 where none is flagged.
-        others_per_s: Mean rate of normal nodes under the mixture [1/s].
-        lemon_per_s: Mean rate of lemons under the mixture [1/s], NaN for none.
-        lemon_share: Share of lemons in the fleet under the mixture.
-        ratio: Rate over the median rate that defines a lemon.
-    """
-
-    mixture: str
-    aic: Mapping[str, float]
-    units: tuple[str, ...]
-    events_U: Int
-    exposure_s_U: Float
-    probability_U: Float
-    rate_per_s_U: Float
-    flagged: int
-    expected_false: float
-    others_per_s: float
-    lemon_per_s: float
-    lemon_share: float
-    ratio: float
+    mixture: str  # The best mixture: one_rate, gamma_rates or two_rates
+    aic: Mapping[str, float]  # AIC by mixture
+    units: tuple[str, ...]  # Tested units, most suspect first
+    events_U: Int  # Failures per unit (U,)
+    exposure_s_U: Float  # Observation time per unit [s] (U,)
+    probability_U: Float  # Probability that the rate exceeds `ratio` times the fleet's median (U,)
+    rate_per_s_U: Float  # Posterior mean rate [1/s] (U,)
+    flagged: int  # Number of flagged units, from the first
+    expected_false: float  # Expected false discovery rate, 0 where none is flagged
+    others_per_s: float  # Mean rate of normal nodes under the mixture [1/s]
+    lemon_per_s: float  # Mean rate of lemons under the mixture [1/s], NaN for none
+    lemon_share: float  # Share of lemons in the fleet under the mixture
+    ratio: float  # Rate over the median rate that defines a lemon
 
     @property
     def are_apart(self) -> bool:

@@ -44,25 +44,15 @@ LATE_S: Final = 60.0  # by which the consequence may be recorded before its caus
 
 @dataclass(kw_only=True)
 class LogAgreement:
-    """How far several logs of a cluster agree.
+    """How far several logs of a cluster agree."""
 
-    Args:
-        job_ends_explained: Ends of jobs with a device failure on one of their nodes.
-        job_ends_repeated: Ends of further jobs on a failed node.
-        node_failures_only_in_accounting: Node failures without a device failure on the node.
-        device_failures_without_job_end: Device failures on a node whose job went on.
-        device_failures_on_idle_nodes: Device failures on nodes that ran no job.
-        node_states_explained: Node states with a failure in another log.
-        node_states_alone: Failed node states that no other log explains.
-    """
-
-    job_ends_explained: int = 0
-    job_ends_repeated: int = 0
-    node_failures_only_in_accounting: int = 0
-    device_failures_without_job_end: int = 0
-    device_failures_on_idle_nodes: int = 0
-    node_states_explained: int = 0
-    node_states_alone: int = 0
+    job_ends_explained: int = 0  # Ends of jobs with a device failure on one of their nodes
+    job_ends_repeated: int = 0  # Ends of further jobs on a failed node
+    node_failures_only_in_accounting: int = 0  # Node failures without a device failure on the node
+    device_failures_without_job_end: int = 0  # Device failures on a node whose job went on
+    device_failures_on_idle_nodes: int = 0  # Device failures on nodes that ran no job
+    node_states_explained: int = 0  # Node states with a failure in another log
+    node_states_alone: int = 0  # Failed node states that no other log explains
 
     def counts(self) -> dict[str, int]:
         """Return the counts above zero by name."""

@@ -39,49 +39,31 @@ _FURTHEST: Final = 60.0  # steps of an internal parameter, in e-folds for logari
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """A maximum-likelihood fit.
+    """A maximum-likelihood fit."""
 
-    Args:
-        family: exponential, weibull or lognormal.
-        parameters: Values by name; times in the unit of the lifetimes.
-        low: Lower interval ends by name, 0 or -inf where unbounded.
-        high: Upper interval ends by name, inf where unbounded.
-        level: Confidence level of the intervals.
-        mean: Mean lifetime of the distribution [unit of the lifetimes]; where most units are
-            censored it is an extrapolation.
-        log_likelihood: At the maximum; depends on the unit of time.
-        aic: Akaike's criterion, 2 parameters - 2 log-likelihood.
-        failures: Number of failures.
-        units: Number of units.
-        exposure: Total observation time [unit of the lifetimes].
-    """
-
-    family: str
-    parameters: Mapping[str, float]
-    low: Mapping[str, float]
-    high: Mapping[str, float]
-    level: float
+    family: str  # exponential, weibull or lognormal
+    parameters: Mapping[str, float]  # Values by name; times in the unit of the lifetimes
+    low: Mapping[str, float]  # Lower interval ends by name, 0 or -inf where unbounded
+    high: Mapping[str, float]  # Upper interval ends by name, inf where unbounded
+    level: float  # Confidence level of the intervals
+    # Mean lifetime of the distribution [unit of the lifetimes]; where most units are censored it is
+    # an extrapolation
     mean: float
-    log_likelihood: float
-    aic: float
-    failures: int
-    units: int
-    exposure: float
+    log_likelihood: float  # At the maximum; depends on the unit of time
+    aic: float  # Akaike's criterion, 2 parameters - 2 log-likelihood
+    failures: int  # Number of failures
+    units: int  # Number of units
+    exposure: float  # Total observation time [unit of the lifetimes]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Comparison of the families.
+    """Comparison of the families."""
 
-    Args:
-        fits: Fits, smallest AIC first.
-        declined: Reasons of families without a fit.
-        shape_p_value: p-value of the likelihood-ratio test of Weibull against exponential (constant
-            hazard); NaN without a Weibull fit.
-    """
-
-    fits: tuple[Fit, ...]
-    declined: Mapping[str, str]
+    fits: tuple[Fit, ...]  # Fits, smallest AIC first
+    declined: Mapping[str, str]  # Reasons of families without a fit
+    # p-value of the likelihood-ratio test of Weibull against exponential (constant hazard); NaN
+    # without a Weibull fit
     shape_p_value: float
 
     def fit(self, family: str) -> Fit:

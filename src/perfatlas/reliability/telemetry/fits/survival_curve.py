@@ -26,29 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SurvivalCurve:
-    """A survival curve with a step at each age at which units failed.
+    """A survival curve with a step at each age at which units failed."""
 
-    Args:
-        time_T: Ages of failures, rising (T,) [unit of the lifetimes].
-        at_risk_T: Units at risk just before (T,).
-        failed_T: Failures at that age (T,).
-        survival_T: Survival probability (T,).
-        std_error_T: Its standard error (T,); NaN where no unit is left.
-        low_T: Lower end of its interval (T,); NaN where the share is 0.
-        high_T: Upper end (T,); NaN where the share is 0.
-        level: Pointwise confidence level.
-        last: Largest observed age.
-    """
-
-    time_T: Float
-    at_risk_T: Float
-    failed_T: Float
-    survival_T: Float
-    std_error_T: Float
-    low_T: Float
-    high_T: Float
-    level: float
-    last: float
+    time_T: Float  # Ages of failures, rising (T,) [unit of the lifetimes]
+    at_risk_T: Float  # Units at risk just before (T,)
+    failed_T: Float  # Failures at that age (T,)
+    survival_T: Float  # Survival probability (T,)
+    std_error_T: Float  # Its standard error (T,); NaN where no unit is left
+    low_T: Float  # Lower end of its interval (T,); NaN where the share is 0
+    high_T: Float  # Upper end (T,); NaN where the share is 0
+    level: float  # Pointwise confidence level
+    last: float  # Largest observed age
 
     def at(self, ages_Q: Any) -> Float:  # noqa: ANN401
         """Return the survival probability at ages (Q,).

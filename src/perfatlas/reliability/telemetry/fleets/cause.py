@@ -59,22 +59,14 @@ _BEST_AIC: Final = 2.0  # AIC margin by which two parameters must beat the expon
 
 
 class CauseRate(NamedTuple):
-    """The failure rate of a cause.
+    """The failure rate of a cause."""
 
-    Args:
-        row: Its row in the ranking.
-        rate: The rate with its interval.
-        under_jobs: Whether it was seen only while jobs ran.
-        events_E: The counted failures (E,).
-        loaded: Remarks on busy nodes.
-    """
-
-    row: CauseRow
-    rate: RatePosterior
+    row: CauseRow  # Its row in the ranking
+    rate: RatePosterior  # The rate with its interval
     intervals: SurvivalIntervals
-    under_jobs: bool
-    events_E: Bool
-    loaded: list[str]
+    under_jobs: bool  # Whether it was seen only while jobs ran
+    events_E: Bool  # The counted failures (E,)
+    loaded: list[str]  # Remarks on busy nodes
 
 
 def rate_cause(

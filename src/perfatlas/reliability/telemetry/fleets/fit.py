@@ -39,31 +39,19 @@ _USUAL: Final = FleetOptions()
 
 @dataclass(frozen=True, kw_only=True)
 class FleetFit:
-    """A fleet fitted to a history.
-
-    Args:
-        watches: Component to when its units were watched.
-        causes: One fit per component and cause, the most frequent first.
-        repair: Time from failure to recovery of all causes except those of jobs, None where not
-            recorded.
-        ranking: Ranking of the causes by frequency.
-        options: Assumptions that the logs do not contain.
-        history: The history, with secondary failures marked as effects.
-        cascades: Number of failures marked as effects.
-        agreement: How far several logs agree, None for one log.
-        operating: Operating time of each node, None where no log has it.
-    """
+    """A fleet fitted to a history."""
 
     nodes: int
-    watches: Mapping[str, ObservationWindow]
-    causes: tuple[CauseFit, ...]
+    watches: Mapping[str, ObservationWindow]  # Component to when its units were watched
+    causes: tuple[CauseFit, ...]  # One fit per component and cause, the most frequent first
+    # Time from failure to recovery of all causes except those of jobs, None where not recorded
     repair: Durations | None
-    ranking: tuple[CauseRow, ...]
-    options: FleetOptions
-    history: History
-    cascades: int
-    agreement: LogAgreement | None
-    operating: OperatingTime | None
+    ranking: tuple[CauseRow, ...]  # Ranking of the causes by frequency
+    options: FleetOptions  # Assumptions that the logs do not contain
+    history: History  # The history, with secondary failures marked as effects
+    cascades: int  # Number of failures marked as effects
+    agreement: LogAgreement | None  # How far several logs agree, None for one log
+    operating: OperatingTime | None  # Operating time of each node, None where no log has it
 
     @property
     def utilization(self) -> float | None:

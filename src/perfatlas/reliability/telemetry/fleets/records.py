@@ -29,80 +29,52 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FleetOptions:
-    """Assumptions that the logs do not contain.
+    """Assumptions that the logs do not contain."""
 
-    Args:
-        kinds: Kinds of events that count as failures.
-        repair: Whether a repaired unit is as good as new for its cause.
-        open_is_down: Whether an event without a recovery was still down at the end of the window.
-        cascade_s: Failures of other causes within this time after one on the same device are its
-            effects [s].
-        level: Probability of the intervals.
-        lemon_ratio: A lemon fails at more than this multiple of the median rate.
-        false_discovery: Allowed false discovery rate among flagged nodes.
-        node_exposure_s: Exposure of each node [s], used to find lemons of causes that were observed
-            all the time; by default the whole window.
-        match_s: Records of several logs within this time on a node are one failure [s].
-    """
-
-    kinds: Sequence[str] = (FAILURE,)
-    repair: Repair = "as_new"
+    kinds: Sequence[str] = (FAILURE,)  # Kinds of events that count as failures
+    repair: Repair = "as_new"  # Whether a repaired unit is as good as new for its cause
+    # Whether an event without a recovery was still down at the end of the window
     open_is_down: bool = False
+    # Failures of other causes within this time after one on the same device are its effects [s]
     cascade_s: float = CASCADE_S
-    level: float = 0.95
-    lemon_ratio: float = RATIO
-    false_discovery: float = FALSE_DISCOVERY
+    level: float = 0.95  # Probability of the intervals
+    lemon_ratio: float = RATIO  # A lemon fails at more than this multiple of the median rate
+    false_discovery: float = FALSE_DISCOVERY  # Allowed false discovery rate among flagged nodes
+    # Exposure of each node [s], used to find lemons of causes that were observed all the time; by
+    # default the whole window
     node_exposure_s: Mapping[str, float] = field(default_factory=dict)
+    # Records of several logs within this time on a node are one failure [s]
     match_s: float = MATCH_S
 
 
 @dataclass(frozen=True, kw_only=True)
 class Durations:
-    """A distribution of durations.
+    """A distribution of durations."""
 
-    Args:
-        best: Fit with the smallest AIC, None where there are too few durations.
-        seen: The durations [s].
-        not_told: Events without a recorded duration.
-    """
-
-    best: Fit | None
-    seen: Lifetimes
-    not_told: int
+    best: Fit | None  # Fit with the smallest AIC, None where there are too few durations
+    seen: Lifetimes  # The durations [s]
+    not_told: int  # Events without a recorded duration
 
 
 @dataclass(frozen=True, kw_only=True)
 class CauseFit:
-    """Fit of one cause.
+    """Fit of one cause."""
 
-    Args:
-        component: Failed component.
-        intervals: Survival intervals it was fitted to.
-        rate: Rate per unit over all nodes, including lemons.
-        comparison: Families fitted to intervals of known age, None where there are too few.
-        law: Distribution of the cause, None for the exponential distribution of `rate`.
-        lemons: Lemon nodes of this cause, None where they cannot be determined.
-        repair: Time from failure to recovery, None where not recorded.
-        detection: Time from failure to detection, None where none above 0 is recorded.
-        remarks: Remarks on its reliability.
-        under_jobs: Whether its exposure is the time in which jobs ran.
-        action: Documented action that ends it, "" where none is.
-        mean_down_s: Observed time down per event [s], None where not recorded.
-    """
-
-    component: str
+    component: str  # Failed component
     cause: str
-    intervals: SurvivalIntervals
-    rate: RatePosterior
+    intervals: SurvivalIntervals  # Survival intervals it was fitted to
+    rate: RatePosterior  # Rate per unit over all nodes, including lemons
+    # Families fitted to intervals of known age, None where there are too few
     comparison: Comparison | None
-    law: Fit | None
-    lemons: Lemons | None
-    repair: Durations | None
+    law: Fit | None  # Distribution of the cause, None for the exponential distribution of `rate`
+    lemons: Lemons | None  # Lemon nodes of this cause, None where they cannot be determined
+    repair: Durations | None  # Time from failure to recovery, None where not recorded
+    # Time from failure to detection, None where none above 0 is recorded
     detection: Durations | None
-    remarks: tuple[str, ...]
-    under_jobs: bool = False
-    action: str = ""
-    mean_down_s: float | None = None
+    remarks: tuple[str, ...]  # Remarks on its reliability
+    under_jobs: bool = False  # Whether its exposure is the time in which jobs ran
+    action: str = ""  # Documented action that ends it, "" where none is
+    mean_down_s: float | None = None  # Observed time down per event [s], None where not recorded
 
     @property
     def name(self) -> str:
@@ -133,14 +105,9 @@ class CauseFit:
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What was observed of a fleet.
-
-    Args:
-        operating: Operating time of each node, None where no log has it.
-        under_jobs_E: Which events were observed because a job ran (E,).
-    """
+    """What was observed of a fleet."""
 
     history: History
     nodes: int
-    operating: OperatingTime | None
-    under_jobs_E: Bool
+    operating: OperatingTime | None  # Operating time of each node, None where no log has it
+    under_jobs_E: Bool  # Which events were observed because a job ran (E,)

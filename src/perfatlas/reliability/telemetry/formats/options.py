@@ -16,24 +16,14 @@ NO_HELP: Final = Clock()
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """Information that logs omit; each format uses what it needs.
+    """Information that logs omit; each format uses what it needs."""
 
-    Args:
-        clock: Time zone, year, boot time and host for lines without them.
-        coalesce_s: Repeats of an Xid on a GPU within this time are one event [s].
-    """
-
-    clock: Clock = NO_HELP
-    coalesce_s: float = COALESCE_S
+    clock: Clock = NO_HELP  # Time zone, year, boot time and host for lines without them
+    coalesce_s: float = COALESCE_S  # Repeats of an Xid on a GPU within this time are one event [s]
 
 
 class Imported(NamedTuple):
-    """Imported logs.
+    """Imported logs."""
 
-    Args:
-        history: The events.
-        runs: The runs of jobs, where the format has them.
-    """
-
-    history: History
-    runs: JobRuns | None = None
+    history: History  # The events
+    runs: JobRuns | None = None  # The runs of jobs, where the format has them

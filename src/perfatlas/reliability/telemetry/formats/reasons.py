@@ -12,17 +12,11 @@ Source = Literal["slurm", "kubernetes"]
 
 
 class Reason(NamedTuple):
-    """The meaning of a reason.
+    """The meaning of a reason."""
 
-    Args:
-        cause: Name of the cause in a history.
-        kind: Kind of event, one of `history.KINDS`.
-        action: Documented action that ends it, "" for none.
-    """
-
-    cause: str
-    kind: str
-    action: str
+    cause: str  # Name of the cause in a history
+    kind: str  # Kind of event, one of `history.KINDS`
+    action: str  # Documented action that ends it, "" for none
 
 
 @lru_cache(maxsize=4096)

@@ -49,29 +49,18 @@ _NO_DELIMITER: Final = (
 
 
 class Record(NamedTuple):
-    """The fields of one job or step.
+    """The fields of one job or step."""
 
-    Args:
-        line: Number of its first line.
-        fields: Text by name; of duplicate names, the first.
-    """
-
-    line: int
-    fields: dict[str, str]
+    line: int  # Number of its first line
+    fields: dict[str, str]  # Text by name; of duplicate names, the first
 
 
 class Header(NamedTuple):
-    """The header line of the output.
+    """The header line of the output."""
 
-    Args:
-        names: Columns in order, possibly duplicated.
-        bar: Delimiter.
-        closed: Whether a delimiter ends each row, as with -p.
-    """
-
-    names: tuple[str, ...]
-    bar: str
-    closed: bool
+    names: tuple[str, ...]  # Columns in order, possibly duplicated
+    bar: str  # Delimiter
+    closed: bool  # Whether a delimiter ends each row, as with -p
 
 
 def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Record]:

@@ -51,17 +51,11 @@ _TRES_VALUE: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)n?", re.ASCII)
 
 
 class JobName(NamedTuple):
-    """The parts of a job id.
+    """The parts of a job id."""
 
-    Args:
-        job: Job, with array task or component of a heterogeneous job: 12, 12_3, 12+1.
-        step: Step, "" for the whole job.
-        waiting: Whether it represents pending array tasks: 12_[3-7%2].
-    """
-
-    job: str
-    step: str
-    waiting: bool
+    job: str  # Job, with array task or component of a heterogeneous job: 12, 12_3, 12+1
+    step: str  # Step, "" for the whole job
+    waiting: bool  # Whether it represents pending array tasks: 12_[3-7%2]
 
 
 @lru_cache(maxsize=64)
@@ -188,15 +182,10 @@ def tres_amount(value: str, tres: str) -> float:
 
 
 class LocalTime(NamedTuple):
-    """A local time.
+    """A local time."""
 
-    Args:
-        readings: The one or two possible times [s since 1970-01-01 UTC].
-        exists: Whether clocks showed it.
-    """
-
-    readings: tuple[float, ...]
-    exists: bool
+    readings: tuple[float, ...]  # The one or two possible times [s since 1970-01-01 UTC]
+    exists: bool  # Whether clocks showed it
 
 
 @lru_cache(maxsize=1 << 14)

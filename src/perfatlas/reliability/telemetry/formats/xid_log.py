@@ -79,13 +79,9 @@ _MONTHS: Final = (
 
 
 class Stamp(NamedTuple):
-    """Time and host of a line.
+    """Time and host of a line."""
 
-    Args:
-        time_s: Time [s since 1970-01-01 UTC].
-    """
-
-    time_s: float
+    time_s: float  # Time [s since 1970-01-01 UTC]
     node: str
 
 

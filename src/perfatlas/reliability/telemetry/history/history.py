@@ -46,70 +46,40 @@ ACTIONS: Final = (PROCESS, GPU_RESET, NODE_REBOOT, REPAIR)
 
 
 class Event(NamedTuple):
-    """One event.
+    """One event."""
 
-    Args:
-        start_s: Time of the event as recorded [s since 1970-01-01 UTC].
-        component: Affected component: gpu, hbm, nvlink, nic, host, job, ...
-        cause: Cause as an identifier: xid_79, node_fail, ...
-        kind: One of `KINDS`.
-        line: Line or record in the log.
-        node: Host, "" where not recorded.
-        device: Device of the host (PCI address, UUID), "" where not recorded.
-        job: Job, "" for none.
-        detected_s: Detection time [s], NaN where not recorded.
-        recovered_s: Recovery time [s], NaN where not recorded or not recovered.
-        action: Documented action that ends it, one of `ACTIONS`; "" where none is documented.
-    """
-
-    start_s: float
-    component: str
-    cause: str
-    kind: str
-    line: int
-    node: str = ""
-    device: str = ""
-    job: str = ""
-    detected_s: float = NOT_TOLD
-    recovered_s: float = NOT_TOLD
+    start_s: float  # Time of the event as recorded [s since 1970-01-01 UTC]
+    component: str  # Affected component: gpu, hbm, nvlink, nic, host, job, ..
+    cause: str  # Cause as an identifier: xid_79, node_fail, ..
+    kind: str  # One of `KINDS`
+    line: int  # Line or record in the log
+    node: str = ""  # Host, "" where not recorded
+    device: str = ""  # Device of the host (PCI address, UUID), "" where not recorded
+    job: str = ""  # Job, "" for none
+    detected_s: float = NOT_TOLD  # Detection time [s], NaN where not recorded
+    recovered_s: float = NOT_TOLD  # Recovery time [s], NaN where not recorded or not recovered
+    # Documented action that ends it, one of `ACTIONS`; "" where none is documented
     action: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """Events in order of start time, as columns.
+    """Events in order of start time, as columns."""
 
-    Args:
-        start_s_E: Time of each event [s since 1970-01-01 UTC] (E,).
-        detected_s_E: Detection time [s] (E,), NaN where not recorded.
-        recovered_s_E: Recovery time [s] (E,), NaN where not recorded or not recovered.
-        node: Host (E,).
-        device: Device of the host (E,).
-        component: Kind of component (E,).
-        cause: Cause (E,).
-        kind: One of `KINDS` (E,).
-        job: Job (E,).
-        file_E: Index of the file (E,).
-        line_E: Line in the file (E,).
-        action: Documented action, "" for none (E,).
-        files: Line counts of every file.
-        occupancy: When nodes ran jobs, None where no log has it.
-    """
-
-    start_s_E: Float
-    detected_s_E: Float
-    recovered_s_E: Float
-    node: Labels
-    device: Labels
-    component: Labels
-    cause: Labels
-    kind: Labels
-    job: Labels
-    file_E: NDArray[np.int32]
-    line_E: NDArray[np.int64]
-    action: Labels
-    files: tuple[FileCounts, ...]
-    occupancy: Occupancy | None = None
+    start_s_E: Float  # Time of each event [s since 1970-01-01 UTC] (E,)
+    detected_s_E: Float  # Detection time [s] (E,), NaN where not recorded
+    recovered_s_E: Float  # Recovery time [s] (E,), NaN where not recorded or not recovered
+    node: Labels  # Host (E,)
+    device: Labels  # Device of the host (E,)
+    component: Labels  # Kind of component (E,)
+    cause: Labels  # Cause (E,)
+    kind: Labels  # One of `KINDS` (E,)
+    job: Labels  # Job (E,)
+    file_E: NDArray[np.int32]  # Index of the file (E,)
+    line_E: NDArray[np.int64]  # Line in the file (E,)
+    action: Labels  # Documented action, "" for none (E,)
+    files: tuple[FileCounts, ...]  # Line counts of every file
+    occupancy: Occupancy | None = None  # When nodes ran jobs, None where no log has it
 
     @property
     def size(self) -> int:

@@ -32,15 +32,10 @@ class _Span(NamedTuple):
 
 
 class _Host(NamedTuple):
-    """A name with its brackets.
+    """A name with its brackets."""
 
-    Args:
-        parts: Text, or the ranges of a bracket, in order.
-        size: Number of hosts: brackets multiply.
-    """
-
-    parts: tuple[str | tuple[_Span, ...], ...]
-    size: int
+    parts: tuple[str | tuple[_Span, ...], ...]  # Text, or the ranges of a bracket, in order
+    size: int  # Number of hosts: brackets multiply
 
 
 @lru_cache(maxsize=1 << 16)

@@ -29,65 +29,38 @@ UNFINISHED: Final = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZ
 
 
 class Run(NamedTuple):
-    """One run of a job.
+    """One run of a job."""
 
-    Args:
-        job: Job id with array task or component.
-        state: Slurm state.
-        submit_s: Time of submission or requeue [s since 1970-01-01 UTC], NaN where not recorded.
-        start_s: Start time [s].
-        end_s: End time [s], NaN while it runs or where not recorded.
-        hosts: Host list.
-        host_count: Nodes in the list.
-        gpus: Allocated GPUs, 0 where not recorded.
-        failed_node: Failed node named by Slurm, "" for none.
-        run: Identifier of this run where the accounting has one (SLUID, or restart count).
-    """
-
-    job: str
-    state: str
+    job: str  # Job id with array task or component
+    state: str  # Slurm state
+    # Time of submission or requeue [s since 1970-01-01 UTC], NaN where not recorded
     submit_s: float
-    start_s: float
-    end_s: float
-    hosts: str
-    host_count: int
-    gpus: int
-    failed_node: str = ""
-    run: str = ""
+    start_s: float  # Start time [s]
+    end_s: float  # End time [s], NaN while it runs or where not recorded
+    hosts: str  # Host list
+    host_count: int  # Nodes in the list
+    gpus: int  # Allocated GPUs, 0 where not recorded
+    failed_node: str = ""  # Failed node named by Slurm, "" for none
+    run: str = ""  # Identifier of this run where the accounting has one (SLUID, or restart count)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobRuns:
-    """Runs in order of start time, as columns.
+    """Runs in order of start time, as columns."""
 
-    Args:
-        job: Job id (R,).
-        state: Slurm state (R,).
-        submit_s_R: Time of submission or requeue [s since 1970-01-01 UTC] (R,), NaN where not
-            recorded.
-        start_s_R: Start time [s] (R,).
-        end_s_R: End time [s] (R,), NaN while it runs or where not recorded.
-        hosts: Host list, as written (R,).
-        host_count_R: Nodes in the list (R,).
-        gpus_R: Allocated GPUs (R,), 0 where not recorded.
-        failed_node: Failed node named by Slurm (R,).
-        file_E: Index of the file (R,).
-        line_E: First line of the record (R,).
-        files: Line counts of every file.
-    """
-
-    job: Labels
-    state: Labels
+    job: Labels  # Job id (R,)
+    state: Labels  # Slurm state (R,)
+    # Time of submission or requeue [s since 1970-01-01 UTC] (R,), NaN where not recorded
     submit_s_R: Float
-    start_s_R: Float
-    end_s_R: Float
-    hosts: Labels
-    host_count_R: Int
-    gpus_R: Int
-    failed_node: Labels
-    file_E: NDArray[np.int32]
-    line_E: Int
-    files: tuple[FileCounts, ...]
+    start_s_R: Float  # Start time [s] (R,)
+    end_s_R: Float  # End time [s] (R,), NaN while it runs or where not recorded
+    hosts: Labels  # Host list, as written (R,)
+    host_count_R: Int  # Nodes in the list (R,)
+    gpus_R: Int  # Allocated GPUs (R,), 0 where not recorded
+    failed_node: Labels  # Failed node named by Slurm (R,)
+    file_E: NDArray[np.int32]  # Index of the file (R,)
+    line_E: Int  # First line of the record (R,)
+    files: tuple[FileCounts, ...]  # Line counts of every file
 
     @property
     def size(self) -> int:

@@ -20,15 +20,10 @@ if TYPE_CHECKING:
 
 
 class Labels(NamedTuple):
-    """A column of names, each stored once.
+    """A column of names, each stored once."""
 
-    Args:
-        code_E: Index into `names` of each row (E,).
-        names: The distinct names, in order of first occurrence.
-    """
-
-    code_E: NDArray[np.int32]
-    names: tuple[str, ...]
+    code_E: NDArray[np.int32]  # Index into `names` of each row (E,)
+    names: tuple[str, ...]  # The distinct names, in order of first occurrence
 
     def text(self) -> list[str]:
         """Return the name of each row."""

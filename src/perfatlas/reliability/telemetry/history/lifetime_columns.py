@@ -28,20 +28,14 @@ class Lifetimes:
 
     Any unit of time may be used; results have the same unit. Equal rows are stored once, with a
     weight.
-
-    Args:
-        entry_L: Age at the first observation (L,); 0 where observed from new.
-        exit_L: Age at failure or at the last observation (L,).
-        failed_L: Whether it failed at that age (L,); otherwise it is censored.
-        weight_L: Number of units of the row (L,).
-        mixed: Units of mixed ages: observation time until failure or the last observation, from 0;
-            None for none.
     """
 
-    entry_L: Float
-    exit_L: Float
-    failed_L: Bool
-    weight_L: Float
+    entry_L: Float  # Age at the first observation (L,); 0 where observed from new
+    exit_L: Float  # Age at failure or at the last observation (L,)
+    failed_L: Bool  # Whether it failed at that age (L,); otherwise it is censored
+    weight_L: Float  # Number of units of the row (L,)
+    # Units of mixed ages: observation time until failure or the last observation, from 0; None for
+    # none
     mixed: Lifetimes | None = None
 
     @property

@@ -30,25 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Occupancy:
-    """Runs of jobs in the logs of a history.
+    """Runs of jobs in the logs of a history."""
 
-    Args:
-        start_s_R: Start of each run [s since 1970-01-01 UTC] (R,).
-        end_s_R: End [s] (R,), NaN while it runs or where not recorded.
-        hosts: Host list, "" where not recorded (R,).
-        job: Job id (R,).
-        state: Final state (R,).
-        file_R: Index of the file in the history (R,).
-        line_R: Line in the file (R,).
-    """
-
-    start_s_R: Float
-    end_s_R: Float
-    hosts: Labels
-    job: Labels
-    state: Labels
-    file_R: NDArray[np.int32]
-    line_R: Int
+    start_s_R: Float  # Start of each run [s since 1970-01-01 UTC] (R,)
+    end_s_R: Float  # End [s] (R,), NaN while it runs or where not recorded
+    hosts: Labels  # Host list, "" where not recorded (R,)
+    job: Labels  # Job id (R,)
+    state: Labels  # Final state (R,)
+    file_R: NDArray[np.int32]  # Index of the file in the history (R,)
+    line_R: Int  # Line in the file (R,)
 
     @property
     def size(self) -> int:
@@ -92,23 +82,14 @@ class Occupancy:
 
 @dataclass(frozen=True, kw_only=True)
 class OperatingTime:
-    """Busy intervals of nodes, without overlap, by node and start.
+    """Busy intervals of nodes, without overlap, by node and start."""
 
-    Args:
-        names: Nodes that ran jobs (N,).
-        first_N: First interval of each node, and the number of intervals (N + 1,).
-        start_s_I: Start of each interval [s since 1970-01-01 UTC] (I,).
-        end_s_I: End [s] (I,).
-        before_s_I: Operating time of the node before it [s] (I,).
-        seconds_N: Operating time of each node [s] (N,).
-    """
-
-    names: tuple[str, ...]
-    first_N: Int
-    start_s_I: Float
-    end_s_I: Float
-    before_s_I: Float
-    seconds_N: Float
+    names: tuple[str, ...]  # Nodes that ran jobs (N,)
+    first_N: Int  # First interval of each node, and the number of intervals (N + 1,)
+    start_s_I: Float  # Start of each interval [s since 1970-01-01 UTC] (I,)
+    end_s_I: Float  # End [s] (I,)
+    before_s_I: Float  # Operating time of the node before it [s] (I,)
+    seconds_N: Float  # Operating time of each node [s] (N,)
 
     @property
     def total_s(self) -> float:

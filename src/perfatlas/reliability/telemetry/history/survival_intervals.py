@@ -36,45 +36,27 @@ Repair = Literal["as_new", "as_old"]
 
 
 class ObservationWindow(NamedTuple):
-    """Observation window of a number of units.
+    """Observation window of a number of units."""
 
-    Args:
-        start_s: Start [s since 1970-01-01 UTC].
-        end_s: End [s].
-        units: Number of units, including those without failures.
-        new_s: Service start by unit [s], for units of known age.
-    """
-
-    start_s: float
-    end_s: float
-    units: int
-    new_s: Mapping[str, float] = {}
+    start_s: float  # Start [s since 1970-01-01 UTC]
+    end_s: float  # End [s]
+    units: int  # Number of units, including those without failures
+    new_s: Mapping[str, float] = {}  # Service start by unit [s], for units of known age
 
 
 @dataclass(frozen=True, kw_only=True)
 class SurvivalIntervals:
-    """Survival intervals of one cause in the units of a component.
+    """Survival intervals of one cause in the units of a component."""
 
-    Args:
-        seen: Intervals of known age [s], and those of units of mixed ages; None where no age is
-            known.
-        failures: Failures of known or unknown age.
-        exposure_s: Total time units were observed and up [s].
-        ageless: Intervals of unknown age.
-        unplaced: Failures without a recorded unit; they count only for the rate.
-        during_repair: Excluded failures of units still down from the previous one.
-        recovery_not_told: Failures without a recorded recovery; the next interval starts at once.
-        events_by_unit: Number of failures by failed unit.
-    """
-
+    # Intervals of known age [s], and those of units of mixed ages; None where no age is known
     seen: Lifetimes | None
-    failures: int
-    exposure_s: float
-    ageless: int
-    unplaced: int
-    during_repair: int
-    recovery_not_told: int
-    events_by_unit: Mapping[str, int]
+    failures: int  # Failures of known or unknown age
+    exposure_s: float  # Total time units were observed and up [s]
+    ageless: int  # Intervals of unknown age
+    unplaced: int  # Failures without a recorded unit; they count only for the rate
+    during_repair: int  # Excluded failures of units still down from the previous one
+    recovery_not_told: int  # Failures without a recorded recovery; the next interval starts at once
+    events_by_unit: Mapping[str, int]  # Number of failures by failed unit
 
 
 def failure_intervals(
@@ -323,17 +305,13 @@ class _Cut:
 
 
 class Repairs(NamedTuple):
-    """Durations of events.
+    """Durations of events."""
 
-    Args:
-        seen: Times from the event to recovery [s], censored where not recovered; None where no
-            recovery is recorded.
-        not_told: Excluded events, of unknown recovery.
-        mean_s: Observed time down per event [s], with that of events still down, None for none.
-    """
-
+    # Times from the event to recovery [s], censored where not recovered; None where no recovery is
+    # recorded
     seen: Lifetimes | None
-    not_told: int
+    not_told: int  # Excluded events, of unknown recovery
+    # Observed time down per event [s], with that of events still down, None for none
     mean_s: float | None = None
 
 

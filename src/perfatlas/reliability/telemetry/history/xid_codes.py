@@ -15,27 +15,19 @@ _NAMED: Final = re.compile(r"xid_([0-9]{1,9})$")
 
 @dataclass(frozen=True, kw_only=True)
 class XidCode:
-    """One code.
+    """One code."""
 
-    Args:
-        xid: Number.
-        title: Description, "" for a code that is not in the table.
-        component: Affected component.
-        kind: Kind of event, one of `history.KINDS`.
-        causes: Possible causes in NVIDIA's table: hw_error, driver_error,
-            user_app_error, system_memory_corruption, bus_error, thermal_issue, fb_corruption. Most
-            codes have several, as a code is a symptom. Empty where none are stated.
-        bucket: Immediate action that NVIDIA's catalogue documents, "" for a code not in the table.
-        action: Action that ends it, one of `history.ACTIONS`; "" for none.
-    """
-
-    xid: int
-    title: str
-    component: str
-    kind: str
+    xid: int  # Number
+    title: str  # Description, "" for a code that is not in the table
+    component: str  # Affected component
+    kind: str  # Kind of event, one of `history.KINDS`
+    # Possible causes in NVIDIA's table: hw_error, driver_error, user_app_error,
+    # system_memory_corruption, bus_error, thermal_issue, fb_corruption. Most codes have several, as
+    # a code is a symptom. Empty where none are stated.
     causes: frozenset[str]
+    # Immediate action that NVIDIA's catalogue documents, "" for a code not in the table
     bucket: str = ""
-    action: str = ""
+    action: str = ""  # Action that ends it, one of `history.ACTIONS`; "" for none
 
     @property
     def cause(self) -> str:

@@ -19,28 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FileCounts:
-    """Line counts of one file.
-
-    Args:
-        data_hash: "sha256:" and the digest of its bytes.
-        unit: Counted unit: lines or records.
-        total: Number in the file.
-        parsed: Number in the result.
-        merged: Number of duplicates by reason.
-        ignored: Number of ignored ones by reason.
-        repaired: Number of repaired ones by repair.
-        first: First line number by reason.
-    """
+    """Line counts of one file."""
 
     path: str
-    data_hash: str
-    unit: str
-    total: int
-    parsed: int
-    merged: Mapping[str, int]
-    ignored: Mapping[str, int]
-    repaired: Mapping[str, int]
-    first: Mapping[str, int]
+    data_hash: str  # "sha256:" and the digest of its bytes
+    unit: str  # Counted unit: lines or records
+    total: int  # Number in the file
+    parsed: int  # Number in the result
+    merged: Mapping[str, int]  # Number of duplicates by reason
+    ignored: Mapping[str, int]  # Number of ignored ones by reason
+    repaired: Mapping[str, int]  # Number of repaired ones by repair
+    first: Mapping[str, int]  # First line number by reason
 
     @property
     def size(self) -> str:

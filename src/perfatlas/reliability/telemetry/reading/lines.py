@@ -40,19 +40,12 @@ _SIGNATURES: Final = {
 
 
 class Line(NamedTuple):
-    """One line of a log.
+    """One line of a log."""
 
-    Args:
-        number: Its number; the first is 1.
-        text: Its text without the line break, with U+FFFD for invalid UTF-8.
-        valid: Whether it is valid UTF-8.
-        ended: Whether it has a line break; only the last line of a file may lack one.
-    """
-
-    number: int
-    text: str
-    valid: bool
-    ended: bool
+    number: int  # Its number; the first is 1
+    text: str  # Its text without the line break, with U+FFFD for invalid UTF-8
+    valid: bool  # Whether it is valid UTF-8
+    ended: bool  # Whether it has a line break; only the last line of a file may lack one
 
 
 class LogFile:

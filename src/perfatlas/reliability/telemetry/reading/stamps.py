@@ -44,19 +44,12 @@ def zone_of(name: str) -> dt.tzinfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """Information that the times of a log omit.
+    """Information that the times of a log omit."""
 
-    Args:
-        zone: Time zone of times without one.
-        year: Year of the first line, where times have none (classic syslog).
-        boot_s: Boot time [s since 1970-01-01 UTC], where times count from boot.
-        node: Host of the log, where lines have none.
-    """
-
-    zone: str | None = None
-    year: int | None = None
-    boot_s: float | None = None
-    node: str = ""
+    zone: str | None = None  # Time zone of times without one
+    year: int | None = None  # Year of the first line, where times have none (classic syslog)
+    boot_s: float | None = None  # Boot time [s since 1970-01-01 UTC], where times count from boot
+    node: str = ""  # Host of the log, where lines have none
 
 
 @lru_cache(maxsize=4096)
