@@ -222,7 +222,9 @@ def write_page(path: Path, sections: Mapping[str, str]) -> None:
     head = HEAD.format(
         engines=" ".join(kept),
         factor=FACTOR,
-        deployments=" and ".join(f"{one['model']} on {one['system']}" for one in DEPLOYMENTS),
+        deployments=" and ".join(
+            f"{deployment['model']} on {deployment['system']}" for deployment in DEPLOYMENTS
+        ),
         isl=f"{ISL[0]:,} to {ISL[-1]:,}",
         osl=f"{OSL[0]:,} to {OSL[-1]:,}",
         load=MOST,

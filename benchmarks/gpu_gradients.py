@@ -172,7 +172,7 @@ def _attention(shape: Mapping[str, Any]) -> Pair:
 
     size = (shape["batch"], shape["num_heads"], shape["tokens"], shape["head_dim"])
     name = f"_scaled_dot_product_{shape['backend']}_attention"
-    forward, backward = (getattr(torch.ops.aten, one) for one in (name, f"{name}_backward"))
+    forward, backward = (getattr(torch.ops.aten, key) for key in (name, f"{name}_backward"))
     cudnn = shape["backend"] == "cudnn"
 
     def run(*tensors: Tensor) -> Any:  # noqa: ANN401 - several tensors

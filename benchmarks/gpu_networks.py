@@ -169,8 +169,8 @@ def built(point: Point) -> tuple[Any, dict[str, Any] | tuple[Any, ...]]:
 
     def sized(value: Any, sizes: Mapping[int, str]) -> Any:  # noqa: ANN401 - a tensor
         shape = [
-            int(Expression(sizes[place]).of(named)) if place in sizes else size
-            for place, size in enumerate(value.shape)
+            int(Expression(sizes[index]).of(named)) if index in sizes else size
+            for index, size in enumerate(value.shape)
         ]
         if not value.is_floating_point():
             return torch.ones(shape, dtype=value.dtype, device="cuda")
@@ -211,7 +211,7 @@ def pass_of(point: Point, module: Any, inputs: Any) -> Callable[[], None]:  # no
         with torch.autocast("cuda", torch.bfloat16):
             outputs = forward()
         tensors = torch.utils._pytree.tree_leaves(outputs)  # noqa: SLF001 - torch has no public one
-        next(one for one in tensors if one.requires_grad).float().mean().backward()
+        next(tensor for tensor in tensors if tensor.requires_grad).float().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -348,8 +348,8 @@ def main(words: Sequence[str] | None = None) -> int:
     sys.path.insert(0, str(ROOT))
     torch.manual_seed(0)
     folder = suite_folder(asked.folder, asked.device, asked.suite)
-    chosen = [one for mode in asked.mode for one in points(asked.suite, mode)]
-    chosen = [one for one in chosen if not asked.network or one.network in asked.network]
+    chosen = [point for mode in asked.mode for point in points(asked.suite, mode)]
+    chosen = [point for point in chosen if not asked.network or point.network in asked.network]
     facts = {
         "suite": asked.suite,
         "list_hash": list_hash([point._asdict() for point in chosen]),

@@ -78,7 +78,7 @@ def _between() -> Iterator[dict[str, Any]]:
         yield {"operator": "group_norm", "layout": "nchw", **row}
     for tokens, batch, width in product((197, 1024, 4096), (4, 64), (768, 1280)):
         row = {"tokens": tokens, "batch": batch, "width": width}
-        yield from ({"operator": one, **row} for one in ("heads_copy", "transposed_copy"))
+        yield from ({"operator": text, **row} for text in ("heads_copy", "transposed_copy"))
 
 
 def _rows() -> Iterator[dict[str, Any]]:

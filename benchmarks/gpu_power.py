@@ -216,11 +216,11 @@ def transient(meter: Meter, replay: Replay, load_s: float) -> tuple[Window, list
     time.sleep(after_s)
     step_s = (before_s + load_s + after_s) / TRANSIENT_ROWS
     rows: list[dict[str, Any]] = []
-    for one in meter.telemetry.span(began_s, time.monotonic()):
-        at_s = one.at_s - window.loaded_s
+    for sample in meter.telemetry.span(began_s, time.monotonic()):
+        at_s = sample.at_s - window.loaded_s
         if not rows or at_s - float(rows[-1]["at_s"]) >= step_s:
-            columns = {name: value for name, value in one._asdict().items() if value == value}  # noqa: PLR0124 - nan
-            rows.append({**columns, "at_s": round(at_s, 3), "energy_j": round(one.energy_j, 3)})
+            columns = {name: value for name, value in sample._asdict().items() if value == value}  # noqa: PLR0124 - nan
+            rows.append({**columns, "at_s": round(at_s, 3), "energy_j": round(sample.energy_j, 3)})
     return window, rows
 
 

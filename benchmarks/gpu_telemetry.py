@@ -196,7 +196,7 @@ class Telemetry:
 
     def span(self, began_s: float, ended_s: float) -> list[Sample]:
         """Return the samples of a time span."""
-        return [one for one in list(self.samples) if began_s <= one.at_s <= ended_s]
+        return [sample for sample in list(self.samples) if began_s <= sample.at_s <= ended_s]
 
     def between(self, began_s: float, ended_s: float) -> tuple[float | None, float | None]:
         """Return the mean clock [Hz] and power [W] of a time span, None where not recorded."""
@@ -205,7 +205,7 @@ class Telemetry:
 
 
 def _known(samples: Sequence[Sample], name: str) -> list[float]:
-    return [value for one in samples if math.isfinite(value := getattr(one, name))]
+    return [value for sample in samples if math.isfinite(value := getattr(sample, name))]
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -227,7 +227,7 @@ def counted_energy(samples: Sequence[Sample]) -> tuple[float | None, float | Non
     Args:
         samples: Samples of one steady load, in order.
     """
-    steps = [one for one in changes(samples, "energy_j") if math.isfinite(one.energy_j)]
+    steps = [change for change in changes(samples, "energy_j") if math.isfinite(change.energy_j)]
     if len(steps) < 2:
         return None, None
     return steps[-1].energy_j - steps[0].energy_j, steps[-1].at_s - steps[0].at_s
@@ -240,14 +240,14 @@ def summary(samples: Sequence[Sample], loaded_s: float) -> dict[str, Any]:
         samples: Samples of the window, in order.
         loaded_s: Start of the load, by `time.monotonic`.
     """
-    settled = [one for one in samples if one.at_s >= loaded_s + AVERAGED_S]
+    settled = [sample for sample in samples if sample.at_s >= loaded_s + AVERAGED_S]
     clocks = _known(samples, "clock_hz")
     instant = _known(samples, "power_instant_w")
     energy_j, span_s = counted_energy(samples)
     reasons = 0
-    for one in samples:
-        reasons |= one.event_reasons
-    capped = [bool(one.event_reasons & POWER_CAP_BIT) for one in samples]
+    for sample in samples:
+        reasons |= sample.event_reasons
+    capped = [bool(sample.event_reasons & POWER_CAP_BIT) for sample in samples]
     return {
         "power_instant_w": _mean(instant),
         "power_instant_deviation_w": statistics.pstdev(instant) if instant else None,

@@ -61,9 +61,9 @@ def main() -> None:
             arms = [Arm(name=arm, calls=[call]) for arm in ("first", "second")]
             first, second = measure(arms, CpuClock())
             clean = [
-                (one.time_s, two.time_s)
-                for one, two in zip(first.samples, second.samples, strict=False)  # turns of both
-                if not (one.preempted or two.preempted)
+                (sample.time_s, two.time_s)
+                for sample, two in zip(first.samples, second.samples, strict=False)  # turns of both
+                if not (sample.preempted or two.preempted)
             ]
             ratio = ratio_interval(*zip(*clean, strict=True))
             difference = second.interval.median / first.interval.median - 1.0

@@ -98,7 +98,7 @@ def batches(asked: list[Run]) -> list[int]:
 
 def _estimates(fields: list[Row]) -> Any:  # noqa: ANN401 - columns of a table
     common = {"mode": "static", "tier": "measured"}
-    table = {name: [(one | common)[name] for one in fields] for name in (*fields[0], *common)}
+    table = {name: [(field | common)[name] for field in fields] for name in (*fields[0], *common)}
     return estimate_table(table).columns
 
 

@@ -146,14 +146,14 @@ class Scheduler:
 
     def promised(self, head: int) -> Promise:
         """Return start and nodes of the head if all jobs reach their limits."""
-        future, ask, place = list(self.free), self.asks[head], 0
-        while place < len(self.kills):
-            due = self.kills[place][0]
-            while place < len(self.kills) and self.kills[place][0] == due:
-                number = self.kills[place][1]
+        future, ask, index = list(self.free), self.asks[head], 0
+        while index < len(self.kills):
+            due = self.kills[index][0]
+            while index < len(self.kills) and self.kills[index][0] == due:
+                number = self.kills[index][1]
                 for node in self.held[number]:
                     future[node] += self.asks[number].gpus
-                place += 1
+                index += 1
             nodes = self.choose(future, ask)
             if nodes:
                 return Promise(head, due, future, dict.fromkeys(nodes, ask.gpus))

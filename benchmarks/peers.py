@@ -85,7 +85,7 @@ def peer_rows(questions: Questions, *, runs: int, aic_python: str, llm_python: s
 
 def _ours(questions: Questions, *, runs: int) -> list[Row]:
     decode, cost = timed(lambda: _decode(questions.decode_D2), runs=runs)
-    one, _ = timed(lambda: _decode(questions.decode_D2[:1]), runs=max(runs, 20))
+    timing, _ = timed(lambda: _decode(questions.decode_D2[:1]), runs=max(runs, 20))
     whole, _ = timed(_estimate, runs=max(runs, 20))
     gemm, priced = timed(lambda: _gemm(questions.gemm_R3), runs=runs)
     steps, products = len(questions.decode_D2), len(questions.gemm_R3)
@@ -94,7 +94,7 @@ def _ours(questions: Questions, *, runs: int) -> list[Row]:
     columns = f"{steps:,} in one call"
     return [
         _row(f"{DECODE}: perfatlas, {columns}", decode, steps, f"every operator; {answer}"),
-        _row(f"{DECODE}: perfatlas, one per call", one, 1, "the same, one candidate per call"),
+        _row(f"{DECODE}: perfatlas, one per call", timing, 1, "the same, one candidate per call"),
         _row(
             f"{DECODE}: perfatlas.estimate", whole, 1, "complete answer: prefill, memory, evidence"
         ),
@@ -104,14 +104,20 @@ def _ours(questions: Questions, *, runs: int) -> list[Row]:
 
 def _decode(decode_D2: FloatArray) -> StepCost:
     count = decode_D2.shape[0]
-    one = np.ones(count)
+    column = np.ones(count)
     context = StepContext(
         network=resolve_model(MODEL).network,
         formats=ModelFormats(gemm="fp8_static", moe="fp8_static", kv="bf16", attention="bf16"),
         profile=resolve_engine(FAMILY),
         placement=Placement(systems=(resolve_system(SYSTEM),), index_C=np.zeros(count, np.int64)),
         plan=PlanColumns(
-            tp=one * TP, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one * TP, dp=one
+            tp=column * TP,
+            pp=column,
+            cp=column,
+            attention_dp=column,
+            ep=column,
+            moe_tp=column * TP,
+            dp=column,
         ),
         tier="physics",
     )

@@ -67,7 +67,7 @@ def main() -> None:
     print("|---|---|---|")
     for schedule in SCHEDULES:
         both = (rate(schedule.name, count, send_s) for send_s in (0.01, 0.0))
-        print(f"| `{schedule.name}` | " + " | ".join(f"{one:,.0f}" for one in both) + " |")
+        print(f"| `{schedule.name}` | " + " | ".join(f"{value:,.0f}" for value in both) + " |")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ async def measured(options: argparse.Namespace) -> list[tuple[int, float]]:
     """Return status and time of all questions of all users."""
     async with served() as (host, port):
         users = [user(number, host, port, options) for number in range(options.users)]
-        return [one for each in await asyncio.gather(*users) for one in each]
+        return [pair for each in await asyncio.gather(*users) for pair in each]
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ def copied() -> None:
     shutil.rmtree(SOURCE, ignore_errors=True)
     listed = ["git", "-C", str(ROOT), "ls-files", *PAGES]
     names = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()  # noqa: S603 - our own words
-    for name in (one for one in names if one.endswith((".md", ".svg", ".png"))):
+    for name in (text for text in names if text.endswith((".md", ".svg", ".png"))):
         target = SOURCE / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)

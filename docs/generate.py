@@ -158,9 +158,9 @@ def _declaration(name: str, verb: Callable[..., Any]) -> str:
 
 def _arguments(signature: inspect.Signature) -> Iterable[str]:
     """Yield arguments as Python writes them, annotations without quotes."""
-    for one in signature.parameters.values():
-        default = "" if one.default is one.empty else f" = {one.default!r}"
-        yield f"{one.name}: {one.annotation}{default}"
+    for parameter in signature.parameters.values():
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        yield f"{parameter.name}: {parameter.annotation}{default}"
 
 
 def _docstring(verb: Callable[..., Any], fields: dict[str, Field]) -> str:

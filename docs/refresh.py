@@ -36,12 +36,15 @@ NEEDS_EXTRA = 6  # exit code of a command whose optional package is not installe
 def documents() -> list[Path]:
     """Return every Markdown file that may quote a command."""
     folders = (ROOT / "docs", ROOT / "validation" / "pages")
-    return [ROOT / "README.md", *sorted(page for one in folders for page in one.rglob("*.md"))]
+    return [
+        ROOT / "README.md",
+        *sorted(page for folder in folders for page in folder.rglob("*.md")),
+    ]
 
 
 def words_of(command: str) -> tuple[str, list[str]]:
     """Return the module that a quoted command runs, and the words after it."""
-    program = next(one for one in PROGRAMS if command.startswith(one))
+    program = next(text for text in PROGRAMS if command.startswith(text))
     words = command.removeprefix(program).replace("\\\n", " ")
     return PROGRAMS[program], shlex.split(words)
 

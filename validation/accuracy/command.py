@@ -83,7 +83,7 @@ def validate_accuracy() -> dict[str, Any]:
     parts = folds(pairs)
     with ProcessPoolExecutor() as workers:
         found = workers.map(score_fold, parts, parts.values(), [pairs] * len(parts))
-        scored = [one for rows in found for one in rows]
+        scored = [row for rows in found for row in rows]
     return summarize(scored, left_out)
 
 
@@ -99,9 +99,9 @@ def summarize(scored: Sequence[Scored], left_out: Mapping[str, int]) -> dict[str
         declined["noise or task beyond the pairs of the fit"] = beyond
     share = sum(declined.values()) / (sum(left_out.values()) + len(scored))
     covered, low, high = covered_by_family(rows)
-    within = sum(abs(one.pair.change) <= 1.6449 * one.noise for one in rows)
+    within = sum(abs(row.pair.change) <= 1.6449 * row.noise for row in rows)
     scores = [
-        _score(name, [one for one in rows if (one.pair.benchmark == PERPLEXITY) == is_ratio])
+        _score(name, [row for row in rows if (row.pair.benchmark == PERPLEXITY) == is_ratio])
         for name, is_ratio in (("benchmarks [points]", False), ("perplexity [log ratio]", True))
     ]
     met = COVERED[0] <= covered <= COVERED[1] and share <= MOST_DECLINED
@@ -113,19 +113,23 @@ def summarize(scored: Sequence[Scored], left_out: Mapping[str, int]) -> dict[str
         ],
         "scores": scores,
         "groups": [
-            *_groups(rows, "family", lambda one: one.pair.family),
-            *_groups(rows, "method", lambda one: one.pair.method),
-            *_groups(rows, "", lambda one: "extrapolated" if one.extrapolated else "published"),
+            *_groups(rows, "family", lambda scored: scored.pair.family),
+            *_groups(rows, "method", lambda scored: scored.pair.method),
+            *_groups(
+                rows, "", lambda scored: "extrapolated" if scored.extrapolated else "published"
+            ),
         ],
         "declined": [{"reason": why, "pairs": count} for why, count in declined.items()],
-        "met": met and all(one["interval_score"] < one["simple_score"] for one in scores),
+        "met": met and all(score["interval_score"] < score["simple_score"] for score in scores),
     }
 
 
 def _score(what: str, rows: Sequence[Scored]) -> dict[str, Any]:
-    both = [(one, one.simple) for one in rows if one.simple is not None]
-    changes = [one.pair.change for one, _ in both]
-    ours = [interval_score(one.pair.change, one.ends[0], one.ends[2]) for one, _ in both]
+    both = [(row, row.simple) for row in rows if row.simple is not None]
+    changes = [scored.pair.change for scored, _ in both]
+    ours = [
+        interval_score(scored.pair.change, scored.ends[0], scored.ends[2]) for scored, _ in both
+    ]
     simple = [interval_score(x, *ends) for (_, ends), x in zip(both, changes, strict=True)]
     inside = [ends[0] <= x <= ends[1] for (_, ends), x in zip(both, changes, strict=True)]
     return {
@@ -141,19 +145,19 @@ def _score(what: str, rows: Sequence[Scored]) -> dict[str, Any]:
 def _groups(
     rows: Sequence[Scored], kind: str, key: Callable[[Scored], str]
 ) -> Iterable[dict[str, Any]]:
-    for name in sorted({key(one) for one in rows}):
-        some = [one for one in rows if key(one) == name]
-        points = [one for one in some if one.pair.benchmark != PERPLEXITY]
+    for name in sorted({key(row) for row in rows}):
+        some = [row for row in rows if key(row) == name]
+        points = [scored for scored in some if scored.pair.benchmark != PERPLEXITY]
         yield {
             "what": f"{kind} {name}".strip(),
             "pairs": len(some),
-            "covered": mean(one.covers for one in some),
+            "covered": mean(scored.covers for scored in some),
             "median_width": _width(points) if points else None,
         }
 
 
 def _width(rows: Sequence[Scored]) -> float:
-    return median(one.ends[2] - one.ends[0] for one in rows)
+    return median(row.ends[2] - row.ends[0] for row in rows)
 
 
 def write_fits() -> None:
@@ -175,7 +179,7 @@ def model_text(model: AccuracyModel, pairs: Sequence[Any]) -> str:
     """
     values = asdict(model)
     offsets = {name: values.pop(name) for name in ("methods", "tasks")}
-    families = len({one.family for one in pairs})
+    families = len({pair.family for pair in pairs})
     lines = [
         "# Damage of quantization noise to scores and perplexity, fitted to all usable rows of",
         "# pairs.csv: `python -m validation accuracy --refit`. Positive offsets are more damage.",

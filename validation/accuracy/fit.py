@@ -73,8 +73,8 @@ def fitted(pairs: Sequence[Pair]) -> AccuracyModel:
 
     Pairs of a family count by the square root of their number, so that one family does not decide.
     """
-    asked, changes = asked_of(list(pairs)), np.array([one.change for one in pairs])
-    families = [one.family for one in pairs]
+    asked, changes = asked_of(list(pairs)), np.array([pair.change for pair in pairs])
+    families = [pair.family for pair in pairs]
     weights = np.array([families.count(name) ** -0.5 for name in families])
     start = np.array([np.log(START[n]) if n in POSITIVE else START[n] for n in SCALARS])
     offsets = len(METHODS) + len(TASKS) - 2

@@ -45,8 +45,8 @@ def folds(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
     A family where another one has a pair of that format and method, else a model.
     """
     families: dict[object, set[str]] = {}
-    for one in pairs:
-        families.setdefault(one.cell, set()).add(one.family)
+    for pair in pairs:
+        families.setdefault(pair.cell, set()).add(pair.family)
     found: dict[str, list[Pair]] = {}
     for one in pairs:
         by_family = len(families[one.cell]) >= LEAST
@@ -92,7 +92,7 @@ def simple_interval(pair: Pair, seen: Sequence[Pair]) -> tuple[float, float] | N
 
 def covered_by_family(rows: Sequence[Scored]) -> tuple[float, float, float]:
     """Return the covered share, and its 90% interval of families drawn again."""
-    families = sorted({one.pair.family for one in rows})
+    families = sorted({row.pair.family for row in rows})
     inside = np.array([sum(r.covers for r in rows if r.pair.family == f) for f in families])
     sizes = np.array([sum(r.pair.family == f for r in rows) for f in families])
     draws = np.random.default_rng(0).integers(0, len(families), (RESAMPLES, len(families)))

@@ -108,7 +108,7 @@ def validate_cost() -> dict[str, Any]:
         ("inside the 90% interval", len(predicted), inside / len(predicted)),
         ("pairs of chip and format whose intervals do not meet", pairs, apart / pairs),
         ("of these ranked as published", apart, right / apart if apart else None),
-        ("largest error of an area", len(dies), max(abs(one["error"]) for one in dies)),
+        ("largest error of an area", len(dies), max(abs(die["error"]) for die in dies)),
     ]
     return {
         "recomputed": [one._asdict() for one in recomputed],
@@ -122,8 +122,8 @@ def validate_cost() -> dict[str, Any]:
 
 
 def _share(cases: list[Recomputed]) -> float:
-    return sum(one.agrees for one in cases) / len(cases)
+    return sum(recomputed.agrees for recomputed in cases) / len(cases)
 
 
 def _median(cases: list[Predicted]) -> float:
-    return median(abs(one.error) for one in cases)
+    return median(abs(predicted.error) for predicted in cases)

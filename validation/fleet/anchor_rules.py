@@ -330,8 +330,10 @@ def _per_interruption(planned: float) -> Callable[[Figure], Found]:
 
 def _whole_domains(_: Figure) -> Found:
     """Return the usable share of domains of 64 GPUs that need all of them."""
-    one = np.ones(1)
-    return Found(ours=100.0 * float(replicas_up(one, one, 64.0 * one, 1e-3)[0]), why="(1 - u)^d")
+    column = np.ones(1)
+    return Found(
+        ours=100.0 * float(replicas_up(column, column, 64.0 * column, 1e-3)[0]), why="(1 - u)^d"
+    )
 
 
 RULES: Final[dict[tuple[str, str], Callable[[Figure], Found]]] = {

@@ -223,7 +223,7 @@ def _question(
     layer = replace(network.layers[0], count=1)
     if not (isinstance(layer, LayerGroup) and isinstance(layer.mixer, MlaAttention)):
         raise UnsupportedError(f"{model} has no latent attention: remove it from MODELS")
-    one = np.ones(rows.size)
+    column = np.ones(rows.size)
     ranks = layer.mixer.num_heads / heads
     context = StepContext(
         network=replace(network, layers=(layer,)),
@@ -232,8 +232,10 @@ def _question(
         placement=Placement(
             systems=(resolve_system(table.system),), index_C=np.zeros(rows.size, np.int64)
         ),
-        plan=PlanColumns(tp=ranks, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=ranks, dp=one),
+        plan=PlanColumns(
+            tp=ranks, pp=column, cp=column, attention_dp=column, ep=column, moe_tp=ranks, dp=column
+        ),
         tier="physics",
     )
-    queries = q_len if phase == Phase.PREFILL else one
+    queries = q_len if phase == Phase.PREFILL else column
     return context, StepTokens(batch=batch, q_len=queries, kv_len=cached + queries)

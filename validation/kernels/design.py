@@ -224,7 +224,7 @@ def validate_design() -> dict[str, Any]:
     return {
         "scores": [*scores, *_few_rows_scores(of, constants), *_unseen_kernels(of)],
         "tables": table_scores(),
-        "shipped": [_shipped(one) for one in kernel_families()],
+        "shipped": [_shipped(kernel_family) for kernel_family in kernel_families()],
     }
 
 
@@ -242,8 +242,13 @@ def _unseen_kernels(of: dict[str, list[Anchor]]) -> list[dict[str, Any]]:
     """Return scores of decode and backward kernels with the shipped constants of the forward."""
     shipped = {name: family_of("attention", resolve_system(name).device, "bf16") for name in GPUS}
     return [
-        _score(name, "forward", of[name], (one.clock_factor[system], one.tile_cycles))
-        for system, one in shipped.items()
+        _score(
+            name,
+            "forward",
+            of[name],
+            (kernel_family.clock_factor[system], kernel_family.tile_cycles),
+        )
+        for system, kernel_family in shipped.items()
         for name in GPUS[system]
     ]
 

@@ -33,10 +33,10 @@ def same_plans(
         if row["system"] == first:
             base.setdefault(tuple(row[name] for name in SAME_PLAN), []).append(row)
     return [
-        (one, row)
+        (record, row)
         for row in known
         if row["system"] == second
-        for one in base.get(tuple(row[name] for name in SAME_PLAN), ())
+        for record in base.get(tuple(row[name] for name in SAME_PLAN), ())
     ]
 
 
@@ -54,8 +54,8 @@ def upgrade_gains(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     found = []
     for first, second in UPGRADES:
         groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        for one, two in same_plans(rows, first, second):
-            gains = tuple(one[name] / two[name] for name in ("tpot_measured_s", "tpot_s"))
+        for row, two in same_plans(rows, first, second):
+            gains = tuple(row[name] / two[name] for name in ("tpot_measured_s", "tpot_s"))
             groups.setdefault((two["model"], two["precision"]), []).append(gains)
         for (model, precision), pairs in sorted(groups.items()):
             if len(pairs) < FEWEST:

@@ -108,9 +108,9 @@ def step_rows() -> list[Row]:
     for split in device_splits():
         for device in split.scored:
             asked = _scenarios(device)
-            reference = ask_rows([one | {"tier": "measured"} for one in asked])
+            reference = ask_rows([row | {"tier": "measured"} for row in asked])
             with without_devices(split.hidden(device)):
-                lent = ask_rows([one | {"tier": "physics"} for one in asked])
+                lent = ask_rows([row | {"tier": "physics"} for row in asked])
             rows += [_step_row(split, device, kind, lent, reference) for kind in KINDS]
     return rows
 
@@ -120,13 +120,13 @@ def _step_row(
 ) -> Row:
     name = KINDS[kind]
     both = [
-        (one, true)
-        for one, true in zip(lent, reference, strict=True)
-        if not one["error_code"] and not true["error_code"]
+        (row, true)
+        for row, true in zip(lent, reference, strict=True)
+        if not row["error_code"] and not true["error_code"]
     ]
     predicted, low, high, true = (
-        _column([pair[place] for pair in both], key)
-        for place, key in ((0, name), (0, f"{name}_low"), (0, f"{name}_high"), (1, name))
+        _column([pair[index] for pair in both], key)
+        for index, key in ((0, name), (0, f"{name}_low"), (0, f"{name}_high"), (1, name))
     )
     return {
         "split": split.name,
@@ -200,7 +200,7 @@ def ratio_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     for pair in split_rules()["ratio"]:
         first, second = pair["devices"]
         pairs = same_plans(rows, first, second)
-        for kind in ("all", *sorted({one["backend"] for one, _ in pairs})):
+        for kind in ("all", *sorted({row["backend"] for row, _ in pairs})):
             own = [both for both in pairs if kind in ("all", both[0]["backend"])]
             if own:
                 found.append(_ratio_row(first, second, kind, own))
@@ -214,7 +214,7 @@ def _ratio_row(
     pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
 ) -> Row:
     predicted, measured = (
-        np.array([two[name] / one[name] for one, two in pairs])
+        np.array([two[name] / row[name] for row, two in pairs])
         for name in ("tpot_s", "tpot_measured_s")
     )
     return {

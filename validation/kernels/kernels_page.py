@@ -153,7 +153,9 @@ def _missed(cells: Results) -> str:
 
 def _skipped(results: Mapping[str, Mapping[str, Any]]) -> str:
     found = Counter(
-        (TITLES[name], row["reason"]) for name, one in results.items() for row in one["skipped"]
+        (TITLES[name], row["reason"])
+        for name, result in results.items()
+        for row in result["skipped"]
     )
     rows = [[name, why, str(count)] for (name, why), count in sorted(found.items())]
     return table(["protocol", "why", "cells"], rows) if rows else "None."
@@ -169,6 +171,11 @@ def _exclusions() -> str:
     ]
     rows: Counter[str] = Counter()
     for device in MEASURED_DEVICES:
-        for one in load_calibrations(device).values():
-            rows.update({f"{one.operator}: {why}": n for why, n in one.excluded.items()})
+        for load_calibration in load_calibrations(device).values():
+            rows.update(
+                {
+                    f"{load_calibration.operator}: {why}": n
+                    for why, n in load_calibration.excluded.items()
+                }
+            )
     return "\n".join((*lines, "", excluded_rows(rows)))

@@ -112,10 +112,10 @@ def score_edges(cell: Cell) -> UnseenScore | None:
 def _ends(operator: str, shape_UD: FloatArray) -> Iterator[tuple[NDArray[np.bool_], FloatArray]]:
     """Yield the rows in the outer octaves of a size (U,) and by how many octaves (U,)."""
     space_UF, octave_F = coordinates(operator, shape_UD), octave_lengths(operator)
-    for place, axis in enumerate(AXES[operator]):
-        if len(axis.times) > 1 or axis.over or octave_F[place] == 0.0:
+    for index, axis in enumerate(AXES[operator]):
+        if len(axis.times) > 1 or axis.over or octave_F[index] == 0.0:
             continue
-        size_U = space_UF[:, place] / octave_F[place]
+        size_U = space_UF[:, index] / octave_F[index]
         if np.ptp(size_U) < LEAST_SPAN:
             continue
         for end_U in (size_U - size_U.max(), size_U.min() - size_U):

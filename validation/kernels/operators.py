@@ -182,5 +182,5 @@ def _failures(medians: Sequence[dict[str, Any]], scored: Sequence[CellScore]) ->
     """Return a sentence per median above its target and per cell above its budget."""
     missed = [target_failure(row) for row in medians if row["reached"] == "no"]
     errors = {score.cell: score.mape for score in scored}
-    budgets = {name: one for name, one in read_budgets().items() if name in errors}
+    budgets = {name: budget for name, budget in read_budgets().items() if name in errors}
     return missed + drifted(budgets, errors)

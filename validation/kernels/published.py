@@ -37,7 +37,11 @@ def validate_published() -> dict[str, Any]:
     kinds = {kind: [row for row in rows if row["kind"] == kind] for kind in _kinds(rows)}
     return {
         "named": [
-            *(_named(one) for one in published_times() if one.named),
+            *(
+                _named(published_time)
+                for published_time in published_times()
+                if published_time.named
+            ),
             *published_services(),
         ],
         "sources": rows,
@@ -50,28 +54,32 @@ def _kinds(rows: Sequence[Row]) -> dict[str, None]:
     return dict.fromkeys(row["kind"] for row in rows)
 
 
-def _named(one: PublishedTime) -> Row:
+def _named(published_time: PublishedTime) -> Row:
     """Return a figure; limits of a rate are those of the time, inverted."""
-    low_s, high_s = one.machine_s
-    scale = one.predicted * (one.time_s if one.metric != "time_s" else 1.0 / one.time_s)
+    low_s, high_s = published_time.machine_s
+    scale = published_time.predicted * (
+        published_time.time_s if published_time.metric != "time_s" else 1.0 / published_time.time_s
+    )
     low, high = (
         (scale * low_s, scale * high_s)
-        if one.metric == "time_s"
+        if published_time.metric == "time_s"
         else (scale / high_s, scale / low_s)
     )
     return {
-        "id": one.id,
-        "source": one.source,
-        "metric": one.metric,
-        "published": one.value,
-        "predicted": one.predicted,
-        "error": one.predicted / one.value - 1.0,
+        "id": published_time.id,
+        "source": published_time.source,
+        "metric": published_time.metric,
+        "published": published_time.value,
+        "predicted": published_time.predicted,
+        "error": published_time.predicted / published_time.value - 1.0,
         "low": low,
         "high": high,
-        "inside_tabulated": one.tabulated_s[0] <= one.published_s <= one.tabulated_s[1],
-        "inside_90": low_s <= one.published_s <= high_s,
-        "note": one.note,
-        "ref": one.ref,
+        "inside_tabulated": published_time.tabulated_s[0]
+        <= published_time.published_s
+        <= published_time.tabulated_s[1],
+        "inside_90": low_s <= published_time.published_s <= high_s,
+        "note": published_time.note,
+        "ref": published_time.ref,
     }
 
 

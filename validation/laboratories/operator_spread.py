@@ -56,8 +56,8 @@ def class_deviation(draws: Sequence[Draw], operators: str) -> float:
     Source: reproducibility variance of ISO 5725-2 about no known bias, shrunk to the mean of all
         classes with a fixed weight; errors of expected times are independent: variances add.
     """
-    own = [effect_variance(one) for one in draws if operators in (ALL, one.operators)]
-    others = [effect_variance(one) for one in draws if operators not in (ALL, one.operators)]
+    own = [effect_variance(draw) for draw in draws if operators in (ALL, draw.operators)]
+    others = [effect_variance(draw) for draw in draws if operators not in (ALL, draw.operators)]
     if not others:
         return math.sqrt(np.mean(own))
     weight = kernel_rules()["prior_draws"]["value"]
@@ -74,11 +74,11 @@ def scored_sources() -> list[Row]:
     """
     draws = operator_draws()
     rows = []
-    for one in draws:
-        others = [other for other in draws if other is not one]
-        width = NORMAL * class_deviation(others, one.operators)
-        same = [other for other in others if other.operators == one.operators] or others
-        rows.append(_scored(one, width, _constant(same)))
+    for draw in draws:
+        others = [other for other in draws if other is not draw]
+        width = NORMAL * class_deviation(others, draw.operators)
+        same = [other for other in others if other.operators == draw.operators] or others
+        rows.append(_scored(draw, width, _constant(same)))
     return rows
 
 
@@ -105,7 +105,7 @@ def _constant(draws: Sequence[Draw]) -> tuple[float, float]:
     """Return the 5% and 95% quantiles of draws that count once each."""
     from validation.laboratories.spread import tails_of
 
-    tails = tails_of([one.logs for one in draws])
+    tails = tails_of([draw.logs for draw in draws])
     return tails.q05, tails.q95
 
 
@@ -114,14 +114,14 @@ def operator_rows() -> dict[str, Row]:
     draws, classes = operator_draws(), kernel_rules()["classes"]
     found = {}
     for operators in (*classes, ALL):
-        own = [one for one in draws if operators in (ALL, one.operators)]
+        own = [draw for draw in draws if operators in (ALL, draw.operators)]
         deviation = class_deviation(draws, operators)
         found[operators] = {
             "operators": list(classes.get(operators, ())),
             "deviation": round(deviation, DIGITS),
             "half_width": round(NORMAL * deviation, DIGITS),
             "sources": len(own),
-            "rows": int(sum(one.logs.size for one in own)),
+            "rows": int(sum(draw.logs.size for draw in own)),
             "command": COMMAND,
         }
     return found

@@ -89,7 +89,7 @@ def output_times(evaluation: Evaluation) -> Times:
         evaluation: The candidates.
     """
     ends = (evaluation.latencies, evaluation.low, evaluation.high)
-    time_s, low_s, high_s = (one.tpot_s for one in ends)
+    time_s, low_s, high_s = (end.tpot_s for end in ends)
     return time_s, low_s, high_s, evaluation.served
 
 
@@ -105,7 +105,7 @@ def gpu_times(evaluation: Evaluation) -> Times:
 def _token_times(evaluation: Evaluation) -> Times:
     """Return the time per output token, its limits and sequences, each (C,)."""
     rates = (evaluation.latencies, evaluation.low, evaluation.high)
-    time_s, low_s, high_s = (1.0 / one.output_tokens_per_s for one in rates)
+    time_s, low_s, high_s = (1.0 / rate.output_tokens_per_s for rate in rates)
     return time_s, low_s, high_s, evaluation.served
 
 
@@ -122,7 +122,7 @@ class _Predicted(NamedTuple):
 
 def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -> _Predicted:
     """Return times of runs: those of `_token_times` at the engine, both of rates times GPUs."""
-    resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
+    resolution = resolve({name: [field[name] for field in fields] for name in fields[0]})
     found_6N = np.full((6, len(fields)), np.nan)
     kinds = [""] * len(fields)
     for group in resolution.groups:
@@ -206,12 +206,12 @@ def offline_runs(
         measured_s: GPU time per output token (N,) [s].
     """
     first = _predicted(fields, _token_times)
-    requests_N = np.array([one["concurrency"] for one in fields], np.float64)
+    requests_N = np.array([field["concurrency"] for field in fields], np.float64)
     left_N = np.mod(requests_N, np.maximum(first.served_N, 1.0))
     left_N = np.where(np.isnan(left_N), 0.0, left_N)
     last = [
-        one | {"concurrency": max(int(left), 1)}
-        for one, left in zip(fields, left_N.tolist(), strict=True)
+        field | {"concurrency": max(int(left), 1)}
+        for field, left in zip(fields, left_N.tolist(), strict=True)
     ]
     share_N = left_N / requests_N
     times_3N = (1.0 - share_N) * first.times_3N
@@ -230,8 +230,8 @@ def _source(
     predicted_s, low_s, high_s = times_3N[:, kept]
     return SourceRuns(
         source=source,
-        kinds=tuple(found.kinds[place] for place in kept),
-        rows=tuple(rows[place] for place in kept),
+        kinds=tuple(found.kinds[index] for index in kept),
+        rows=tuple(rows[index] for index in kept),
         measured_s=measured_s[kept],
         predicted_s=predicted_s,
         low_s=low_s,

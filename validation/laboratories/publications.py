@@ -74,12 +74,12 @@ def _explored(source: Mapping[str, Any]) -> Iterator[SourceRuns]:
 def _joined(title: str, runs: Sequence[SourceRuns]) -> SourceRuns:
     """Return runs of one publication, which have different fields each, as one source."""
     names = ("measured_s", "predicted_s", "low_s", "high_s", "laboratory", "phase")
-    reasons = [reason for one in runs for reason in one.refused]
+    reasons = [reason for run in runs for reason in run.refused]
     return replace(
         runs[0],
         source=title,
-        kinds=tuple(kind for one in runs for kind in one.kinds),
-        rows=tuple(row for one in runs for row in one.rows),
+        kinds=tuple(kind for run in runs for kind in run.kinds),
+        rows=tuple(row for run in runs for row in run.rows),
         refused={reason: reasons.count(reason) for reason in dict.fromkeys(reasons)},
-        **{name: np.concatenate([getattr(one, name) for one in runs]) for name in names},
+        **{name: np.concatenate([getattr(run, name) for run in runs]) for name in names},
     )

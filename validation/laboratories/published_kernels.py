@@ -117,25 +117,27 @@ def _operators(calibration: str) -> str:
 def published_draws() -> list[Draw]:
     """Return a draw per source and class of the published figures."""
     places: dict[tuple[str, str], list[PublishedTime]] = {}
-    for one in published_times():
-        if not one.counted:
+    for published_time in published_times():
+        if not published_time.counted:
             continue
-        places.setdefault((one.source, one.operators), []).append(one)
+        places.setdefault((published_time.source, published_time.operators), []).append(
+            published_time
+        )
     return [_draw(source, operators, own) for (source, operators), own in places.items()]
 
 
 def _draw(source: str, operators: str, times: Sequence[PublishedTime]) -> Draw:
     half_U2 = np.array(
         [
-            [np.log(one.time_s / one.tabulated_s[0]), np.log(one.tabulated_s[1] / one.time_s)]
-            for one in times
+            [np.log(time.time_s / time.tabulated_s[0]), np.log(time.tabulated_s[1] / time.time_s)]
+            for time in times
         ]
     )
     return Draw(
         source=source,
         operators=operators,
         kind="published",
-        logs=np.log(np.array([one.published_s / one.time_s for one in times])),
+        logs=np.log(np.array([time.published_s / time.time_s for time in times])),
         spreads=half_U2.mean(axis=1) / NORMAL,
         half_widths=half_U2,
     )

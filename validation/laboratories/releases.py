@@ -75,7 +75,7 @@ def release_row() -> Row:
         "q05": round(tails.q05, DIGITS),
         "q95": round(tails.q95, DIGITS),
         "pairs": len(logs),
-        "runs": int(sum(one.size for one in logs.values())),
+        "runs": int(sum(log.size for log in logs.values())),
         "command": COMMAND,
     }
 

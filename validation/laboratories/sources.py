@@ -98,11 +98,13 @@ def _token_gaps() -> list[SourceRuns]:
 def _chosen_kernels(row: Mapping[str, str], kernels: Iterable[Mapping[str, Any]]) -> Fields:
     """Return the fields by which the settings of a run choose its expert kernels."""
     fields: Fields = {}
-    for one in kernels:
-        if row["gpu"] == one["gpu"] and row["model"] in one["models"]:
-            fields |= {name: one[name] for name in one.keys() & {"moe_format"}}
-            if "engine_file" in one:
-                fields["engine"] = str(resources.files("validation").joinpath(one["engine_file"]))
+    for kernel in kernels:
+        if row["gpu"] == kernel["gpu"] and row["model"] in kernel["models"]:
+            fields |= {name: kernel[name] for name in kernel.keys() & {"moe_format"}}
+            if "engine_file" in kernel:
+                fields["engine"] = str(
+                    resources.files("validation").joinpath(kernel["engine_file"])
+                )
     return fields
 
 

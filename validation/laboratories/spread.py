@@ -52,7 +52,9 @@ def tails_of(residuals: Sequence[FloatArray]) -> Quantiles:
         (0.0, 0.5)
     """
     values = np.concatenate(list(residuals))
-    weights = np.concatenate([np.full(one.size, 1.0 / one.size) for one in residuals])
+    weights = np.concatenate(
+        [np.full(residual.size, 1.0 / residual.size) for residual in residuals]
+    )
     order = np.argsort(values, kind="stable")
     share = np.cumsum(weights[order]) / weights.sum()
     low, high = (values[order][np.searchsorted(share, at)] for at in TAILS)
@@ -87,16 +89,16 @@ def fitted_tails(errors: Sequence[Errors]) -> dict[str, StepTails]:
         >>> round(float(low[0]), 6), round(float(high[0]), 6)
         (-0.2, 0.2)
     """
-    kinds = dict.fromkeys(one.kind for one in errors)
+    kinds = dict.fromkeys(error.kind for error in errors)
     centers = {
-        kind: float(np.mean([one.logs_N.mean() for one in errors if one.kind == kind]))
+        kind: float(np.mean([error.logs_N.mean() for error in errors if error.kind == kind]))
         for kind in kinds
     }
-    away = [one.logs_N - centers[one.kind] for one in errors]
+    away = [error.logs_N - centers[error.kind] for error in errors]
     chosen = min(DEVIATIONS, key=lambda at: _unlikelihood(away, errors, at))
     units = [
-        away_N / np.hypot(chosen, one.laboratory_N)
-        for away_N, one in zip(away, errors, strict=True)
+        away_N / np.hypot(chosen, error.laboratory_N)
+        for away_N, error in zip(away, errors, strict=True)
     ]
     plain = tails_of(units)
     return {
@@ -107,7 +109,7 @@ def fitted_tails(errors: Sequence[Errors]) -> dict[str, StepTails]:
 
 def _unlikelihood(away: Sequence[FloatArray], errors: Sequence[Errors], deviation: float) -> float:
     """Return -ln of the likelihood of Laplace distributions of one common scale, but a constant."""
-    widths = [np.hypot(deviation, one.laboratory_N) for one in errors]
+    widths = [np.hypot(deviation, error.laboratory_N) for error in errors]
     units = [np.abs(a / w).mean() for a, w in zip(away, widths, strict=True)]
     scale = max(float(np.mean(units)), np.finfo(np.float64).tiny)  # 0 of errors that are equal
     return math.log(scale) + float(np.mean([np.log(w).mean() for w in widths]))
@@ -122,17 +124,23 @@ def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
         what lies outside; smaller is better) of it and of an interval of constant width.
     """
     known = [
-        (one, kind, kept_N)
+        (source, kind, kept_N)
         for kind in KINDS
-        for one in sources
-        if (kept_N := of_kind(one, kind)).sum() >= FEWEST
+        for source in sources
+        if (kept_N := of_kind(source, kind)).sum() >= FEWEST
     ]
     rows = []
-    for one, kind, kept_N in known:
-        others = [(other, k, some_N) for other, k, some_N in known if other is not one]
+    for source_runs, kind, kept_N in known:
+        others = [(other, k, some_N) for other, k, some_N in known if other is not source_runs]
         tails = fitted_tails([_errors(*other) for other in others])[kind]
         plain = tails_of([other.residuals()[some_N] for other, k, some_N in others if k == kind])
-        rows.append({"source": one.source, "models": kind, **_row(one, kept_N, tails, plain)})
+        rows.append(
+            {
+                "source": source_runs.source,
+                "models": kind,
+                **_row(source_runs, kept_N, tails, plain),
+            }
+        )
     return rows
 
 
@@ -146,7 +154,7 @@ def of_kind(source: SourceRuns, kind: str) -> NDArray[np.bool_]:
     Args:
         kind: `dense` or `experts`.
     """
-    return np.array([one == kind for one in source.kinds], np.bool_)
+    return np.array([text == kind for text in source.kinds], np.bool_)
 
 
 def _row(
@@ -201,10 +209,10 @@ def pooled(rows: Sequence[Row]) -> Row:
 def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
     """Return the content of the shipped file: the spread of whole runs and its center by kind."""
     errors = [
-        _errors(one, kind, kept_N)
+        _errors(source, kind, kept_N)
         for kind in KINDS
-        for one in sources
-        if (kept_N := of_kind(one, kind)).sum() >= FEWEST
+        for source in sources
+        if (kept_N := of_kind(source, kind)).sum() >= FEWEST
     ]
     tails = fitted_tails(errors)
     whole = next(iter(tails.values()))
@@ -217,7 +225,7 @@ def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
     centers = {
         kind: {
             "center": round(tails[kind].center, DIGITS),
-            **_counted([one for one in errors if one.kind == kind]),
+            **_counted([error for error in errors if error.kind == kind]),
         }
         for kind in tails
     }
@@ -225,5 +233,5 @@ def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
 
 
 def _counted(errors: Sequence[Errors]) -> Row:
-    runs = sum(one.logs_N.size for one in errors)
+    runs = sum(error.logs_N.size for error in errors)
     return {"sources": len(errors), "runs": runs, "command": COMMAND}

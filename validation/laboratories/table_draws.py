@@ -73,7 +73,7 @@ def release_draws() -> list[Draw]:
         found += [
             table_draw(source, operators, "release", np.concatenate(logs))
             for source, logs in pairs.items()
-            if sum(one.size for one in logs) >= rules["fewest_shapes"]["value"]
+            if sum(log.size for log in logs) >= rules["fewest_shapes"]["value"]
         ]
     return found
 
@@ -85,7 +85,8 @@ def collector_draws() -> list[Draw]:
     for operators, row in rules["collectors"].items():
         expected, *others = row["engines"]
         own = [
-            _times(one, row["operator"], expected, row["format"], None) for one in MEASURED_DEVICES
+            _times(text, row["operator"], expected, row["format"], None)
+            for text in MEASURED_DEVICES
         ]
         for other in others:
             logs = [
@@ -121,7 +122,8 @@ def _older_collectives(device: str, operator: str) -> Iterator[tuple[str, FloatA
         versions = list(table_paths(device, *place))
         for version in versions[:-1]:
             own, newest = (
-                _collective_times(device, operator, family, one) for one in (version, versions[-1])
+                _collective_times(device, operator, family, text)
+                for text in (version, versions[-1])
             )
             yield f"tables of {family} {version}", _logs(own, newest)
 
@@ -151,7 +153,7 @@ def _collective_times(device: str, operator: str, family: str, version: str) -> 
 def _by_shape(columns: Mapping[str, Any], measured_s: FloatArray) -> Times:
     """Return shape -> time, without the protocol, which another release may have changed."""
     kept = [np.asarray(columns[name]) for name in sorted(columns) if name not in PROTOCOL]
-    shapes_UD = np.stack([np.broadcast_to(one, measured_s.shape) for one in kept], axis=1)
+    shapes_UD = np.stack([np.broadcast_to(column, measured_s.shape) for column in kept], axis=1)
     return dict(zip(map(tuple, shapes_UD.tolist()), measured_s.tolist(), strict=True))
 
 

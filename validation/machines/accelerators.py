@@ -196,7 +196,7 @@ def _parts(at: int) -> Parts | None:
     except PerfatlasError:
         return None
     whole = each[-1]
-    prompt_s_E = np.array([one["ttft_s"] for one in each])
+    prompt_s_E = np.array([row["ttft_s"] for row in each])
     layers = resolve_model(run.model).network.num_layers
     if run.metric == "tpot_s":
         return Parts(np.full_like(prompt_s_E, whole["tpot_s"]), DENSE_POINTS * layers)
@@ -209,7 +209,7 @@ def _asked(run: Run, speed: float) -> Mapping[str, Any]:
     """Return the results of a run without calibrations, with units at a part of their clock."""
     name = run.fields["system"]
     clock_hz = resolve_system(name).device.sustained_clock_hz * speed
-    clocks = [f"device.clock.{one}={clock_hz:.6g} Hz" for one in ("peak", "boost", "sustained")]
+    clocks = [f"device.clock.{text}={clock_hz:.6g} Hz" for text in ("peak", "boost", "sustained")]
     with without_devices([name]):
         answer = perfatlas.estimate(**run.fields | {"system": f"{name}{{{','.join(clocks)}}}"})
     return dict(answer.results)
@@ -267,7 +267,9 @@ def left_out() -> tuple[dict[str, Any], ...]:
         own = of_family(family)
         for at in own:
             run = published_runs()[at]
-            others = tuple(one for one in own if published_runs()[one].network != run.network)
+            others = tuple(
+                number for number in own if published_runs()[number].network != run.network
+            )
             speed, point = _fitted(others)
             predicted_s = float(_predicted_s([at])[speed, point, 0])
             rows.append(
@@ -284,7 +286,9 @@ def left_out() -> tuple[dict[str, Any], ...]:
                 }
             )
         for row in rows:
-            low, high = _interval([one for one in rows if one["network"] != row["network"]])
+            low, high = _interval(
+                [record for record in rows if record["network"] != row["network"]]
+            )
             row["low_s"], row["high_s"] = (row["predicted_s"] * np.exp(end) for end in (low, high))
             row["inside_90"] = bool(row["low_s"] <= row["measured_s"] <= row["high_s"])
         found += rows
@@ -315,25 +319,25 @@ def validate_accelerators() -> dict[str, list[dict[str, Any]]]:
     machines = [
         {"machine": name, "result": result, **_errors(name, "result", result)}
         for name in MACHINES
-        for result in sorted({one["result"] for one in left_out() if one["machine"] == name})
+        for result in sorted({row["result"] for row in left_out() if row["machine"] == name})
     ]
     models = [
         {"machine": name, "model": model, **_errors(name, "model", model)}
         for name in MACHINES
-        for model in sorted({one["model"] for one in left_out() if one["machine"] == name})
+        for model in sorted({row["model"] for row in left_out() if row["machine"] == name})
     ]
     return {"fits": fits, "machines": machines, "models": models}
 
 
 def _errors(machine: str, column: str, value: str) -> dict[str, Any]:
     """Return the errors of the runs of a machine with a value."""
-    own = [one for one in left_out() if one["machine"] == machine and one[column] == value]
-    share_R = [one["roofline_share"] for one in own]
+    own = [row for row in left_out() if row["machine"] == machine and row[column] == value]
+    share_R = [row["roofline_share"] for row in own]
     return {
         "runs": len(own),
-        "median_error": float(np.median([abs(one["error"]) for one in own])),
-        "error": float(np.median([one["error"] for one in own])),
-        "inside_90": float(np.mean([one["inside_90"] for one in own])),
+        "median_error": float(np.median([abs(row["error"]) for row in own])),
+        "error": float(np.median([row["error"] for row in own])),
+        "inside_90": float(np.mean([row["inside_90"] for row in own])),
         "roofline_share": float(np.median(share_R)),
         "least_share": float(np.min(share_R)),
         "most_share": float(np.max(share_R)),
@@ -346,11 +350,11 @@ def cells() -> list[Calibration]:
     for machine, (device, family) in MACHINES.items():
         if machine in PLAIN:  # the interval of two models does not hold: times stay lower limits
             continue
-        rows = [one for one in left_out() if MACHINES[one["machine"]][1] == family]
-        own = [one for one in rows if one["machine"] == machine]
+        rows = [row for row in left_out() if MACHINES[row["machine"]][1] == family]
+        own = [row for row in rows if row["machine"] == machine]
         speed, point = _fitted(tuple(of_family(family)))
         low, high = _interval(rows)
-        error_R = np.abs([one["error"] for one in own])
+        error_R = np.abs([row["error"] for row in own])
         found.append(
             Calibration(
                 id=f"{device}/schedule/systolic/any",
@@ -366,14 +370,14 @@ def cells() -> list[Calibration]:
                 mape=_rounded(float(error_R.mean())),
                 median_error=_rounded(float(np.median(error_R))),
                 p90_error=_rounded(float(np.quantile(error_R, 0.9))),
-                bias=_rounded(float(np.mean([np.log1p(one["error"]) for one in own]))),
+                bias=_rounded(float(np.mean([np.log1p(row["error"]) for row in own]))),
                 residual_quantiles={
                     name: _rounded(abs(low if part < 0.0 else high) * part)
                     for name, part in QUANTILES.items()
                 },
                 baselines={"roofline_share": _rounded(_share(own))},
                 protocol=PROTOCOL.format(", ".join(FAMILIES[family])),
-                data_hash=content_hash(repr([one["measured_s"] for one in rows]))[:23],
+                data_hash=content_hash(repr([row["measured_s"] for row in rows]))[:23],
                 data_version="published 2024 to 2025",
                 fitted="2026-11-26",
                 command=COMMAND,
@@ -390,7 +394,7 @@ def write_accelerators() -> None:
 
 
 def _share(rows: Sequence[Mapping[str, Any]]) -> float:
-    return float(np.median([one["roofline_share"] for one in rows]))
+    return float(np.median([row["roofline_share"] for row in rows]))
 
 
 def _rounded(value: float) -> float:

@@ -152,11 +152,13 @@ def write_amd(folder: Path | None = None) -> None:
     """
     folder = folder or calibration_folder()
     for device, dtypes in DEVICES.items():
-        cells = [replace(calibrate_cell(cell_of(device, one)), command=COMMAND) for one in dtypes]
-        write_calibrations(folder / f"{device}.toml", {one.id: one for one in cells})
-    found = [of_another_vendor(device, one) for device in DEVICES for one in DEVICES[device]]
-    missed = [one for one in found if one is not None]
-    pooled = np.concatenate([np.quantile(one, np.linspace(0.0, 1.0, 101)) for one in missed])
+        cells = [
+            replace(calibrate_cell(cell_of(device, dtype)), command=COMMAND) for dtype in dtypes
+        ]
+        write_calibrations(folder / f"{device}.toml", {cell.id: cell for cell in cells})
+    found = [of_another_vendor(device, word) for device in DEVICES for word in DEVICES[device]]
+    missed = [column for column in found if column is not None]
+    pooled = np.concatenate([np.quantile(column, np.linspace(0.0, 1.0, 101)) for column in missed])
     row = {"operator": "gemm", "cells": len(missed)}
     row |= {name: round(value, 4) for name, value in five_quantiles(pooled).items()}
     text = VENDOR_HEADER + format_toml({"vendor_transfer": [row]})

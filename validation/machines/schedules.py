@@ -174,8 +174,8 @@ def errors_left_out(steps: Sequence[Step], form: Form) -> dict[str, float]:
     """
     errors = {}
     for name in dict.fromkeys(step.network for step in steps):
-        constant_s = fitted_constant([one for one in steps if one.network != name], form)
-        own = [form.error(one, constant_s) for one in steps if one.network == name]
+        constant_s = fitted_constant([step for step in steps if step.network != name], form)
+        own = [form.error(step, constant_s) for step in steps if step.network == name]
         errors[name] = float(np.mean(own))
     return errors
 

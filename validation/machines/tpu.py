@@ -61,9 +61,9 @@ def _steady() -> FloatArray:
     with without_devices(NAMES.values()):
         for at, run in enumerate(published_runs()):
             asked = question_of([read_training(run.fields)])
-            for place, speed in enumerate(SPEEDS.tolist()):
+            for index, speed in enumerate(SPEEDS.tolist()):
                 engine = replace(asked.engine, efficiency_compute=speed, jitter=0.0)
-                found[place, at] = training_steps(replace(asked, engine=engine)).step_s_C[0]
+                found[index, at] = training_steps(replace(asked, engine=engine)).step_s_C[0]
     return found
 
 
@@ -80,8 +80,8 @@ def _least_s() -> FloatArray:
     """Return the model FLOP of a step of each run over the dense peak of its chips (R,) [s]."""
     return np.array(
         [
-            one.model_flop_C[0] / one.peak_flop_per_s_C[0] / run.chips
-            for one, run in zip(_shipped(), published_runs(), strict=True)
+            steps.model_flop_C[0] / steps.peak_flop_per_s_C[0] / run.chips
+            for steps, run in zip(_shipped(), published_runs(), strict=True)
         ]
     )
 
@@ -117,7 +117,7 @@ def fitted(runs: Sequence[int]) -> tuple[float, float]:
     """
     places, every = list(runs), published_runs()
     named = [(every[at].machine, every[at].network) for at in places]
-    weight_R = np.array([1.0 / named.count(one) for one in named])
+    weight_R = np.array([1.0 / named.count(pair) for pair in named])
     measured_R = np.array([measured_s(every[at]) for at in places])
     longer_FR = 1.0 + SPREADS[:, None] * _waits()[places]
     missed_GFR = np.log(measured_R / (_steady()[:, None, places] * longer_FR))
@@ -138,8 +138,8 @@ def _from_mean(missed_FR: FloatArray, group: list[int]) -> FloatArray:
 def _scaled(places: Sequence[int]) -> list[list[int]]:
     """Return groups of runs that differ in slices alone, as positions in `places`."""
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for at, place in enumerate(places):
-        groups.setdefault(_same_slice(published_runs()[place]), []).append(at)
+    for at, index in enumerate(places):
+        groups.setdefault(_same_slice(published_runs()[index]), []).append(at)
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -177,7 +177,7 @@ def left_out() -> tuple[dict[str, Any], ...]:
     found = [rows[at] for at in range(len(every))]
     residual_R = np.log([row["measured_s"] / row["predicted_s"] for row in found])
     for row in found:
-        others = [at for at, one in enumerate(found) if one["network"] != row["network"]]
+        others = [at for at, record in enumerate(found) if record["network"] != row["network"]]
         low, high = unfitted_model_interval(
             residual_R[others], [found[at]["network"] for at in others], COVERED
         )
@@ -245,11 +245,11 @@ def validate_tpu() -> dict[str, list[dict[str, Any]]]:
         *(
             {
                 "left_out": row["network"],
-                "runs": sum(one["network"] != row["network"] for one in steps),
+                "runs": sum(step["network"] != row["network"] for step in steps),
                 "speed": row["speed"],
                 "spread": row["spread"],
             }
-            for row in {one["network"]: one for one in steps}.values()
+            for row in {step["network"]: step for step in steps}.values()
         ),
     ]
     return {

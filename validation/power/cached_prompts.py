@@ -37,14 +37,14 @@ def with_cached_prompts(
     Source: rule of `[served.repeats]` in validation/data/power.toml.
     """
     return [
-        one | _cached(row, one, capacity)
-        for row, one, capacity in zip(rows, fields, _capacities(fields), strict=True)
+        field | _cached(row, field, capacity)
+        for row, field, capacity in zip(rows, fields, _capacities(fields), strict=True)
     ]
 
 
 def _capacities(fields: Sequence[dict[str, Any]]) -> list[float]:
     """Return the KV tokens of each deployment (N), NaN without an answer."""
-    resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
+    resolution = resolve({name: [field[name] for field in fields] for name in fields[0]})
     found = [math.nan] * len(fields)
     for group in resolution.groups:
         if group.pools[0] is None:
@@ -108,11 +108,11 @@ def _requests(row: Mapping[str, str]) -> int:
 def _repeats(row: Mapping[str, str]) -> int:
     """Return how often a run sent each of its requests."""
     run = row["task"], row["model"], row["gpu"]
-    for one in _settings():
-        named = one["task"], one["model"], one["gpu"]
-        gpus, sizes = one["n_gpus"], one["max_num_seqs"].split()
+    for setting in _settings():
+        named = setting["task"], setting["model"], setting["gpu"]
+        gpus, sizes = setting["n_gpus"], setting["max_num_seqs"].split()
         if named == run and gpus in ("", row["n_gpus"]) and row["max_num_seqs"] in sizes:
-            return int(one["repeats"])
+            return int(setting["repeats"])
     return 1
 
 

@@ -109,16 +109,16 @@ def _of_cell(cells: Mapping[str, Cell], evaluations: int, scored: int) -> Iterat
     for lender, cell in cells.items():
         fitted = _fits(cell, rows[lender], evaluations)
         for device in cells:
-            own, one = some[device], fitted["one"]
+            own, record = some[device], fitted["one"]
             times = {
-                "one": cells[device].predict(own.shape_UD, one),
+                "one": cells[device].predict(own.shape_UD, record),
                 "apart": _time_at_limit(cells[device], own, energy[device], fitted["apart"]),
             }
-            lent_s = cell.predict(own.shape_UD, one)
+            lent_s = cell.predict(own.shape_UD, record)
             inside = _row_energy(cell, own).clock(lent_s) * energy[lender].highest
             for way, most in (("relative", np.inf), ("lower", 1.0)):
                 times[way] = _time_at_limit(
-                    cells[device], own, energy[device], one, inside=inside, most=most
+                    cells[device], own, energy[device], record, inside=inside, most=most
                 )
             for way, time_s in times.items():
                 errors[way][device, lender] = np.log(own.measured_s / time_s)

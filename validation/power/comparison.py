@@ -174,7 +174,9 @@ def served_sizes(served: ServedPower) -> list[Row]:
     """
     single = np.where(served.text("n_gpus") == "1", "one", "several")
     kinds = np.where(served.text("arch") == EXPERTS, "experts", "others")
-    keys = list(zip(*(one.tolist() for one in (served.text("gpu"), single, kinds)), strict=True))
+    keys = list(
+        zip(*(column.tolist() for column in (served.text("gpu"), single, kinds)), strict=True)
+    )
     rows = [
         {"gpu": gpu, "n_gpus": number, "kind": kind, **row}
         for (gpu, number, kind), row in _by(served, keys)

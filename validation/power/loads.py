@@ -139,7 +139,7 @@ def shipped_values() -> dict[str, float]:
         board = board_energy(one)
         found[f"{device}.awake_w"] = round(board.on_w - one.idle_w, 9)
     zeros = data["inputs"]["zeros"]
-    return found | {f"inputs.zeros.{name}": one["value"] for name, one in zeros.items()}
+    return found | {f"inputs.zeros.{name}": zero["value"] for name, zero in zeros.items()}
 
 
 def score_loads(folder: Path) -> list[dict[str, Any]]:
@@ -210,7 +210,7 @@ def _boards_on_w(loads: Loads) -> tuple[dict[str, float], dict[str, float]]:
 
 def _fit_events(loads: Loads, on: Mapping[str, float]) -> dict[str, float]:
     device = loads.text("device")
-    boost_hz = {one: resolve_system(one).device.boost_clock_hz for one in on}
+    boost_hz = {name: resolve_system(name).device.boost_clock_hz for name in on}
     clock = loads.number("clock_hz") / np.array([boost_hz[one] for one in device])
     on_w = np.array([on[one] for one in device])
     floor = np.asarray(energy_data()["generation"]["hopper"]["voltage_floor"]["value"])
@@ -256,7 +256,7 @@ def _issue(spins: Loads, on: Mapping[str, float]) -> dict[str, float]:
     sms, threads = spins.number("sms"), spins.number("threads")
     device, watts = spins.text("device"), spins.number("energy_power_w")
     full = (sms == sms.max()) & (threads == threads.max())
-    each = [(watts[full & (device == one)] - on[one]) / sms.max() for one in on]
+    each = [(watts[full & (device == name)] - on[name]) / sms.max() for name in on]
     return {"generation.hopper.issue": float(np.concatenate(each).mean())}
 
 

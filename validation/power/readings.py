@@ -69,9 +69,9 @@ def kernel_watts(tables: Collection[str] | None = None) -> KernelWatts:
         )
         found.append(_watts(name, table, tuple(one["geometry"])))
     return KernelWatts(
-        table=tuple(name for one in found for name in one.table),
+        table=tuple(name for watts in found for name in watts.table),
         **{
-            name: np.concatenate([getattr(one, name) for one in found])
+            name: np.concatenate([getattr(watts, name) for watts in found])
             for name in KernelWatts.__dataclass_fields__
             if name != "table"
         },
@@ -80,7 +80,7 @@ def kernel_watts(tables: Collection[str] | None = None) -> KernelWatts:
 
 def _watts(name: str, table: SiliconTable, geometry: tuple[str, ...]) -> KernelWatts:
     kernels, columns = power_splits().kernels, table.columns
-    geometry_UD = np.stack([np.asarray(columns[one]) for one in geometry], axis=1)
+    geometry_UD = np.stack([np.asarray(columns[key]) for key in geometry], axis=1)
     time_s = table.measured_s()
     devices = DeviceColumns(
         devices=(resolve_system(kernels["device"]).device,),
@@ -130,8 +130,8 @@ def sample_counts(readings_w: FloatArray, most: int = MOST_SAMPLES) -> IntArray:
         sums = readings_w * samples / MILLIWATT
         found[np.abs(sums - np.round(sums)) < WHOLE * samples] = samples
     if not found.all():
-        one = float(readings_w[found == 0][0])
-        raise UnsupportedError(f"a reading of {one} W is no mean of up to {most} samples")
+        value = float(readings_w[found == 0][0])
+        raise UnsupportedError(f"a reading of {value} W is no mean of up to {most} samples")
     return found
 
 

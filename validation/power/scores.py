@@ -47,7 +47,7 @@ class Watts(NamedTuple):
         Args:
             rows: The mask (N,).
         """
-        return Watts(*(one[rows] for one in self))
+        return Watts(*(column[rows] for column in self))
 
     def predicted(self, factors: Factors = UNCHANGED) -> FloatArray:
         """Return the power (N,) [W].
@@ -80,7 +80,7 @@ def fit_factors(watts: Watts) -> Factors:
         return float(np.abs(watts.predicted(_factors(point)) / watts.measured - 1.0).mean())
 
     options = {"maxfev": MOST_EVALUATIONS, "fatol": 1e-5, "xatol": 1e-4}
-    found = (minimize(error, one, method="Nelder-Mead", options=options) for one in STARTS)
+    found = (minimize(error, start, method="Nelder-Mead", options=options) for start in STARTS)
     return _factors(min(found, key=lambda one: float(one.fun)).x)
 
 

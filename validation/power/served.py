@@ -126,7 +126,7 @@ def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
 
 
 def _predicted(rows: Sequence[Mapping[str, str]], fields: Sequence[dict[str, Any]]) -> ServedPower:
-    resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
+    resolution = resolve({name: [field[name] for field in fields] for name in fields[0]})
     found = {name: np.full(len(rows), np.nan) for name in VALUES}
     for group in resolution.groups:
         pool = group.pools[0]

@@ -80,7 +80,7 @@ def compare_recorded(rules: ServingRules) -> tuple[list[Row], list[str]]:
     for recorded in rules.recorded:
         path = shared_folder() / FOLDER / f"{recorded.file}.csv"
         settings = path.with_suffix(".toml")
-        absent = [one for one in (path, settings) if not one.is_file()]
+        absent = [file for file in (path, settings) if not file.is_file()]
         if absent:
             missing.append(missing_data(absent[0]))
         else:

@@ -28,7 +28,7 @@ def engine_release(run: ServingRun, rules: ServingRules) -> str:
     asked = launch is not None and launch.limits.get("async_scheduling", False)
     if not asked or resolve_engine(found).host.overlapped:
         return found
-    return next(one for one in _profiles(run) if resolve_engine(one).host.overlapped)
+    return next(profile for profile in _profiles(run) if resolve_engine(profile).host.overlapped)
 
 
 def _stated(run: ServingRun) -> str:
@@ -38,12 +38,12 @@ def _stated(run: ServingRun) -> str:
         return f"{run.backend}@{stated.group(1)}"
     if not run.date:
         return run.backend
-    dated = [(resolve_engine(one).date, one) for one in _profiles(run)]
-    known = [one for date, one in dated if date <= run.date[: len(date)]]
+    dated = [(resolve_engine(profile).date, profile) for profile in _profiles(run)]
+    known = [text for date, text in dated if date <= run.date[: len(date)]]
     return known[-1] if known else dated[0][1]
 
 
 def _profiles(run: ServingRun) -> list[str]:
     """Return the profiles of the engine of a run, by month."""
-    ids = [one for one in engine_ids() if one.partition("@")[0] == run.backend]
-    return sorted(ids, key=lambda one: resolve_engine(one).date)
+    ids = [engine_id for engine_id in engine_ids() if engine_id.partition("@")[0] == run.backend]
+    return sorted(ids, key=lambda text: resolve_engine(text).date)

@@ -143,11 +143,11 @@ class ServingRules:
 
     def pool_launch(self, run: PoolRun) -> PoolLaunch | None:
         """Return the launch limits of both pools of a run, None for engine defaults."""
-        return next((one for one in self.pool_launches if one.match.fits(run.decode)), None)
+        return next((pool for pool in self.pool_launches if pool.match.fits(run.decode)), None)
 
     def pool_plan(self, run: PoolRun) -> PoolPlan | None:
         """Return the actual use of the ranks of a run, None for as stated."""
-        return next((one for one in self.pool_plans if one.match.fits(run.decode)), None)
+        return next((plan for plan in self.pool_plans if plan.match.fits(run.decode)), None)
 
     def decode_batch(self, run: PoolRun) -> int | None:
         """Return the decode scheduler sequences stated in a recipe, None for no limit."""

@@ -50,12 +50,12 @@ def simulate_runs(
     order = sorted(range(len(runs)), key=lambda place: _deployed(runs[place]))
     rows: dict[int, Row] = {}
     deployed: tuple[Any, ...] = ()
-    for place in order:
-        run = runs[place]
+    for index in order:
+        run = runs[index]
         if _deployed(run) != deployed:
             known, deployed = {}, _deployed(run)  # price tables of one deployment at a time
-        rows[place] = _simulated_row(run, rules, known)
-    return [rows[place] for place in range(len(runs))]
+        rows[index] = _simulated_row(run, rules, known)
+    return [rows[index] for index in range(len(runs))]
 
 
 def _deployed(run: ServingRun) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ def twin_groups(names: Sequence[str], dimensions: Sequence[Hashable]) -> list[st
     first: dict[Hashable, str] = {}
     for name, own in zip(names, dimensions, strict=True):
         joined, kept = group[name], group[first.setdefault(own, name)]
-        group = {one: kept if of == joined else of for one, of in group.items()}
+        group = {key: kept if of == joined else of for key, of in group.items()}
     return [group[name] for name in names]
 
 

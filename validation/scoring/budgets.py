@@ -69,9 +69,9 @@ def read_budgets(path: Path | None = None) -> dict[str, Budget]:
 def shipped_errors() -> dict[str, float]:
     """Return the stored MAPE of every shipped calibration by id."""
     return {
-        name: one.mape
+        name: load_calibration.mape
         for device in MEASURED_DEVICES
-        for name, one in load_calibrations(device).items()
+        for name, load_calibration in load_calibrations(device).items()
     }
 
 
@@ -142,7 +142,7 @@ def write_budgets(path: Path | None = None, reason: str = "as fitted") -> None:
     known = read_budgets(path) if path.is_file() else {}
     renewed = renewed_budgets(known, shipped_errors(), reason)
     lines = [
-        f"{json.dumps(name)} = {{ mape = {one.mape!r}, reason = {json.dumps(one.reason)} }}\n"
-        for name, one in renewed.items()
+        f"{json.dumps(name)} = {{ mape = {budget.mape!r}, reason = {json.dumps(budget.reason)} }}\n"
+        for name, budget in renewed.items()
     ]
     write_atomic(path, BUDGET_HEADER + "".join(lines))

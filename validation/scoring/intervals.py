@@ -81,7 +81,7 @@ def scores_beside_constant(
     if not kept_N.any():
         return dict.fromkeys(SCORES)
     known_N, low_N, high_N = (each[kept_N] for each in (log_N, *limits))
-    group_N = np.array([str(one) for one in groups])[kept_N]
+    group_N = np.array([str(group) for group in groups])[kept_N]
     own = interval_score(known_N, low_N, high_N)
     names = np.unique(group_N)
     if names.size < 2:

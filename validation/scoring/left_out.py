@@ -84,7 +84,11 @@ def slow_medians(cells: Sequence[Row], left: Sequence[LeftOut]) -> dict[str, flo
         cells: Cells scored with their own calibration.
         left: From `left_out_errors`.
     """
-    slow = {(one.about, one.system): one.with_mape for one in left if one.reason == SLOWER_PART}
+    slow = {
+        (left_out.about, left_out.system): left_out.with_mape
+        for left_out in left
+        if left_out.reason == SLOWER_PART
+    }
     touched = {name for name, _ in slow}
     errors: dict[str, list[float]] = {name: [] for name in sorted(touched)}
     for row in cells:
@@ -101,18 +105,18 @@ def left_out_table(left: Sequence[LeftOut]) -> str:
         left: From `left_out_errors`.
     """
     told = sorted(
-        (one for one in left if one.share > SAID_FROM),
-        key=lambda one: (one.reason, -one.share, one.about, one.system),
+        (left_out for left_out in left if left_out.share > SAID_FROM),
+        key=lambda left_out: (left_out.reason, -left_out.share, left_out.about, left_out.system),
     )
     headings = ["GPU", "cell", "left out", "why", "MAPE", "of these rows", "with them"]
     rows = [
         [
-            SHORT_NAMES[one.system],
-            one.about,
-            f"{percent(one.share)}% ({one.rows:,})",
-            one.reason,
-            *(percent(value) for value in (one.mape, one.left_mape, one.with_mape)),
+            SHORT_NAMES[left_out.system],
+            left_out.about,
+            f"{percent(left_out.share)}% ({left_out.rows:,})",
+            left_out.reason,
+            *(percent(value) for value in (left_out.mape, left_out.left_mape, left_out.with_mape)),
         ]
-        for one in told
+        for left_out in told
     ]
     return table(headings, rows) if rows else "None."

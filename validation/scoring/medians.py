@@ -75,9 +75,11 @@ def best_covered(operator: str, format_name: str) -> str:
     """Return the family with the most measured rows of an operator and format, "" for none."""
     rows: dict[str, int] = {}
     for device in MEASURED_DEVICES:
-        for one in load_calibrations(device).values():
-            if (one.operator, one.format) == (operator, format_name):
-                rows[one.family] = rows.get(one.family, 0) + one.rows
+        for load_calibration in load_calibrations(device).values():
+            if (load_calibration.operator, load_calibration.format) == (operator, format_name):
+                rows[load_calibration.family] = (
+                    rows.get(load_calibration.family, 0) + load_calibration.rows
+                )
     return max(rows, key=lambda name: rows[name]) if rows else ""
 
 

@@ -30,7 +30,7 @@ def counted(cell: Cell) -> Counted:
         cell: Any cell.
     """
     fixed = {name for alternative in cell.grid for name in alternative}
-    chosen = {name for name in fixed if len({one.get(name) for one in cell.grid}) > 1}
+    chosen = {name for name in fixed if len({row.get(name) for row in cell.grid}) > 1}
     return Counted(
         fitted=len(cell.ranges) - len(fixed),
         chosen=tuple(name for name in cell.ranges if name in chosen),

@@ -151,7 +151,7 @@ def write_samples(path: Path | None = None) -> None:
     for device in MEASURED_DEVICES:
         found |= device_samples(device)
     lines = [
-        f"{json.dumps(name)} = {{ mape = {one.mape!r}, fit = {json.dumps(one.fit)} }}\n"
-        for name, one in renewed_samples(stored, found).items()
+        f"{json.dumps(name)} = {{ mape = {sample.mape!r}, fit = {json.dumps(sample.fit)} }}\n"
+        for name, sample in renewed_samples(stored, found).items()
     ]
     write_atomic(path, SAMPLES_HEADER + "".join(lines))

@@ -161,10 +161,12 @@ def device_table(cells: Sequence[Row]) -> str:
     found: dict[str, dict[str, Row]] = defaultdict(dict)
     for row in cells:
         found[about(row)][row["system"]] = row
-    devices = [name for name in MEASURED_DEVICES if any(name in one for one in found.values())]
+    devices = [
+        name for name in MEASURED_DEVICES if any(name in record for record in found.values())
+    ]
     rows = [
-        [name, *(percent(one[d]["mape"]) if d in one else NONE for d in devices)]
-        for name, one in sorted(found.items())
+        [name, *(percent(record[d]["mape"]) if d in record else NONE for d in devices)]
+        for name, record in sorted(found.items())
     ]
     return table(["cell", *(SHORT_NAMES[name] for name in devices)], rows)
 

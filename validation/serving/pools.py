@@ -85,7 +85,9 @@ def pool_views(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: ServingRu
         ],
         "worst": [{name: row[name] for name in SHOWN} for row in worst],
         "reasons": count_reasons(left, rules),
-        "left_out": [{"id": one.id, "reason": one.reason} for one in left],
+        "left_out": [
+            {"id": left_out_run.id, "reason": left_out_run.reason} for left_out_run in left
+        ],
         "not_simulated": [{"id": r["id"], "error": r["error"]} for r in rows if r["error"]],
         "failures": [
             failure

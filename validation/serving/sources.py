@@ -26,8 +26,8 @@ def validate_sources() -> dict[str, Any]:
         "pooled": [pooled(rows)],
         "releases": scored_releases(),
         "left_out": [
-            {"source": one.source, "reason": reason, "runs": runs}
-            for one in sources
-            for reason, runs in one.refused.items()
+            {"source": source.source, "reason": reason, "runs": runs}
+            for source in sources
+            for reason, runs in source.refused.items()
         ],
     }

@@ -80,7 +80,7 @@ def validate_steps() -> dict[str, Any]:
     totals = _totals(rows, unseen)
     fitted, halves = cross_fitted(rows)
     settings = [
-        *(_setting_row(kept, rules, place) for place in range(len(rules.settings))),
+        *(_setting_row(kept, rules, index) for index in range(len(rules.settings))),
         _with_queued(rows, left, rules),
         _without_impossible(rows),
     ]
@@ -240,7 +240,7 @@ def _setting_row(runs: Sequence[ServingRun], rules: ServingRules, place: int) ->
 
 def _with_queued(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: ServingRules) -> Row:
     """Return the totals including the rows excluded as queued."""
-    queued = [one.run for one in left if one.reason == "queued"]
+    queued = [left_out_run.run for left_out_run in left if left_out_run.reason == "queued"]
     totals = summarize_runs([*rows, *predict_runs(queued, rules)] if queued else rows)
     note = "including the rows excluded as queued"
     return {"setting": "with_queued", "note": note} | totals

@@ -34,9 +34,9 @@ def lent_numbers(engines: Sequence[str]) -> dict[str, float]:
         engines: Names of training engines.
     """
     profiles = [resolve_training_engine(name) for name in engines]
-    logs = {name: [math.log(getattr(one, name)) for one in profiles] for name in GEOMETRIC}
+    logs = {name: [math.log(getattr(profile, name)) for profile in profiles] for name in GEOMETRIC}
     means = {name: math.exp(float(np.mean(logs[name]))) for name in GEOMETRIC}
-    return {**means, "jitter": float(np.mean([one.jitter for one in profiles]))}
+    return {**means, "jitter": float(np.mean([profile.jitter for profile in profiles]))}
 
 
 def unseen_engine() -> Row:

@@ -148,14 +148,14 @@ def _scaled(runs: Sequence[PublishedRun]) -> list[list[PublishedRun]]:
         groups.setdefault((each, *(run[name] for name in SCALED)), []).append(published)
 
     def gpus(group: list[PublishedRun]) -> list[int]:
-        return [int(one.run["n_gpus"]) for one in group]
+        return [int(published_run.run["n_gpus"]) for published_run in group]
 
     return [group for group in groups.values() if max(gpus(group)) >= 4 * min(gpus(group))]
 
 
 def _jitter(groups: Sequence[Sequence[PublishedRun]], known: Mapping[str, Any]) -> float:
     """Return the spread of ranks that best explains how groups of runs scale."""
-    runs = [one for group in groups for one in group]
+    runs = [published_run for group in groups for published_run in group]
     ends = np.cumsum([len(group) for group in groups])[:-1]
 
     def loss(value: float) -> float:
@@ -239,7 +239,7 @@ def residuals(
         numbers: Fields of the engine.
         speeds: Further fields by release.
     """
-    measured_s_R = np.array([float(one.run["step_time_s_derived"]) for one in runs])
+    measured_s_R = np.array([float(run.run["step_time_s_derived"]) for run in runs])
     residual_R: FloatArray = np.log(measured_s_R / predicted_steps(runs, numbers, speeds)[0])
     return residual_R
 
@@ -272,12 +272,12 @@ def _shared(published: PublishedRun, question: TrainingQuestion) -> tuple[Any, .
 def _together(questions: Sequence[TrainingQuestion]) -> TrainingQuestion:
     """Return questions that share model, engine, formats and schedule as one."""
     columns = {
-        name: np.concatenate([getattr(one.layouts, name) for one in questions])
+        name: np.concatenate([getattr(question.layouts, name) for question in questions])
         for name in vars(questions[0].layouts)
     }
     return replace(
         questions[0],
         layouts=Layouts(**columns),
-        systems=tuple(one.systems[0] for one in questions),
+        systems=tuple(question.systems[0] for question in questions),
         index_C=np.arange(len(questions)),
     )

@@ -25,24 +25,24 @@ def calculon_rows(runs: Sequence[PublishedRun]) -> list[dict[str, Any]]:
     """
     peer = rules()["calculon"]
     own = [
-        one
-        for one in runs
-        if one.question is not None
-        and one.run["source"] == peer["source"]
-        and _name(one) in peer["step_s"]
+        run
+        for run in runs
+        if run.question is not None
+        and run.run["source"] == peer["source"]
+        and _name(run) in peer["step_s"]
     ]
     predicted_s_R = predicted_steps(own, {})[0] if own else []
     return [
         {
-            "model": one.run["model"],
-            "recompute": one.run["recompute"],
-            "measured_s": (measured_s := float(one.run["step_time_s_derived"])),
+            "model": published_run.run["model"],
+            "recompute": published_run.run["recompute"],
+            "measured_s": (measured_s := float(published_run.run["step_time_s_derived"])),
             "predicted_s": float(predicted_s),
             "error": float(predicted_s) / measured_s - 1.0,
-            "calculon_s": (peer_s := float(peer["step_s"][_name(one)])),
+            "calculon_s": (peer_s := float(peer["step_s"][_name(published_run)])),
             "calculon_error": peer_s / measured_s - 1.0,
         }
-        for one, predicted_s in zip(own, predicted_s_R, strict=True)
+        for published_run, predicted_s in zip(own, predicted_s_R, strict=True)
     ]
 
 

@@ -103,9 +103,9 @@ def _scored(runs: Sequence[PublishedRun]) -> list[Row]:
     later = [at for at, run in enumerate(runs) if run.run["stack"] > _last_fitted()]
     unseen = [runs[at] for at in later]
     for places, steps in answer_together(unseen, [_unseen(run) for run in unseen]):
-        for c, place in enumerate(places):
-            found = _compared(unseen[place], steps, c)
-            rows[later[place]] |= {f"forward_{name}": found[name] for name in FORWARD}
+        for c, index in enumerate(places):
+            found = _compared(unseen[index], steps, c)
+            rows[later[index]] |= {f"forward_{name}": found[name] for name in FORWARD}
     return rows
 
 

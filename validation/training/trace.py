@@ -132,11 +132,15 @@ def _casts_s(engine: TrainingEngine) -> float:
         own = (
             expert_kernels(operator, row.part) if isinstance(operator, GroupedGemm) else [operator]
         )
-        casts = [one for one in own if isinstance(one, Streaming) and one.stream == "quantize"]
+        casts = [
+            streaming
+            for streaming in own
+            if isinstance(streaming, Streaming) and streaming.stream == "quantize"
+        ]
         if casts:
             devices, family = question.devices(), engine.kernel_family
             prices = price_operators(casts, devices, family=family, tier=question.tier)
-            counts = np.stack([one.count for one in casts], axis=1)
+            counts = np.stack([cast.count for cast in casts], axis=1)
             total_s += float((counts * prices.time_s_CO).sum())
     return total_s / engine.efficiency_compute * len(published_trace()["compute_ms"])
 

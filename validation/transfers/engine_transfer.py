@@ -50,7 +50,9 @@ def write_engine_transfers(path: Path | None = None) -> Path:
     missed: dict[str, list[FloatArray]] = {}
     for operator, residual_U in _pairs():
         missed.setdefault(operator, []).append(residual_U)
-    missed[ANY_KERNEL] = [one for name, found in missed.items() if name in KERNELS for one in found]
+    missed[ANY_KERNEL] = [
+        column for name, found in missed.items() if name in KERNELS for column in found
+    ]
     rows: list[dict[str, Any]] = [
         {
             "operator": name,

@@ -46,7 +46,7 @@ def rank_extrapolation(op: str) -> dict[str, float | int | str]:
         few = ranks < EXTRAPOLATED_RANKS
         seen = rows._replace(shape_UD=rows.shape_UD[few], measured_s=rows.measured_s[few])
         known = {"ranks_measured": float(np.max(ranks[few]))}
-        held = replace(cell, grid=tuple({**one, **known} for one in cell.grid))
+        held = replace(cell, grid=tuple({**row, **known} for row in cell.grid))
         parameters = fit_cell(held, seen)
         predicted_s = held.predict(rows.shape_UD[~few], parameters)
         residuals.append(np.log(rows.measured_s[~few] / predicted_s))

@@ -377,7 +377,7 @@ def _with_hops(
 def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool) -> list[str]:
     """Return the notes on groups that span nodes."""
     places = np.flatnonzero(np.bincount(query.index_U[crosses_U])).tolist()
-    crossed = [query.systems[place] for place in places]
+    crossed = [query.systems[index] for index in places]
     hops, many = ([HOPS_NOTE], CONGESTION_NOTE) if query.op in HOP_OPS else ([], NODES_NOTE)
     return [FABRIC_NOTE, *hops, *assumed_fabrics(crossed), *([many] if beyond else [])]
 

@@ -254,13 +254,13 @@ def _columns(found: Sequence[CalibrationMatch | None], names: Sequence[str]) -> 
     parameters_SP = np.ones((len(found), len(names)))
     tails_S2 = np.zeros((len(found), 2))
     notes: dict[str, None] = {}
-    for place, match in enumerate(found):
+    for index, match in enumerate(found):
         if match is None:
             continue
-        match_S[place] = len(matches)
+        match_S[index] = len(matches)
         matches.append(match)
-        parameters_SP[place] = [match.calibration.parameters[name] for name in names]
-        tails_S2[place] = [match.quantiles[tail] for tail in TAILS]
+        parameters_SP[index] = [match.calibration.parameters[name] for name in names]
+        tails_S2[index] = [match.quantiles[tail] for tail in TAILS]
         notes |= dict.fromkeys(match.notes)
     return Cells(
         matches=tuple(matches),
@@ -273,10 +273,10 @@ def _columns(found: Sequence[CalibrationMatch | None], names: Sequence[str]) -> 
 
 def _envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the envelope of q05 and q95 over several quantile sets."""
-    known = [one for one in quantiles if one]
+    known = [quantile for quantile in quantiles if quantile]
     return {
-        "q05": min(one["q05"] for one in known),
-        "q95": max(one["q95"] for one in known),
+        "q05": min(row["q05"] for row in known),
+        "q95": max(row["q95"] for row in known),
     }
 
 

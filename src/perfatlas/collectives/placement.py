@@ -66,13 +66,13 @@ def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:
     flags_S = np.array([row[3] for row in rows], dtype=np.float64)
     fabric_FS = np.array(
         [
-            (one.oversubscription, one.leaf_nodes, one.in_network_reduction)
-            for one in (system.fabric for system in systems)
+            (fabric.oversubscription, fabric.leaf_nodes, fabric.in_network_reduction)
+            for fabric in (system.fabric for system in systems)
         ],
         dtype=np.float64,
     ).T
     direct_S = np.array([_direct_links(system) for system in systems], dtype=np.float64)
-    one_S = np.array([one.device.scale_up.kind == HOST_LINK for one in systems], np.float64)
+    one_S = np.array([system.device.scale_up.kind == HOST_LINK for system in systems], np.float64)
     return Links(
         size_LU=size_LS[:, system_index_U],
         bandwidth_LU=bandwidth_LS[:, system_index_U],

@@ -181,7 +181,9 @@ def price_collectives(
     ]
     if question.family or not engines or shapes.op != "all_reduce":
         return _compose(shapes, bound, level_times(question))
-    return _fastest([_compose(shapes, bound, level_times(one)) for one in (question, *engines)])
+    return _fastest(
+        [_compose(shapes, bound, level_times(engine)) for engine in (question, *engines)]
+    )
 
 
 def one_hop_s(
@@ -325,7 +327,10 @@ def _direct(
         else scheduled_levels(*sizes)
     )
     matches, match_S, tails_S2 = find_schedules([system.device for system in systems])
-    speeds = [one.calibration.parameters.get(EFFICIENCY_LINKS, 1.0) for one in matches]
+    speeds = [
+        calibration_match.calibration.parameters.get(EFFICIENCY_LINKS, 1.0)
+        for calibration_match in matches
+    ]
     speed_U = np.array([*speeds, 1.0])[match_S[system_index_U]]  # the last without a calibration
     latency_U, moving_U = (each_LU.sum(axis=0) / speed_U for each_LU in levels)
     time_U = np.maximum(latency_U + moving_U, bound.time_s_U)

@@ -29,7 +29,9 @@ TWO_PHASES: Final = "all_reduce"  # every chip sums its share, then sends the su
 
 def are_scheduled(systems: Sequence[System]) -> NDArray[np.bool_]:
     """Return whether a compiler schedules the transfers of each system (S,)."""
-    return np.array([one.device.scale_up.link_type in LINK_TYPES for one in systems], np.bool_)
+    return np.array(
+        [system.device.scale_up.link_type in LINK_TYPES for system in systems], np.bool_
+    )
 
 
 def scheduled_levels(
@@ -73,7 +75,7 @@ def scheduled_levels(
     size_LU = level_bytes(op, bytes_U, group)
     talks_LU = group.ranks_LU > 1.0
     wire_LU = np.stack(
-        [ring_wire_bytes(op, *one) for one in zip(size_LU, group.ranks_LU, strict=True)]
+        [ring_wire_bytes(op, *pair) for pair in zip(size_LU, group.ranks_LU, strict=True)]
     )
     phases = 2.0 if op == TWO_PHASES else 1.0
     latency_LU = np.where(talks_LU, phases * links.latency_s_LU, 0.0)

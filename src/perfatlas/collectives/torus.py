@@ -53,8 +53,9 @@ def are_tori(systems: Sequence[System]) -> NDArray[np.bool_]:
     """Return whether the chips of each system form a torus or a mesh (S,)."""
     return np.array(
         [
-            one.device.scale_up.kind in LINK_TYPES and "wraparound_multiple" in one.device.further
-            for one in systems
+            system.device.scale_up.kind in LINK_TYPES
+            and "wraparound_multiple" in system.device.further
+            for system in systems
         ],
         np.bool_,
     )
@@ -93,9 +94,11 @@ def torus_levels(
     """
     distinct, index_U, stride_U = systems
     ranks_U = group.ranks_LU[0]
-    mesh = _meshes([one.device for one in distinct], index_U, ranks_U, stride_U)
-    device_axes_U = np.array([axes_of(one.device) for one in distinct])[index_U]
-    axis_U = np.array([one.device.scale_up.bandwidth for one in distinct])[index_U] / device_axes_U
+    mesh = _meshes([system.device for system in distinct], index_U, ranks_U, stride_U)
+    device_axes_U = np.array([axes_of(system.device) for system in distinct])[index_U]
+    axis_U = (
+        np.array([system.device.scale_up.bandwidth for system in distinct])[index_U] / device_axes_U
+    )
     own_bytes_U = bytes_U * group.inside_LU[0] / np.maximum(group.ranks_U, 1.0)
     if op == "send_recv":  # one link, one way
         hops_U, moving_U = np.ones_like(ranks_U), bytes_U / (axis_U / 2.0)
@@ -105,7 +108,9 @@ def torus_levels(
     else:
         phases = 2.0 if op == TWO_PHASES else 1.0
         hops_U, moving_U = phases * mesh.hops_U, phases * bytes_U / (axis_U * mesh.axes_U)
-    latency_LU, moving_LU = (one.copy() for one in scheduled_levels(op, bytes_U, group, links))
+    latency_LU, moving_LU = (
+        scheduled_level.copy() for scheduled_level in scheduled_levels(op, bytes_U, group, links)
+    )
     hop_s_U = np.where(ranks_U > 1.0, hops_U * links.latency_s_LU[0], 0.0)
     latency_LU[0] = hop_s_U
     moving_LU[0] = np.where(ranks_U > 1.0, np.maximum(moving_U - hop_s_U, 0.0), 0.0)
@@ -135,14 +140,14 @@ def _mesh(device: Device, ranks: int, stride: int) -> tuple[float, float, float]
         slice_shape(device.scale_up.domain_size, axes_of(device)), multiple, ranks, stride
     )
     hops = axis_bandwidth = exchange = 0.0
-    for ring, own, each_hops in ((one.ring, one, _hops(one)) for one in axes):
+    for ring, own, each_hops in ((axis.ring, axis, _hops(axis)) for axis in axes):
         share = (1.0 if ring else 0.5) / own.apart
         hops += each_hops
         axis_bandwidth += share
         exchange = max(exchange, own.ranks / share)
-    if axes and not any(one.ring for one in axes):
+    if axes and not any(axis.ring for axis in axes):
         # the member at the corner of lines receives (N - 1) / N of all bytes
-        members = prod(one.ranks for one in axes)
+        members = prod(axis.ranks for axis in axes)
         axis_bandwidth *= members / (members - 1.0)
     return hops, axis_bandwidth or 1.0, exchange
 
@@ -188,7 +193,7 @@ def _taken(left: list[Axis], size: int) -> tuple[list[Axis], list[Axis]]:
         if prod(one.ranks for one in some) == size:
             return some, [one for one in left if not any(one is other for other in some)]
     taken, kept = [], []
-    for axis in sorted(left, key=lambda one: -gcd(one.ranks, size)):
+    for axis in sorted(left, key=lambda axis: -gcd(axis.ranks, size)):
         part = gcd(axis.ranks, size)
         size //= part
         if part > 1:
@@ -203,4 +208,4 @@ def _taken(left: list[Axis], size: int) -> tuple[list[Axis], list[Axis]]:
 def _subsets(axes: list[Axis]) -> Iterable[list[Axis]]:
     """Return all subsets of axes, those with most axes first."""
     masks = sorted(range(1 << len(axes)), key=lambda mask: -mask.bit_count())
-    return ([one for place, one in enumerate(axes) if mask >> place & 1] for mask in masks)
+    return ([axis for index, axis in enumerate(axes) if mask >> index & 1] for mask in masks)

@@ -60,13 +60,13 @@ class Columns(types.Type):  # type: ignore[misc] # untyped
         """Lay the fields out."""
         self.fields: dict[str, tuple[int, Layout]] = {}
         self.settled: dict[str, int | float] = {}
-        place = 0
-        for name, one in layout.fields:
-            self.fields[name] = (place, one)
-            if isinstance(one, Settled):
-                self.settled[name] = one.value
-            place += words_of(one)
-        self.size = 8 * place
+        index = 0
+        for name, settled in layout.fields:
+            self.fields[name] = (index, settled)
+            if isinstance(settled, Settled):
+                self.settled[name] = settled.value
+            index += words_of(settled)
+        self.size = 8 * index
         super().__init__(f"Columns{number}")
 
 

@@ -247,7 +247,7 @@ def _expressed(value: Any) -> settling.Assigned:  # noqa: ANN401 - untyped
     if value.op == "binop":
         return settling.Comparison(value.fn, (value.lhs.name, value.rhs.name))
     if value.op == "call":
-        return settling.Call(value.func.name, tuple(one.name for one in value.args))
+        return settling.Call(value.func.name, tuple(arg.name for arg in value.args))
     return None
 
 
@@ -391,7 +391,7 @@ def _lowered(function: FunctionType, signature: Any, name: str) -> Lowered:  # n
     _UNIT.begin(name)
     try:
         inner = part(function).get_compile_result(signature).fndesc.llvm_func_name
-        others = [one._final_module for one in _UNIT.library.others]  # noqa: SLF001 - see the module docstring
+        others = [other._final_module for other in _UNIT.library.others]  # noqa: SLF001 - see the module docstring
         return Lowered(str(_UNIT.library.parts), others, inner)
     finally:
         _UNIT.end()

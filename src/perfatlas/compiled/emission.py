@@ -50,9 +50,9 @@ def emitted(lowered: Lowered, name: str, speed_level: int) -> MachineCode:
     for other in lowered.others:
         module.link_in(other, preserve=True)
     module.link_in(llvm.parse_assembly(_OUTER.format(name=name, inner=lowered.inner)))
-    for one in (*module.functions, *module.global_variables):
-        if not one.is_declaration and one.name != name:
-            one.linkage = "internal"
+    for function in (*module.functions, *module.global_variables):
+        if not function.is_declaration and function.name != name:
+            function.linkage = "internal"
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     if len(lowered.text) > SMALL:
@@ -66,12 +66,12 @@ def emitted(lowered: Lowered, name: str, speed_level: int) -> MachineCode:
 def _symbols(module: Any) -> tuple[str, ...]:  # noqa: ANN401 - untyped
     """Return the external functions that a module calls."""
     names: set[str] = set()
-    for one in module.functions:
-        if not one.is_declaration:
+    for function in module.functions:
+        if not function.is_declaration:
             continue
-        operation = one.name.split(".")
+        operation = function.name.split(".")
         if operation[0] != "llvm":
-            names.add(one.name)
+            names.add(function.name)
         elif operation[1] in (*_LIBRARY, *_MEMORY):
             names.add(operation[1])
     return tuple(sorted(names))

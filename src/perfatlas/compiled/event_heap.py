@@ -26,18 +26,18 @@ def push(heap_H: Rows, size: int, time: float, birth: float, item: int) -> None:
         time: Time of the event [ticks].
         birth: Time at which it was created, stored with it [ticks].
     """
-    place = size
-    while place > 0:
-        up = (place - 1) >> 1
+    index = size
+    while index > 0:
+        up = (index - 1) >> 1
         if heap_H[up].time <= time:
             break
-        heap_H[place].time = heap_H[up].time
-        heap_H[place].birth = heap_H[up].birth
-        heap_H[place].item = heap_H[up].item
-        place = up
-    heap_H[place].time = time
-    heap_H[place].birth = birth
-    heap_H[place].item = item
+        heap_H[index].time = heap_H[up].time
+        heap_H[index].birth = heap_H[up].birth
+        heap_H[index].item = heap_H[up].item
+        index = up
+    heap_H[index].time = time
+    heap_H[index].birth = birth
+    heap_H[index].item = item
 
 
 @inlined
@@ -50,19 +50,19 @@ def drop(heap_H: Rows, size: int) -> None:
     """
     last = size - 1
     time, birth, item = heap_H[last].time, heap_H[last].birth, heap_H[last].item
-    place = 0
+    index = 0
     while True:
-        child = 2 * place + 1
+        child = 2 * index + 1
         if child >= last:
             break
         if child + 1 < last and heap_H[child + 1].time < heap_H[child].time:
             child += 1
         if time <= heap_H[child].time:
             break
-        heap_H[place].time = heap_H[child].time
-        heap_H[place].birth = heap_H[child].birth
-        heap_H[place].item = heap_H[child].item
-        place = child
-    heap_H[place].time = time
-    heap_H[place].birth = birth
-    heap_H[place].item = item
+        heap_H[index].time = heap_H[child].time
+        heap_H[index].birth = heap_H[child].birth
+        heap_H[index].item = heap_H[child].item
+        index = child
+    heap_H[index].time = time
+    heap_H[index].birth = birth
+    heap_H[index].item = item

@@ -65,14 +65,14 @@ class Compiled:
 
     def _called_with_copies(self, given: tuple[NDArray[Any], ...]) -> Any:  # noqa: ANN401 - as above
         """Return what the function returns for arrays that compiled code cannot receive as is."""
-        used = [one if is_ready(one) else _copy(one) for one in given]
+        used = [column if is_ready(column) else _copy(column) for column in given]
         result = cast("Callable[..., Any]", self.machine)(*used)
-        for one, copied in zip(given, used, strict=True):
-            if copied is one:
+        for column, copied in zip(given, used, strict=True):
+            if copied is column:
                 continue
-            if one.flags.writeable:
-                one[...] = copied
-            elif _copy(one).tobytes() != copied.tobytes():
+            if column.flags.writeable:
+                column[...] = copied
+            elif _copy(column).tobytes() != copied.tobytes():
                 raise ValueError(f"{self.function.__qualname__} writes to a read-only array")
         return result
 

@@ -179,24 +179,24 @@ class _ArrayCall(NamedTuple):
     @classmethod
     def of(cls, layouts: tuple[Layout, ...], native: Native) -> _ArrayCall | None:
         """Return the short way for arguments of given layouts, None where one is no array."""
-        arrays = [one for one in layouts if isinstance(one, ArrayLayout)]
+        arrays = [array_layout for array_layout in layouts if isinstance(array_layout, ArrayLayout)]
         if len(arrays) < len(layouts):
             return None
         words = struct.Struct("q" * sum(map(words_of, arrays)))
-        return cls(native, words.pack, tuple((one.dtype, one.ndim) for one in arrays))
+        return cls(native, words.pack, tuple((array.dtype, array.ndim) for array in arrays))
 
     def words(self, args: tuple[Any, ...]) -> bytes | None:
         """Return the words of arguments, None where they are of another layout."""
         if len(args) != len(self.kinds):
             return None
         words: list[int] = []
-        for one, (dtype, ndim) in zip(args, self.kinds, strict=True):
-            if type(one) is not np.ndarray or one.dtype is not dtype:
+        for arg, (dtype, ndim) in zip(args, self.kinds, strict=True):
+            if type(arg) is not np.ndarray or arg.dtype is not dtype:
                 return None
-            if one.ndim != ndim or not one.flags.carray:
+            if arg.ndim != ndim or not arg.flags.carray:
                 return None
-            words.append(address_of(one))
-            words += one.shape
+            words.append(address_of(arg))
+            words += arg.shape
         return self.pack(*words)
 
 

@@ -82,7 +82,10 @@ def code_text(code: CodeType) -> str:
         constants[0] = None  # the docstring; no compiled function uses it
         if _loads(code, 0):
             constants[0] = code.co_consts[0]
-    told = [code_text(one) if isinstance(one, CodeType) else _constant(one) for one in constants]
+    told = [
+        code_text(constant) if isinstance(constant, CodeType) else _constant(constant)
+        for constant in constants
+    ]
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     return repr((code.co_code, told, names, counts, code.co_exceptiontable))
@@ -110,15 +113,15 @@ def _values(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """Yield the outer names that a function reads, with their values."""
     enclosed = enclosed_values(function)
     instructions = list(dis.get_instructions(function.__code__))
-    for place, one in enumerate(instructions):
-        name = str(one.argval)
-        if one.opname == "LOAD_GLOBAL":
+    for index, instruction in enumerate(instructions):
+        name = str(instruction.argval)
+        if instruction.opname == "LOAD_GLOBAL":
             value = function.__globals__.get(name, getattr(builtins, name, None))
-        elif one.opname == "LOAD_DEREF" and name in enclosed:
+        elif instruction.opname == "LOAD_DEREF" and name in enclosed:
             value = enclosed[name]
         else:
             continue
-        for after in instructions[place + 1 :]:
+        for after in instructions[index + 1 :]:
             if not isinstance(value, ModuleType | type):
                 break
             if after.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
@@ -162,4 +165,4 @@ def _members(value: Any, place: dict[FunctionType, int]) -> tuple[tuple[str, str
     if not isinstance(value, EnumType):
         return ()
     members: Mapping[str, Enum] = value.__members__
-    return tuple((name, _value_text(one.value, place)) for name, one in members.items())
+    return tuple((name, _value_text(member.value, place)) for name, member in members.items())

@@ -85,7 +85,7 @@ def _unit_areas(known: tuple[Die, ...]) -> FloatArray:
     """Return the area of each unit (F,) [mm2]."""
     from scipy.optimize import nnls
 
-    rows_DF = np.stack([one.features() / one.area_mm2 for one in known])
+    rows_DF = np.stack([die.features() / die.area_mm2 for die in known])
     unit_F: FloatArray = nnls(rows_DF, np.ones(len(known)))[0]
     return unit_F
 

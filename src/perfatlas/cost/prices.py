@@ -120,7 +120,7 @@ class GpuPrice:
         """The cost of a useful GPU-hour and both ends, at all-in power, NaN if unknown [USD]."""
         if not self.costs:
             return (math.nan, math.nan, math.nan)
-        value, low, high = (float(sum(one.parts().values())) for one in self.costs)
+        value, low, high = (float(sum(cost.parts().values())) for cost in self.costs)
         return value, low, high
 
 
@@ -143,13 +143,13 @@ def prices_of(
     places = [distinct.setdefault(key, len(distinct)) for key in keys]
     found = []
     for name, price, overhead, tariff in distinct:
-        one = gpu_price(name, price)
-        if one.is_owned:
+        gpu = gpu_price(name, price)
+        if gpu.is_owned:
             own = {"pue": overhead, "usd_per_kwh": tariff}
             own = {key: value for key, value in own.items() if value is not None}
-            paid = replace(one, costs=tuple(replace(cost, **own) for cost in one.costs))
-            one = replace(paid, note=one.note.replace(_amount(one), _amount(paid), 1))
-        found.append(one)
+            paid = replace(gpu, costs=tuple(replace(cost, **own) for cost in gpu.costs))
+            gpu = replace(paid, note=gpu.note.replace(_amount(gpu), _amount(paid), 1))
+        found.append(gpu)
     return found, np.array(places, np.int64)
 
 
@@ -166,8 +166,8 @@ def price_problem(given: float | str | None) -> InvalidSpecError | None:
     """
     try:
         if isinstance(given, str) and PRICES_BY_SYSTEM in given:
-            for one in _by_system(given).values():
-                _priced("", one if isinstance(one, str) else None)
+            for text in _by_system(given).values():
+                _priced("", text if isinstance(text, str) else None)
         elif isinstance(given, str):
             _priced("", given)
     except InvalidSpecError as problem:
@@ -223,7 +223,7 @@ def _by_system(given: str) -> dict[str, float | str]:
     Raises:
         InvalidSpecError: A name is no system.
     """
-    pairs = (one.split(PRICES_BY_SYSTEM) for one in given.split(","))
+    pairs = (part.split(PRICES_BY_SYSTEM) for part in given.split(","))
     return {resolve_system(name).name: read_gpu_price(price) for name, price in pairs}
 
 
@@ -245,7 +245,7 @@ def _listed_price(name: str, asked: str, prices: PriceList) -> GpuPrice:
     kinds = (asked,) if asked else tuple(k for k in PRICE_KINDS if k != "owned")
     for kind in kinds:
         quoted = CAPITAL if kind == "owned" else kind
-        own = [one for one in prices.quotes if (one.system, one.kind) == (name, quoted)]
+        own = [quote for quote in prices.quotes if (quote.system, quote.kind) == (name, quoted)]
         if own and not (kind == "owned" and name not in prices.power_w):
             return _from_quotes(name, kind, own, prices)
     return GpuPrice(note=_without_price(name, asked))
@@ -263,10 +263,10 @@ def _without_price(name: str, asked: str) -> str:
 
 def _from_quotes(name: str, kind: str, own: Sequence[Quote], prices: PriceList) -> GpuPrice:
     """Return the median price of the newest year of quotes, with their range as its interval."""
-    newest = max(one.date for one in own)
-    recent = [one for one in own if (newest - one.date).days <= DAYS_PER_YEAR]
-    middle = median((one.usd + one.high) / 2.0 for one in recent)
-    ends = (middle, min(one.usd for one in recent), max(one.high for one in recent))
+    newest = max(quote.date for quote in own)
+    recent = [quote for quote in own if (newest - quote.date).days <= DAYS_PER_YEAR]
+    middle = median((quote.usd + quote.high) / 2.0 for quote in recent)
+    ends = (middle, min(quote.usd for quote in recent), max(quote.high for quote in recent))
     if kind == "owned":
         watts = prices.power_w[name]
         costs = tuple(
@@ -277,7 +277,7 @@ def _from_quotes(name: str, kind: str, own: Sequence[Quote], prices: PriceList) 
         term = prices.terms["value"]
         loads = {"utilization": term["utilization"], "goodput": term["goodput"]}
         costs = tuple(HourlyCost(gpu=usd, **loads) for usd in ends)
-    sources = tuple(dict.fromkeys(one.ref for one in recent))
+    sources = tuple(dict.fromkeys(quote.ref for quote in recent))
     price = GpuPrice(kind=kind, costs=costs, note="", sources=sources[:MOST_SOURCES])
     age = (dt.datetime.now(tz=dt.UTC).date() - newest).days
     warning = ""
@@ -302,7 +302,7 @@ def _note(
     prices: PriceList,
 ) -> str:
     """Return what a price is: amount, interval, dates, and the terms of ownership."""
-    first, last = min(one.date for one in recent), max(one.date for one in recent)
+    first, last = min(quote.date for quote in recent), max(quote.date for quote in recent)
     how = "owned" if price.kind == "owned" else WORDS[price.kind]
     head = (
         f"cost: {name} {how}, {_amount(price)}, {last:%Y-%m};"
@@ -342,9 +342,9 @@ def _read(table: Mapping[str, Any], where: str, base: PriceList | None) -> Price
     if kind:
         Text(choices=PRICE_KINDS).read(kind, f"{where}: kind")
     quotes = [_quote(row, f"{where}: price") for row in tables_at(table.get("price", []), where)]
-    named = {(one.system, one.kind) for one in quotes}
+    named = {(quote.system, quote.kind) for quote in quotes}
     kept = () if base is None else base.quotes
-    kept = tuple(one for one in kept if (one.system, one.kind) not in named)
+    kept = tuple(quote for quote in kept if (quote.system, quote.kind) not in named)
     power = dict(table.get("all_in_power_w", {}))
     power.pop("source", None)
     watts = Named(of=_POSITIVE).read(power, f"{where}: all_in_power_w")

@@ -60,11 +60,11 @@ class PoolPrices(NamedTuple):
             end: 0 for the value, 1 and 2 for the low and high end of prices.
         """
         found = {name: np.full(self.place_C.shape, np.nan) for name in PARTS}
-        for place, price in enumerate(self.prices):
+        for index, price in enumerate(self.prices):
             if not price.is_known:
                 continue
             each = price.costs[end].parts(self.busy_w, self.idle_w)
-            own_C = self.place_C == place
+            own_C = self.place_C == index
             for name, value in each.items():
                 found[name] = np.where(own_C, value, found[name])
         return {name: self.share * value_C for name, value_C in found.items()}
@@ -137,6 +137,6 @@ def cost_parts(results: Mapping[str, Any], pools: Sequence[PoolPrices]) -> dict[
     if million is None:
         return None
     parts = [pool.parts(0) for pool in pools]
-    each = {name: sum(float(one[name][0]) for one in parts) for name in PARTS}
+    each = {name: sum(float(part[name][0]) for part in parts) for name in PARTS}
     total = sum(each.values())
     return {name: million * usd / total for name, usd in each.items()}

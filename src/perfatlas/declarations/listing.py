@@ -189,7 +189,9 @@ def commands_with(name: str) -> list[str]:
         >>> commands_with("objective")
         ['search', 'search training']
     """
-    return [one for one in commands() if has_fields(one) and name in verb_fields(one)]
+    return [
+        command for command in commands() if has_fields(command) and name in verb_fields(command)
+    ]
 
 
 @cache

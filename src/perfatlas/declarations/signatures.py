@@ -49,7 +49,11 @@ class FieldsSignature(inspect.Signature):
         """Keep what is declared; nothing is read yet."""
         super().__init__(return_annotation=own.return_annotation)
         self.question = question
-        self.own = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        self.own = [
+            parameter
+            for parameter in own.parameters.values()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        ]
         self._made: Mapping[str, inspect.Parameter] | None = None
 
     @property

@@ -118,12 +118,12 @@ def node_columns(
     shown_C = metered_C | np.isfinite(pue_C)
     overhead_C = np.where(shown_C, np.where(np.isfinite(pue_C), pue_C, 1.0), np.nan)
     distinct = {id(node): node for node in nodes}
-    places = {key: place for place, key in enumerate(distinct)}
+    places = {key: index for index, key in enumerate(distinct)}
     place_C = np.array([places[id(node)] for node in nodes], np.int64)
     for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
         own = [node_power(node, end) for node in distinct.values()]
         devices_C, host_w_C, factor_C = (
-            np.array([getattr(one, name) for one in own], np.float64)[place_C]
+            np.array([getattr(power, name) for power in own], np.float64)[place_C]
             for name in ("devices", "host_w", "factor")
         )
         drawn_w_C = (devices_C * columns[f"power_w{suffix}"] + host_w_C) * factor_C

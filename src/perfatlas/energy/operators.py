@@ -92,7 +92,7 @@ def _effects(zeros_C: NDArray[np.bool_] | None) -> dict[str, FloatArray | float]
     zeros = energy_data()["inputs"][ZEROS]
     if zeros_C is None:
         return dict.fromkeys(zeros, 1.0)
-    return {name: np.where(zeros_C, one["value"], 1.0)[:, None] for name, one in zeros.items()}
+    return {name: np.where(zeros_C, zero["value"], 1.0)[:, None] for name, zero in zeros.items()}
 
 
 def voltage(ratio: FloatArray, slope: FloatArray, floor: FloatArray) -> FloatArray:

@@ -130,18 +130,21 @@ def _of_release(name: str, version: str) -> EngineProfile:
     Releases are ordered by their numbers, and the nearest is one of both neighbours: of those on
     the same side of every changed default, if there is one.
     """
-    own = sorted((one for one in engine_ids() if one.split("@")[0] == name), key=_version_key)
+    own = sorted(
+        (engine_id for engine_id in engine_ids() if engine_id.split("@")[0] == name),
+        key=_version_key,
+    )
     if f"{name}@{version}" in own:
         return _load(f"{name}@{version}")
-    begun = [one for one in own if one.split("@")[1].startswith(f"{version}.")]
+    begun = [text for text in own if text.split("@")[1].startswith(f"{version}.")]
     if begun:
         return _load(begun[-1])
     asked = _version_key(f"{name}@{version}")
-    older = [one for one in own if _version_key(one) <= asked]
-    newer = [one for one in own if _version_key(one) > asked]
+    older = [text for text in own if _version_key(text) <= asked]
+    newer = [text for text in own if _version_key(text) > asked]
     near = [*older[-1:], *newer[:1]]
-    near = [one for one in near if not _gains_between(name, _version_key(one), asked)] or near
-    nearest = min(near, key=lambda one: _release_distance(_version_key(one), asked))
+    near = [text for text in near if not _gains_between(name, _version_key(text), asked)] or near
+    nearest = min(near, key=lambda text: _release_distance(_version_key(text), asked))
     if f"{version}.".startswith(nearest.split("@")[1] + "."):
         return _load(nearest)
     return replace(
@@ -158,7 +161,9 @@ def _of_release(name: str, version: str) -> EngineProfile:
 def _changed_defaults(name: str) -> Mapping[tuple[int, ...], float]:
     """Return the releases of an engine that changed a default setting, and its published gain."""
     changes = (change for change in shipped_table(CHANGES)["change"] if change["engine"] == name)
-    return {_version_key(f"{name}@{one['version']}"): one.get("gain", 1.0) for one in changes}
+    return {
+        _version_key(f"{name}@{change['version']}"): change.get("gain", 1.0) for change in changes
+    }
 
 
 def _gains_between(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> list[float]:
@@ -187,9 +192,13 @@ def all_reduce_groups(profile: EngineProfile, *, pcie: bool = False) -> dict[str
     lenders = (resolve_engine(name) for name in engine_names())
     profiles = (profile,) if profile.kernel_family else tuple(lenders)
     return {
-        one.kernel_family: one.all_reduce.pcie_group_sizes if pcie else one.all_reduce.group_sizes
-        for one in profiles
-        if one.kernel_family and profile.all_reduce.custom and one.all_reduce.custom
+        engine_profile.kernel_family: engine_profile.all_reduce.pcie_group_sizes
+        if pcie
+        else engine_profile.all_reduce.group_sizes
+        for engine_profile in profiles
+        if engine_profile.kernel_family
+        and profile.all_reduce.custom
+        and engine_profile.all_reduce.custom
     }
 
 

@@ -91,7 +91,11 @@ def operator_spreads() -> dict[str, OperatorSpread]:
 @cache
 def _class_of() -> dict[str, str]:
     """Return the class of operators by operator of a calibration."""
-    return {name: key for key, one in operator_spreads().items() for name in one.operators}
+    return {
+        name: key
+        for key, operator_spread in operator_spreads().items()
+        for name in operator_spread.operators
+    }
 
 
 def operator_class(operator: str) -> str:

@@ -41,5 +41,5 @@ def shipped_names(folder: str, ending: str = ".toml") -> tuple[str, ...]:
         ending: Ending of the files to list, removed from their names.
     """
     files = resources.files("perfatlas").joinpath(folder).iterdir()
-    names = (one.name for one in files)
+    names = (file.name for file in files)
     return tuple(sorted(name.removesuffix(ending) for name in names if name.endswith(ending)))

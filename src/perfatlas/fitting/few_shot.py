@@ -212,16 +212,18 @@ def known_calibrations(cell: RowCell, without: Sequence[str] = ()) -> tuple[Cali
         without: Devices to exclude.
     """
     found = [
-        one
+        load_calibration
         for name in MEASURED_DEVICES
         if name not in without
-        for one in load_calibrations(name).values()
-        if (one.operator, one.format) == (cell.operator, cell.format)
-        and cell.has_parameters(one.parameters)
+        for load_calibration in load_calibrations(name).values()
+        if (load_calibration.operator, load_calibration.format) == (cell.operator, cell.format)
+        and cell.has_parameters(load_calibration.parameters)
     ]
-    families = (cell.family, *SUBSTITUTE_FAMILIES, *(one.family for one in found))
-    family = next((name for name in families if any(one.family == name for one in found)), "")
-    return tuple(one for one in found if one.family == family)
+    families = (cell.family, *SUBSTITUTE_FAMILIES, *(calibration.family for calibration in found))
+    family = next(
+        (name for name in families if any(calibration.family == name for calibration in found)), ""
+    )
+    return tuple(calibration for calibration in found if calibration.family == family)
 
 
 def _prior(
@@ -241,9 +243,13 @@ def _donor(cell: RowCell, device: Device, known: Sequence[Calibration]) -> Prior
         return None
     links = cell.operator not in KERNELS
     stored = load_transfers(cell.operator)[known[0].family, cell.format]
-    lenders = catalog_silicon((one.device for one in known), links=links)
+    lenders = catalog_silicon((calibration.device for calibration in known), links=links)
     name = donor_of(silicon_of(device, links=links), lenders, stored.pairs)
-    found = (Prior(one.id, one.parameters) for one in known if one.device == name)
+    found = (
+        Prior(calibration.id, calibration.parameters)
+        for calibration in known
+        if calibration.device == name
+    )
     return next(found, None)
 
 
@@ -258,7 +264,11 @@ class _Problem(NamedTuple):
 def _refit(
     cell: RowCell, prior: Prior, known: Sequence[Calibration], left_out: Mapping[str, int]
 ) -> CellChange:
-    others = [Prior(one.id, one.parameters) for one in known if one.id != prior.name]
+    others = [
+        Prior(calibration.id, calibration.parameters)
+        for calibration in known
+        if calibration.id != prior.name
+    ]
     problem = _Problem(prior, tuple(others), _spreads(cell, known))
     fold_N = folds(cell.group_N)
     held_out = _held_out_s(cell, problem, fold_N)
@@ -323,14 +333,16 @@ def fit_alternatives(cell: RowCell, problem: _Problem) -> dict[str, dict[str, fl
     Args:
         problem: Priors and spreads.
     """
-    starts = [dict(one.parameters) for one in (problem.prior, *problem.others)]
-    fits = {UNCHANGED: starts[0], BORROWED: min(starts, key=lambda one: _loss(cell, one))}
+    starts = [dict(other.parameters) for other in (problem.prior, *problem.others)]
+    fits = {UNCHANGED: starts[0], BORROWED: min(starts, key=lambda row: _loss(cell, row))}
     variants = [{**start, **choice} for start in starts for choice in cell.variants]
-    starts += sorted(variants, key=lambda one: _loss(cell, one))[:VARIANTS]
+    starts += sorted(variants, key=lambda row: _loss(cell, row))[:VARIANTS]
     for name, evaluations in REFITS.items():
         wanted = SIMPLE if name == LAUNCH_AND_EFFICIENCIES else tuple(cell.ranges)
-        found = [_most_likely(cell, one, wanted, problem.spreads, evaluations) for one in starts]
-        found.sort(key=lambda one: one[0])
+        found = [
+            _most_likely(cell, start, wanted, problem.spreads, evaluations) for start in starts
+        ]
+        found.sort(key=lambda pair: pair[0])
         fits[name] = found[0][1]
         starts = [parameters for _, parameters in found[:FINALISTS]]
     return fits
@@ -375,7 +387,11 @@ def _spreads(cell: RowCell, known: Sequence[Calibration]) -> dict[str, float]:
     """Return the spread of ln(parameter) between devices."""
     spreads: dict[str, float] = {}
     for name in cell.ranges:
-        values = [one.parameters[name] for one in known if one.parameters.get(name, 0.0) > 0.0]
+        values = [
+            calibration.parameters[name]
+            for calibration in known
+            if calibration.parameters.get(name, 0.0) > 0.0
+        ]
         logs = np.log(values)
         told = float(logs.std(ddof=1)) if logs.size > 2 else SPREAD
         spreads[name] = min(max(told, LEAST_SPREAD), MOST_SPREAD)

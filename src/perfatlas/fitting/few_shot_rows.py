@@ -131,7 +131,7 @@ class RowCell:
         """Discrete choices identifiable from few rows: tiles of quantized products."""
         if self.operator != "gemm" or self.format not in QUANTIZED_INSIDE:
             return ()
-        return tuple({"tile_policy": one["tile_policy"]} for one in QUANTIZED_GRID)
+        return tuple({"tile_policy": row["tile_policy"]} for row in QUANTIZED_GRID)
 
     def take(self, chosen: np.ndarray[Any, Any]) -> RowCell:
         """Return a selection of the rows.
@@ -335,11 +335,11 @@ def _shapes(rows: MeasuredRows, operator: Operator) -> FloatArray:
     """Return the shape table of one operator with the protocol of its rows (N, D)."""
     name = str(rows.texts["operator"][0])
     columns = {**shape_columns(operator)}
-    columns |= {one: rows.numbers[one] for one in PROTOCOL_COLUMNS if one in columns}
+    columns |= {key: rows.numbers[key] for key in PROTOCOL_COLUMNS if key in columns}
     names = physics_model(name).shape_names
     shape_ND = np.empty((rows.rows, len(names)))
-    for column, one in enumerate(names):
-        shape_ND[:, column] = columns[one]
+    for column, key in enumerate(names):
+        shape_ND[:, column] = columns[key]
     return shape_ND
 
 

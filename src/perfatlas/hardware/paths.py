@@ -79,17 +79,17 @@ def parse_topology(text: str, where: str) -> Matrix:
     if not count:
         raise InvalidSpecError(f"{where} has no rows of GPUs; {_HOW}")
     matrix = tuple(tuple(row[1 : count + 1]) for row in rows)
-    for place, row in enumerate(matrix):
-        if len(row) != count or row[place] != "X":
+    for index, row in enumerate(matrix):
+        if len(row) != count or row[index] != "X":
             raise InvalidSpecError(
-                f"{where}: the row of GPU{place} has {len(row)} paths before its affinities, with"
-                f" X not at place {place}; expected {count}, one per GPU"
+                f"{where}: the row of GPU{index} has {len(row)} paths before its affinities, with"
+                f" X not at place {index}; expected {count}, one per GPU"
             )
         for other, word in enumerate(row):
-            _check_path(word, place, other, where)
-            if word != matrix[other][place]:
+            _check_path(word, index, other, where)
+            if word != matrix[other][index]:
                 raise InvalidSpecError(
-                    f"{where}: GPU{place} to GPU{other} is {word}, and back {matrix[other][place]}"
+                    f"{where}: GPU{index} to GPU{other} is {word}, and back {matrix[other][index]}"
                 )
     return matrix
 
@@ -169,10 +169,10 @@ def ring_route(matrix: Matrix, ranks: int, peer_access: str) -> Route:
         return Route("", {"yes": PEER, "no": HOST}.get(peer_access, ""))
     starts = range(0, len(matrix) - ranks + 1, ranks)
     words = [
-        matrix[one][other]
+        matrix[index][other]
         for start in starts
-        for one in range(start, start + ranks)
-        for other in range(start, one)
+        for index in range(start, start + ranks)
+        for other in range(start, index)
     ]
     pcie = [word for word in words if word in PCIE_PATHS]
     if not pcie:

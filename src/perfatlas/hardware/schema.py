@@ -87,11 +87,11 @@ def register_kind(kind: DeviceKind) -> None:
 
 def _merged(known: SpecField, own: SpecField, path: str) -> SpecField:
     """Return a field that several kinds have; choices are those of all of them."""
-    one, other = known.reader, own.reader
-    if isinstance(one, Text) and isinstance(other, Text):
-        choices = tuple(dict.fromkeys((*one.choices, *other.choices)))
-        return replace(known, reader=replace(one, choices=choices))
-    if (one, known.into) != (other, own.into):
+    reader, other = known.reader, own.reader
+    if isinstance(reader, Text) and isinstance(other, Text):
+        choices = tuple(dict.fromkeys((*reader.choices, *other.choices)))
+        return replace(known, reader=replace(reader, choices=choices))
+    if (reader, known.into) != (other, own.into):
         raise InvalidSpecError(f"{path} has another unit, range or attribute in another kind")
     return known
 

@@ -143,7 +143,7 @@ def slice_shape(chips: int, axes: int) -> tuple[int, ...]:
     """
     cube = CUBE**axes
     if axes > 2 and chips % cube == 0:
-        return tuple(CUBE * one for one in _balanced(chips // cube, axes))
+        return tuple(CUBE * number for number in _balanced(chips // cube, axes))
     return _balanced(chips, axes)
 
 
@@ -151,13 +151,16 @@ def _balanced(number: int, axes: int) -> tuple[int, ...]:
     """Return as many factors of a number as there are axes, ascending, the largest least."""
     if axes == 1:
         return (number,)
-    every = (tuple(sorted((one, *_balanced(number // one, axes - 1)))) for one in _divisors(number))
+    every = (
+        tuple(sorted((divisor, *_balanced(number // divisor, axes - 1))))
+        for divisor in _divisors(number)
+    )
     return min(every, key=lambda shape: shape[::-1])
 
 
 def _divisors(number: int) -> Iterator[int]:
     """Yield the divisors of a number up to its square root."""
-    yield from (one for one in range(1, int(number**0.5) + 1) if number % one == 0)
+    yield from (index for index in range(1, int(number**0.5) + 1) if number % index == 0)
 
 
 def _exists(shape: tuple[int, ...], row: Mapping[str, Any]) -> bool:

@@ -42,7 +42,8 @@ def mean_progress(prompts: FloatArray, new_tokens: FloatArray, budget: FloatArra
         0.75
     """
     count, new, most = (
-        np.maximum(np.rint(one), 1.0).astype(np.int64) for one in (prompts, new_tokens, budget)
+        np.maximum(np.rint(column), 1.0).astype(np.int64)
+        for column in (prompts, new_tokens, budget)
     )
     steps = -(-count * new // most)
     ended = ceil_sum(count, new, most) * most  # tokens computed when each ends, over all prompts

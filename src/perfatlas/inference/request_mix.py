@@ -115,25 +115,25 @@ def evaluate_mix(
     """
     lengths = list(zip(classes.isl_K.tolist(), classes.osl_K.tolist(), strict=True))
     prefixes = [None] * len(lengths) if classes.prefix_KC is None else list(classes.prefix_KC)
-    own = [with_lengths(question, *one) for one in zip(lengths, prefixes, strict=True)]
+    own = [with_lengths(question, *pair) for pair in zip(lengths, prefixes, strict=True)]
     if classes.are_equal:
         return evaluate_loads(own[0], memory, phase)
     among = Among(classes.mean[1])
-    loaded = [running_load(one, memory, among) for one in own]
+    loaded = [running_load(candidates, memory, among) for candidates in own]
     share_K = classes.token_share
-    mixed_steps = _weighted([one.mixed_steps for one in loaded], share_K)
-    results = [load_results(replace(one, mixed_steps=mixed_steps), phase) for one in loaded]
-    first, chunks = results[0], [one.chunks for one in results]
-    energies = [one.energy for one in results]
+    mixed_steps = _weighted([load.mixed_steps for load in loaded], share_K)
+    results = [load_results(replace(load, mixed_steps=mixed_steps), phase) for load in loaded]
+    first, chunks = results[0], [result.chunks for result in results]
+    energies = [result.energy for result in results]
     return replace(
         first,
-        latencies=_mixed([one.latencies for one in results], classes),
-        low=_mixed([one.low for one in results], classes),
-        high=_mixed([one.high for one in results], classes),
+        latencies=_mixed([result.latencies for result in results], classes),
+        low=_mixed([result.low for result in results], classes),
+        high=_mixed([result.high for result in results], classes),
         chunks=replace(
             chunks[0],
-            count=_weighted([one.count for one in chunks], classes.weight_K),
-            last_count=_weighted([one.last_count for one in chunks], classes.weight_K),
+            count=_weighted([chunk.count for chunk in chunks], classes.weight_K),
+            last_count=_weighted([chunk.last_count for chunk in chunks], classes.weight_K),
         ),
         utilization=Utilization(
             *(
@@ -143,27 +143,27 @@ def evaluate_mix(
         ),
         energy=energies[0]._replace(
             **{
-                name: _weighted([getattr(one, name) for one in energies], share_K)
+                name: _weighted([getattr(energy, name) for energy in energies], share_K)
                 for name in OF_TOKEN
             }
         ),
-        tiers=np.bitwise_or.reduce([one.tiers for one in results]),
-        priced=sum(one.priced for one in results),
+        tiers=np.bitwise_or.reduce([result.tiers for result in results]),
+        priced=sum(result.priced for result in results),
     )
 
 
 def _mixed(latencies: Sequence[Latencies], classes: RequestClasses) -> Latencies:
     """Return mean latencies over requests, and the rate of output tokens."""
     share_K, weight_K = classes.token_share, classes.weight_K
-    tpot_s = _weighted([one.tpot_s for one in latencies], share_K)
-    token_s = _weighted([1.0 / one.output_tokens_per_s for one in latencies], share_K)
+    tpot_s = _weighted([latency.tpot_s for latency in latencies], share_K)
+    token_s = _weighted([1.0 / latency.output_tokens_per_s for latency in latencies], share_K)
     # all but the decode steps; the upper end of TTFT is unknown, that of the latency is not
     prompt_s = [
-        one.request_latency_s - one.tpot_s * (osl - 1.0)
-        for one, osl in zip(latencies, classes.osl_K, strict=True)
+        latency.request_latency_s - latency.tpot_s * (osl - 1.0)
+        for latency, osl in zip(latencies, classes.osl_K, strict=True)
     ]
     return Latencies(
-        ttft_s=_weighted([one.ttft_s for one in latencies], weight_K),
+        ttft_s=_weighted([latency.ttft_s for latency in latencies], weight_K),
         tpot_s=tpot_s,
         request_latency_s=_weighted(prompt_s, weight_K) + tpot_s * (classes.mean[1] - 1.0),
         output_tokens_per_s=1.0 / token_s,

@@ -63,9 +63,11 @@ def distinct_loads(loaded: RunningLoad) -> tuple[IntArray, IntArray]:
     Args:
         loaded: What runs at the same time.
     """
-    differing = [one for one in _columns(loaded) if np.any(one != one[0])]
-    known = [np.where(np.isnan(one), UNKNOWN, one) for one in differing]  # NaN differs from itself
-    varying = [one for one in known if np.any(one != one[0])]
+    differing = [column for column in _columns(loaded) if np.any(column != column[0])]
+    known = [
+        np.where(np.isnan(column), UNKNOWN, column) for column in differing
+    ]  # NaN differs from itself
+    varying = [column for column in known if np.any(column != column[0])]
     if not varying:
         return np.zeros(1, np.int64), np.zeros(loaded.served.size, np.int64)
     return unique_rows(np.column_stack(varying))
@@ -74,25 +76,25 @@ def distinct_loads(loaded: RunningLoad) -> tuple[IntArray, IntArray]:
 def _columns(loaded: RunningLoad) -> Iterator[NDArray[Any]]:
     """Yield everything that times and energies of candidates depend on, each (C,)."""
     question, chunks = loaded.question, loaded.chunks
-    limits = {name: one for name, one in vars(question.limits).items() if name != BUDGET}
+    limits = {name: var for name, var in vars(question.limits).items() if name != BUDGET}
     tokens, last = _known(chunks.tokens), _known(chunks.last_tokens)
     runs_last = chunks.last_count > 0.0
-    last = {name: np.where(runs_last, one, 0.0) for name, one in last.items()}
+    last = {name: np.where(runs_last, column, 0.0) for name, column in last.items()}
     own = {name: getattr(loaded, name) for name in _column_names(loaded)}
     named = (vars(question.plan), vars(question.load), limits, tokens, last, own)
-    yield from (one for columns in named for one in columns.values())
+    yield from (column for columns in named for column in columns.values())
     yield from (chunks.count, chunks.last_count, question.aggregated_C)
     placed = vars(question.placement).values()
-    yield from (one for one in placed if isinstance(one, np.ndarray))
+    yield from (column for column in placed if isinstance(column, np.ndarray))
 
 
 def _column_names(loaded: RunningLoad) -> list[str]:
     """Return the names of the columns of a load."""
-    return [name for name, one in vars(loaded).items() if isinstance(one, np.ndarray)]
+    return [name for name, var in vars(loaded).items() if isinstance(var, np.ndarray)]
 
 
 def _known(tokens: StepTokens) -> dict[str, FloatArray]:
-    return {name: one for name, one in vars(tokens).items() if one is not None}
+    return {name: var for name, var in vars(tokens).items() if var is not None}
 
 
 def take_loads(loaded: RunningLoad, index: IntArray) -> RunningLoad:
@@ -123,7 +125,7 @@ def take_chunks(chunks: PrefillChunks, index: IntArray) -> PrefillChunks:
 
 def take_tokens(tokens: StepTokens, index: IntArray) -> StepTokens:
     """Return the tokens of the steps at the given positions."""
-    return replace(tokens, **{name: one[index] for name, one in _known(tokens).items()})
+    return replace(tokens, **{name: column[index] for name, column in _known(tokens).items()})
 
 
 SHARDED: tuple[str, ...] = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")

@@ -120,7 +120,7 @@ class SplitLayers:
             (self.feed_forward, self.load.replicas),
         ):
             nodes = [system.node for system in question.placement.systems]
-            nic_S = np.array([one.nic_bandwidth * one.nics / one.devices for one in nodes])
+            nic_S = np.array([node.nic_bandwidth * node.nics / node.devices for node in nodes])
             # of a stage: only one holds the layer
             senders = question.plan.gpus_per_replica / question.plan.pp
             rate_C = nic_S[question.placement.index_C] * senders
@@ -151,7 +151,7 @@ class SplitLayers:
     def gpus(self) -> FloatArray:
         """The number of devices of both machines (C,)."""
         first, second = (
-            one[0].plan.gpus_per_replica for one in (self.attention, self.feed_forward)
+            pair[0].plan.gpus_per_replica for pair in (self.attention, self.feed_forward)
         )
         both: FloatArray = first * self.load.replicas + second
         return both

@@ -173,7 +173,11 @@ class Attention(_Softmax):
         if np.array_equal(self.kv_len, self.q_len):
             widths["key"] = self.num_kv_heads * self.head_dim
             widths["value"] = self.num_kv_heads * self.value_head_dim
-        before = [one for of, width_C in widths.items() for one in self._sent(of, width_C, group)]
+        before = [
+            operator
+            for of, width_C in widths.items()
+            for operator in self._sent(of, width_C, group)
+        ]
         return tuple(before), self._sent("output", self.num_heads * self.value_head_dim, group)
 
     def _sent(self, of: str, width_C: FloatArray, group: Group) -> tuple[Operator, Operator]:

@@ -208,12 +208,14 @@ class Operator(metaclass=_OperatorType):
 
     def weight_elements(self) -> FloatArray:
         """Return the elements of the weights of one execution (C,)."""
-        each = [one.elements() for one in self.weights()]
+        each = [weight.elements() for weight in self.weights()]
         return sum(each[1:], each[0]) if each else np.zeros_like(self.count)
 
     def weight_bytes(self) -> FloatArray:
         """Return the bytes of its weights over all executions, with scales (C,) [bytes]."""
-        each = [one.elements() * self.count * one.bytes_per_element for one in self.weights()]
+        each = [
+            weight.elements() * self.count * weight.bytes_per_element for weight in self.weights()
+        ]
         return sum(each[1:], each[0]) if each else np.zeros_like(self.count)
 
     def saved(self, saving: Saving) -> FloatArray:

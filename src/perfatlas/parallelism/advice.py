@@ -65,20 +65,20 @@ def shortfall_advice(
     Limits: tp and attention_dp are doubled in steps, pp takes every multiple up to 16. The
         accuracy of smaller formats is not considered.
     """
-    one = _repeat(question, index, 1)
-    footprint = memory_footprint(one)
-    sentences = [_shortfall(one, footprint)]
+    memory_inputs = _repeat(question, index, 1)
+    footprint = memory_footprint(memory_inputs)
+    sentences = [_shortfall(memory_inputs, footprint)]
     changes = [
-        *_fewer_blocks(one, footprint),
-        *_wider(one, "tp", accepts, states_gpus=states_gpus),
-        *_wider(one, "pp", accepts, states_gpus=states_gpus),
-        *_wider(one, "attention_dp", accepts, states_gpus=states_gpus),
-        *_smaller_weights(one, accepts),
-        *_smaller_cache(one, accepts),
-        *_fewer_sequences(one, footprint, accepts),
-        *_larger_device(one, devices or {}, accepts),
+        *_fewer_blocks(memory_inputs, footprint),
+        *_wider(memory_inputs, "tp", accepts, states_gpus=states_gpus),
+        *_wider(memory_inputs, "pp", accepts, states_gpus=states_gpus),
+        *_wider(memory_inputs, "attention_dp", accepts, states_gpus=states_gpus),
+        *_smaller_weights(memory_inputs, accepts),
+        *_smaller_cache(memory_inputs, accepts),
+        *_fewer_sequences(memory_inputs, footprint, accepts),
+        *_larger_device(memory_inputs, devices or {}, accepts),
     ]
-    return sentences + (changes or _everything(one, accepts, states_gpus=states_gpus))
+    return sentences + (changes or _everything(memory_inputs, accepts, states_gpus=states_gpus))
 
 
 def _fewer_blocks(question: MemoryInputs, footprint: MemoryColumns) -> list[str]:

@@ -217,7 +217,7 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
             )
         )
     experts = [group.experts for group in network.layers if group.experts is not None]
-    if any(one.redundant_experts for one in experts):
+    if any(expert.redundant_experts for expert in experts):
         rules.append(
             _Rule(
                 plan.ep == 1,
@@ -312,7 +312,7 @@ def _divides(size: DividedSize, all_sizes: list[DividedSize], column: FloatArray
 
 def _nearest(sizes: list[DividedSize], by: str, value: float) -> str:
     """Return the nearest valid values of a plan field on both sides, as "8 or 16"."""
-    bound = min(_MOST_WAYS, *(one.size for one in sizes if one.by == by and not one.copied))
+    bound = min(_MOST_WAYS, *(size.size for size in sizes if size.by == by and not size.copied))
     ways = np.arange(1.0, bound + 1.0)
     valid = ways[np.logical_and.reduce([size.allows(ways) for size in sizes if size.by == by])]
     chosen = np.concatenate([valid[valid < value][-1:], valid[valid > value][:1]])

@@ -142,11 +142,11 @@ def expert_padding_bytes(
         return total
     ranks = dividing_ranks(plan)
     for operator in _linear_layers(network, formats, Phase.PREFILL, plan.tp):
-        for one in operator.divided(ranks).weights() if operator.routed else ():
-            width = np.ceil(one.rows / one.fused / width_multiple) * width_multiple
-            columns = np.ceil(one.columns / hidden_multiple) * hidden_multiple
-            padded = one._replace(rows=one.fused * width, columns=columns).elements()
-            total += (padded - one.elements()) * operator.count * one.bytes_per_element
+        for weight in operator.divided(ranks).weights() if operator.routed else ():
+            width = np.ceil(weight.rows / weight.fused / width_multiple) * width_multiple
+            columns = np.ceil(weight.columns / hidden_multiple) * hidden_multiple
+            padded = weight._replace(rows=weight.fused * width, columns=columns).elements()
+            total += (padded - weight.elements()) * operator.count * weight.bytes_per_element
     return total * stage_share(network, plan)
 
 
@@ -154,8 +154,8 @@ def _linear_layers(
     network: Network, formats: ModelFormats, phase: Phase, tp: FloatArray | None
 ) -> list[Operator]:
     """Return the undivided operators with weights, with heads replicated for tp if given."""
-    one = np.ones(1 if tp is None else tp.shape)
-    tokens = StepTokens(batch=one, q_len=one, kv_len=one, head_ranks=tp)
+    column = np.ones(1 if tp is None else tp.shape)
+    tokens = StepTokens(batch=column, q_len=column, kv_len=column, head_ranks=tp)
     operators = network.step_operators(formats, phase, tokens)
     return [operator for operator in operators if operator.weights()]
 

@@ -33,8 +33,8 @@ def exposed(record: Record, share_CO: FloatArray) -> Record:
         record,
         **{
             name: getattr(record, name) * share_CO
-            for name, one in columns_of(type(record)).items()
-            if one.composition is Composition.EXPOSED
+            for name, column in columns_of(type(record)).items()
+            if column.composition is Composition.EXPOSED
         },
     )
 
@@ -75,9 +75,9 @@ def scaled(
     return with_fields(
         record,
         **{
-            name: getattr(record, name) * factors[one.quantity]
-            for name, one in columns_of(type(record)).items()
-            if one.is_summed
+            name: getattr(record, name) * factors[column.quantity]
+            for name, column in columns_of(type(record)).items()
+            if column.is_summed
         },
     )
 
@@ -109,8 +109,8 @@ def reduce(record: Record, first_O: IntArray) -> Record:
     return with_fields(
         record,
         **{
-            name: of_runs(getattr(record, name), one.composition)
-            for name, one in columns_of(type(record)).items()
+            name: of_runs(getattr(record, name), column.composition)
+            for name, column in columns_of(type(record)).items()
         },
     )
 

@@ -100,13 +100,15 @@ class Part:
 @cache
 def columns_of(kind: type[DataclassInstance]) -> Mapping[str, Column]:
     """Return the columns of a record type by name."""
-    return {one.name: one.metadata[_COLUMN] for one in fields(kind) if _COLUMN in one.metadata}
+    return {
+        field.name: field.metadata[_COLUMN] for field in fields(kind) if _COLUMN in field.metadata
+    }
 
 
 @cache
 def _parts_of(kind: type[DataclassInstance]) -> Mapping[str, Part]:
     """Return the parts of a record type by name."""
-    return {one.name: one.metadata[_PART] for one in fields(kind) if _PART in one.metadata}
+    return {field.name: field.metadata[_PART] for field in fields(kind) if _PART in field.metadata}
 
 
 def unpriced(
@@ -120,8 +122,8 @@ def unpriced(
         shape: Candidates and operators.
     """
     missing = {
-        name: _constant(shape[1:] if one.per_operator else shape, one)
-        for name, one in columns_of(kind).items()
+        name: _constant(shape[1:] if column.per_operator else shape, column)
+        for name, column in columns_of(kind).items()
         if name not in given
     }
     return kind(**missing, **given)
@@ -162,8 +164,8 @@ def following_clock(record: DataclassInstance) -> tuple[str, ...]:
     """
     return tuple(
         name
-        for name, one in columns_of(type(record)).items()
-        if one.follows_clock or one.composition is Composition.EXPOSED
+        for name, column in columns_of(type(record)).items()
+        if column.follows_clock or column.composition is Composition.EXPOSED
     )
 
 
@@ -177,8 +179,8 @@ def take(record: Record, candidates: IntArray) -> Record:
         record,
         **{
             name: getattr(record, name)[candidates]
-            for name, one in columns_of(type(record)).items()
-            if not one.per_operator
+            for name, column in columns_of(type(record)).items()
+            if not column.per_operator
         },
     )
 
@@ -193,8 +195,8 @@ def select(record: Record, operators: slice | IntArray) -> Record:
 def join(records: Sequence[Record]) -> Record:
     """Return the concatenated operators of several records of the same candidates."""
     joined = {
-        name: _concatenated(_placed(records, name, one))
-        for name, one in columns_of(type(records[0])).items()
+        name: _concatenated(_placed(records, name, column))
+        for name, column in columns_of(type(records[0])).items()
     }
     return with_fields(records[0], **joined, **_combined_parts(records))
 
@@ -218,15 +220,15 @@ def merge(records: Sequence[Record], places: Sequence[IntArray]) -> Record:
     """
     size = sum(each.size for each in places)
     columns: dict[str, Values] = {}
-    for name, one in columns_of(type(records[0])).items():
-        values = _placed(records, name, one)
-        if one.per_operator:
-            counted = one.composition is Composition.COUNT
+    for name, column in columns_of(type(records[0])).items():
+        values = _placed(records, name, column)
+        if column.per_operator:
+            counted = column.composition is Composition.COUNT
             columns[name] = np.sum(values, axis=0) if counted else values[0]
         elif all(map(_is_unpriced, values)):
             columns[name] = np.broadcast_to(values[0][:1, :1], (size, values[0].shape[1]))
         else:
-            into = np.empty((size, values[0].shape[1]), one.dtype)
+            into = np.empty((size, values[0].shape[1]), column.dtype)
             for places_X, each in zip(places, values, strict=True):
                 into[places_X] = each
             columns[name] = into
@@ -244,9 +246,11 @@ def choose(records: Sequence[Record], chosen_CO: IntArray) -> Record:
         chosen_CO: Position of a record (C, O).
     """
     columns = {
-        name: np.take_along_axis(np.stack(_placed(records, name, one)), chosen_CO[None], axis=0)[0]
-        for name, one in columns_of(type(records[0])).items()
-        if not one.per_operator
+        name: np.take_along_axis(np.stack(_placed(records, name, column)), chosen_CO[None], axis=0)[
+            0
+        ]
+        for name, column in columns_of(type(records[0])).items()
+        if not column.per_operator
     }
     used = [bool((chosen_CO == position).any()) for position in range(len(records))]
     return with_fields(records[0], **columns, **_combined_parts(records, used))
@@ -267,13 +271,13 @@ def scatter(
     flat = [candidate_R * shape[1] + operator_R for (candidate_R, operator_R), _, _ in pieces]
     records = [record for _, _, record in pieces]
     columns: dict[str, Values] = {}
-    for name, one in columns_of(kind).items():
-        values = _placed(records, name, one)
-        if one.per_operator:
+    for name, column in columns_of(kind).items():
+        values = _placed(records, name, column)
+        if column.per_operator:
             for ((_, operator_R), _, _), each in zip(pieces, values, strict=True):
                 getattr(whole, name)[operator_R] = each[0]
         elif not all(map(_is_unpriced, values)):
-            into = np.full(shape, one.unpriced, one.dtype)
+            into = np.full(shape, column.unpriced, column.dtype)
             for at_R, (_, shape_R, _), each in zip(flat, pieces, values, strict=True):
                 into.reshape(-1)[at_R] = each[:, 0][shape_R]
             columns[name] = into
@@ -300,12 +304,12 @@ def write(record: Record, at: Places, **rows: Values) -> None:
         into.reshape(-1)[flat[width]] = values_R
 
 
-def _placed(records: Sequence[DataclassInstance], name: str, one: Column) -> list[Values]:
+def _placed(records: Sequence[DataclassInstance], name: str, column: Column) -> list[Values]:
     """Return a column of each record, with positions renumbered for the combined part."""
     values = [getattr(record, name) for record in records]
-    if not one.positions_in:
+    if not column.positions_in:
         return values
-    sizes = [len(getattr(record, one.positions_in)) for record in records]
+    sizes = [len(getattr(record, column.positions_in)) for record in records]
     first = accumulate(sizes[:-1], initial=0)
     return [
         np.where(each >= 0, each + start, -1) if start else each
@@ -318,8 +322,8 @@ def _combined_parts(
 ) -> dict[str, tuple[Any, ...]]:
     """Return the parts of several records as one; distinct members are those of records used."""
     parts: dict[str, tuple[Any, ...]] = {}
-    for name, one in _parts_of(type(records[0])).items():
-        if one.distinct:
+    for name, part in _parts_of(type(records[0])).items():
+        if part.distinct:
             kept = [r for n, r in enumerate(records) if not used or used[n]]
             parts[name] = tuple(dict.fromkeys(each for r in kept for each in getattr(r, name)))
         else:

@@ -241,7 +241,7 @@ class Expression:
     def _known(self, node: ast.AST, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """Return whether no name of a part is missing: what is missing differs from nothing."""
         cells = [columns[name] for name in self._names(node)]
-        return reduce(np.logical_and, (~_is_missing(one) for one in cells), np.True_)
+        return reduce(np.logical_and, (~_is_missing(cell) for cell in cells), np.True_)
 
 
 def _not(value: Any) -> Any:  # noqa: ANN401 - an array or one value

@@ -118,7 +118,9 @@ def format_change(asked: Quantized) -> Change:
     ]
     kv = get_format(asked.kv).rounding[0]
     choices = [Roundings(*get_format(name).rounding, kv) for name in (asked.gemm, asked.moe)]
-    worst = max(choices, key=lambda one: float(tensor_noise([one], [asked.method]).sum()))
+    worst = max(
+        choices, key=lambda roundings: float(tensor_noise([roundings], [asked.method]).sum())
+    )
     weights, activations, cache_noise = tensor_noise([worst], [asked.method])[0].tolist()
     each = (weights, activations, cache_noise)
     if worst.exact:
@@ -158,6 +160,6 @@ def change_columns(asked: list[Quantized]) -> dict[str, FloatArray]:
     Returns:
         Points, NaN where declined.
     """
-    delta_C3 = np.array([format_change(one).delta for one in asked]).reshape(-1, 3)
+    delta_C3 = np.array([format_change(quantized).delta for quantized in asked]).reshape(-1, 3)
     low_C, middle_C, high_C = delta_C3.T
     return dict(zip(ACCURACY, (middle_C, low_C, high_C), strict=True))

@@ -61,10 +61,10 @@ def tensor_noise(roundings: Sequence[Roundings], methods: Sequence[str]) -> Floa
     """
     table = shipped_table(TABLE)
     rows = []
-    for one, method in zip(roundings, methods, strict=True):
+    for rounding, method in zip(roundings, methods, strict=True):
         shapes = {**DISTRIBUTIONS, **SPREAD.get(method, {})}
         row = []
-        for kind, name in zip(CLASSES, one, strict=True):
+        for kind, name in zip(CLASSES, rounding, strict=True):
             known = resolve_name(
                 name, ROUNDINGS, what="rounding", lists="ROUNDINGS", error=UnsupportedError
             )

@@ -85,15 +85,15 @@ def asked_of(pairs: list[Pair] | tuple[Pair, ...]) -> Evaluations:
         pairs: Published pairs (N).
     """
     known = shipped_table(BENCHMARKS)
-    rows = [known[one.benchmark] for one in pairs]
+    rows = [known[pair.benchmark] for pair in pairs]
     return Evaluations(
-        roundings=[one.roundings for one in pairs],
-        methods=[one.method for one in pairs],
+        roundings=[pair.roundings for pair in pairs],
+        methods=[pair.method for pair in pairs],
         tasks=[row["task"] for row in rows],
-        parameters_b=np.array([one.parameters_b for one in pairs]),
-        scores=np.array([one.baseline for one in pairs]),
-        chances=np.minimum([row["chance"] for row in rows], [one.baseline for one in pairs]),
-        questions=np.array([one.questions for one in pairs]),
+        parameters_b=np.array([pair.parameters_b for pair in pairs]),
+        scores=np.array([pair.baseline for pair in pairs]),
+        chances=np.minimum([row["chance"] for row in rows], [pair.baseline for pair in pairs]),
+        questions=np.array([pair.questions for pair in pairs]),
     )
 
 
@@ -114,7 +114,7 @@ def support(asked: Evaluations, pairs: Sequence[Pair], model: AccuracyModel) -> 
         pairs: Pairs that the model is fitted to.
         model: The model that weighs noise.
     """
-    cells = {one.cell for one in pairs}
+    cells = {pair.cell for pair in pairs}
     tasks = set(asked_of(tuple(pairs)).tasks)
     published = model.total_noise(asked_of(tuple(pairs)))
     total_N = model.total_noise(asked)

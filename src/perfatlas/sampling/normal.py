@@ -56,6 +56,6 @@ def normal_probability(value_C: FloatArray) -> FloatArray:
 
 @compiled
 def _probabilities(value_C: FloatArray, found_C: FloatArray) -> None:
-    for one in range(value_C.shape[0]):
+    for index in range(value_C.shape[0]):
         # of the complement, which keeps its digits where the probability is small
-        found_C[one] = 0.5 * math.erfc(-value_C[one] * math.sqrt(0.5))
+        found_C[index] = 0.5 * math.erfc(-value_C[index] * math.sqrt(0.5))

@@ -31,7 +31,7 @@ _POINTS: Final = 96
 
 def _normal(tail: FloatArray) -> FloatArray:
     """Return the value that a standard normal variable exceeds with a probability."""
-    value = [-normal_quantile(one) for one in tail.ravel().tolist()]
+    value = [-normal_quantile(number) for number in tail.ravel().tolist()]
     return np.array(value).reshape(tail.shape)
 
 

@@ -106,7 +106,9 @@ def batch_precision(values_N: NDArray[np.float64], percentile: float | None = No
     value = _statistic(known_N, percentile) if known_N.size else math.nan
     if known_N.size < FEWEST:
         return Precision(value, math.inf)
-    part_B = np.array([_statistic(one, percentile) for one in np.array_split(known_N, BATCHES)])
+    part_B = np.array(
+        [_statistic(column, percentile) for column in np.array_split(known_N, BATCHES)]
+    )
     apart_B = part_B - part_B.mean()
     spread = float((apart_B**2).sum())
     if spread == 0.0:

@@ -46,8 +46,8 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
         "Recovery strategies",
     ),
     **{
-        f"kernel {one}": OPERATOR
-        for one in ("attention", "elementwise", "embedding", "gemm", "moe", "norm", "softmax")
+        f"kernel {text}": OPERATOR
+        for text in ("attention", "elementwise", "embedding", "gemm", "moe", "norm", "softmax")
     },
     "kernel design attention": DESIGN,
     "kernel design gemm": DESIGN,
@@ -91,4 +91,4 @@ def may_be_title(wanted: str, title: str) -> bool:
     word, known = wanted.casefold(), title.removesuffix(REST).casefold()
     if word in known or not title.endswith(REST):
         return word in known
-    return any(word.startswith(known[place:]) for place in range(len(known)))
+    return any(word.startswith(known[index:]) for index in range(len(known)))

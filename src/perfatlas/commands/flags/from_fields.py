@@ -72,7 +72,7 @@ class FlagsSignature(inspect.Signature):
                 )
                 for name in positional_fields(self._verb)
             }
-            own = {name: one for name, one in self._own.items() if name != "positional"}
+            own = {name: parameter for name, parameter in self._own.items() if name != "positional"}
             self._made = {**first, **own, "flags": flags}
         return self._made
 
@@ -104,8 +104,8 @@ def flags_of(verb: str, words: Sequence[str] | None = None) -> Any:  # noqa: ANN
         named = {word.partition("=")[0] for word in words if word.startswith("--")}
         fields = {
             name: field
-            for place, (name, field) in enumerate(fields.items())
-            if not place or named & _spellings(field)
+            for index, (name, field) in enumerate(fields.items())
+            if not index or named & _spellings(field)
         }
     rows = [(name, _hint(field), None) for name, field in fields.items()]
     own = {"__module__": __name__}

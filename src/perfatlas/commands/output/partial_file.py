@@ -194,14 +194,14 @@ class PartialFile:
     def _lines(self) -> Iterator[tuple[int, dict[str, Sequence[Any]]]]:
         """Yield rows and answers of the complete lines, and stay behind the last one."""
         while True:
-            place = self._file.tell()
+            index = self._file.tell()
             line = self._file.readline()
             try:
                 block = json.loads(line) if line.endswith(b"\n") else {}
                 part = int(block["rows"]), self._with_arrays(block["answers"])
                 self.file_hashes |= block["file_hashes"]
             except (ValueError, KeyError, TypeError):
-                self._file.seek(place)
+                self._file.seek(index)
                 return
             yield part
 

@@ -109,14 +109,14 @@ def _table_hint(words: Sequence[str]) -> str:
 
     name = _command(words)
     words = [part for word in words for part in _split(word)]
-    place = next((n for n, word in enumerate(words) if LISTED.fullmatch(word)), 0)
-    if not place or not has_fields(name) or not words[place - 1].startswith("--"):
+    index = next((n for n, word in enumerate(words) if LISTED.fullmatch(word)), 0)
+    if not index or not has_fields(name) or not words[index - 1].startswith("--"):
         return ""
     if not (commands()[name][1].table or commands()[name][1].row):
         return ""
-    field = words[place - 1][2:].replace("-", "_")
-    rows = "\\n".join((field, *words[place].split(",")))
-    rest = shlex.join([*words[: place - 1], *words[place + 1 :]])
+    field = words[index - 1][2:].replace("-", "_")
+    rows = "\\n".join((field, *words[index].split(",")))
+    rest = shlex.join([*words[: index - 1], *words[index + 1 :]])
     return (
         f"For several values, give a table: printf '{rows}\\n' > rows.csv; perfatlas {rest}"
         " --table rows.csv --output answers.csv"

@@ -78,9 +78,9 @@ def _is_nearly(column: str, name: str) -> bool:
     return max(len(column), len(name)) < 2 or (len(name) == 2 and column == name[::-1])
 
 
-def _leading(one: str, other: str) -> int:
+def _leading(text: str, other: str) -> int:
     """Return the length of the common prefix of two texts."""
-    pairs = zip(one, other, strict=False)
+    pairs = zip(text, other, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

@@ -235,7 +235,7 @@ def _file_hashes(values: Iterable[Any]) -> dict[str, str]:
 def _refuse_changed_files(partial: PartialFile) -> None:
     """Refuse to continue after rows that name files with another content by now."""
     hashes = _file_hashes(partial.file_hashes)
-    changed = [name for name, one in partial.file_hashes.items() if hashes.get(name) != one]
+    changed = [name for name, text in partial.file_hashes.items() if hashes.get(name) != text]
     if changed:
         raise InvalidSpecError(
             f"'{partial.path}' has rows of a run that differs in the content of '{changed[0]}', a"

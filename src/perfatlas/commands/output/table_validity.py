@@ -67,8 +67,8 @@ def _scattered(
         name: [None] * size for name in dict.fromkeys((*answers, "error_code", "error"))
     }
     for name, cells in answers.items():
-        for place, cell in zip(places, cells, strict=True):
-            columns[name][place - span[0]] = cell
+        for index, cell in zip(places, cells, strict=True):
+            columns[name][index - span[0]] = cell
     for row in range(*span):
         if row in invalid:
             columns["error_code"][row - span[0]] = INVALID

@@ -161,7 +161,7 @@ def _load_fabric(device: str) -> Rows:
     tables = [
         read_table(device, FOLDER, "sglang", LOW_LATENCY_TABLE, version) for version in versions
     ]
-    table = max(tables, key=lambda one: int(np.max(one.columns["node_num"])))
+    table = max(tables, key=lambda silicon_table: int(np.max(silicon_table.columns["node_num"])))
     node = hardware.resolve_system(device).node
     nodes = table.columns["node_num"].astype(np.float64)
     share = np.full(nodes.size, node.nics * node.nic_bandwidth / node.devices)

@@ -95,7 +95,7 @@ def _decode_grid(device: str, format_name: str) -> tuple[Mapping[str, float], ..
     peaks = hardware.resolve_system(device).device.peak_flop_per_s
     fp8 = format_name.endswith("+fp8_kv") and get_format("fp8_static").tensor_peak in peaks
     products = (0.0, 1.0) if fp8 else (0.0,)
-    return tuple({**fixed, "fp8_products": one} for one in products for fixed in DECODE_GRID)
+    return tuple({**fixed, "fp8_products": value} for value in products for fixed in DECODE_GRID)
 
 
 def _cell(device: str, operator: str, family: str, format_name: str, kernel: str) -> Cell:

@@ -65,7 +65,7 @@ def rank_times_s(operator: str, size: int, ranks: int, *, gpu: bool = False) -> 
         store = str(Path(folder) / "store")
         asked = Ranks(store, "nccl" if gpu else "gloo", ranks, operator, size)
         running = [pool.submit(run_rank, asked, rank) for rank in range(ranks)]
-        times = [one.result() for one in running]
+        times = [future.result() for future in running]
     return times[0]
 
 

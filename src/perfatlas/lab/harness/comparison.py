@@ -55,8 +55,8 @@ def compare_runs(first: Path, second: Path) -> dict[str, Any]:
     ]
     return {
         "cases": len(shared),
-        "slower": sum(one["verdict"] == "slower" for one in changes),
-        "faster": sum(one["verdict"] == "faster" for one in changes),
+        "slower": sum(change["verdict"] == "slower" for change in changes),
+        "faster": sum(change["verdict"] == "faster" for change in changes),
         "criterion": CRITERION,
         "failed": failed,
         "only_in_first": sorted(" / ".join(key) for key in runs[0].keys() - runs[1].keys()),
@@ -65,17 +65,17 @@ def compare_runs(first: Path, second: Path) -> dict[str, Any]:
     }
 
 
-def _change(one: dict[str, Any], two: dict[str, Any], *, p_value: float) -> dict[str, Any]:
-    first_s, second_s = (_seconds(run["time_s"], run["case"]) for run in (one, two))
+def _change(row: dict[str, Any], two: dict[str, Any], *, p_value: float) -> dict[str, Any]:
+    first_s, second_s = (_seconds(run["time_s"], run["case"]) for run in (row, two))
     ratio = second_s / first_s
-    least = SMALLEST_CHANGE.get(str(one["bound"]), SMALLEST_OTHER)
+    least = SMALLEST_CHANGE.get(str(row["bound"]), SMALLEST_OTHER)
     clear = p_value < SIGNIFICANCE and abs(ratio - 1.0) >= least
     verdict = "same"
     if clear:
         verdict = "slower" if ratio > 1.0 else "faster"
     return {
-        "case": one["case"],
-        "kernel": one["kernel"],
+        "case": row["case"],
+        "kernel": row["kernel"],
         "first_s": first_s,
         "second_s": second_s,
         "ratio": ratio,

@@ -65,14 +65,14 @@ def decided(answers: Sequence[Answer], steps: Sequence[Steps]) -> tuple[dict[str
             weight = sign * _steps_of(phase, answer)
             difference_s += weight * float(cost.total_s()[0])
             _add(found, cost, weight, str(answer.scenario["system"]))
-    variance = sum(one.deviation_s**2 for one in found.values())
+    variance = sum(kernel.deviation_s**2 for kernel in found.values())
     if not variance:
         raise UnsupportedError(
             "--decide needs intervals of operators, and these designs are priced without: choose"
             " devices with measured kernels"
         )
-    ranked = sorted(found.values(), key=lambda one: -abs(one.deviation_s))
-    measured = [one for one in ranked if is_measurable(one.case) and one.deviation_s]
+    ranked = sorted(found.values(), key=lambda kernel: -abs(kernel.deviation_s))
+    measured = [kernel for kernel in ranked if is_measurable(kernel.case) and kernel.deviation_s]
     measured = measured[:MEASUREMENTS]
     if not measured:
         raise UnsupportedError("--decide: no suite has the operators of these designs")
@@ -80,9 +80,9 @@ def decided(answers: Sequence[Answer], steps: Sequence[Steps]) -> tuple[dict[str
     results = {
         "steps_difference_s": difference_s,
         "steps_difference_deviation_s": math.sqrt(variance),
-        "decisions": [_row(one, variance) for one in ranked[: last + 1]],
+        "decisions": [_row(kernel, variance) for kernel in ranked[: last + 1]],
     }
-    return results, [one.case for one in measured]
+    return results, [kernel.case for kernel in measured]
 
 
 def _steps_of(phase: str, answer: Answer) -> float:

@@ -217,8 +217,8 @@ def _stream(kernel: str) -> Callable[[Builder, Mapping[str, int], str], Callable
 
 
 def _copy_numpy(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], object]:
-    one, two = (make.array(fmt, shape["tokens"], shape["width"]) for _ in range(2))
-    return lambda: np.copyto(two, one)
+    column, two = (make.array(fmt, shape["tokens"], shape["width"]) for _ in range(2))
+    return lambda: np.copyto(two, column)
 
 
 def _scan(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], object]:

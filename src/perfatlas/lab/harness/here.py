@@ -110,7 +110,7 @@ class Fit:
         from scipy.optimize import nnls
 
         times_N = np.asarray(times_s_N)
-        features_NF = np.array([_features(one) for one in sizes_ND])
+        features_NF = np.array([_features(size) for size in sizes_ND])
         scale_F = features_NF.max(axis=0)
         scaled_NF = features_NF / scale_F / times_N[:, None]
         self.rates_F = nnls(scaled_NF, np.ones(len(times_N)))[0] / scale_F
@@ -251,7 +251,9 @@ class StepModel:
             step: Which step.
         """
         pieces = step_pieces(sizes, *step[1:])
-        found = sum(count * self.fits[one.kind].time_s(one.sizes) for one, count in pieces.items())
+        found = sum(
+            count * self.fits[piece.kind].time_s(piece.sizes) for piece, count in pieces.items()
+        )
         return float(found + _layer_features(sizes, step) @ self.rates_F)
 
 
@@ -283,7 +285,7 @@ def _measured_step(sizes: Sizes, step: Step, cold_bytes: float) -> Measurement:
     _, batch, q_len, kv_len = step
     copies = int(np.ceil(cold_bytes / sizes.weight_bytes)) + 1
     models = [Transformer(sizes, batch, kv_len) for _ in range(copies)]
-    return _measured([partial(one.step, q_len) for one in models], STEADY)
+    return _measured([partial(model.step, q_len) for model in models], STEADY)
 
 
 def _measured(calls: Sequence[Callable[[], object]], protocol: Protocol) -> Measurement:

@@ -37,16 +37,22 @@ def layer_cases(
     """
     network = resolve_model(model).network
     names = dict.fromkeys(("gemm", "moe", "kv", "attention", "head"), number_format)
-    formats, one = ModelFormats(**names), np.ones(1)
-    ranks = one * tp
-    sizes = dict.fromkeys(("pp", "cp", "attention_dp", "ep", "dp"), one)
+    formats, column = ModelFormats(**names), np.ones(1)
+    ranks = column * tp
+    sizes = dict.fromkeys(("pp", "cp", "attention_dp", "ep", "dp"), column)
     plan = PlanColumns(tp=ranks, moe_tp=ranks, **sizes)
     found: dict[str, Case] = {}
     for phase in PHASES:
-        q_len = one * (isl if phase is Phase.PREFILL else 1)
-        tokens = StepTokens(batch=one * batch, q_len=q_len, kv_len=one * isl, head_ranks=ranks)
+        q_len = column * (isl if phase is Phase.PREFILL else 1)
+        tokens = StepTokens(
+            batch=column * batch, q_len=q_len, kv_len=column * isl, head_ranks=ranks
+        )
         whole = network.step_operators(formats, phase, tokens)
-        running = (one for one in shard_operators(whole, plan, network) if int(one.count[0]))
+        running = (
+            shard_operator
+            for shard_operator in shard_operators(whole, plan, network)
+            if int(shard_operator.count[0])
+        )
         for case in map(operator_case, running):
             before = found.get(case.label)
             count = case.count + (before.count if before else 0)

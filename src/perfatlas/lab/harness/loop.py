@@ -63,13 +63,13 @@ class Measurement:
     @property
     def kept(self) -> list[Sample]:
         """Samples without preempted ones; all of them if nearly all were preempted."""
-        clean = [one for one in self.samples if not one.preempted]
+        clean = [sample for sample in self.samples if not sample.preempted]
         return clean if len(clean) >= min(5, len(self.samples)) else self.samples
 
     @property
     def times_s(self) -> list[float]:
         """Times of the samples that count [s]."""
-        return [one.time_s for one in self.kept]
+        return [sample.time_s for sample in self.kept]
 
     @property
     def interval(self) -> MedianInterval:
@@ -101,9 +101,9 @@ def measure(
     executions = [cycle(arm.calls) for arm in arms]
     found = [Measurement(arm=arm.name) for arm in arms]
     shortest_s = 0.0
-    for one, arm, calls in zip(found, arms, executions, strict=True):
+    for measurement, arm, calls in zip(found, arms, executions, strict=True):
         touched = [clock.sample([next(calls)]) for _ in range(max(len(arm.calls), LOOKS))]
-        one.warm_up = len(touched)
+        measurement.warm_up = len(touched)
         shortest_s = max(shortest_s, min(sample.time_s for sample in touched))
     calls_per_sample = int(
         np.clip(np.ceil(protocol.sample_s / max(shortest_s, SHORTEST_S)), 1, MOST_CALLS)
@@ -112,7 +112,9 @@ def measure(
         one.calls = calls_per_sample
         _warm_up(one, calls, clock, protocol)
     spent = [0.0] * len(arms)
-    while waiting := [at for at, one in enumerate(found) if _goes_on(one, spent[at], protocol)]:
+    while waiting := [
+        at for at, measurement in enumerate(found) if _goes_on(measurement, spent[at], protocol)
+    ]:
         turn = range(len(arms)) if len(waiting) > 1 else waiting
         for at in turn if len(found[0].samples) % 2 else reversed(turn):
             sample = clock.sample(list(islice(executions[at], calls_per_sample)))

@@ -111,17 +111,17 @@ def _records(case: Case, bench: Bench) -> list[dict[str, Any]]:
     predicted = predict(case, bench)
     return [
         {
-            **_question(case, one.arm, bench),
+            **_question(case, measurement.arm, bench),
             "copies": 0 if case.data == "cold" else 1,
             "data_copies": copies,
             "protocol": clock_name,
-            **_statistics(one),
-            **_rates(case, one, readings),
-            **_beside(case, one, predicted, bench),
+            **_statistics(measurement),
+            **_rates(case, measurement, readings),
+            **_beside(case, measurement, predicted, bench),
             "error_code": None,
             "error": None,
         }
-        for one in found
+        for measurement in found
     ] + failed
 
 
@@ -207,7 +207,7 @@ def _between_ranks(case: Case, bench: Bench) -> Measurement:
 
 def _statistics(found: Measurement) -> dict[str, Any]:
     interval = found.interval
-    wall_s = float(np.median([one.wall_s for one in found.kept]))
+    wall_s = float(np.median([sample.wall_s for sample in found.kept]))
     return {
         "time_s": interval.median,
         "time_s_low": interval.low,
@@ -219,7 +219,7 @@ def _statistics(found: Measurement) -> dict[str, Any]:
         "calls_per_sample": found.calls,
         "warm_up": found.warm_up,
         "state": found.state if found.warm or not found.warm_up else f"{found.state}, not warm",
-        "samples_s": " ".join(f"{one:.5g}" for one in found.times_s[:MOST_SAMPLES]),
+        "samples_s": " ".join(f"{value:.5g}" for value in found.times_s[:MOST_SAMPLES]),
     }
 
 
@@ -342,14 +342,24 @@ def measured_rows(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
 
     rows: list[dict[str, Any]] = []
     seen: set[str] = set()
-    for one in records:
-        name = one["operator"] if one["operator"] in SHAPE_COLUMNS else _streamed(one)
-        if name is None or one["error"] or one["format"] not in formats() or one["case"] in seen:
+    for record in records:
+        name = record["operator"] if record["operator"] in SHAPE_COLUMNS else _streamed(record)
+        if (
+            name is None
+            or record["error"]
+            or record["format"] not in formats()
+            or record["case"] in seen
+        ):
             continue
-        seen.add(one["case"])
-        row = {**one, "operator": name, "kv_format": one["format"], "count": one["samples"]}
-        row |= {"bytes": one["moved_bytes"]} if name == "streaming" else {}
-        row |= {"hot": int(one["data"] == "hot"), "graph": 1}
+        seen.add(record["case"])
+        row = {
+            **record,
+            "operator": name,
+            "kv_format": record["format"],
+            "count": record["samples"],
+        }
+        row |= {"bytes": record["moved_bytes"]} if name == "streaming" else {}
+        row |= {"hot": int(record["data"] == "hot"), "graph": 1}
         rows.append({key: row[key] for key in COLUMNS if key in row})
     if not rows:
         raise UnsupportedError(

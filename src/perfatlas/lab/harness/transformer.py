@@ -139,7 +139,7 @@ class Transformer:
         """
         start = self.tokens.shape[1] - q_len
         rows = self.embedding[self.tokens[:, start:]]
-        turns = [one[start:] for one in self.turns]
+        turns = [turn[start:] for turn in self.turns]
         for layer in self.layers:
             rows = self._layer(layer, rows, turns, start)
         last = self.ops.norm(rows[:, -1], self.last_norm)
@@ -188,7 +188,7 @@ def step_pieces(sizes: Sizes, batch: int, q_len: int, kv_len: int) -> Counter[Pi
         Piece("gate", (rows, wide)),
         Piece("gemm", (rows, hidden, wide)),
     ]
-    found = Counter({one: sizes.layers * count for one, count in Counter(layer).items()})
+    found = Counter({piece: sizes.layers * count for piece, count in Counter(layer).items()})
     found[Piece("embedding", (rows, hidden))] += 1
     found[Piece("norm", (batch, hidden))] += 1
     found[Piece("gemm", (batch, VOCABULARY, hidden))] += 1

@@ -63,7 +63,7 @@ def _tile(name: str, config: Config) -> dict[str, int]:
 
 def _work(name: str, shape: Mapping[str, int], element_bytes: float) -> AttentionWork | GemmWork:
     if name == "gemm":
-        sizes = {one: shape[one] for one in "mnk"}
+        sizes = {key: shape[key] for key in "mnk"}
         return GemmWork(**sizes, groups=1, element_bytes=element_bytes, promotes=False)
     return AttentionWork(
         batch=shape["batch"],

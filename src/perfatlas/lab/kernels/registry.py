@@ -93,7 +93,7 @@ class LabKernel:
 
 
 def _typed(value: str | list[str], kind: str) -> str | list[str]:
-    return value.format(kind) if isinstance(value, str) else [one.format(kind) for one in value]
+    return value.format(kind) if isinstance(value, str) else [text.format(kind) for text in value]
 
 
 @cache

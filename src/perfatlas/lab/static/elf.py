@@ -56,8 +56,8 @@ class ElfFile:
 
     def contents(self, name: str) -> bytes:
         """Return the bytes of a section; none if it is absent or takes no space."""
-        kind, place, size = self.sections.get(name, (NOBITS, 0, 0))
-        return b"" if kind == NOBITS else self.data[place : place + size]
+        kind, index, size = self.sections.get(name, (NOBITS, 0, 0))
+        return b"" if kind == NOBITS else self.data[index : index + size]
 
 
 @contextmanager

@@ -91,11 +91,11 @@ def inspect(path: Path, asked: Compilation) -> Inspection:
     kernels = []
     for products in compiled.values():
         chosen = _chosen(products.kernels, asked.function, path)
-        kernels += [_launched(one, asked) for one in _disassembled(chosen, products, notes)]
-    if kernels and all(one.registers is None for one in kernels):
+        kernels += [_launched(kernel, asked) for kernel in _disassembled(chosen, products, notes)]
+    if kernels and all(kernel.registers is None for kernel in kernels):
         notes.append("PTX shows no registers, spills or occupancy: ptxas decides them")
     return Inspection(
-        rows=[kernel_row(one, path.name) for one in kernels],
+        rows=[kernel_row(kernel, path.name) for kernel in kernels],
         compiled=compiled,
         notes=list(dict.fromkeys(notes)),
     )
@@ -129,20 +129,20 @@ def _compiled(path: Path, data: bytes, asked: Compilation) -> dict[str, Compiled
             raise InvalidSpecError(f"{path.suffix} is source: set --target to one of {known}")
         return _from_source(path, data, asked)
     products = _from_products(path, data)
-    found = {one.target for one in products.kernels}
+    found = {kernel.target for kernel in products.kernels}
     wanted = set(asked.targets)
     if missing := sorted(wanted - found):
         raise InvalidSpecError(
             f"{printable(path.name)} has code for {', '.join(sorted(found))}, none for"
             f" {', '.join(missing)}: compile its source for that target"
         )
-    kernels = [one for one in products.kernels if not wanted or one.target in wanted]
+    kernels = [kernel for kernel in products.kernels if not wanted or kernel.target in wanted]
     return {"": replace(products, kernels=kernels)}
 
 
 def _from_source(path: Path, data: bytes, asked: Compilation) -> dict[str, Compiled]:
     if path.suffix == ".cu":
-        if other := [one for one in asked.targets if not one.startswith("sm_")]:
+        if other := [target for target in asked.targets if not target.startswith("sm_")]:
             raise InvalidSpecError(f"NVRTC compiles CUDA C++ for sm_ targets, not for {other[0]}")
         return {target: compile_cuda(path, data, target) for target in asked.targets}
     requests = [
@@ -163,7 +163,7 @@ def _from_products(path: Path, data: bytes) -> Compiled:
         return Compiled(kernels=cubin_kernels(data, path.name), cubins=(data,))
     if FATBIN_MAGIC in data:
         cubins = embedded_cubins(data, path.name)
-        kernels = [kernel for one in cubins for kernel in cubin_kernels(one, path.name)]
+        kernels = [kernel for cubin in cubins for kernel in cubin_kernels(cubin, path.name)]
         return Compiled(kernels=kernels, cubins=tuple(cubins))
     if data.startswith(MAGIC):
         return Compiled(kernels=cubin_kernels(data, path.name))
@@ -181,11 +181,11 @@ def _from_products(path: Path, data: bytes) -> Compiled:
 def _chosen(kernels: Sequence[Kernel], function: str | None, path: Path) -> list[Kernel]:
     if function is None:
         return list(kernels)
-    exact = [one for one in kernels if one.function == function]
-    found = exact or [one for one in kernels if function in one.function]
-    if len({one.function for one in found}) == 1:
+    exact = [kernel for kernel in kernels if kernel.function == function]
+    found = exact or [kernel for kernel in kernels if function in kernel.function]
+    if len({kernel.function for kernel in found}) == 1:
         return found
-    names = list(dict.fromkeys(one.function for one in found or kernels))
+    names = list(dict.fromkeys(kernel.function for kernel in found or kernels))
     listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     what = f"{len(names)} kernels" if found else "no kernel"
     raise InvalidSpecError(
@@ -203,7 +203,7 @@ def _disassembled(kernels: Sequence[Kernel], products: Compiled, notes: list[str
     lines: dict[tuple[str, str], Sequence[Line]] = {}
     for cubin in products.cubins:
         target = f"sm_{read_elf(cubin, 'cubin').sm}"
-        if all(one.target != target for one in kernels):
+        if all(kernel.target != target for kernel in kernels):
             continue
         try:
             functions = functions_of(disassemble(tool, cubin))
@@ -211,8 +211,10 @@ def _disassembled(kernels: Sequence[Kernel], products: Compiled, notes: list[str
             notes.append(f"instructions are not known: {problem}")
             continue
         lines |= {(name, target): found for name, found in functions.items()}
-    found = [(one, lines.get((one.function, one.target))) for one in kernels]
-    return [one if of_it is None else with_instructions(one, of_it) for one, of_it in found]
+    found = [(kernel, lines.get((kernel.function, kernel.target))) for kernel in kernels]
+    return [
+        kernel if of_it is None else with_instructions(kernel, of_it) for kernel, of_it in found
+    ]
 
 
 def _launched(kernel: Kernel, asked: Compilation) -> Kernel:

@@ -41,7 +41,7 @@ def compile_cuda(path: Path, source: bytes, target: str) -> Compiled:
     number = int(target.removeprefix("sm_"))
     suffix = "a" if number >= FIRST_WITH_SUFFIX else ""
     headers = [
-        *(one.parent for one in nvidia_files("include/cuda_runtime.h")[:1]),
+        *(nvidia_file.parent for nvidia_file in nvidia_files("include/cuda_runtime.h")[:1]),
         *nvidia_files("include/cccl")[:1],
     ]
     options = [f"-arch={target}{suffix}", "-std=c++17", "-default-device", "--ptxas-options=-v"]
@@ -50,11 +50,11 @@ def compile_cuda(path: Path, source: bytes, target: str) -> Compiled:
     spills = {name: int(count) for name, count in SPILLS.findall(log)}
     kernels = [
         replace(
-            one,
-            spills_bytes=spills.get(one.function, one.spills_bytes),
-            tensor_memory_columns=ptx_columns(_entry(ptx, one.function)),
+            cubin_kernel,
+            spills_bytes=spills.get(cubin_kernel.function, cubin_kernel.spills_bytes),
+            tensor_memory_columns=ptx_columns(_entry(ptx, cubin_kernel.function)),
         )
-        for one in cubin_kernels(cubin, path.name)
+        for cubin_kernel in cubin_kernels(cubin, path.name)
     ]
     return Compiled(
         kernels=kernels,
@@ -82,7 +82,11 @@ def _versions() -> dict[str, str]:
 
 @cache
 def _library() -> ctypes.CDLL:
-    packaged = [one for one in nvidia_files("lib/libnvrtc.so.*") if "alt" not in one.name]
+    packaged = [
+        nvidia_file
+        for nvidia_file in nvidia_files("lib/libnvrtc.so.*")
+        if "alt" not in nvidia_file.name
+    ]
     try:
         return ctypes.CDLL(str(packaged[0]) if packaged else "libnvrtc.so")
     except OSError as problem:
@@ -100,7 +104,7 @@ def _compile(
     if library.nvrtcCreateProgram(ctypes.byref(program), source, name, 0, None, None):
         raise InvalidSpecError(f"NVRTC cannot read {printable(str(path))}")
     try:
-        words = (ctypes.c_char_p * len(options))(*(one.encode() for one in options))
+        words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         failed = library.nvrtcCompileProgram(program, len(options), words)
         log = _product(library, program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
         if failed:

@@ -48,7 +48,7 @@ def ptx_kernels(text: str, where: str) -> list[Kernel]:
     if target is None or not starts:
         missing = ".target" if target is None else ".entry"
         raise InvalidSpecError(f"{printable(where)} has no {missing}: it is not PTX of a kernel")
-    ends = [*(one.start() for one in starts[1:]), len(text)]
+    ends = [*(start.start() for start in starts[1:]), len(text)]
     return [
         _kernel(start[1], f"sm_{target[1]}", text[start.start() : end])
         for start, end in zip(starts, ends, strict=True)
@@ -66,8 +66,8 @@ def _kernel(name: str, target: str, text: str) -> Kernel:
         threads=math.prod(int(size) for size in threads.groups() if size) if threads else None,
         shared_memory_bytes=sum(shared),
         tensor_memory_columns=ptx_columns(body),
-        tma=sum(one.startswith(TMA) for one in names),
-        setmaxnreg=sum(one.startswith("setmaxnreg") for one in names),
+        tma=sum(word.startswith(TMA) for word in names),
+        setmaxnreg=sum(word.startswith("setmaxnreg") for word in names),
     )
 
 

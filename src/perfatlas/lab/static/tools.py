@@ -65,7 +65,9 @@ def nvidia_files(pattern: str) -> list[Path]:
         pattern: Below the folder of a package, such as "bin/nvdisasm".
     """
     folders = package_folders("nvidia")
-    return [one for folder in folders for one in sorted(folder.glob(f"*/{pattern}"), reverse=True)]
+    return [
+        path for folder in folders for path in sorted(folder.glob(f"*/{pattern}"), reverse=True)
+    ]
 
 
 def find_nvdisasm() -> Path | None:
@@ -74,4 +76,11 @@ def find_nvdisasm() -> Path | None:
     if on_path:
         return Path(on_path)
     inside = [path / "backends/nvidia/bin/nvdisasm" for path in package_folders("triton")]
-    return next((one for one in (*nvidia_files("bin/nvdisasm"), *inside) if one.is_file()), None)
+    return next(
+        (
+            nvidia_file
+            for nvidia_file in (*nvidia_files("bin/nvdisasm"), *inside)
+            if nvidia_file.is_file()
+        ),
+        None,
+    )

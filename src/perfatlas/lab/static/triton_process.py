@@ -91,7 +91,7 @@ def _source(name: str, row: dict[str, Any]) -> tuple[Any, dict[str, int], str]:
 
         form = GluonASTSource
     types = _tuples(row["signature"]) | dict.fromkeys(constants, "constexpr")
-    signature = {one: types[one] for one in kernel.arg_names}
+    signature = {arg_name: types[arg_name] for arg_name in kernel.arg_names}
     aligned = [_place(one, list(signature)) for one in row.get("aligned", ())]
     multiples = {place: [["tt.divisibility", 16]] for place in aligned}
     source = form(kernel, signature, constexprs=constants, attrs=multiples)
@@ -100,7 +100,9 @@ def _source(name: str, row: dict[str, Any]) -> tuple[Any, dict[str, int], str]:
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
     """Return values with tuples for lists, which JSON has in their place."""
-    return {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
 
 
 def _place(name: str, names: list[str]) -> tuple[int, ...]:
@@ -136,7 +138,7 @@ def _declared_kernels(path: Path, declared: object) -> dict[str, dict[str, Any]]
         if not hasattr(kernel, "arg_names") or not isinstance(row, dict) or "signature" not in row:
             sys.exit(f"KERNELS[{name!r}] needs a @triton.jit kernel {name} and a signature")
         known = row["signature"] | row.get("constants", {})
-        if missing := [one for one in kernel.arg_names if one not in known]:
+        if missing := [arg_name for arg_name in kernel.arg_names if arg_name not in known]:
             sys.exit(f"KERNELS[{name!r}] has no type or constant for {', '.join(missing)}")
         row["kernel"] = kernel
     return declared

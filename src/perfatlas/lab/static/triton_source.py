@@ -72,7 +72,7 @@ def _read(
     cubins: list[bytes] = []
     texts = dict.fromkeys(("ttir", "ptx", "amdgcn"), "")
     for row in made["kernels"]:
-        files = {one.suffix[1:]: one for one in folder.glob(f"{row['file']}.*")}
+        files = {path.suffix[1:]: path for path in folder.glob(f"{row['file']}.*")}
         found = {kind: files[kind].read_text("utf-8") for kind in texts if kind in files}
         texts |= {kind: texts[kind] + text for kind, text in found.items()}
         if "cubin" in files:
@@ -80,7 +80,7 @@ def _read(
             new = cubin_kernels(cubins[-1], name)
         else:
             new = amdgcn_kernels(found["amdgcn"], name)
-        kernels += [_completed(one, row, found.get("ttir", "")) for one in new]
+        kernels += [_completed(kernel, row, found.get("ttir", "")) for kernel in new]
     return Compiled(
         kernels=kernels,
         command=made["command"],
@@ -110,14 +110,14 @@ def _run(requests: Sequence[TritonRequest], folder: Path) -> dict[str, Any]:
     environment["TRITON_CACHE_DIR"] = str(folder / "cache")
     environment.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     words: list[str | Path] = [sys.executable, "-P", CHILD, folder]
-    asked = [asdict(one) | {"path": str(one.path.resolve())} for one in requests]
+    asked = [asdict(request) | {"path": str(request.path.resolve())} for request in requests]
     code, _, messages = run_tool(words, text=json.dumps(asked), environment=environment)
     answer = folder / "answer.json"
     if code or not answer.is_file():
-        lines = [one for one in messages.splitlines() if one.strip()]
+        lines = [line for line in messages.splitlines() if line.strip()]
         said = lines[-1] if lines else f"the process ended with {code}"
-        names = ", ".join(dict.fromkeys(one.path.name for one in requests))
-        targets = ", ".join(dict.fromkeys(one.target for one in requests))
+        names = ", ".join(dict.fromkeys(request.path.name for request in requests))
+        targets = ", ".join(dict.fromkeys(request.target for request in requests))
         raise InvalidSpecError(
             f"{printable(names)} does not compile for {targets}: {printable(said[:MAX_MESSAGE])}"
         )

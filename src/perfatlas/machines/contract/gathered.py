@@ -61,7 +61,7 @@ class GatheredOperators:
         Args:
             some_X: Positions of the candidates (X,).
         """
-        return GatheredOperators(families=tuple(one.take(some_X) for one in self.families))
+        return GatheredOperators(families=tuple(family.take(some_X) for family in self.families))
 
     def at(self, ratio_CO: FloatArray, last: ClockPrices | None = None) -> ClockPrices:
         """Return the prices at other clocks; entries with the clock of the last ones keep theirs.
@@ -73,7 +73,9 @@ class GatheredOperators:
         Limits: As for `price_operators`; kernels were measured only at the sustained clock.
         """
         if last is None:
-            last = ClockPrices(np.ones_like(ratio_CO), tuple(one.full for one in self.families))
+            last = ClockPrices(
+                np.ones_like(ratio_CO), tuple(family.full for family in self.families)
+            )
         pairs = zip(self.families, last.families, strict=True)
         found = tuple(family.at(ratio_CO, last.ratio_CO, prices) for family, prices in pairs)
         return ClockPrices(ratio_CO, found)

@@ -85,7 +85,7 @@ def gather_operators(
         (
             some_X,
             find_machine(kind).gather(
-                [take_candidates(one, some_X, every) for one in operators],
+                [take_candidates(operator, some_X, every) for operator in operators],
                 devices.only(some_X),
                 kernels,
             ),
@@ -96,8 +96,8 @@ def gather_operators(
     most = max(len(families) for _, families in groups)
     return GatheredOperators(
         families=tuple(
-            _Mixed(tuple((some_X, own[min(place, len(own) - 1)]) for some_X, own in groups))
-            for place in range(most)
+            _Mixed(tuple((some_X, own[min(index, len(own) - 1)]) for some_X, own in groups))
+            for index in range(most)
         )
     )
 

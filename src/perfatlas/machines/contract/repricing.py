@@ -58,7 +58,7 @@ class _Repriced:
         every = self.devices.index_C.size
         return replace(
             self,
-            operators=[take_candidates(one, some_X, every) for one in self.operators],
+            operators=[take_candidates(operator, some_X, every) for operator in self.operators],
             devices=self.devices.take(some_X),
             full=take(self.full, some_X),
         )
@@ -74,7 +74,7 @@ class _Repriced:
             own = np.flatnonzero(which_O.reshape(-1) == number)
             ratio_C = self.devices.clock_ratio() * clock_C
             devices = replace(self.devices, clock_ratio_C=ratio_C, gathered={})
-            found = self.price([self.operators[place] for place in own.tolist()], devices)
+            found = self.price([self.operators[index] for index in own.tolist()], devices)
             for name, values in changed.items():
                 values[:, own] = getattr(found, name)
         return with_fields(last, **changed)

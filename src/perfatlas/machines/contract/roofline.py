@@ -38,13 +38,13 @@ def managed_roofline(
     """
     shape = (devices.index_C.size, len(operators))
     flop_CO, cold_CO, activation_CO, compute_s_CO = np.zeros((4, *shape))
-    for place, operator in enumerate(operators):
+    for index, operator in enumerate(operators):
         work = operator.work()
-        flop_CO[:, place] = work.flop
-        cold_CO[:, place] = work.cold_bytes
-        activation_CO[:, place] = work.activation_bytes
+        flop_CO[:, index] = work.flop
+        cold_CO[:, index] = work.cold_bytes
+        activation_CO[:, index] = work.activation_bytes
         if np.any(work.flop):
-            compute_s_CO[:, place] = work.flop / devices.peak_flop_per_s(operator.compute_format)
+            compute_s_CO[:, index] = work.flop / devices.peak_flop_per_s(operator.compute_format)
     memory_bytes_CO = traffic(cold_CO, activation_CO, devices)
     memory_s_CO = memory_bytes_CO / devices.gather("memory_bandwidth")[:, None]
     bound_s_CO = np.maximum(compute_s_CO, memory_s_CO)

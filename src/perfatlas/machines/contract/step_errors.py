@@ -33,7 +33,10 @@ def with_step_errors(
         high_s_CO=prices.time_s_CO * high_C1,
         match_CO=np.repeat(fitted.match_D[index_C][:, None], prices.time_s_CO.shape[1], axis=1),
         matches=fitted.matches,
-        notes=(*prices.notes, *(note for one in fitted.matches for note in one.notes)),
+        notes=(
+            *prices.notes,
+            *(note for calibration_match in fitted.matches for note in calibration_match.notes),
+        ),
     )
 
 

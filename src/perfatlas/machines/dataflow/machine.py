@@ -80,15 +80,22 @@ def scheduled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOp
     """
     prices = at_roofline(operators, devices)
     clock_C1 = (devices.gather("sustained_clock_hz") * devices.clock_ratio())[:, None]
-    streams_CO = np.stack([stream_cycles(one, devices) for one in operators], axis=1) / clock_C1
-    vector_CO = np.stack([vector_cycles(one, devices) for one in operators], axis=1) / clock_C1
+    streams_CO = (
+        np.stack([stream_cycles(operator, devices) for operator in operators], axis=1) / clock_C1
+    )
+    vector_CO = (
+        np.stack([vector_cycles(operator, devices) for operator in operators], axis=1) / clock_C1
+    )
     moving_CO = np.maximum(np.maximum(prices.bound_s_CO, streams_CO), vector_CO)
     code_CO = np.where(streams_CO > prices.bound_s_CO, BOUND_MEMORY, prices.code_CO)
     code_CO = np.where(vector_CO == moving_CO, BOUND_COMPUTE, code_CO)
     fitted = find_schedules(devices.devices)
-    point_s_M = [one.calibration.parameters[SYNCHRONISATION] for one in fitted.matches]
+    point_s_M = [
+        calibration_match.calibration.parameters[SYNCHRONISATION]
+        for calibration_match in fitted.matches
+    ]
     point_s_D = np.array([*point_s_M, 0.0])[fitted.match_D]  # the last one without a calibration
-    points_O = np.array([synchronisations(one) for one in operators])
+    points_O = np.array([synchronisations(operator) for operator in operators])
     fill_CO = np.broadcast_to(devices.gather("fill_cycles")[:, None] / clock_C1, moving_CO.shape)
     waits_CO = fill_CO + point_s_D[devices.index_C][:, None] * points_O
     return with_step_errors(

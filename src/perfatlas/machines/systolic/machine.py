@@ -109,19 +109,22 @@ def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
     prices = at_roofline(operators, devices)
     matrix_s_CO, vector_s_CO, memory_s_CO = np.zeros((3, *prices.time_s_CO.shape))
     lanes_C = devices.gather("vector_lanes") * devices.gather("sustained_clock_hz")
-    for place, operator in enumerate(operators):
+    for index, operator in enumerate(operators):
         own = executed(operator, devices)
         if np.any(own.padded_flop):
             peak_C = devices.peak_flop_per_s(operator.compute_format)
-            matrix_s_CO[:, place] = own.padded_flop / peak_C
-        vector_s_CO[:, place] = own.elements / (lanes_C * devices.clock_ratio())
-        memory_s_CO[:, place] = own.memory_bytes / devices.gather("memory_bandwidth")
+            matrix_s_CO[:, index] = own.padded_flop / peak_C
+        vector_s_CO[:, index] = own.elements / (lanes_C * devices.clock_ratio())
+        memory_s_CO[:, index] = own.memory_bytes / devices.gather("memory_bandwidth")
     serves_O = np.array([one.phase in SERVED for one in operators])
     fitted = find_schedules(devices.devices)
     if not serves_O.any():
         fitted = _of_training(fitted)
-    constants = [one.calibration.parameters for one in fitted.matches]
-    own_M3 = [tuple(one.get(name, known) for name, known in CONSTANTS.items()) for one in constants]
+    constants = [calibration_match.calibration.parameters for calibration_match in fitted.matches]
+    own_M3 = [
+        tuple(constant.get(name, known) for name, known in CONSTANTS.items())
+        for constant in constants
+    ]
     # the last one without a calibration
     all_D3 = np.array([*own_M3, tuple(CONSTANTS.values())])[fitted.match_D]
     speed_C, prefill_C, point_s_C = all_D3[devices.index_C].T
@@ -156,7 +159,10 @@ def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
 
 def _of_training(fitted: Schedules) -> Schedules:
     """Return calibrations without those that are fitted to services: they have synchronisation."""
-    serves_M = [SYNCHRONISATION in one.calibration.parameters for one in fitted.matches]
+    serves_M = [
+        SYNCHRONISATION in calibration_match.calibration.parameters
+        for calibration_match in fitted.matches
+    ]
     serves_D = np.array([*serves_M, False])[fitted.match_D]
     return fitted._replace(
         match_D=np.where(serves_D, -1, fitted.match_D),

@@ -114,7 +114,7 @@ def product_flop(
     side_C = devices.gather("matrix_side")
     packed = SUBLANES * WORD_BYTES / get_format(operator.format).activation_bytes
     passing_C = np.maximum(np.ceil(rows / packed) * packed, _fewest_rows(devices))
-    k_C, n_C = (np.ceil(one / side_C) * side_C for one in weights)
+    k_C, n_C = (np.ceil(weight / side_C) * side_C for weight in weights)
     flop_C: FloatArray = 2.0 * passing_C * k_C * n_C
     return flop_C
 
@@ -168,5 +168,5 @@ def _attention(operator: Attention, devices: DeviceColumns) -> tuple[FloatArray,
     occupied_C = np.maximum(rows_C, _fewest_rows(devices))
     fed_C = occupied_C / np.maximum(rows_C, 1.0)  # squares that few rows pass
     widths = (operator.head_dim, operator.value_head_dim)
-    width_C = sum((np.ceil(one / side_C) * side_C for one in widths), np.zeros_like(side_C))
+    width_C = sum((np.ceil(width / side_C) * side_C for width in widths), np.zeros_like(side_C))
     return 2.0 * heads_C * pairs_C * fed_C * width_C, heads_C * pairs_C * SCORE_OPERATIONS

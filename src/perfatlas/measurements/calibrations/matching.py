@@ -193,7 +193,7 @@ def envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
     names = quantiles[0].keys()
     pooled: dict[str, float] = {}
     for name in names:
-        values = sorted(one[name] for one in quantiles)
+        values = sorted(quantile[name] for quantile in quantiles)
         pooled[name] = values[len(values) // 2]
         if name in ("q05", "q25"):
             pooled[name] = values[0]
@@ -313,7 +313,10 @@ def _of_device(
     relatives = tuple(name for name in relatives_of(device) if name not in hidden)
     operator, family, format_name = cell
     mine = user_cells(device.name, stamp).values()
-    own = any((one.operator, one.format) == (operator, format_name) for one in mine)
+    own = any(
+        (calibration.operator, calibration.format) == (operator, format_name)
+        for calibration in mine
+    )
     earlier = None if own else _of_release(silicon, changed, cell, hidden)
     newest = (operator, base_family(family), format_name)
     found = earlier or _find(silicon, relatives, changed, newest, stamp, hidden)
@@ -336,9 +339,10 @@ def _of_release(
     """
     operator, family, format_name = cell
     known = {
-        one.device: one
-        for one in release_calibrations(family).values()
-        if (one.operator, one.format) == (operator, format_name) and one.device not in hidden
+        release_calibration.device: release_calibration
+        for release_calibration in release_calibrations(family).values()
+        if (release_calibration.operator, release_calibration.format) == (operator, format_name)
+        and release_calibration.device not in hidden
     }
     if silicon.name in known:
         lent = known[silicon.name]
@@ -569,5 +573,5 @@ def _transfer(cell: Calibration) -> dict[str, float]:
     if not known:
         # No other device has this format; use the transfers of the operator's other formats.
         same = shipped_cells(cell.device, cell.operator)
-        known = [one.transfer_quantiles for one in same]
-    return envelope([cell.residual_quantiles, *(one for one in known if one)])
+        known = [calibration.transfer_quantiles for calibration in same]
+    return envelope([cell.residual_quantiles, *(row for row in known if row)])

@@ -74,10 +74,15 @@ def find_schedules(devices: Sequence[Device]) -> Schedules:
         devices: Devices of one kind of machine (D).
     """
     found = [find_schedule(device) for device in devices]
-    known = np.array([one is not None for one in found])
-    tails = [(one.quantiles["q05"], one.quantiles["q95"]) if one else (0.0, 0.0) for one in found]
+    known = np.array([calibration_match is not None for calibration_match in found])
+    tails = [
+        (calibration_match.quantiles["q05"], calibration_match.quantiles["q95"])
+        if calibration_match
+        else (0.0, 0.0)
+        for calibration_match in found
+    ]
     return Schedules(
-        matches=tuple(one for one in found if one),
+        matches=tuple(calibration_match for calibration_match in found if calibration_match),
         match_D=np.where(known, np.cumsum(known) - 1, -1),
         tails_D2=np.array(tails),
     )

@@ -147,17 +147,17 @@ def expected_quantiles(
         Devices of one architecture are very similar; with few architectures, their spread says
         little about a new one.
     """
-    others = [one for one in known if one.name != target.name]
+    others = [silicon for silicon in known if silicon.name != target.name]
     turns, missing = _turns(target, others, pairs)
     if not turns:
         return {}
     found = [quantiles for _, quantiles in turns]
     new = apart.get(missing, 0.0)
-    near = any(one.architecture == target.architecture for one in others)
+    near = any(other.architecture == target.architecture for other in others)
     draws = len({turn.architecture for turn, _ in turns}) if apart and not near else len(turns)
     bias = sqrt(fmean(turn[2] ** 2 for turn in found))
     rank = min(draws, len(T_95)) - 1
-    spread = [fmean(abs(turn[place] - turn[2]) for turn in found) for place in range(5)]
+    spread = [fmean(abs(turn[index] - turn[2]) for turn in found) for index in range(5)]
     quantiles = {
         "q05": -hypot(T_95[rank] * bias, T_95[-1] * new, spread[0]),
         "q25": -hypot(T_75[rank] * bias, T_75[-1] * new, spread[1]),
@@ -212,7 +212,7 @@ def _turns(
     asked = next((step for step in STEPS if _at_step(target, known, step)), OTHER_KIND)
     found = at[asked]
     # Without turns inside the kind, use donors of the other kind.
-    if asked == SAME_KIND and all(one.kind != target.kind for one, _ in found):
+    if asked == SAME_KIND and all(silicon.kind != target.kind for silicon, _ in found):
         found = found + at[OTHER_KIND]
     farther, nearer = STEPS[asked + 1 :], STEPS[:asked][::-1]
     for step in farther:
@@ -238,13 +238,17 @@ def _turns_at(
 
 def _at_step(target: Silicon, known: Sequence[Silicon], step: int) -> list[str]:
     """Return the devices at a distance from the target."""
-    return [one.name for one in known if one.name != target.name and _distance(one, target) == step]
+    return [
+        silicon.name
+        for silicon in known
+        if silicon.name != target.name and _distance(silicon, target) == step
+    ]
 
 
-def _distance(one: Silicon, other: Silicon) -> int:
-    if one.kind != other.kind:
+def _distance(silicon: Silicon, other: Silicon) -> int:
+    if silicon.kind != other.kind:
         return OTHER_KIND
-    return SAME_ARCHITECTURE if one.architecture == other.architecture else SAME_KIND
+    return SAME_ARCHITECTURE if silicon.architecture == other.architecture else SAME_KIND
 
 
 def _best_of(names: Sequence[str], pairs: Pairs) -> str:

@@ -40,7 +40,7 @@ def producers_hash(*producers: Callable[..., Any], by_value: tuple[Any, ...] = (
         True
     """
     walk = _Walk(by_value)
-    text_of = [walk.text_of(one) for one in producers]
+    text_of = [walk.text_of(producer) for producer in producers]
     while walk.ahead:
         text_of.append(walk.inside(walk.ahead.pop()))
     data = Path(__file__).parents[1] / "data"
@@ -104,7 +104,7 @@ class _Walk:
         if isinstance(value, type):
             names = sorted(name for name in vars(value) if not name.startswith("__"))
             members = [(name, self._member(vars(value)[name])) for name in names]
-            return f"class {[self.text_of(one) for one in value.__bases__]} {members}"
+            return f"class {[self.text_of(base) for base in value.__bases__]} {members}"
         cells = [self.text_of(cell.cell_contents) for cell in value.__closure__ or ()]
         read = [(name, self.text_of(one)) for name, one in self._globals(value)]
         defaults = self.text_of((value.__defaults__, value.__kwdefaults__))
@@ -119,8 +119,8 @@ class _Walk:
         names: set[str] = set()
         for code in _codes(function.__code__):
             names.update(code.co_names)
-            texts = (one for one in code.co_consts if isinstance(one, str))
-            self.files.update(Path(one).name for one in texts if one.endswith(".toml"))
+            texts = (co_const for co_const in code.co_consts if isinstance(co_const, str))
+            self.files.update(Path(text).name for text in texts if text.endswith(".toml"))
         found = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
         found |= {name: import_module(name) for name in names if name.startswith(_PACKAGE_PREFIX)}
         for name, value in found.items():
@@ -128,13 +128,13 @@ class _Walk:
                 yield name, value
             elif value.__name__.startswith(_PACKAGE_PREFIX):
                 yield from (
-                    (f"{name}.{one}", getattr(value, one)) for one in names & set(vars(value))
+                    (f"{name}.{key}", getattr(value, key)) for key in names & set(vars(value))
                 )
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
     """Yield a code object and its nested functions and comprehensions."""
     yield code
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from _codes(one)
+    for co_const in code.co_consts:
+        if isinstance(co_const, CodeType):
+            yield from _codes(co_const)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CLASSES: Final = (
     *("gemm", "attention", "moe", "norm", "elementwise", "communication", "copy", "other"),
 )
-COMMUNICATION, COPIES, _OTHER = (CLASSES.index(one) for one in ("communication", "copy", "other"))
+COMMUNICATION, COPIES, _OTHER = (CLASSES.index(text) for text in ("communication", "copy", "other"))
 _DATA: Final = "data/profiles/classes.toml"
 MAX_NAME: Final = 400  # characters of a name that rules see: template arguments say nothing
 

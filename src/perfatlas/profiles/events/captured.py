@@ -45,7 +45,9 @@ def with_capture(profile: Profile, capture: Profile) -> Profile:
         np.flatnonzero((of.launch_N == launch) & of.are_kernels())
         for launch in np.flatnonzero(launches.is_graph_L).tolist()
     ]
-    replays = [one[np.argsort(of.start_s_N[one], kind="stable")] for one in replays if len(one)]
+    replays = [
+        column[np.argsort(of.start_s_N[column], kind="stable")] for column in replays if len(column)
+    ]
     named = 0
     for replay, kernels in enumerate(replays):
         at = _found(of.name_N[kernels], known)
@@ -57,7 +59,7 @@ def with_capture(profile: Profile, capture: Profile) -> Profile:
         named += int((call_K != NONE).sum())
         call_N[kernels] = np.where(call_K == NONE, NONE, call_K + offset)
         instance_N[kernels] = np.where(instance_K == NONE, NONE, instance_K + first + replay * step)
-    kernels_in_graphs = sum(len(one) for one in replays)
+    kernels_in_graphs = sum(len(column) for column in replays)
     why = "" if len(known.name_L) else ": its launches have no names of kernels, as those of CUDA"
     note = (
         f"the capture names the operators of {named:,} of"

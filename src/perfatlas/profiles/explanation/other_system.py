@@ -60,19 +60,20 @@ def on_system(
             "--on needs a timeline with activity of a GPU: pass a Kineto trace or an Nsight Systems"
             " profile that has it"
         )
-    old, classes = resolve_system(named), [class_codes(one, rules) for one in profiles]
+    old, classes = resolve_system(named), [class_codes(profile, rules) for profile in profiles]
     retimed = [
-        retiming(one, class_N, old, new) for one, class_N in zip(profiles, classes, strict=True)
+        retiming(profile, class_N, old, new)
+        for profile, class_N in zip(profiles, classes, strict=True)
     ]
-    replays = [Replay(one) for one in profiles]
+    replays = [Replay(profile) for profile in profiles]
     runs = [
-        [one.run(one.profile.activities.time_s_N * ratio_N) for ratio_N in ratios.ratio_EN]
-        for one, ratios in zip(replays, retimed, strict=True)
+        [replay.run(replay.profile.activities.time_s_N * ratio_N) for ratio_N in ratios.ratio_EN]
+        for replay, ratios in zip(replays, retimed, strict=True)
     ]
     expected, *ends = ([run.profile for run in estimate] for estimate in zip(*runs, strict=True))
     found = explain(expected, rules)
     changes = compared(found, results)
-    low_s, high_s = (_wall_s(one, classes) for one in ends)
+    low_s, high_s = (_wall_s(end, classes) for end in ends)
     has_interval = all(one.has_interval for one in retimed)
     return {
         "system": system,
@@ -89,7 +90,9 @@ def on_system(
 
 def _wall_s(profiles: Sequence[Profile], classes: Sequence[IntArray]) -> float | None:
     pairs = zip(profiles, classes, strict=True)
-    return mean_times([one for pair in pairs for one in device_times(*pair)])["wall_s"]
+    return mean_times([device_time for pair in pairs for device_time in device_times(*pair)])[
+        "wall_s"
+    ]
 
 
 def _shares(
@@ -101,7 +104,7 @@ def _shares(
         `kept_share`, `class_share` and `operator_share`, and `doubtful_share`: that of operators
         measured outside the interval of their price.
     """
-    time_s = np.concatenate([one.activities.time_s_N for one in profiles])
+    time_s = np.concatenate([profile.activities.time_s_N for profile in profiles])
     total_s = float(time_s.sum()) or 1.0
     by_ratio = np.bincount(np.concatenate(of), time_s, len(RATIOS)) / total_s
     doubtful_s = sum(

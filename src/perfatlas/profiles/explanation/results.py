@@ -83,9 +83,9 @@ def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any
     found, system, unpriced = _predicted(measured, device)
     rows = [OperatorRow(*pair) for pair in zip(measured, found, strict=True)]
     times = [
-        one
+        device_time
         for profile, class_N in zip(profiles, classes, strict=True)
-        for one in device_times(profile, class_N)
+        for device_time in device_times(profile, class_N)
     ]
     kernels = [profile.activities.are_kernels() for profile in profiles]
     return {
@@ -95,14 +95,14 @@ def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any
         "devices": len(times) or None,
         **mean_times(times),
         "kernel_s": sum(
-            float(one.activities.time_s_N[is_kernel_N].sum())
-            for one, is_kernel_N in zip(profiles, kernels, strict=True)
+            float(profile.activities.time_s_N[is_kernel_N].sum())
+            for profile, is_kernel_N in zip(profiles, kernels, strict=True)
         ),
         "kernels": sum(int(is_kernel_N.sum()) for is_kernel_N in kernels),
         "launches": sum(int(profile.launches.is_kernel_L.sum()) for profile in profiles),
         "orphans": sum(
-            int((one.activities.launch_N[is_kernel_N] < 0).sum()) if one.has_timeline else 0
-            for one, is_kernel_N in zip(profiles, kernels, strict=True)
+            int((profile.activities.launch_N[is_kernel_N] < 0).sum()) if profile.has_timeline else 0
+            for profile, is_kernel_N in zip(profiles, kernels, strict=True)
         ),
         **waiting(profiles, classes),
         "classes": _class_rows(profiles, classes),
@@ -143,17 +143,17 @@ def mean_times(times: Sequence[DeviceTimes]) -> dict[str, float | None]:
     """Return the mean times of a device, None without a timeline [s]."""
 
     def mean(of: Callable[[DeviceTimes], float]) -> float | None:
-        return sum(of(one) for one in times) / len(times) if times else None
+        return sum(of(time) for time in times) / len(times) if times else None
 
     return {
-        "wall_s": mean(lambda one: one.wall_s),
-        "busy_s": mean(lambda one: one.busy_s),
-        "idle_s": mean(lambda one: one.idle_s),
-        "idle_host_s": mean(lambda one: one.idle_host_s),
-        "idle_device_s": mean(lambda one: one.idle_device_s),
-        "idle_unknown_s": mean(lambda one: one.idle_unknown_s),
-        "communication_s": mean(lambda one: one.communication_s),
-        "exposed_communication_s": mean(lambda one: one.exposed_communication_s),
+        "wall_s": mean(lambda times: times.wall_s),
+        "busy_s": mean(lambda times: times.busy_s),
+        "idle_s": mean(lambda times: times.idle_s),
+        "idle_host_s": mean(lambda times: times.idle_host_s),
+        "idle_device_s": mean(lambda times: times.idle_device_s),
+        "idle_unknown_s": mean(lambda times: times.idle_unknown_s),
+        "communication_s": mean(lambda times: times.communication_s),
+        "exposed_communication_s": mean(lambda times: times.exposed_communication_s),
     }
 
 
@@ -179,7 +179,7 @@ def _class_rows(profiles: Sequence[Profile], classes: Sequence[Any]) -> list[dic
     total_s = sum(float(profile.activities.time_s_N.sum()) for profile in profiles)
     for code, name in enumerate(CLASSES):
         count = sum(int((class_N == code).sum()) for class_N in classes)
-        time_s = sum(float(one.activities.time_s_N[c == code].sum()) for one, c in pairs)
+        time_s = sum(float(profile.activities.time_s_N[c == code].sum()) for profile, c in pairs)
         if count:
             share = time_s / total_s if total_s else 0.0
             rows.append({"class": name, "time_s": time_s, "share": share, "kernels": count})
@@ -198,7 +198,7 @@ def _against_prediction(
     priced_s = sum(row.measured.time_s for row in kernels if row.prediction.time_s is not None)
     judged = any(row.prediction.high_s is not None for row in rows)
     excess_s = sum(row.excess_s for row in rows)
-    wall_s = sum(one.wall_s for one in times)
+    wall_s = sum(time.wall_s for time in times)
     return {
         "predicted_share": priced_s / kernel_s if kernel_s else None,
         "excess_s": excess_s if judged else None,

@@ -68,10 +68,11 @@ def _spans(profile: Profile, class_N: IntArray, system: str | None) -> dict[str,
     of = profile.activities
     operators, group_N = grouped_operators(profile, class_N)
     found = predictions(operators, resolve_system(system))[0] if system else []
-    share_G = np.array([one.executions / (one.time_s or 1.0) for one in operators])
+    share_G = np.array([operator.executions / (operator.time_s or 1.0) for operator in operators])
     share_N = of.time_s_N * share_G[group_N]
     times = {
-        name: share_N * np.array([getattr(one, field) for one in found], np.float64)[group_N]
+        name: share_N
+        * np.array([getattr(prediction, field) for prediction in found], np.float64)[group_N]
         if found
         else np.full(len(group_N), np.nan)
         for name, field in (
@@ -97,4 +98,4 @@ def _spans(profile: Profile, class_N: IntArray, system: str | None) -> dict[str,
 
 
 def _known(values_N: FloatArray) -> list[float | None]:
-    return [None if np.isnan(one) else float(one) for one in values_N]
+    return [None if np.isnan(value) else float(value) for value in values_N]

@@ -33,9 +33,9 @@ def read(path: str | Path) -> Profile:
     shown = printable(str(path))
     try:
         values = list(json_values(path))
-        graphs = [one["workload_graph"] for one in values if "workload_graph" in one]
+        graphs = [value["workload_graph"] for value in values if "workload_graph" in value]
         nodes = list(chain(*graphs)) if graphs else values[1:]  # after the metadata
-        found = [(str(_member(one, "name")), _time_us(one)) for one in nodes if _on_device(one)]
+        found = [(str(_member(node, "name")), _time_us(node)) for node in nodes if _on_device(node)]
     except DAMAGED as error:
         raise InvalidSpecError(
             f"profile {shown!r} is no complete Chakra trace ({type(error).__name__}"

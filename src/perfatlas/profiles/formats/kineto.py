@@ -56,7 +56,7 @@ UNREAD: Final = {
 def matches(head: str) -> bool:
     """Return whether a file begins as one of this format."""
     others = ('"nvbench"', '"rocprofiler-sdk-tool"')
-    return _BEGINNING.match(head) is not None and not any(one in head for one in others)
+    return _BEGINNING.match(head) is not None and not any(other in head for other in others)
 
 
 def _number(numbers: dict[_Value, int], value: _Value) -> int:
@@ -297,7 +297,7 @@ def _operator_call(event: Mapping[str, Any]) -> OperatorCall:
         return OperatorCall(name)
     return OperatorCall(
         name,
-        tuple(_shape(one) for one in dims),
+        tuple(_shape(dim) for dim in dims),
         tuple(str(one) for one in args.get("Input type") or ()),
         causal=_is_causal(args) if "dot_product" in name or "flash_attention" in name else None,
     )
@@ -354,7 +354,9 @@ def _ranks(info: object) -> tuple[int, int]:
     if not isinstance(info, dict):
         return NONE, 0
     found = [info.get("rank"), info.get("world_size")]
-    rank, size = (one if type(one) is int and 0 <= one < 2**31 else None for one in found)
+    rank, size = (
+        number if type(number) is int and 0 <= number < 2**31 else None for number in found
+    )
     return NONE if rank is None else rank, size or 0
 
 
@@ -366,7 +368,7 @@ def _device_name(properties: object, device_N: IntArray) -> str:
     if not isinstance(properties, list):
         return ""
     named = {
-        one.get("id"): str(one.get("name") or "") for one in properties if isinstance(one, dict)
+        row.get("id"): str(row.get("name") or "") for row in properties if isinstance(row, dict)
     }
     used = [named[device] for device in np.unique(device_N).tolist() if device in named]
     return printable((used or list(named.values()) or [""])[0])

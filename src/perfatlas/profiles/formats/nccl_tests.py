@@ -126,7 +126,7 @@ def read(path: str | Path) -> Profile:
 def _named_in(path: str | Path) -> str:
     """Return the collective that a file is named after, "" if none."""
     words = re.sub("[-_]", "", Path(path).stem.lower())
-    return max((one for one in _NAMES if one in words), key=len, default="")
+    return max((name for name in _NAMES if name in words), key=len, default="")
 
 
 def _call(op: str, hosts: list[str], size: int, dtype: str) -> OperatorCall:

@@ -86,7 +86,7 @@ def _duration_s(row: Mapping[str, str]) -> float | None:
             return None
         value, unit = row["Metric Value"], row["Metric Unit"]
     else:  # --page raw: a column for each metric, whose first row has the units
-        name = next((one for one in DURATIONS if one in row), None)
+        name = next((duration for duration in DURATIONS if duration in row), None)
         if name is None or not row["ID"]:
             return None
         value, unit = row[name], "ns"

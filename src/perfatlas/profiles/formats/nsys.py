@@ -94,7 +94,7 @@ class _Reader:
         has = self.tables.get(name, [])
         if not has:
             return []
-        wanted = ", ".join(f'"{one}"' if one in has else "NULL" for one in columns)
+        wanted = ", ".join(f'"{column}"' if column in has else "NULL" for column in columns)
         words = ["SELECT", wanted, "FROM", name]
         return self._rows(" ".join(words))
 
@@ -155,7 +155,7 @@ class _Reader:
         kept_L = (kind_L > 0) | (wait_L > 0)
         kept_L[launch_N[launch_N >= 0]] = True
         launch_N = np.append(np.cumsum(kept_L) - 1, NONE)[launch_N]
-        origin = min((int(one.min()) for one in (start_N, start_L) if len(one)), default=0)
+        origin = min((int(column.min()) for column in (start_N, start_L) if len(column)), default=0)
         start_L, end_L, thread_L = start_L[kept_L], end_L[kept_L], thread_L[kept_L]
         kind_L, wait_L = kind_L[kept_L], wait_L[kept_L]
         call_L, instance_L = self._ranges(thread_L, start_L, texts, calls)

@@ -82,9 +82,9 @@ def _time_s(summaries: Iterable[Mapping[str, Any]]) -> float | None:
     """Return the mean GPU time, None without one [s]."""
     found = {
         key: float(value["value"])
-        for one in summaries
-        for key in (one.get("tag"), one.get("name"))
-        for value in one.get("data") or ()
+        for summary in summaries
+        for key in (summary.get("tag"), summary.get("name"))
+        for value in summary.get("data") or ()
         if value["name"] == "value" and key in _TIMES
     }
     times_s = [found[key] for key in _TIMES if key in found and 0.0 <= found[key] < float("inf")]

@@ -35,7 +35,7 @@ class Dispatch(NamedTuple):
 def matches(head: str) -> bool:
     """Return whether a file begins as one of this format."""
     first = next(iter(head.splitlines()), "")
-    return _TOOL in head or all(one in first for one in COLUMNS)
+    return _TOOL in head or all(column in first for column in COLUMNS)
 
 
 def read(path: str | Path) -> Profile:
@@ -49,35 +49,38 @@ def read(path: str | Path) -> Profile:
         if not next(text_lines(path)).lstrip().startswith("{"):
             found = [_of_row(row) for row in table_rows(path, COLUMNS)]
         else:
-            tools = [tool for one in json_values(path) for tool in one[_TOOL.strip('"')]]
-            found = [one for tool in tools for one in _of_tool(tool)]
+            tools = [
+                tool for json_value in json_values(path) for tool in json_value[_TOOL.strip('"')]
+            ]
+            found = [dispatch for tool in tools for dispatch in _of_tool(tool)]
             device = _device_of(tools)
     except DAMAGED as error:
         raise InvalidSpecError(
             f"profile {shown!r} is no complete trace of rocprofv3 ({type(error).__name__}"
             f" {printable(str(error))[:80]}); write it again with --kernel-trace"
         ) from error
-    kernels = [one for one in found if one is not None]
+    kernels = [dispatch for dispatch in found if dispatch is not None]
     if not kernels:
         raise InvalidSpecError(
             f"profile {shown!r} has no kernel with a valid time; write it again with --kernel-trace"
         )
     unreadable = len(found) - len(kernels)
     notes = [f"{counted(unreadable, 'kernel')} without a valid time left out"] if unreadable else []
-    names = {name: at for at, name in enumerate(dict.fromkeys(one.name for one in kernels))}
-    start_ns_N = np.array([one.start_ns for one in kernels], np.int64)
+    names = {name: at for at, name in enumerate(dict.fromkeys(kernel.name for kernel in kernels))}
+    start_ns_N = np.array([kernel.start_ns for kernel in kernels], np.int64)
     none_N = np.full(len(kernels), NONE, np.int64)
     return Profile(
         path=str(path),
         format=FORMAT_NAME,
         device=device,
         activities=Activities(
-            name_N=np.array([names[one.name] for one in kernels], np.int64),
+            name_N=np.array([names[kernel.name] for kernel in kernels], np.int64),
             kind_N=np.full(len(kernels), KERNEL, np.int64),
-            device_N=np.array([one.device for one in kernels], np.int64),
-            stream_N=np.array([one.queue for one in kernels], np.int64),
+            device_N=np.array([kernel.device for kernel in kernels], np.int64),
+            stream_N=np.array([kernel.queue for kernel in kernels], np.int64),
             start_s_N=(start_ns_N - start_ns_N.min()) * NANOSECOND_S,
-            time_s_N=np.array([one.end_ns - one.start_ns for one in kernels]) * NANOSECOND_S,
+            time_s_N=np.array([kernel.end_ns - kernel.start_ns for kernel in kernels])
+            * NANOSECOND_S,
             launch_N=none_N,
             call_N=none_N,
             instance_N=none_N,
@@ -122,19 +125,19 @@ def _of_tool(tool: Mapping[str, Any]) -> Iterator[Dispatch | None]:
 def _device_of(tools: list[Any]) -> str:
     """Return the name of the devices, "" if they have several."""
     ran = {
-        (place, one["dispatch_info"]["agent_id"]["handle"])
-        for place, tool in enumerate(tools)
+        (index, one["dispatch_info"]["agent_id"]["handle"])
+        for index, tool in enumerate(tools)
         for one in tool["buffer_records"]["kernel_dispatch"]
     }
     names = {
         str(one["product_name"])
-        for place, tool in enumerate(tools)
+        for index, tool in enumerate(tools)
         for one in tool["agents"]
-        if (place, one["id"]["handle"]) in ran
+        if (index, one["id"]["handle"]) in ran
     }
     return printable(next(iter(names))) if len(names) == 1 else ""
 
 
-def _valid(one: Dispatch) -> Dispatch | None:
-    valid = one.name and 0 <= one.start_ns <= one.end_ns < MAX_NANOSECONDS
-    return one if valid and abs(one.queue) < MAX_NANOSECONDS else None
+def _valid(dispatch: Dispatch) -> Dispatch | None:
+    valid = dispatch.name and 0 <= dispatch.start_ns <= dispatch.end_ns < MAX_NANOSECONDS
+    return dispatch if valid and abs(dispatch.queue) < MAX_NANOSECONDS else None

@@ -75,7 +75,7 @@ def pairs_of(
         if wait.record not in called or wait.correlation not in called:
             continue
         before = launched[wait.device, wait.awaited]
-        found = bisect_right(before, called[wait.record], key=lambda one: one[0])
+        found = bisect_right(before, called[wait.record], key=lambda pair: pair[0])
         if not found:
             continue
         earlier = before[found - 1][1]
@@ -83,6 +83,6 @@ def pairs_of(
             of_host.append((wait.correlation, earlier))
             continue
         after = launched[wait.device, wait.stream]
-        place = bisect_left(after, called[wait.correlation], key=lambda one: one[0])
-        of_activities += [(after[place][1], earlier)] if place < len(after) else []
+        index = bisect_left(after, called[wait.correlation], key=lambda pair: pair[0])
+        of_activities += [(after[index][1], earlier)] if index < len(after) else []
     return tuple(of_activities), tuple(of_host)

@@ -48,18 +48,18 @@ def measured_operators(
     """
     found: dict[tuple[str, str, int], MeasuredOperator] = {}
     for profile, class_N in zip(profiles, classes, strict=True):
-        for one in grouped_operators(profile, class_N)[0]:
-            key = one.name, one.shape, one.code
+        for measured_operator in grouped_operators(profile, class_N)[0]:
+            key = measured_operator.name, measured_operator.shape, measured_operator.code
             known = found.get(key)
             found[key] = (
-                one
+                measured_operator
                 if known is None
-                else one._replace(
-                    executions=one.executions + known.executions,
-                    time_s=one.time_s + known.time_s,
+                else measured_operator._replace(
+                    executions=measured_operator.executions + known.executions,
+                    time_s=measured_operator.time_s + known.time_s,
                 )
             )
-    return sorted(found.values(), key=lambda one: -one.time_s)
+    return sorted(found.values(), key=lambda measured_operator: -measured_operator.time_s)
 
 
 def grouped_operators(

@@ -73,8 +73,8 @@ def predictions(
     found = [NO_PREDICTION] * len(operators)
     notes: list[str] = []
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for at, one in enumerate(operators):
-        if key := priced_kind(one):
+    for at, operator in enumerate(operators):
+        if key := priced_kind(operator):
             groups[key].append(at)
     for key, places in groups.items():
         members = [call for at in places if (call := operators[at].call) is not None]
@@ -129,7 +129,7 @@ _SIZES: Final = {
 def _columns(shapes: Sequence[Product | Softmax | Stream | None], key: tuple[Any, ...]) -> Operator:
     """Return shapes of one kind as columns of one operator."""
     size = {
-        name: np.array([float(getattr(one, name)) for one in shapes])
+        name: np.array([float(getattr(shape, name)) for shape in shapes])
         for name in _SIZES[key[0]]
         if name not in {"format", "causal"}
     }

@@ -74,7 +74,7 @@ def _of_operators(
     # the errors of prices of one device and its variants are the same, and cancel
     same = old.device.name.split("{")[0] == new.device.name.split("{")[0]
     has_interval = True
-    pairs = zip(*(predictions(operators, one)[0] for one in (old, new)), strict=True)
+    pairs = zip(*(predictions(operators, system)[0] for system in (old, new)), strict=True)
     for at, (before, after) in enumerate(pairs):
         if before.time_s is None or after.time_s is None:
             continue
@@ -83,10 +83,10 @@ def _of_operators(
             ratio_EG[:, at] = _ratios(before, after, same=same)
         elif before != after:  # limits with limits: a limit and a measured tier do not compare
             has_interval = False
-            limits = [predictions([operators[at]], one, "bound")[0][0] for one in (old, new)]
+            limits = [predictions([operators[at]], system, "bound")[0][0] for system in (old, new)]
             ratio_EG[:, at] = (limits[1].time_s or 0.0) / (limits[0].time_s or np.inf)
-    time_s_G = np.array([one.time_s for one in operators])
-    code_G = np.array([one.code for one in operators], np.int64)
+    time_s_G = np.array([operator.time_s for operator in operators])
+    code_G = np.array([operator.code for operator in operators], np.int64)
     has_price_G = (of_G == _OF_OPERATOR) & (time_s_G > 0.0)
     for at in np.flatnonzero(of_G == _KEPT).tolist():
         known = has_price_G & (code_G == code_G[at])
@@ -106,7 +106,8 @@ def _ratios(before: Prediction, after: Prediction, *, same: bool) -> FloatArray:
     Independent errors of both are added in quadrature; those of the same device are equal.
     """
     old, new = (
-        np.array([one.time_s, one.low_s, one.high_s], np.float64) for one in (before, after)
+        np.array([prediction.time_s, prediction.low_s, prediction.high_s], np.float64)
+        for prediction in (before, after)
     )
     if same:
         ratio = new / old
@@ -129,7 +130,7 @@ def _of_hardware(code: int, old: Device, new: Device) -> float | None:
         return memory
     if CLASSES[code] in _COMPUTED:  # the smaller gain of both bounds
         peaks = old.peak_flop_per_s, new.peak_flop_per_s
-        both = [one for one in _PEAKS if all(one in peak for peak in peaks)]
+        both = [name for name in _PEAKS if all(name in peak for peak in peaks)]
         return max(memory, peaks[0][both[0]] / peaks[1][both[0]]) if both else None
     links = old.scale_up.bandwidth, new.scale_up.bandwidth
     return links[0] / links[1] if code == COMMUNICATION and all(links) else None

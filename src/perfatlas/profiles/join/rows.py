@@ -55,7 +55,7 @@ def measured_rows(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[st
     times: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for profile in profiles:
         operators, group_N = grouped_operators(profile, class_codes(profile, rules))
-        found = [_row(one) for one in operators]
+        found = [_row(operator) for operator in operators]
         of = profile.activities
         own_N = np.where(of.instance_N == NONE, -2 - np.arange(len(group_N)), of.instance_N)
         pairs_P, pair_N = np.unique(np.stack([group_N, own_N], axis=1), axis=0, return_inverse=True)

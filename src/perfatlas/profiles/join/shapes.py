@@ -111,7 +111,7 @@ def case_text(call: OperatorCall) -> str:
             f" {softmax.format}".rstrip()
         )
     sizes = ["x".join(map(str, shape)) for shape in call.shapes if shape]
-    dtype = next((one for one, shape in zip(call.dtypes, call.shapes, strict=False) if shape), "")
+    dtype = next((text for text, shape in zip(call.dtypes, call.shapes, strict=False) if shape), "")
     return " ".join([", ".join(sizes), dtype.removeprefix("c10::")]).strip()
 
 

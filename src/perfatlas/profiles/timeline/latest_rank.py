@@ -39,8 +39,8 @@ def waiting(
     found = [_collectives(*pair) for pair in zip(profiles, classes, strict=True)]
     total_s, transfer_s = 0.0, 0.0
     for call, first in found[0].items() if len(found) > 1 else ():
-        times = [one.get(call, []) for one in found]
-        if call.ranks == len(found) and all(len(one) == len(first) for one in times):
+        times = [row.get(call, []) for row in found]
+        if call.ranks == len(found) and all(len(time) == len(first) for time in times):
             time_s_RC = np.array(times)
             transfer_s += float(time_s_RC.min(axis=0).sum())
             total_s += float(time_s_RC.sum()) / len(found)

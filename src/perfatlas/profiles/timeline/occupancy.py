@@ -114,5 +114,5 @@ def _idle_causes(profile: Profile, order: IntArray, busy: Intervals) -> tuple[fl
     known &= ~(in_graph & (call_s < gap_start))
     called = np.clip(call_s, gap_start, gap_end)
     causes = (called - gap_start)[known], (gap_end - called)[known], (gap_end - gap_start)[~known]
-    host_s, device_s, unknown_s = (float(one.sum()) for one in causes)
+    host_s, device_s, unknown_s = (float(cause.sum()) for cause in causes)
     return host_s, device_s, unknown_s

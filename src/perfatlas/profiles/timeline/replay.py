@@ -141,7 +141,9 @@ class Replay:
         of, calls = self.profile.activities, self.profile.launches
         start_s_L = np.array(time_T[self._N : self._N + self._L])
         end_s_L = start_s_L + calls.end_s_L - calls.start_s_L
-        end_s_L[list(self._returned)] = [time_T[self._N + self._L + one] for one in self._returned]
+        end_s_L[list(self._returned)] = [
+            time_T[self._N + self._L + number] for number in self._returned
+        ]
         new = replace(
             self.profile,
             activities=replace(of, start_s_N=np.array(time_T[: self._N]), time_s_N=time_s_N),
@@ -185,12 +187,12 @@ class Replay:
 
     def _lags(self, time_s: float, causes: Sequence[Cause]) -> list[Cause]:
         """Return causes with their lags: that of the last one is as recorded, others are usual."""
-        known = [one for one in causes if self._done[one.moment]]
-        last = max(known, key=lambda one: one.time_s + one.lag_s, default=None)
-        lags = [time_s - one.time_s for one in known]
+        known = [cause for cause in causes if self._done[cause.moment]]
+        last = max(known, key=lambda cause: cause.time_s + cause.lag_s, default=None)
+        lags = [time_s - cause.time_s for cause in known]
         return [
-            one._replace(lag_s=lag_s if one is last else min(one.lag_s, lag_s))
-            for one, lag_s in zip(known, lags, strict=True)
+            cause._replace(lag_s=lag_s if cause is last else min(cause.lag_s, lag_s))
+            for cause, lag_s in zip(known, lags, strict=True)
         ]
 
     def _starts_after(self, activity: int) -> list[Cause]:
@@ -199,8 +201,8 @@ class Replay:
         before = int(self._before_N[activity])
         causes = [self._call(call, self._launch_s)] if call != NONE else []
         causes += [self._end(before, self._gap_s)] if before != NONE else []
-        causes += [self._end(one, self._gap_s) for one in self._awaited.get(activity, ())]
-        explained_s = max((one.time_s + one.lag_s for one in causes), default=-np.inf)
+        causes += [self._end(number, self._gap_s) for number in self._awaited.get(activity, ())]
+        explained_s = max((cause.time_s + cause.lag_s for cause in causes), default=-np.inf)
         other = self._last_ended(start_s, self._on_device[self._device_N[activity]], activity)
         if other in {NONE, before} or self._end_N[other] <= explained_s:
             return causes
@@ -263,13 +265,17 @@ class Replay:
             of_process_N = self._of_process[int(calls.process_L[call])]
             every = calls.wait_L[call] == WAIT_FOR_ALL
             last = list(self._latest.values()) if every else [self._last_ended(end_s, of_process_N)]
-            causes = [self._end(one, usual_s) for one in last if one != NONE and of_process_N[one]]
+            causes = [
+                self._end(number, usual_s)
+                for number in last
+                if number != NONE and of_process_N[number]
+            ]
         elif calls.wait_L[call] != NO_WAIT or self.profile.activities.launch_N[awaited] == call:
             # a copy is over with its end, and so is what a recorded wait waited for
             causes = [self._end(awaited, usual_s)]
         else:  # room in the queue comes with a start
             causes = [Cause(awaited, is_end=False, time_s=self._start_N[awaited], lag_s=usual_s)]
-        waited_s = max((one.time_s for one in causes), default=-np.inf)
+        waited_s = max((cause.time_s for cause in causes), default=-np.inf)
         # a call that did not wait takes its time
         least_s = min(max(0.0, end_s - waited_s), usual_s) if waited_s > start_s else np.inf
         return [*causes, self._call(call, least_s)]

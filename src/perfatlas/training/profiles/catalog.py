@@ -44,7 +44,7 @@ def training_engine_ids() -> tuple[str, ...]:
 
 def training_engine_names() -> tuple[str, ...]:
     """Return every name once, sorted."""
-    return tuple(sorted({one.split("@")[0] for one in training_engine_ids()}))
+    return tuple(sorted({engine_id.split("@")[0] for engine_id in training_engine_ids()}))
 
 
 def _version_key(engine_id: str) -> tuple[int, ...]:
@@ -59,8 +59,8 @@ def _years_before(older: str, later: str) -> float:
         later: Id of the later one.
     """
     months = []
-    for one in (older, later):
-        parts = _version_key(one)
+    for text in (older, later):
+        parts = _version_key(text)
         if len(parts) < 2 or not 1 <= parts[1] <= MONTHS:
             return 0.0
         months.append(MONTHS * parts[0] + parts[1])
@@ -85,18 +85,18 @@ def resolve_training_engine(text: str) -> TrainingEngine:
         'megatron'
     """
     dated = sorted(training_engine_ids(), key=_version_key)
-    newest = {one.split("@")[0]: one for one in dated}
+    newest = {word.split("@")[0]: word for word in dated}
     asked = text.strip().casefold()
     name, _, version = asked.partition("@")
     dotted = name in newest and _VERSION.fullmatch(version)
     if dotted and _version_key(asked) > _version_key(newest[name]):
         return unseen_release(training_engines()[newest[name]], version)
-    own = [one for one in dated if one.split("@")[0] == name]
+    own = [word for word in dated if word.split("@")[0] == name]
     if dotted and asked not in own and _version_key(own[0]) < _version_key(asked):
-        later = next(one for one in own if _version_key(one) > _version_key(asked))
+        later = next(word for word in own if _version_key(word) > _version_key(asked))
         if (years := _years_before(asked, later)) > 0.0:
             return older_release(training_engines()[later], version, years)
-    known = newest | {one: one for one in dated}
+    known = newest | {key: key for key in dated}
     lists = f"training engines: {', '.join(training_engine_ids())}; generic is any other engine"
     return training_engines()[
         known[resolve_name(text.strip(), known, what="training engine", lists=lists)]

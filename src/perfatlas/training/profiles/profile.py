@@ -145,7 +145,7 @@ class TrainingEngine:
 
     def recipe_of(self, network: Network) -> ModelRecipe | None:
         """Return the documented recipe of a model, None without one."""
-        return next((one for one in self.recipes if one.covers(network)), None)
+        return next((recipe for recipe in self.recipes if recipe.covers(network)), None)
 
     def default_gradient_format(self, network: Network) -> str:
         """Return the format of accumulated gradients of the model's recipe, else the engine's."""

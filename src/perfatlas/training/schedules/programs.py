@@ -61,9 +61,9 @@ def _dispatch() -> Callable[..., Any]:
     given = "pass_PNA, i, ranks, micro_batches, chunks"
     names: dict[str, Any] = {"__name__": __name__}
     lines = [f"def order(schedule, {given}):"]
-    for place, schedule in enumerate(SCHEDULES):
-        names[f"order_{place}"] = schedule.order
-        lines.append(f"    if schedule == {place}: return order_{place}({given})")
+    for index, schedule in enumerate(SCHEDULES):
+        names[f"order_{index}"] = schedule.order
+        lines.append(f"    if schedule == {index}: return order_{index}({given})")
     lines.append("    return 0")
     exec("\n".join(lines), names)  # noqa: S102 - a branch per schedule, from names in this file
     order: Callable[..., Any] = part(names["order"])

@@ -150,11 +150,11 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     comm_VUE, link_bytes_UE = _exchange_prices(question, exchanges)
     exposed_VUE = _exposed(question, exchanges, comm_VUE, times_VUO)
     sums = _sums(question, rows, times_VUO)
-    for position, one in enumerate(exchanges):
-        kind = KINDS.index(one.kind)
-        sums.time_s[:, one.part, kind, :, one.segment] += exposed_VUE[:, :, position]
+    for position, exchange in enumerate(exchanges):
+        kind = KINDS.index(exchange.kind)
+        sums.time_s[:, exchange.part, kind, :, exchange.segment] += exposed_VUE[:, :, position]
         again_VU = exposed_VUE[:, None, :, position]
-        sums.recomputed_s[:, one.recomputed_at :, kind, :, one.segment] += again_VU
+        sums.recomputed_s[:, exchange.recomputed_at :, kind, :, exchange.segment] += again_VU
     time_s_UO, link_j_UE = times_VUO[0], link_bytes_UE * link_j_per_byte(question)[:, None]
     segments = len(network.layers) + 2
     energy = pass_energy(rows, prices, time_s_UO, exchanges, link_j_UE, segments)
@@ -226,7 +226,7 @@ def _priced(question: TrainingQuestion, rows: Sequence[Row]) -> tuple[PricedOper
 
 def _routes(question: TrainingQuestion) -> Routes:
     """Return how tokens travel to experts."""
-    sizes = np.array([float(one.device.scale_up.domain_size) for one in question.systems])
+    sizes = np.array([float(system.device.scale_up.domain_size) for system in question.systems])
     return Routes(
         question.dispatcher or question.engine.dispatcher,
         sizes[question.index_C],
@@ -242,7 +242,7 @@ def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
     release = engine.speed_moe if question.network.has_experts else engine.speed_dense
     speed_U = np.full(layouts.size, engine.efficiency_compute * release)
     if isinstance(row.operator, Attention):
-        hopper = [one.device.architecture == "hopper" for one in question.systems]
+        hopper = [system.device.architecture == "hopper" for system in question.systems]
         slower_U = np.array(hopper)[question.index_C]
         sinks = layer_of(question.network, row.segment).has_sinks
         own = engine.attention_speed_hopper_sinks if sinks else engine.attention_speed_hopper
@@ -274,8 +274,8 @@ def _exchange_prices(
     size = question.layouts.size
     times_VUE = np.zeros((3, size, len(exchanges)))
     sent_UE = np.zeros((size, len(exchanges)))
-    for op in sorted({one.op for one in exchanges}):
-        places = [at for at, one in enumerate(exchanges) if one.op == op]
+    for op in sorted({exchange.op for exchange in exchanges}):
+        places = [at for at, exchange in enumerate(exchanges) if exchange.op == op]
         bytes_R, ranks_R, stride_R = (
             np.concatenate([getattr(exchanges[at], name) for at in places])
             for name in ("bytes_C", "ranks_C", "stride_C")
@@ -299,15 +299,15 @@ def _exposed(
     """Return the times of collectives that no computation hides (V, U, E) [s]."""
     exposed_VUE = np.empty_like(comm_VUE)
     taken_U = taken_sms(question)
-    for at, one in enumerate(exchanges):
+    for at, exchange in enumerate(exchanges):
         time_VU = comm_VUE[:, :, at]
-        window_VU = times_VUO[:, :, list(one.beside)].sum(axis=2)
-        if one.overlap == "exposed":
+        window_VU = times_VUO[:, :, list(exchange.beside)].sum(axis=2)
+        if exchange.overlap == "exposed":
             exposed_VUE[:, :, at] = time_VU
-        elif one.overlap == "bulk":
+        elif exchange.overlap == "bulk":
             exposed_VUE[:, :, at] = exposed_beside(time_VU, window_VU, time_VU * taken_U)
         else:
-            tiles_U = np.maximum(one.ranks_C, 1.0)
+            tiles_U = np.maximum(exchange.ranks_C, 1.0)
             exposed_VUE[:, :, at] = exposed_in_tiles(time_VU, window_VU, tiles_U, time_VU * taken_U)
     return exposed_VUE
 

@@ -87,13 +87,13 @@ def sharded_layers(
     held = (stages.layer_dense_C, stages.layer_expert_C)
     trained = (stages.layer_trained_dense_C, stages.layer_trained_expert_C)
     each = state_bytes(question).gathered
-    gather = _times(question, "all_gather", [one * each for one in held])
-    gradients = [one * question.gradient_bytes for one in trained]
+    gather = _times(question, "all_gather", [column * each for column in held])
+    gradients = [column * question.gradient_bytes for column in trained]
     scatter = _times(question, "reduce_scatter", gradients)
     ahead = question.engine.gradient_overlap
     forward_C = forward_s_C if ahead else np.zeros_like(forward_s_C)
     backward_C = backward_s_C if ahead else np.zeros_like(forward_s_C)
-    both = [one + more for one, more in zip(gather, scatter, strict=True)]
+    both = [column + more for column, more in zip(gather, scatter, strict=True)]
     return LayerSharding(
         *(
             np.where(active_C, exposed_beside(moved.time_s_C, window_C, moved.held_back_s_C), 0.0)
@@ -131,7 +131,9 @@ def step_collectives(
     """
     layouts, engine = question.layouts, question.engine
     trained = (stages.trained_dense_CS, stages.trained_expert_CS)
-    gradients = [question.gradient_bytes * stages.over_ranks(one).max(axis=1) for one in trained]
+    gradients = [
+        question.gradient_bytes * stages.over_ranks(column).max(axis=1) for column in trained
+    ]
     weights = _gathered_weights(question, stages)
     sharded_C = layouts.zero >= 1
     inside = _times(question, "reduce_scatter", gradients)
@@ -204,8 +206,8 @@ def _ends_s(
     Both are those of one layer, and wait for all ranks of their group.
     """
     layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
-    gathered = [one / layers_C for one in weights]
-    reduced = [one / layers_C for one in gradients]
+    gathered = [weight / layers_C for weight in weights]
+    reduced = [gradient / layers_C for gradient in gradients]
     first = _times(question, "all_gather", gathered)
     last = _times(question, "reduce_scatter", reduced)
     return first.time_s_C * question.layouts.micro_batches + last.time_s_C

@@ -70,15 +70,15 @@ def pass_energy(
             [prices.chip_energy_j_CO[:, at], prices.memory_energy_j_CO[:, at]]
         )
         if row.role != "again":
-            place = WORK_CLASSES.index(row.operator.work_class)
-            own_j[:, place, :, row.segment] += each_KU
-            own_s[place, :, row.segment] += time_s_UO[:, at]
+            index = WORK_CLASSES.index(row.operator.work_class)
+            own_j[:, index, :, row.segment] += each_KU
+            own_s[index, :, row.segment] += time_s_UO[:, at]
         for level, share in repeated_shares(row):
             again_j[:, level, :, row.segment] += share * each_KU
     links = WORK_CLASSES.index("communication")
-    for at, one in enumerate(exchanges):
-        own_j[MEMORY, links, :, one.segment] += link_j_UE[:, at]
-        again_j[MEMORY, one.recomputed_at :, :, one.segment] += link_j_UE[:, at]
+    for at, exchange in enumerate(exchanges):
+        own_j[MEMORY, links, :, exchange.segment] += link_j_UE[:, at]
+        again_j[MEMORY, exchange.recomputed_at :, :, exchange.segment] += link_j_UE[:, at]
     return PassEnergy(own_j, again_j, own_s)
 
 

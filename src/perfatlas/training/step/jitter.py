@@ -25,7 +25,7 @@ def jitter_share(question: TrainingQuestion) -> FloatArray:
     """
     engine, waiting_C = question.engine, question.layouts.gpus
     if engine.jitter_unit == DOMAIN:
-        sizes = [float(one.device.scale_up.domain_size) for one in question.systems]
+        sizes = [float(system.device.scale_up.domain_size) for system in question.systems]
         waiting_C = np.ceil(waiting_C / np.array(sizes)[question.index_C])
     return expected_slowdown(
         engine.jitter_distribution,

@@ -54,7 +54,7 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
     computes masked scores too.
     """
     kernels = [_kernels(question, row) for row in rows]
-    operators, devices = [one for own in kernels for one in own], question.devices()
+    operators, devices = [operator for own in kernels for operator in own], question.devices()
     family = question.engine.kernel_family if question.graph is None else question.graph.kernels
     prices = price_operators(operators, devices, family=family, tier=question.tier)
     if question.graph is not None and question.tier != "bound":
@@ -62,9 +62,9 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
         prices = with_graph_kernels(prices, operators, question.graph, devices)
     prices = with_energy(operators, prices, devices)
     starts = np.concatenate([[0], np.cumsum([len(own) for own in kernels])])[:-1].astype(np.int64)
-    pairs = [(row, one) for row, own in zip(rows, kernels, strict=True) for one in own]
-    share_CK = np.stack([one.count / row.operator.count for row, one in pairs], axis=1)
-    slower_CK = np.stack([_slower(question, row, one) for row, one in pairs], axis=1)
+    pairs = [(row, operator) for row, own in zip(rows, kernels, strict=True) for operator in own]
+    share_CK = np.stack([operator.count / row.operator.count for row, operator in pairs], axis=1)
+    slower_CK = np.stack([_slower(question, row, operator) for row, operator in pairs], axis=1)
     if question.graph is not None:  # times of measured kernels
         slower_CK = np.where(prices.match_CO >= 0, slower_CK, 1.0)
     priced = scaled(prices, work=share_CK, time=share_CK * slower_CK, energy=share_CK)
@@ -110,6 +110,6 @@ def _slower(question: TrainingQuestion, row: Row, kernel: Operator) -> FloatArra
     if kernel.compute_format in _UNQUANTIZED:
         return np.full(question.layouts.size, 1.0 / speed)
     own = getattr(engine, f"blackwell_speed_{_FAMILY[question.formats.gemm]}")
-    blackwell = [one.device.architecture == "blackwell" for one in question.systems]
+    blackwell = [system.device.architecture == "blackwell" for system in question.systems]
     slower_C: FloatArray = 1.0 / (speed * np.where(np.array(blackwell)[question.index_C], own, 1.0))
     return slower_C

@@ -48,7 +48,7 @@ def with_sends_s(
     Limits: One direction of the NIC; a rank's NIC is its own, as on rails.
     """
     layouts = question.layouts
-    domains = [float(one.device.scale_up.domain_size) for one in question.systems]
+    domains = [float(system.device.scale_up.domain_size) for system in question.systems]
     domain_C = np.array(domains)[question.index_C]
     replica_C = layouts.tp * layouts.cp * layouts.dp
     shared_C = (layouts.pp > 1) & (replica_C * layouts.pp > domain_C) & (replica_C > domain_C)

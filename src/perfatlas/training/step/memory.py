@@ -166,7 +166,10 @@ def _live_of_graph(question: TrainingQuestion) -> FloatArray | float:
     if question.graph is None:
         return 0.0
     live = question.network.live_elements()
-    elements = [one.repeated * question.layouts.micro_batch + one.fixed for one in live]
+    elements = [
+        live_elements.repeated * question.layouts.micro_batch + live_elements.fixed
+        for live_elements in live
+    ]
     largest_C: FloatArray = np.max(elements, axis=0) * ACTIVATION_BYTES
     return largest_C
 

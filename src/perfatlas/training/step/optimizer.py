@@ -50,7 +50,7 @@ class OptimizerCost(NamedTuple):
 
     def plus(self, other: OptimizerCost) -> OptimizerCost:
         """Return the cost of both, one after the other."""
-        return OptimizerCost(*(one + more for one, more in zip(self, other, strict=True)))
+        return OptimizerCost(*(column + more for column, more in zip(self, other, strict=True)))
 
 
 def optimizer_cost(
@@ -163,14 +163,14 @@ def newton_schulz(
         np.where(question.layouts.zero >= 1, ranks_C, 1.0) for ranks_C in shard_ranks(question)
     ]
     layer_NC, last_NC, longest_NC = np.zeros((3, len(OptimizerCost._fields), question.layouts.size))
-    for one in _matrices(question, costs):
-        each_NC = np.stack(_matrix_cost(question, one))
-        share_NC = one.count_C * each_NC / ranks[one.expert]
-        if one.segment <= len(shares_G):
-            layer_NC += shares_G[one.segment - 1] * share_NC
+    for matrix in _matrices(question, costs):
+        each_NC = np.stack(_matrix_cost(question, matrix))
+        share_NC = matrix.count_C * each_NC / ranks[matrix.expert]
+        if matrix.segment <= len(shares_G):
+            layer_NC += shares_G[matrix.segment - 1] * share_NC
         else:  # multi-token prediction, beside the head
             last_NC += share_NC
-        longest_NC = np.maximum(longest_NC, np.where(one.count_C > 0.0, each_NC, 0.0))
+        longest_NC = np.maximum(longest_NC, np.where(matrix.count_C > 0.0, each_NC, 0.0))
     total_NCS = layer_NC[..., None] * stages.layers_CS + last_NC[..., None] * stages.last_CS
     busiest_NC = np.stack([stages.over_ranks(one_CS).max(axis=1) for one_CS in total_NCS])
     cost = OptimizerCost(*np.maximum(busiest_NC, longest_NC))
@@ -188,9 +188,9 @@ def _matrices(question: TrainingQuestion, costs: MicroBatchCosts) -> Iterator[_M
         if row.part != Part.FORWARD or row.role not in ("own", "adapter"):
             continue
         rows_ranks, columns_ranks = whole.get(operator.shard, (one_C, one_C))
-        for one in operator.weights() if operator.shard != "vocab" else ():
-            rows_C, columns_C = one.rows[at] * rows_ranks, one.columns[at] * columns_ranks
-            count_C = np.ones_like(rows_C) if one.number is None else one.number[at]
+        for weight in operator.weights() if operator.shard != "vocab" else ():
+            rows_C, columns_C = weight.rows[at] * rows_ranks, weight.columns[at] * columns_ranks
+            count_C = np.ones_like(rows_C) if weight.number is None else weight.number[at]
             for share in _parts(question, row):
                 expert = operator.routed
                 yield _matrix(row.segment, rows_C * share, columns_C, count_C, expert=expert)
@@ -213,13 +213,13 @@ def _parts(question: TrainingQuestion, row: Row) -> tuple[float, ...]:
     return queries / whole, keys / whole, values / whole
 
 
-def _matrix_cost(question: TrainingQuestion, one: _Matrix) -> OptimizerCost:
+def _matrix_cost(question: TrainingQuestion, matrix: _Matrix) -> OptimizerCost:
     """Return the cost of the iterations of a matrix (C,)."""
     each = get_format(NEWTON_SCHULZ_FORMAT).weight_bytes
     sides = (
-        (one.short_C, one.short_C, one.long_C),
-        (one.short_C, one.short_C, one.short_C),
-        (one.short_C, one.long_C, one.short_C),
+        (matrix.short_C, matrix.short_C, matrix.long_C),
+        (matrix.short_C, matrix.short_C, matrix.short_C),
+        (matrix.short_C, matrix.long_C, matrix.short_C),
     )
     products = [
         Gemm(

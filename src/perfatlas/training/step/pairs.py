@@ -83,17 +83,19 @@ def layer_parts(question: TrainingQuestion, costs: MicroBatchCosts) -> LayerPart
         if row.role == "again":
             continue
         time_s_U = costs.prices.time_s_CO[:, at] * row.operator.count * shares_G[row.segment]
-        place = (_OF_EXPERTS if _is_expert(row) else _OF_ATTENTION)[row.part]
-        compute_s_U6[:, place] += time_s_U
+        index = (_OF_EXPERTS if _is_expert(row) else _OF_ATTENTION)[row.part]
+        compute_s_U6[:, index] += time_s_U
         bound_U = costs.prices.code_CO[:, at] == BOUND_MEMORY
-        memory_s_U6[:, place] += np.where(bound_U, time_s_U, 0.0)
-    for at, one in enumerate(costs.exchanges):
-        share = shares_G[one.segment]
-        if one.op in ("dispatch", "combine"):
-            transfer_s_U4[:, _TRANSFERS[one.op, one.part]] += costs.exchange_s_UE[:, at] * share
-            bytes_U += _READ_AND_WRITTEN * one.bytes_C * share
+        memory_s_U6[:, index] += np.where(bound_U, time_s_U, 0.0)
+    for at, exchange in enumerate(costs.exchanges):
+        share = shares_G[exchange.segment]
+        if exchange.op in ("dispatch", "combine"):
+            transfer_s_U4[:, _TRANSFERS[exchange.op, exchange.part]] += (
+                costs.exchange_s_UE[:, at] * share
+            )
+            bytes_U += _READ_AND_WRITTEN * exchange.bytes_C * share
         else:
-            compute_s_U6[:, _OF_ATTENTION[one.part]] += costs.exposed_s_UE[:, at] * share
+            compute_s_U6[:, _OF_ATTENTION[exchange.part]] += costs.exposed_s_UE[:, at] * share
     return LayerParts(
         compute_s_U6=compute_s_U6,
         memory_bound_U6=_ratio(memory_s_U6, compute_s_U6),

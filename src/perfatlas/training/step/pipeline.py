@@ -39,8 +39,8 @@ def stages_held(schedule: str, layouts: Layouts) -> HeldStages:
     first_D, which_C = distinct_rows(sizes_C2)
     tables = [stages_of_ranks(schedule, int(pp), int(vpp)) for pp, vpp in sizes_C2[first_D]]
     candidates, ranks, stages = [], [], []
-    for place, table in enumerate(tables):
-        own_C = np.flatnonzero(which_C == place)
+    for index, table in enumerate(tables):
+        own_C = np.flatnonzero(which_C == index)
         candidates.append(np.repeat(own_C, table.size))
         ranks.append(np.tile(np.repeat(np.arange(table.shape[0]), table.shape[1]), own_C.size))
         stages.append(np.tile(table.ravel(), own_C.size))

@@ -112,7 +112,7 @@ def step_power(
     parts["optimizer"] = kept_C * dynamic.optimizer_C
     parts |= {"bubble": np.zeros_like(on_w_C), "waiting": np.zeros_like(on_w_C)}
     for name, waits in _AWAKE.items():
-        parts[name] = parts[name] + on_w_C * np.sum([waterfall[one] for one in waits], axis=0)
+        parts[name] = parts[name] + on_w_C * np.sum([waterfall[wait] for wait in waits], axis=0)
     return StepPower(
         parts_j=parts,
         dynamic_j_C=kept_C * total_C,

@@ -328,7 +328,7 @@ def _spread(
     if question.tier == "bound":
         return np.ones_like(low_C), np.full_like(high_C, np.inf)
     moe = question.has_interval_of_moe
-    named = [one.device.architecture for one in question.systems]
+    named = [system.device.architecture for system in question.systems]
     ends_S2 = np.array([question.engine.errors(name, moe=moe) for name in named])
     if np.any(ends_S2 != 0.0):
         kernels_C2 = np.stack([low_C, high_C], axis=1)

@@ -178,9 +178,9 @@ def checkpoint_bytes(question: TrainingQuestion) -> FloatArray:
 
 def _adapter_parameters(question: TrainingQuestion) -> float:
     """Return the parameters of all adapters, which tensor-parallel ranks divide or repeat."""
-    one = np.ones(1)
+    column = np.ones(1)
     first = take_layouts(question.layouts, np.zeros(1, np.int64))
-    whole = replace(first, tp=one, cp=one, ep=one, expert_tp=one)
+    whole = replace(first, tp=column, cp=column, ep=column, expert_tp=column)
     network, modules = question.network, question.modules
     formats, routing = question.priced_formats, question.distribution
     rows = model_operators(Work(network, formats, routing, modules, question.recipe), whole)

@@ -77,8 +77,10 @@ def rank_exchanges(
         again = SELECTIVE if "moe" in modules else FULL_RECOMPUTE
         experts = _experts(network, rows, layouts, engine, routes)
         found += (
-            one._replace(recomputed_at=again) if one.recomputed_at == FULL_RECOMPUTE else one
-            for one in experts
+            expert._replace(recomputed_at=again)
+            if expert.recomputed_at == FULL_RECOMPUTE
+            else expert
+            for expert in experts
         )
     return tuple(found)
 
@@ -190,13 +192,13 @@ def _gathered_context(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchang
         gathered before the attention of the local queries; Transformer Engine,
         `AttnFuncWithCPAndKVAllGather`.
     """
-    for one in _ring(rows, layouts):
-        name = one.name.removesuffix("_ring")
-        once = one._replace(overlap="exposed", beside=())
-        if one.part == Part.FORWARD:
+    for exchange in _ring(rows, layouts):
+        name = exchange.name.removesuffix("_ring")
+        once = exchange._replace(overlap="exposed", beside=())
+        if exchange.part == Part.FORWARD:
             yield once._replace(name=f"{name}_gather")
             continue
-        half_C = one.bytes_C / 2.0
+        half_C = exchange.bytes_C / 2.0
         yield once._replace(name=f"{name}_gather_again", bytes_C=half_C)
         yield once._replace(name=f"{name}_scatter", op="reduce_scatter", bytes_C=half_C)
 

@@ -67,8 +67,8 @@ def gradient_time(product: Gemm, part: Part, profile: EngineProfile) -> float:
 def _kernels(rows: Sequence[Row], profile: EngineProfile) -> Iterator[Row]:
     fused = fused_kinds(profile, trains=True)
     for row in rows:
-        for one in conversions(row.operator, profile):
-            if np.any(one.count):
-                yield row._replace(operator=with_fields(one, stream=LAYOUT))
+        for conversion in conversions(row.operator, profile):
+            if np.any(conversion.count):
+                yield row._replace(operator=with_fields(conversion, stream=LAYOUT))
         if row.part != Part.FORWARD or kind_of(row.operator.name) not in fused:
             yield row

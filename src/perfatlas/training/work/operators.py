@@ -216,9 +216,15 @@ def _tokens(layouts: Layouts, recipe: Recipe) -> StepTokens:
 
 def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Iterator[Operator]:
     """Yield operators as one rank executes them."""
-    one = np.ones_like(layouts.tp)
+    column = np.ones_like(layouts.tp)
     plan = PlanColumns(
-        tp=layouts.tp, pp=one, cp=layouts.cp, attention_dp=one, ep=one, moe_tp=one, dp=one
+        tp=layouts.tp,
+        pp=column,
+        cp=layouts.cp,
+        attention_dp=column,
+        ep=column,
+        moe_tp=column,
+        dp=column,
     )
     for operator in shard_operators(whole, plan, work.network):
         if operator.communicates or _cast_before(operator, work):
@@ -281,5 +287,5 @@ def passes_of(
     backward = backward or operator.backward(frozen=frozen)
     for one in backward.inputs:
         yield Row(one, segment, Part.INPUT_GRADIENT)
-    for one in backward.weights:
-        yield Row(one, segment, Part.WEIGHT_GRADIENT)
+    for weight in backward.weights:
+        yield Row(weight, segment, Part.WEIGHT_GRADIENT)

@@ -60,7 +60,8 @@ def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> 
         layers = network.layers[row.segment - 1].count if 0 < row.segment < segments - 1 else 0
         fused = _FUSED.get(operator.name, 1.0)
         matrix_C = (
-            np.max([one.elements() / one.fused for one in operator.weights()], axis=0) / fused
+            np.max([weight.elements() / weight.fused for weight in operator.weights()], axis=0)
+            / fused
         )
         largest_CG[:, row.segment] = np.maximum(largest_CG[:, row.segment], matrix_C)
         if operator.routed:

@@ -67,7 +67,7 @@ def unfused_attention_kernels(
         _product(attention, "key_gradient", keys_C, width_C, queries_C),
     )
     # the count of the row is that of its forward pass times ATTENTION_BACKWARD
-    return tuple(with_fields(one, count=one.count / ATTENTION_BACKWARD) for one in kernels)
+    return tuple(with_fields(kernel, count=kernel.count / ATTENTION_BACKWARD) for kernel in kernels)
 
 
 def dropout_of_residual(norm: Streaming) -> Streaming:

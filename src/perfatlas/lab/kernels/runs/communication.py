@@ -36,7 +36,7 @@ def _simulated(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]
     outs = [poisoned(one.dtype, where, count) for one in ranks]
     flags = torch.zeros(world, BLOCKS * world, dtype=torch.int32, device=where)
     tables = [
-        torch.tensor([one.data_ptr() for one in buffers], device=where)
+        torch.tensor([buffer.data_ptr() for buffer in buffers], device=where)
         for buffers in (ranks, outs, flags)
     ]
 
@@ -49,7 +49,7 @@ def _simulated(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]
                 all_reduce[(BLOCKS,)](own, *tables, sizes, TILE=tile, **options(config))
         return outs
 
-    return launch, {str(rank): one for rank, one in enumerate(outs)}
+    return launch, {str(rank): out for rank, out in enumerate(outs)}
 
 
 def _expected(inputs: Tensors) -> dict[str, Tensor]:
@@ -60,7 +60,10 @@ def _expected(inputs: Tensors) -> dict[str, Tensor]:
 def _same_bits(_inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
     """Return the outputs in float64; those of ranks that differ from the first are NaN."""
     first = outputs["0"]
-    return {name: one.double().where(one == first, float("nan")) for name, one in outputs.items()}
+    return {
+        name: output.double().where(output == first, float("nan"))
+        for name, output in outputs.items()
+    }
 
 
 COMMUNICATION_RUNS: Final = {

@@ -41,7 +41,7 @@ class Run:
 
 def numbers(_inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
     """Return outputs in float64."""
-    return {name: one.double() for name, one in outputs.items()}
+    return {name: output.double() for name, output in outputs.items()}
 
 
 def kind(name: str) -> torch.dtype:

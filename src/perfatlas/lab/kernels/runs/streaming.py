@@ -36,7 +36,7 @@ _EVEN_FIRST: Final = (0, 2, 4, 6, 1, 3, 5, 7)  # codes; the first of two equally
 def _norm_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
     rows, width = shape["tokens"], shape["width"]
     sizes = {"x": (rows, width), "residual": (rows, width), "weight": (width,)}
-    return {name: random(fmt, device, *one) for name, one in sizes.items()}
+    return {name: random(fmt, device, *size) for name, size in sizes.items()}
 
 
 def _norm(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
@@ -191,7 +191,7 @@ def unpacked(codes: Tensor) -> Tensor:
     import torch
 
     both = torch.stack([codes & 15, codes >> 4], -1).flatten(-2).long()
-    signed = torch.tensor([*E2M1, *(-one for one in E2M1)], dtype=torch.float64)
+    signed = torch.tensor([*E2M1, *(-value for value in E2M1)], dtype=torch.float64)
     return signed[both]
 
 

@@ -113,10 +113,12 @@ def family_of(operator: str, device: Device, format_name: str) -> KernelFamily:
     Raises:
         UnsupportedError: No family has the architecture or the format.
     """
-    families = [one for one in kernel_families() if one.operator == operator]
-    found = [one for one in families if one.architecture == device.architecture]
+    families = [
+        kernel_family for kernel_family in kernel_families() if kernel_family.operator == operator
+    ]
+    found = [family for family in families if family.architecture == device.architecture]
     if not found:
-        known = ", ".join(dict.fromkeys(one.architecture for one in families))
+        known = ", ".join(dict.fromkeys(family.architecture for family in families))
         raise UnsupportedError(
             f"kernel design {operator} models kernels of the architectures {known}, and"
             f" {device.name} is {device.architecture}; use kernel {operator}"

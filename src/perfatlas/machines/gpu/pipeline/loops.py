@@ -227,19 +227,21 @@ def steady_iteration(loop: Loop, blocks: int) -> Schedule:
     turns = loop.warpgroups if isinstance(loop, AttentionLoop) and loop.latent else 1
     last = turns * (min(blocks, STEADY[1]) // (2 * turns))
     kind = "values" if isinstance(loop, AttentionLoop) else "product"
-    ends = {one.event: one.end for one in whole.intervals if one.unit == TENSOR}
+    ends = {interval.event: interval.end for interval in whole.intervals if interval.unit == TENSOR}
     begin, end = (ends.get((kind, j, 0)) for j in (last - turns, last))
     if begin is None or end is None:
         begin, end = 0.0, whole.cycles
     seen = [
-        replace(one, start=max(one.start, begin) - begin, end=min(one.end, end) - begin)
-        for one in whole.intervals
-        if one.start < end and one.end > begin
+        replace(
+            interval, start=max(interval.start, begin) - begin, end=min(interval.end, end) - begin
+        )
+        for interval in whole.intervals
+        if interval.start < end and interval.end > begin
     ]
     busy = {
-        unit: sum(one.end - one.start for one in seen if one.unit == unit)
+        unit: sum(interval.end - interval.start for interval in seen if interval.unit == unit)
         for unit in UNITS
-        if any(one.unit == unit for one in seen)
+        if any(interval.unit == unit for interval in seen)
     }
     return Schedule(cycles=end - begin, busy=busy, intervals=tuple(seen))
 

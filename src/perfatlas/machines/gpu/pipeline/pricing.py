@@ -90,14 +90,14 @@ def _best(
     """Return the fastest of some tiles; where they leave SMs idle, with the best split."""
 
     def fastest(tiles: Iterable[KernelTile]) -> KernelDesign:
-        designs = [_priced(work, one, family, silicon, clock_factor) for one in tiles]
-        return min(designs, key=lambda one: one.time_s)
+        designs = [_priced(work, tile, family, silicon, clock_factor) for tile in tiles]
+        return min(designs, key=lambda kernel_design: kernel_design.time_s)
 
     whole = fastest(tiles)
     can_split = work.may_split and not whole.tile.is_split
     if not can_split or whole.tiles >= silicon.sm_count:
         return whole
-    return fastest([whole.tile, *(part for one in tiles for part in split_tiles(work, one))])
+    return fastest([whole.tile, *(part for tile in tiles for part in split_tiles(work, tile))])
 
 
 def _priced(
@@ -109,10 +109,10 @@ def _priced(
     if tile.streamed:
         counts, outside = _streamed(counts, tile, family, silicon)
     schedules = {blocks: tile_schedule(loop, blocks) for blocks in counts}
-    cycles = {blocks: one.cycles + outside[blocks] for blocks, one in schedules.items()}
+    cycles = {blocks: schedule.cycles + outside[blocks] for blocks, schedule in schedules.items()}
     clock_hz = silicon.kernel_hz(clock_factor)
     compute_s = (
-        sm_cycles({cycles[one]: count for one, count in counts.items()}, silicon.sm_count)
+        sm_cycles({cycles[number]: count for number, count in counts.items()}, silicon.sm_count)
         / clock_hz
     )
     memory_s = work.memory_bytes() / (sm["memory_efficiency"] * silicon.memory_bytes_per_s)
@@ -120,11 +120,11 @@ def _priced(
     kernel_s = longer * (1.0 + (min(compute_s, memory_s) / longer) ** power) ** (1.0 / power)
     tiles = sum(counts.values())
     units = {
-        unit: sum(schedules[one].busy.get(unit, 0.0) * count for one, count in counts.items())
+        unit: sum(schedules[number].busy.get(unit, 0.0) * count for number, count in counts.items())
         / tiles
         for unit in UNITS
     }
-    mean = sum(cycles[one] * count for one, count in counts.items()) / tiles
+    mean = sum(cycles[number] * count for number, count in counts.items()) / tiles
     cycles_per_s = clock_hz * silicon.sm_count / tiles
     backward = isinstance(work, AttentionWork) and work.backward
     # gradients of queries are prepared and converted by kernels of their own

@@ -98,4 +98,4 @@ def run_programs(programs: Sequence[Sequence[Step]]) -> Schedule:
 
 def _arrival(step: Step, time: float, happened: Mapping[Event, float]) -> float:
     """Return when a step can start; infinity while an event is missing."""
-    return max([time, *(happened.get(one, float("inf")) for one in step.after)])
+    return max([time, *(happened.get(hashable, float("inf")) for hashable in step.after)])

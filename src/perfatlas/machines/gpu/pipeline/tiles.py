@@ -221,7 +221,7 @@ def completed_tile(work: Work, silicon: Silicon, sizes: dict[str, Any]) -> Kerne
     base = {"k": depth, "warpgroups": groups, **sizes}
     if "stages" in base:
         return KernelTile(**base)
-    one = shared_bytes(work, KernelTile(**base, stages=1), silicon)
-    more = shared_bytes(work, KernelTile(**base, stages=2), silicon) - one
-    stages = 1 + int((silicon.shared_bytes - one) // more)
+    value = shared_bytes(work, KernelTile(**base, stages=1), silicon)
+    more = shared_bytes(work, KernelTile(**base, stages=2), silicon) - value
+    stages = 1 + int((silicon.shared_bytes - value) // more)
     return KernelTile(**base, stages=max(min(stages, MOST_STAGES), 1))

@@ -41,9 +41,9 @@ def coordinates(operator: str, shape_UD: FloatArray) -> FloatArray:
         shape_UD: Columns of its physics (U, D).
     """
     names = physics_model(operator).shape_names
-    column = {name: shape_UD[:, place] for place, name in enumerate(names)}
+    column = {name: shape_UD[:, index] for index, name in enumerate(names)}
     space_UF = np.empty((shape_UD.shape[0], len(AXES[operator])))
-    for place, axis in enumerate(AXES[operator]):
+    for index, axis in enumerate(AXES[operator]):
         value_U = np.prod([column[name] for name in axis.times], axis=0)
         for name in axis.over:
             value_U = value_U / column[name]
@@ -51,7 +51,7 @@ def coordinates(operator: str, shape_UD: FloatArray) -> FloatArray:
             value_U = np.maximum(value_U, NEAR_BALANCED)
         else:
             value_U = np.log2(np.maximum(value_U, MIN_RATIO if axis.over else 1.0))
-        space_UF[:, place] = axis.weight * value_U
+        space_UF[:, index] = axis.weight * value_U
     return space_UF
 
 

@@ -60,10 +60,10 @@ def _found() -> _Found:
         if not module.ispkg or find_spec(place) is None:
             continue
         declarations: tuple[OperatorKernels, ...] = import_module(place).DECLARATIONS
-        for one in declarations:
-            by_kind.setdefault(one.kind, []).append(one)
-            folders |= dict.fromkeys(one.shapes, module.name)
-            shapes |= one.shapes
+        for declaration in declarations:
+            by_kind.setdefault(declaration.kind, []).append(declaration)
+            folders |= dict.fromkeys(declaration.shapes, module.name)
+            shapes |= declaration.shapes
     return _Found(by_kind, folders, shapes)
 
 
@@ -86,9 +86,9 @@ def physics_model(calibration_operator: str) -> PhysicsModel:
 
 
 def _declared(operator: Operator) -> OperatorKernels | None:
-    for one in _found().by_kind.get(type(operator), ()):
-        if one.accepts(operator):
-            return one
+    for operator_kernels in _found().by_kind.get(type(operator), ()):
+        if operator_kernels.accepts(operator):
+            return operator_kernels
     return None
 
 

@@ -41,11 +41,11 @@ def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> Pri
     """
     shape = (devices.index_C.size, len(operators))
     flop_CO, cold_bytes_CO, activation_bytes_CO = np.empty((3, *shape))
-    for place, operator in enumerate(operators):
+    for index, operator in enumerate(operators):
         work = operator.work()
-        flop_CO[:, place] = work.flop
-        cold_bytes_CO[:, place] = work.cold_bytes
-        activation_bytes_CO[:, place] = work.activation_bytes
+        flop_CO[:, index] = work.flop
+        cold_bytes_CO[:, index] = work.cold_bytes
+        activation_bytes_CO[:, index] = work.activation_bytes
     cache_C = devices.gather("l2_bytes") + devices.gather("side_cache_bytes")
     spills_CO = activation_bytes_CO > cache_C[:, None]
     memory_bytes_CO = cold_bytes_CO + np.where(spills_CO, activation_bytes_CO, 0.0)
@@ -108,7 +108,7 @@ def _roofline(
     code_CO = np.full(bound_CO.shape, BOUND_MEMORY, np.int8)
     computing = np.flatnonzero(flop_CO.any(axis=0))  # the others need no tensor cores
     if computing.size:
-        formats = [operators[place].compute_format for place in computing.tolist()]
+        formats = [operators[index].compute_format for index in computing.tolist()]
         peak_CX = np.stack([devices.peak_flop_per_s(name) for name in formats], axis=1)
         if ratio_CO is not None:
             peak_CX = peak_CX * ratio_CO[:, computing]

@@ -66,7 +66,9 @@ class ModelRows:
             ratio_X: Clock relative to the clock of the candidate (X,).
         """
         # np.take copies rows in a third of the time of an index
-        key_XD, shape_XD = (np.take(one, place_X, axis=0) for one in (self.key_UD, self.shape_UD))
+        key_XD, shape_XD = (
+            np.take(column, place_X, axis=0) for column in (self.key_UD, self.shape_UD)
+        )
         low_X, high_X = np.take(self.low_U, place_X), np.take(self.high_U, place_X)
         time_s_X, code_X = self.table.physics(key_XD, shape_XD, ratio_X)
         if self.near is None:
@@ -201,18 +203,18 @@ def gather_rows(
     width = len(model.shape_names)
     devices = catalog.devices
     runs_GC = match_GC >= 0
-    for place, operator in enumerate(wanted):
-        runs_GC[place] &= operator.count > 0
+    for index, operator in enumerate(wanted):
+        runs_GC[index] &= operator.count > 0
     which_R, candidate_R = np.nonzero(runs_GC)
     if not which_R.size:
         return None
     key_GCD = np.empty((*match_GC.shape, width + 3))
     silicon = SiliconRows(devices.devices)
     columns_G = [shape_columns(operator) for operator in wanted]
-    for place, operator in enumerate(wanted):
+    for position, operator in enumerate(wanted):
         for column, shape_name in enumerate(model.shape_names):
-            key_GCD[place, :, column] = columns_G[place][shape_name]
-        key_GCD[place, :, width + 1] = silicon.first(operator.compute_format) + devices.index_C
+            key_GCD[position, :, column] = columns_G[position][shape_name]
+        key_GCD[position, :, width + 1] = silicon.first(operator.compute_format) + devices.index_C
     key_GCD[:, :, width] = match_GC
     key_GCD[:, :, width + 2] = devices.clock_ratio()
     everywhere = which_R.size == runs_GC.size
@@ -239,7 +241,7 @@ def gather_rows(
 
 def _constant(values: Sequence[FloatArray | float]) -> bool:
     """Return whether a shape column is one number in all operators."""
-    return all(np.ndim(one) == 0 and one == values[0] for one in values)
+    return all(np.ndim(value) == 0 and value == values[0] for value in values)
 
 
 def _parameters(match: CalibrationMatch, name: str, model: PhysicsModel) -> list[float]:

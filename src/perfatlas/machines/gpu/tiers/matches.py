@@ -37,7 +37,7 @@ class Matches:
         self.family = family
         self.version = version  # version of the tables of tier measured; None in the other tiers
         self.matches: list[CalibrationMatch] = []
-        self._stamps = {one.name: user_file_stamp(one.name) for one in devices.devices}
+        self._stamps = {device.name: user_file_stamp(device.name) for device in devices.devices}
         self._known: dict[tuple[str, tuple[str, ...], StandIn | None], IntArray] = {}
 
     def column(self, operator: str, formats: tuple[str, ...], lent: StandIn | None) -> IntArray:
@@ -53,8 +53,8 @@ class Matches:
     ) -> IntArray:
         """Return the positions of the matches of operators of one physics model (G, C)."""
         rows_GC = np.empty((len(operators), self.devices.index_C.size), np.int64)
-        for place, (operator, formats) in enumerate(zip(operators, formats_G, strict=True)):
-            rows_GC[place] = self.column(name, formats, stand_in(operator))
+        for index, (operator, formats) in enumerate(zip(operators, formats_G, strict=True)):
+            rows_GC[index] = self.column(name, formats, stand_in(operator))
         return rows_GC
 
     def _find(

@@ -147,8 +147,8 @@ def physics_of(
     """
     count = shape_RD.shape[0]
     silicon_RS, parameters_RP = (
-        np.ascontiguousarray(np.broadcast_to(one, (count, one.size)))
-        for one in (silicon_S, parameters_P)
+        np.ascontiguousarray(np.broadcast_to(column, (count, column.size)))
+        for column in (silicon_S, parameters_P)
     )
     return physics_model(operator).physics(shape_RD, silicon_RS, parameters_RP)[0]
 

@@ -48,7 +48,9 @@ def gather_families(
     names: tuple[str, ...] = (kernels.family,)
     if not kernels.family and kernels.tier != "bound":
         names = kernel_families(device.name for device in devices.devices)
-    return tuple(_gather_family(operators, devices, kernels._replace(family=one)) for one in names)
+    return tuple(
+        _gather_family(operators, devices, kernels._replace(family=name)) for name in names
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

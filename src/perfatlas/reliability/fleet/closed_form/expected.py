@@ -197,8 +197,8 @@ def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[flo
 def _cost_s(strategy: Strategy) -> float:
     """Return the mean time of checkpoints and verification per segment [s]."""
     total, often = strategy.verify_s, 1.0
-    for place, level in enumerate(strategy.levels):
-        later = strategy.levels[place + 1 :]
+    for index, level in enumerate(strategy.levels):
+        later = strategy.levels[index + 1 :]
         often = 1.0 / level.every - (1.0 / later[0].every if later else 0.0)
         total += often * level.write_s
     return total

@@ -376,7 +376,7 @@ def sample_s(law: Law, count: int, *, seed: int) -> FloatArray:
         [2.0, 2.0]
     """
     laws = PackedLaws()
-    place = laws.add(law, "law")
+    index = laws.add(law, "law")
     value_N = np.empty(count)
-    _fill(laws.rows(), laws.knots(), place, seed, value_N)
+    _fill(laws.rows(), laws.knots(), index, seed, value_N)
     return value_N / TICKS_PER_SECOND

@@ -395,8 +395,8 @@ def needed_level(cause: Cause, strategy: Strategy) -> int:
     if strategy.step_s is not None and lost <= REACHES.index("unit"):
         return -1
     survivors = (
-        place
-        for place, level in enumerate(strategy.levels)
+        index
+        for index, level in enumerate(strategy.levels)
         if REACHES.index(level.survives) >= lost
     )
     return next(survivors, 0)

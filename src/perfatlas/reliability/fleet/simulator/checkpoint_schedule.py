@@ -35,13 +35,13 @@ def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
     """
     if plan.levels == 1:
         return int(index * job.length[0])
-    place = 0
+    position = 0
     for high in range(plan.levels - 1, -1, -1):
         every = plan.level[high].every
         blocks = index // every
         index -= blocks * every
-        place += blocks * job.length[high]
-    return place
+        position += blocks * job.length[high]
+    return position
 
 
 @inlined

@@ -111,8 +111,8 @@ def _next_fresh(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noq
         job.fresh_time[cause] = ENDLESS
         return
     row = plan.cause[cause]
-    place = int(row.parts - left)
-    job.fresh_hazard[cause] += exponential(job.key, stream(cause, FRESH), place) / left
+    index = int(row.parts - left)
+    job.fresh_hazard[cause] += exponential(job.key, stream(cause, FRESH), index) / left
     age = age_at(plan.law[row.first_law], stores.knots_2K, job.fresh_hazard[cause])
     job.fresh_time[cause] = max(age - row.age, 0.0)
 

@@ -118,8 +118,9 @@ class Outcome:
             other: Results of as many replicas with the same random numbers.
         """
         rest_R = [
-            (one.column("productive") - one.goodput * one.ended_R) / one.ended_R.mean()
-            for one in (self, other)
+            (outcome.column("productive") - outcome.goodput * outcome.ended_R)
+            / outcome.ended_R.mean()
+            for outcome in (self, other)
         ]
         count = self.ticks_RF.shape[0]
         error = float((rest_R[0] - rest_R[1]).std(ddof=1)) / math.sqrt(count)

@@ -100,8 +100,8 @@ def _repair(
     drawn = int(min(repeats, MOST_REPEATS))
     again = 0.0
     for repeat in range(drawn):
-        place = REPEATS_FROM + turn * MOST_REPEATS + repeat
-        draw = exponential(job.key, stream(cause, REPAIRED), place)
+        index = REPEATS_FROM + turn * MOST_REPEATS + repeat
+        draw = exponential(job.key, stream(cause, REPAIRED), index)
         again += age_at(plan.law[row.law], stores.knots_2K, draw)
     u = uniform(job.key, stream(cause, FIXED), turn * 64 + repair.stages + 1)
     return ticks + again * (repeats / drawn), u * helps >= row.fixed
@@ -279,22 +279,22 @@ def _unit_out(
     failure: tuple[int, int],
     unit: int,
 ) -> None:
-    cause, place = failure
+    cause, index = failure
     stores.down_D[unit] += plan.parts
-    send_to_repair(plan, job, stores, (cause, place, 2 * unit + 1))
+    send_to_repair(plan, job, stores, (cause, index, 2 * unit + 1))
     _out(plan, job, stores, unit)
 
 
 @part
-def swap(stores: Stores, one: int, two: int) -> None:
+def swap(stores: Stores, number: int, two: int) -> None:
     """Exchange the units at two positions.
 
     Args:
         stores: The tables and heaps.
     """
-    first, second = stores.order_D[one], stores.order_D[two]
-    stores.order_D[one], stores.order_D[two] = second, first
-    stores.spot_D[first], stores.spot_D[second] = two, one
+    first, second = stores.order_D[number], stores.order_D[two]
+    stores.order_D[number], stores.order_D[two] = second, first
+    stores.spot_D[first], stores.spot_D[second] = two, number
 
 
 @part
@@ -421,9 +421,9 @@ def _begin_relapse(
     again: tuple[int, int, int],
 ) -> None:
     """Schedule a relapse, given its cause, the number of the draw and the unit."""
-    cause, place, unit = again
+    cause, index, unit = again
     law = plan.law[plan.repair[plan.cause[cause].repair].relapse]
-    soon = age_at(law, stores.knots_2K, exponential(job.key, RELAPSE, place))
+    soon = age_at(law, stores.knots_2K, exponential(job.key, RELAPSE, index))
     item = cause + MOST_CAUSES
     await_failure(plan, job, stores, job.exposed + soon, (float(unit), item))
     find_next(plan, job, stores)

@@ -72,8 +72,8 @@ def _by_node(wide_W4: Float) -> dict[int, list[tuple[float, float]]]:
     """Return start and end of the outages of each node, in time order."""
     found: dict[int, list[tuple[float, float]]] = {}
     for start_s, node, repair_s, width in wide_W4[np.argsort(wide_W4[:, 0])].tolist():
-        for one in range(int(node), int(node + width)):
-            found.setdefault(one, []).append((start_s, start_s + repair_s))
+        for index in range(int(node), int(node + width)):
+            found.setdefault(index, []).append((start_s, start_s + repair_s))
     return found
 
 

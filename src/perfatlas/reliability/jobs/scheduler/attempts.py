@@ -35,8 +35,8 @@ def begin(sim: ScheduleState, j: int) -> None:
         j: A job removed from the queue.
     """
     job, state = sim.job_J[j], sim.state_1[0]
-    for place in range(job.nodes):
-        attach(sim, j, sim.node_N[place].chosen)
+    for index in range(job.nodes):
+        attach(sim, j, sim.node_N[index].chosen)
     job.held, job.lost = job.nodes, 0
     job.begun = state.now
     job.kill = state.now + job.limit if job.limit < NEVER else NEVER
@@ -61,8 +61,8 @@ def _enlist(sim: ScheduleState, j: int) -> None:
             low = middle + 1
         else:
             high = middle
-    for place in range(state.runs, low, -1):
-        sim.run_R[place] = sim.run_R[place - 1]
+    for index in range(state.runs, low, -1):
+        sim.run_R[index] = sim.run_R[index - 1]
     sim.run_R[low] = j
     state.runs += 1
 
@@ -121,11 +121,11 @@ def release(sim: ScheduleState, j: int) -> None:
         leave_waits(sim, j)
     detach(sim, j, -1)
     job.held = 0
-    place = 0
-    while sim.run_R[place] != j:
-        place += 1
+    index = 0
+    while sim.run_R[index] != j:
+        index += 1
     state.runs -= 1
-    for after in range(place, state.runs):
+    for after in range(index, state.runs):
         sim.run_R[after] = sim.run_R[after + 1]
     cancel(sim.heap_H, sim.spot_J, sim.event_J, j)
 
@@ -133,11 +133,11 @@ def release(sim: ScheduleState, j: int) -> None:
 @inlined
 def leave_waits(sim: ScheduleState, j: int) -> None:
     """Remove a job from the list of those that wait for a node."""
-    state, place = sim.state_1[0], 0
-    while sim.job_J[place].wait_list != j:
-        place += 1
+    state, index = sim.state_1[0], 0
+    while sim.job_J[index].wait_list != j:
+        index += 1
     state.waits -= 1
-    for after in range(place, state.waits):
+    for after in range(index, state.waits):
         sim.job_J[after].wait_list = sim.job_J[after + 1].wait_list
 
 

@@ -63,17 +63,17 @@ def _refused(sim: ScheduleState, j: int, beside: int) -> bool:
 def _promise(sim: ScheduleState, head: int) -> int:
     """Return the time of the head's reservation; `kept_N` and `future_N` then hold it."""
     state, job, gpus = sim.state_1[0], sim.job_J[head], sim.plan_1[0].gpus
-    found, place = 0, 0
+    found, index = 0, 0
     for node in range(sim.open_N.shape[0]):
         sim.future_N[node] = sim.open_N[node]
         sim.node_N[node].kept = 0
         found += sim.open_N[node] >= job.gpus
-    while place < state.runs:
-        due = sim.job_J[sim.run_R[place]].kill
+    while index < state.runs:
+        due = sim.job_J[sim.run_R[index]].kill
         if due == NEVER:
             break
-        while place < state.runs and sim.job_J[sim.run_R[place]].kill == due:
-            it = sim.job_J[sim.run_R[place]]
+        while index < state.runs and sim.job_J[sim.run_R[index]].kill == due:
+            it = sim.job_J[sim.run_R[index]]
             at = it.first
             while at >= 0:
                 node = at // gpus
@@ -82,7 +82,7 @@ def _promise(sim: ScheduleState, head: int) -> int:
                     sim.future_N[node] = was + it.gpus
                     found += was < job.gpus <= was + it.gpus
                 at = sim.place_E[at].after
-            place += 1
+            index += 1
         if found >= job.nodes and choose(sim, sim.future_N, head):
             for have in range(job.nodes):
                 sim.node_N[sim.node_N[have].chosen].kept = job.gpus
@@ -173,8 +173,8 @@ def _foresee(sim: ScheduleState) -> None:
         sim.free_SN[0, node] = sim.open_N[node]
         sim.begins_SN[1, node] = NEVER
         sim.node_N[node].spans = 1
-    for place in range(state.runs):
-        job = sim.job_J[sim.run_R[place]]
+    for index in range(state.runs):
+        job = sim.job_J[sim.run_R[index]]
         if job.kill >= NEVER:
             break
         at = job.first

@@ -36,12 +36,12 @@ def plan(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, time: int) -> None
         time: Its time [ticks].
     """
     time_I[item] = time
-    place = spot_I[item]
-    if not place:
+    index = spot_I[item]
+    if not index:
         heap_H[0] += 1
-        place = heap_H[0]
-    place = _up(heap_H, spot_I, time_I, item, place)
-    _down(heap_H, spot_I, time_I, item, place)
+        index = heap_H[0]
+    index = _up(heap_H, spot_I, time_I, item, index)
+    _down(heap_H, spot_I, time_I, item, index)
 
 
 @part
@@ -53,15 +53,15 @@ def cancel(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int) -> None:
         spot_I: Position of each item in it, 0 absent (I,).
         time_I: Time of each item (I,).
     """
-    place = spot_I[item]
-    if not place:
+    index = spot_I[item]
+    if not index:
         return
     last = heap_H[heap_H[0]]
     heap_H[0] -= 1
     spot_I[item] = 0
     if last != item:
-        place = _up(heap_H, spot_I, time_I, last, place)
-        _down(heap_H, spot_I, time_I, last, place)
+        index = _up(heap_H, spot_I, time_I, last, index)
+        _down(heap_H, spot_I, time_I, last, index)
 
 
 @part

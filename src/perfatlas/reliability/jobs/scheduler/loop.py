@@ -49,8 +49,8 @@ def run_world(sim: ScheduleState, most: int) -> bool:
         if now > until or now == NEVER or (state.left == 0 and until == NEVER):
             if until < NEVER:
                 _advance(sim, until)
-            for place in range(state.runs):
-                _account_running(sim, sim.run_R[place])
+            for index in range(state.runs):
+                _account_running(sim, sim.run_R[index])
             state.done = 1
             return True
         _advance(sim, now)

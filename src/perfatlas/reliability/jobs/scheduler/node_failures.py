@@ -45,20 +45,20 @@ def apply_failure(sim: ScheduleState, row: int) -> None:
             _disown(sim, node)
         repair(sim, node, event.repair)
         gpus = sim.plan_1[0].gpus
-        for place in range(node * gpus, (node + 1) * gpus):
-            j = sim.place_E[place].job
+        for index in range(node * gpus, (node + 1) * gpus):
+            j = sim.place_E[index].job
             if j >= 0:
                 if sim.plan_1[0].response == ELASTIC:
-                    sim.lost_E2[place, 0] = j
-                    sim.lost_E2[place, 1] = sim.job_J[j].attempts
+                    sim.lost_E2[index, 0] = j
+                    sim.lost_E2[index, 1] = sim.job_J[j].attempts
                 _lose(sim, j, node)
 
 
 @part
 def _disown(sim: ScheduleState, node: int) -> None:
     gpus = sim.plan_1[0].gpus
-    for place in range(node * gpus, (node + 1) * gpus):
-        sim.lost_E2[place, 0] = -1
+    for index in range(node * gpus, (node + 1) * gpus):
+        sim.lost_E2[index, 0] = -1
 
 
 @part
@@ -147,9 +147,9 @@ def come_back(sim: ScheduleState, node: int) -> None:
     set_up(sim, node, UP)
     if sim.plan_1[0].response != ELASTIC:
         return
-    for place in range(node * gpus, (node + 1) * gpus):
-        j = sim.lost_E2[place, 0]
-        if j >= 0 and sim.job_J[j].attempts == sim.lost_E2[place, 1]:
+    for index in range(node * gpus, (node + 1) * gpus):
+        j = sim.lost_E2[index, 0]
+        if j >= 0 and sim.job_J[j].attempts == sim.lost_E2[index, 1]:
             _take_in(sim, j, node)
     _disown(sim, node)
 
@@ -172,12 +172,12 @@ def _take_in(sim: ScheduleState, j: int, node: int) -> None:
 @part
 def replace_nodes(sim: ScheduleState) -> None:
     """Assign free nodes to jobs that wait for one, near the lost node first."""
-    state, place = sim.state_1[0], 0
-    while place < state.waits:
-        j = sim.job_J[place].wait_list
+    state, index = sim.state_1[0], 0
+    while index < state.waits:
+        j = sim.job_J[index].wait_list
         node = _replacement(sim, j)
         if node < 0:
-            place += 1
+            index += 1
             continue
         settle(sim, j, False)  # noqa: FBT003
         leave_waits(sim, j)
@@ -190,8 +190,8 @@ def replace_nodes(sim: ScheduleState) -> None:
 def _holds(sim: ScheduleState, j: int, node: int) -> bool:
     gpus = sim.plan_1[0].gpus
     found = False
-    for place in range(node * gpus, (node + 1) * gpus):
-        found = found or sim.place_E[place].job == j
+    for index in range(node * gpus, (node + 1) * gpus):
+        found = found or sim.place_E[index].job == j
     return found
 
 

@@ -24,15 +24,15 @@ def preempt(sim: ScheduleState, j: int) -> bool:
     victims = _pick(sim, j)
     if victims == 0:
         return False
-    for place in range(victims - 1, -1, -1):
-        victim = sim.job_J[place].victim_list
+    for index in range(victims - 1, -1, -1):
+        victim = sim.job_J[index].victim_list
         _lend(sim, victim, -1)
         if choose(sim, sim.trial_N, j):
             sim.job_J[victim].chosen = 0
         else:
             _lend(sim, victim, 1)
-    for place in range(victims):
-        victim = sim.job_J[place].victim_list
+    for position in range(victims):
+        victim = sim.job_J[position].victim_list
         job = sim.job_J[victim]
         if not job.chosen:
             continue
@@ -56,8 +56,8 @@ def _pick(sim: ScheduleState, j: int) -> int:
     victims, enough = 0, False
     while not enough:
         best = -1
-        for place in range(state.runs):
-            other = sim.run_R[place]
+        for index in range(state.runs):
+            other = sim.run_R[index]
             it = sim.job_J[other]
             if it.priority < wanted and not it.chosen and _sooner(sim, other, best):
                 best = other
@@ -69,23 +69,23 @@ def _pick(sim: ScheduleState, j: int) -> int:
         _lend(sim, best, 1)
         enough = choose(sim, sim.trial_N, j)
     if not enough:
-        for place in range(victims):
-            sim.job_J[sim.job_J[place].victim_list].chosen = 0
+        for position in range(victims):
+            sim.job_J[sim.job_J[position].victim_list].chosen = 0
         victims = 0
     return victims
 
 
 @part
-def _sooner(sim: ScheduleState, one: int, other: int) -> bool:
+def _sooner(sim: ScheduleState, number: int, other: int) -> bool:
     """Return whether a job is preempted before another, -1 for none."""
     if other < 0:
         return True
-    a, b = sim.job_J[one], sim.job_J[other]
+    a, b = sim.job_J[number], sim.job_J[other]
     if a.priority != b.priority:
         return bool(a.priority < b.priority)
     if a.begun != b.begun:
         return bool(a.begun > b.begun)
-    return one > other
+    return number > other
 
 
 @part

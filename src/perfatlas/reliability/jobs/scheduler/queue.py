@@ -12,9 +12,9 @@ from perfatlas.reliability.jobs.model import FAIR_SHARE, FIFO, PRIORITY, QUEUED,
 
 
 @inlined
-def before(sim: ScheduleState, one: int, other: int) -> bool:
+def before(sim: ScheduleState, number: int, other: int) -> bool:
     """Return whether a job precedes another in the queue."""
-    a, b = sim.job_J[one], sim.job_J[other]
+    a, b = sim.job_J[number], sim.job_J[other]
     order = sim.plan_1[0].order
     if order == PRIORITY and a.priority != b.priority:
         return bool(a.priority > b.priority)
@@ -22,7 +22,7 @@ def before(sim: ScheduleState, one: int, other: int) -> bool:
         return bool(sim.user_U[a.user].rank < sim.user_U[b.user].rank)
     if a.key != b.key:
         return bool(a.key < b.key)
-    return one < other
+    return number < other
 
 
 @part
@@ -41,13 +41,13 @@ def enqueue(sim: ScheduleState, j: int) -> None:
         state.tail -= state.head
         state.head = 0
         state.fresh = 0
-    place = state.tail
+    index = state.tail
     state.tail += 1
-    while place > state.head and before(sim, j, queue_Q[place - 1]):
-        queue_Q[place] = queue_Q[place - 1]
-        place -= 1
-    queue_Q[place] = j
-    state.fresh = min(state.fresh, place)
+    while index > state.head and before(sim, j, queue_Q[index - 1]):
+        queue_Q[index] = queue_Q[index - 1]
+        index -= 1
+    queue_Q[index] = j
+    state.fresh = min(state.fresh, index)
 
 
 @inlined
@@ -89,8 +89,8 @@ def sort_queue(sim: ScheduleState) -> None:
     if sim.plan_1[0].order == FIFO or sim.plan_1[0].order == PRIORITY:
         return
     for end in range(state.head + 1, state.tail):
-        j, place = queue_Q[end], end
-        while place > state.head and before(sim, j, queue_Q[place - 1]):
-            queue_Q[place] = queue_Q[place - 1]
-            place -= 1
-        queue_Q[place] = j
+        j, index = queue_Q[end], end
+        while index > state.head and before(sim, j, queue_Q[index - 1]):
+            queue_Q[index] = queue_Q[index - 1]
+            index -= 1
+        queue_Q[index] = j

@@ -145,7 +145,10 @@ class _Reader:
 
     def _node(self, item: Item, tally: Tally) -> None:
         name = _name(item)
-        ready = next((one for one in _conditions(item) if one.text("type") == "Ready"), None)
+        ready = next(
+            (condition for condition in _conditions(item) if condition.text("type") == "Ready"),
+            None,
+        )
         if ready is None:
             tally.ignore("node without the condition Ready", item.number)
             return
@@ -207,7 +210,7 @@ class _Reader:
             run: _Span | None = None
             for span in (*sorted(self.spans[job].values()), None):
                 if run is not None and span is not None and span.start_s <= run.end_s:
-                    last = max(run, span, key=lambda one: one.end_s)
+                    last = max(run, span, key=lambda span: span.end_s)
                     run = _Span(run.start_s, last.end_s, last.state)
                     continue
                 if run is not None:
@@ -254,10 +257,10 @@ def _conditions(item: Item) -> Iterator[Item]:
     listed = status.get("conditions") if status else None
     if not isinstance(listed, list):
         raise item.wrong("missing or not a list", "status.conditions")
-    for one in listed:
-        if not isinstance(one, dict):
+    for row in listed:
+        if not isinstance(row, dict):
             raise item.wrong("has an item that is not a condition", "status.conditions")
-        yield item.part(one)
+        yield item.part(row)
 
 
 def _terminations(item: Item) -> Iterator[Item]:
@@ -295,7 +298,7 @@ def _containers(item: Item) -> Iterator[Item]:
         return
     if not isinstance(listed, list):
         raise item.wrong("is not a list", "status.containerStatuses")
-    for one in listed:
-        if not isinstance(one, dict):
+    for row in listed:
+        if not isinstance(row, dict):
             raise item.wrong("has an item that is not a container", "status.containerStatuses")
-        yield item.part(one)
+        yield item.part(row)

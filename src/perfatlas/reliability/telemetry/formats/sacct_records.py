@@ -169,11 +169,11 @@ class _Assembler:
             cells = self._split([line])
             if len(cells) != len(self.header.names):
                 continue
-            for place, check in self.checks:
-                if not check(cells[place]):
+            for index, check in self.checks:
+                if not check(cells[index]):
                     return (
-                        f"line {line.number}, column '{self.header.names[place]}': "
-                        + repr_for_error(cells[place])
+                        f"line {line.number}, column '{self.header.names[index]}': "
+                        + repr_for_error(cells[index])
                     )
         return ""
 
@@ -216,23 +216,23 @@ class _Assembler:
 
     def _ways(self, cells: list[str], extra: int) -> Iterator[list[str]]:
         bar = self.header.bar
-        for place in self.free:
-            middle = bar.join(cells[place : place + extra + 1])
-            yield [*cells[:place], middle, *cells[place + extra + 1 :]]
+        for index in self.free:
+            middle = bar.join(cells[index : index + extra + 1])
+            yield [*cells[:index], middle, *cells[index + extra + 1 :]]
 
     def _fits(self, cells: list[str]) -> bool:
-        if not all(check(cells[place]) for place, check in self.checks):
+        if not all(check(cells[index]) for index, check in self.checks):
             return False
         by_name: dict[str, str] = {}
         pairs = zip(self.header.names, cells, strict=True)
         return all(by_name.setdefault(name, cell) == cell for name, cell in pairs)
 
     def _checked(self, cells: list[str]) -> list[str]:
-        return [cells[place] for place, _ in self.checks]
+        return [cells[index] for index, _ in self.checks]
 
 
 def _checks(names: Sequence[str]) -> list[tuple[int, Callable[[str], bool]]]:
-    return [(place, _CHECKS[name]) for place, name in enumerate(names) if name in _CHECKS]
+    return [(index, _CHECKS[name]) for index, name in enumerate(names) if name in _CHECKS]
 
 
 def _is_job(text: str) -> bool:

@@ -108,13 +108,13 @@ def _hosts(text: str) -> list[_Host]:
 
 def _names(text: str) -> Iterator[str]:
     """Yield the parts between commas that are not in brackets."""
-    place = -1
-    while place < len(text):
-        start = place + 1
-        place = next(_NAME.finditer(text, start)).end()  # always matches, possibly the empty text
-        yield text[start:place]
-        if place < len(text) and text[place] != ",":
-            raise _bracket(text, place)
+    index = -1
+    while index < len(text):
+        start = index + 1
+        index = next(_NAME.finditer(text, start)).end()  # always matches, possibly the empty text
+        yield text[start:index]
+        if index < len(text) and text[index] != ",":
+            raise _bracket(text, index)
 
 
 def _bracket(text: str, place: int) -> InvalidSpecError:

@@ -106,8 +106,8 @@ class OperatingTime:
         Args:
             time_s: The moment [s since 1970-01-01 UTC].
         """
-        place = self._interval_at(node, time_s)
-        return place >= int(self.first_N[node]) and time_s <= float(self.end_s_I[place])
+        index = self._interval_at(node, time_s)
+        return index >= int(self.first_N[node]) and time_s <= float(self.end_s_I[index])
 
     def at(self, node: int, time_s: float) -> float:
         """Return the operating time of a node until a moment [s].
@@ -115,11 +115,11 @@ class OperatingTime:
         Args:
             time_s: The moment [s since 1970-01-01 UTC].
         """
-        place = self._interval_at(node, time_s)
-        if place < int(self.first_N[node]):
+        index = self._interval_at(node, time_s)
+        if index < int(self.first_N[node]):
             return 0.0
-        inside_s = min(time_s, float(self.end_s_I[place])) - float(self.start_s_I[place])
-        return float(self.before_s_I[place]) + inside_s
+        inside_s = min(time_s, float(self.end_s_I[index])) - float(self.start_s_I[index])
+        return float(self.before_s_I[index]) + inside_s
 
     def _interval_at(self, node: int, time_s: float) -> int:
         """Return the last interval of a node that begins before a moment, or the one before."""
