@@ -184,8 +184,8 @@ def _cliff(known: Mapping[Any, tuple[float, str]], pair: Pair) -> Cliff:
 
 def _where(pair: Pair) -> str:
     """Return the question of a cliff without its engine."""
-    told = {name: value for name, value in pair.asked.items() if value is not None}
-    return " ".join(f"{name}={value}" for name, value in told.items() if name != "engine")
+    given = {name: value for name, value in pair.asked.items() if value is not None}
+    return " ".join(f"{name}={value}" for name, value in given.items() if name != "engine")
 
 
 def _line(cliff: Cliff) -> str:
@@ -255,10 +255,10 @@ def section(engine: str, cliffs: Sequence[Cliff], count: int) -> str:
         one = found[0]
         rates = " to ".join(f"{rate:.4g}" if rate else "refused" for rate in (one.low, one.high))
         asked = {**one.pair.asked, field: f"{one.pair.low} to {one.pair.high}"}
-        told = ", ".join(f"{n} {asked[n]}" for n in LOADED if asked.get(n) is not None)
-        said = one.said.partition(": ")[2] if why.startswith("memory") else one.said
-        said = said[:300].replace("|", "/").replace("\n", " ")
-        cells = [str(len(found)), model.rpartition("/")[2], mode, told, rates, why, said]
+        text = ", ".join(f"{n} {asked[n]}" for n in LOADED if asked.get(n) is not None)
+        text = one.said.partition(": ")[2] if why.startswith("memory") else one.said
+        text = text[:300].replace("|", "/").replace("\n", " ")
+        cells = [str(len(found)), model.rpartition("/")[2], mode, text, rates, why, text]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 

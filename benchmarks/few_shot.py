@@ -71,8 +71,8 @@ def score(cell: Cell, rows: Rows, count: int, seed: int) -> dict[str, Any]:
         try:
             read = read_measured_rows(path)
         except InvalidSpecError as problem:
-            told = str(problem).partition("rows.csv': ")[2] or str(problem)
-            return {"cell": cell.id, "rows": count, "seed": seed, "own": None, "kept": told}
+            text = str(problem).partition("rows.csv': ")[2] or str(problem)
+            return {"cell": cell.id, "rows": count, "seed": seed, "own": None, "kept": text}
     device = hardware.resolve_system(cell.device).device
     (own,) = row_cells(read, device)
     change = refit_cell(own, device, without=(cell.device,))

@@ -113,9 +113,9 @@ def _checked(fields: dict[str, Any], seed: int) -> tuple[bool, str]:
     enough = meets({**fields, **found}, count, 10_000 + seed)
     fewer = [{**found, name: number - 1} for name, number in found.items() if number > 1]
     too_many = [row for row in fewer if meets({**fields, **row}, count, 10_000 + seed)]
-    said = f"{line}: {_text(found)} {'met' if enough else 'missed'}"
-    said += "".join(f"; {_text(row)} met" for row in too_many)
-    return enough and not too_many, said
+    text = f"{line}: {_text(found)} {'met' if enough else 'missed'}"
+    text += "".join(f"; {_text(row)} met" for row in too_many)
+    return enough and not too_many, text
 
 
 def _sizes(results: Mapping[str, Any]) -> dict[str, int]:

@@ -63,9 +63,9 @@ def main() -> None:
             one = cluster(seed, utilization=utilization, mtbf_days=MTBF_DAYS, job_days=1.0)
             for name, history in histories(one, asked.logs).items():
                 held[name] = held.get(name, 0) + holds(one, history)
-        told = ", ".join(f"{name} {count / asked.clusters:.1%}" for name, count in held.items())
+        text = ", ".join(f"{name} {count / asked.clusters:.1%}" for name, count in held.items())
         spent_s = time.process_time() - begun_s
-        print(f"utilization {utilization:.0%}: {told} ({spent_s:.0f} s)", flush=True)
+        print(f"utilization {utilization:.0%}: {text} ({spent_s:.0f} s)", flush=True)
 
 
 def histories(one: Cluster, logs: Sequence[str]) -> dict[str, History]:

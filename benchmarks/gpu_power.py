@@ -238,11 +238,11 @@ class Study:
         """Add a row and print its main values."""
         self.rows.append({"point": len(self.rows) + 1, **row})
         shown = ("study", "kernel", "format", "inputs", "m", "working_set_bytes", "sms", "time_s")
-        told = [str(row[name]) for name in shown if row.get(name) not in (None, "")]
+        notes = [str(row[name]) for name in shown if row.get(name) not in (None, "")]
         power = [f"{row[name] or 0:.1f} W" for name in ("power_instant_w", "energy_power_w")]
         rates = [f"{row.get(name, 0) / 1e12:.4g} T" for name in ("flop_per_s", "bytes_per_s")]
         clock = f"{(row['clock_hz'] or 0) / 1e6:.0f} MHz"
-        print(len(self.rows), *told, *rates, *power, clock, row["event_reasons"], flush=True)
+        print(len(self.rows), *notes, *rates, *power, clock, row["event_reasons"], flush=True)
         write_rows(self.folder / "power.csv", self.rows)
         self.write_manifest()
 

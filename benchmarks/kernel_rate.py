@@ -80,9 +80,9 @@ def gemm_rates(shapes: int, *, runs: int, seed: int) -> list[Row]:
     if priced.distinct != shapes:
         raise RuntimeError(f"{priced.distinct} of {shapes} distinct shapes were priced by physics")
     inner = timed_model(rows_R3, runs=runs)
-    said = f"{shapes:,} distinct (m, n, k) in one call, {SYSTEM}, {FORMAT}, tier physics"
+    text = f"{shapes:,} distinct (m, n, k) in one call, {SYSTEM}, {FORMAT}, tier physics"
     return [
-        rate_row("price_operators, total", public, shapes, f"{said}, with bound and interval"),
+        rate_row("price_operators, total", public, shapes, f"{text}, with bound and interval"),
         rate_row("compiled model alone", inner, shapes, "the same shapes, gemm_time_s"),
     ]
 

@@ -68,11 +68,11 @@ def used(words: list[str]) -> Used:
             time.sleep(0.05)
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
-        said = out.read()
+        text = out.read()
     if process.returncode:
-        raise RuntimeError(f"{words[0]}: exit code {process.returncode}: {said[-300:]}")
+        raise RuntimeError(f"{words[0]}: exit code {process.returncode}: {text[-300:]}")
     wall_s = time.perf_counter() - started
-    return Used(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1024.0, said)
+    return Used(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1024.0, text)
 
 
 def ours(model: str, system: str, gpus: int, mode: str) -> tuple[Used, dict[str, Any]]:

@@ -154,14 +154,14 @@ def _ask(script: str, python: str, payload: str) -> dict[str, Any] | str:
     return answer
 
 
-def _theirs(title: str, peer: str, said: dict[str, Any] | str, kind: str, call: str) -> Row:
-    if isinstance(said, str):
-        return Row(section=SECTION, name=f"{title}: {peer}", note=said)
-    times, answer_s = said["times"][kind], said["answers_s"][kind]
+def _theirs(title: str, peer: str, published: dict[str, Any] | str, kind: str, call: str) -> Row:
+    if isinstance(published, str):
+        return Row(section=SECTION, name=f"{title}: {peer}", note=published)
+    times, answer_s = published["times"][kind], published["answers_s"][kind]
     scaled = f"{answer_s * 1e3:.2f} ms" if kind == "decode" else f"{answer_s * 1e6:.1f} us"
     return Row(
         section=SECTION,
-        name=f"{title}: {peer} {said['version']}",
+        name=f"{title}: {peer} {published['version']}",
         value=times["wall_s"] * 1e6,
         cpu_value=times["cpu_s"] * 1e6,
         unit="us",

@@ -135,9 +135,9 @@ def _printed(machine: dict[str, Any], rows: Iterable[Row]) -> Iterator[Row]:
 
 def _page(about: Page, machine: Mapping[str, Any], rows: Sequence[Row]) -> str:
     """Return the report as Markdown."""
-    said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in machine.items())
+    text = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in machine.items())
     command = _command(about.script)
-    head = HEAD.format(title=about.title, command=command, peers=about.peers, machine=said)
+    head = HEAD.format(title=about.title, command=command, peers=about.peers, machine=text)
     parts = [head]
     for section in dict.fromkeys(row.section for row in rows):
         parts.append(f"\n## {section[0].upper()}{section[1:]}\n")

@@ -66,10 +66,10 @@ def _cli_row(
         write_table(questions, table)
         words = [*perfatlas, "estimate", "--table", str(questions), "--output", str(answers)]
         try:
-            timing, said = timed_command([*words, "--json"], runs=runs)
+            timing, text = timed_command([*words, "--json"], runs=runs)
         except RuntimeError as problem:
             return Row(section=SECTION, name=name, note=f"not run: {problem}")
-        json.loads(said)  # standard output has one object
+        json.loads(text)  # standard output has one object
         codes = read_table(answers).cells("error_code")
     found = sum(code is None for code in codes)
     same = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import MANY, SWITCH, Count, WrittenFile
+from perfatlas.commands.flags import SWITCH, WITHOUT_NEGATIVE_FLAG, Count, WrittenFile
 from perfatlas.commands.output import envelope, print_json
 from perfatlas.quantities import UsageError, ValidationGateError
 from validation.commands.headings import (
@@ -51,8 +51,8 @@ class Output:
 
 def kernels(
     *,
-    system: Annotated[list[str] | None, MANY] = None,
-    operator: Annotated[list[str] | None, MANY] = None,
+    system: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None,
+    operator: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None,
     protocol: Protocol = "own",
     rows: Count = None,
     page: WrittenFile | None = None,
@@ -77,8 +77,8 @@ def kernels(
 
 def collectives(
     *,
-    system: Annotated[list[str] | None, MANY] = None,
-    operator: Annotated[list[str] | None, MANY] = None,
+    system: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None,
+    operator: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None,
     protocol: Protocol = "own",
     rows: Count = None,
     output: Output | None = None,
@@ -98,8 +98,8 @@ def collectives(
 
 def blocks(
     *,
-    system: Annotated[list[str] | None, MANY] = None,
-    engine: Annotated[list[str] | None, MANY] = None,
+    system: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None,
+    engine: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None,
     output: Output | None = None,
 ) -> int:
     """Compare measured blocks of sparse attention with the sum of their operators.

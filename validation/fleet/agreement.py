@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_ERRORS: Final = 3.0  # standard errors
 FINER: Final = 4  # factor on the replicas of a second simulation
 OTHER_SEEDS: Final = 1_000_000  # seed offset of the second simulation
-UNLIKELY: Final = 1e-3  # probability limit of the sum of squares of all points
+MIN_PROBABILITY: Final = 1e-3  # probability limit of the sum of squares of all points
 
 
 class Measured(NamedTuple):

@@ -66,7 +66,7 @@ BURSTS: Final = (
 )  # nodes failing at once, spares
 SHAPES: Final = (0.7, 1.0, 2.0)
 LIFE_S: Final = 100 * DAY_S
-PLAIN: Final = Level(write_s=0.0)
+FREE_CHECKPOINTS: Final = Level(write_s=0.0)
 
 
 def erlang_points(*, replicas: int = REPLICAS) -> list[Point]:
@@ -223,7 +223,7 @@ def _horizon_s(offered: float) -> float:
 
 
 def _waiting(fleet: Fleet, units: int, spares: Spares) -> tuple[Fleet, int, Strategy]:
-    return fleet, units, Strategy(interval_s=3600.0, levels=(PLAIN,), spares=spares)
+    return fleet, units, Strategy(interval_s=3600.0, levels=(FREE_CHECKPOINTS,), spares=spares)
 
 
 def _blocked(
@@ -244,7 +244,7 @@ def _sampled(
     group: str, name: str, exact: float, drawn: tuple[Job, Literal["failures", "exposed"], int]
 ) -> Point:
     job, column, replicas = drawn
-    strategy = Strategy(interval_s=3600.0, levels=(PLAIN,), spares=Spares(count=0))
+    strategy = Strategy(interval_s=3600.0, levels=(FREE_CHECKPOINTS,), spares=Spares(count=0))
 
     def measure(seed: int, finer: int) -> Measured:
         outcome = simulate(job, strategy, replicas=finer * replicas, seed=seed)

@@ -43,7 +43,7 @@ WRITES_S: Final = (5.0, 60.0, 300.0)
 RESTARTS_S: Final = (60.0, 300.0, 900.0)
 HALF_WIDTH: Final = 0.001
 SEGMENTS: Final = 240  # a multiple of every level period below
-SAFE: Final = (
+FURTHER_POINTS: Final = (
     (0.23 * HOUR_S, 60.0, 900.0),
     (1.8 * HOUR_S, 300.0, 900.0),
     (7.9 * HOUR_S, 5.0, 300.0),
@@ -72,9 +72,9 @@ def renewal_points(*, half_width: float = HALF_WIDTH) -> list[Point]:
         half_width: Relative half-width of the interval of the simulated mean.
     """
     rows = []
-    points = [*product(MTTIS_S, WRITES_S, RESTARTS_S), *SAFE]
+    points = [*product(MTTIS_S, WRITES_S, RESTARTS_S), *FURTHER_POINTS]
     for number, (mtti_s, write_s, restart_s) in enumerate(points):
-        exposed, detection_s = number < len(points) - len(SAFE), restart_s / 10.0
+        exposed, detection_s = number < len(points) - len(FURTHER_POINTS), restart_s / 10.0
         interval_s = round(float(optimal_interval_s(write_s, mtti_s)), 3)
         exact = renewal_efficiency(
             interval_s, write_s, restart_s, mtti_s, detection_s, restart_exposed=exposed

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-CLOSE: Final = 0.02  # relative, for figures printed with two or three digits
+REL_TOL: Final = 0.02  # relative, for figures printed with two or three digits
 BOUNDS: Final = ("<", ">", "<=", ">=")
 Status = Literal["reproduced", "consistent", "arithmetic", "missed", "declined"]
 STATUSES: Final = get_args(Status)
@@ -198,10 +198,10 @@ def _meets(figure: Figure, found: Found) -> bool:
     if found.ours_max is not None:
         return low <= last and figure.value <= high
     if figure.value_max is not None:
-        return figure.value * (1 - CLOSE) <= low <= last * (1 + CLOSE)
+        return figure.value * (1 - REL_TOL) <= low <= last * (1 + REL_TOL)
     decimals = len(f"{figure.value:g}".partition(".")[2])
     rounded = abs(low - figure.value) <= 0.5 * 10.0**-decimals
-    return (rounded and decimals > 0) or abs(low / figure.value - 1.0) <= CLOSE
+    return (rounded and decimals > 0) or abs(low / figure.value - 1.0) <= REL_TOL
 
 
 def _text(figure: Figure) -> str:

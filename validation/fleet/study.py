@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.quantities import counted, two_digits
 from validation.fleet.agreement import (
     FINER,
+    MIN_PROBABILITY,
     MOST_ERRORS,
-    UNLIKELY,
     Agreement,
     Point,
     chance_of,
@@ -59,7 +59,7 @@ SEEDS: Final = 1000  # seed offset between studies
 RULE: Final = (
     f"a point that deviates by more than {MOST_ERRORS:g} standard errors is simulated again with"
     f" {FINER} times as many replicas and other seeds, and fails if it deviates again; the"
-    f" chi-square of all first results must have a probability of at least {UNLIKELY:.1%}"
+    f" chi-square of all first results must have a probability of at least {MIN_PROBABILITY:.1%}"
 )
 
 
@@ -124,7 +124,7 @@ def _failures(
         if not row.agrees and row.second_z is not None
     ]
     total, chance = chance_of(rows)
-    if chance < UNLIKELY:
+    if chance < MIN_PROBABILITY:
         found.append(
             f"all {counted(len(rows), 'point')}: sum of squares {total:.0f}, chi-square"
             f" probability {two_digits(chance)}"

@@ -21,7 +21,7 @@ KERNEL: Final = "vllm_flash_attn_fa3"
 LEAST_LENGTH: Final = 256
 LEAST_S: Final = 200e-6
 CALLED: Final = 2  # kernels before it: append to the cache, tiles of variable lengths
-EVERY: Final = 8  # rows are scored at this distance
+ROW_STRIDE: Final = 8  # rows are scored at this distance
 SIZES: Final = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim")
 
 
@@ -56,7 +56,7 @@ def _times(system: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         & (size["isl"] >= LEAST_LENGTH)
         & np.isin(size["head_dim"], (64, 128))
     )
-    chosen = np.flatnonzero(keep)[::EVERY]
+    chosen = np.flatnonzero(keep)[::ROW_STRIDE]
     device = resolve_system(system).device
     family, silicon = family_of("attention", device, "bf16"), kernel_silicon(device, "bf16")
     bandwidth = device.memory_bandwidth * sm_constants()["memory_efficiency"]

@@ -67,15 +67,17 @@ def _grouped(cells: Sequence[Row], names: tuple[str, ...]) -> list[Row]:
     for key in keys:
         own = [cell for cell in cells if tuple(cell[name] for name in names) == key]
         known = [cell for cell in own if cell["mape"] is not None]
-        told = [cell for cell in known if cell["inside_90"] is not None]
+        notes = [cell for cell in known if cell["inside_90"] is not None]
         rows.append(
             {
                 **dict(zip(names, key, strict=True)),
                 "cells": len(own),
                 "priced": len(known),
                 "mape": median(cell["mape"] for cell in known) if known else None,
-                "inside_90": float(np.mean([cell["inside_90"] for cell in told])) if told else None,
-                "width": median(cell["width"] for cell in told) if told else None,
+                "inside_90": float(np.mean([cell["inside_90"] for cell in notes]))
+                if notes
+                else None,
+                "width": median(cell["width"] for cell in notes) if notes else None,
             }
         )
     return rows
@@ -171,8 +173,8 @@ def run_rows(runs: Sequence[Any]) -> list[Row]:
             if not own:
                 continue
             with without_devices(split.hidden(device)):
-                told = predict_runs(own, serving_rules())
-            known = [row for row in told if row["tpot_s"] is not None]
+                notes = predict_runs(own, serving_rules())
+            known = [row for row in notes if row["tpot_s"] is not None]
             columns = ("tpot_s", "tpot_s_low", "tpot_s_high", "tpot_measured_s")
             values = [_column(known, name) for name in columns]
             rows.append(

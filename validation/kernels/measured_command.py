@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
-from perfatlas.commands.flags import MANY, SWITCH, WrittenFile
+from perfatlas.commands.flags import SWITCH, WITHOUT_NEGATIVE_FLAG, WrittenFile
 from perfatlas.commands.output import envelope, print_json
 from perfatlas.quantities import UsageError
 
@@ -29,8 +29,8 @@ HEADINGS: Final = {
 
 def measured(
     *,
-    system: Annotated[list[str] | None, MANY] = None,
-    operator: Annotated[list[str] | None, MANY] = None,
+    system: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None,
+    operator: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None,
     page: WrittenFile | None = None,
     json: Annotated[bool, SWITCH] = False,
     verbose: Annotated[bool, SWITCH] = False,

@@ -11,7 +11,7 @@ from perfatlas.quantities import InvalidSpecError
 from validation.kernels.measured import validate_measured
 from validation.kernels.measured_edges import validate_edges
 from validation.kernels.measured_medians import TUNED
-from validation.scoring import NONE, goal_of, kernel_goals, percent, table
+from validation.scoring import EMPTY_CELL, goal_of, kernel_goals, percent, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +84,7 @@ def _tally(medians: Sequence[Row]) -> str:
     rows = []
     for goal in kernel_goals()["goal"]:
         met = [row["goal_met"] for row in medians if _goal_name(row) == goal["name"]]
-        met = [one for one in met if one != NONE]
+        met = [one for one in met if one != EMPTY_CELL]
         if met:
             rows.append([goal["name"], str(len(met)), str(met.count("yes"))])
     return table(["goal", "cells", "met"], rows)

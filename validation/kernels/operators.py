@@ -39,7 +39,7 @@ COLLECTIVES: Final = (
     "combine",
     "fabric_exchange",
 )
-ALONE: Final = ("own", "unseen-shapes")  # protocols that use no other device
+SAME_DEVICE_PROTOCOLS: Final = ("own", "unseen-shapes")  # protocols that use no other device
 
 
 def validate_kernels(
@@ -153,7 +153,7 @@ def _validate(
 ) -> dict[str, Any]:
     found: dict[Key, dict[str, CellScore]] = defaultdict(dict)
     skipped: list[dict[str, str]] = []
-    needed = systems if protocol in ALONE else MEASURED_DEVICES
+    needed = systems if protocol in SAME_DEVICE_PROTOCOLS else MEASURED_DEVICES
     for key, cells in cells_by_key(needed, operators).items():
         kin = Kin(cells=cells)
         for device in systems:

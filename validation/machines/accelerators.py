@@ -55,7 +55,7 @@ FAMILIES: Final = {
 }
 # Whether speculative decoding was used is not stated of these static batches, which take longer
 # than the roofline of plain decoding.
-PLAIN: Final = {"SambaNova SN40L": "not stated"}
+UNSTATED: Final = {"SambaNova SN40L": "not stated"}
 CORES: Final = re.compile(r"TP(\d+) .*[Cc]ores")  # NeuronCores, of which a chip has several
 MODELS: Final = {
     "Llama-2-7B": "meta-llama/Llama-2-7b-hf",
@@ -125,7 +125,7 @@ def run_of(row: Mapping[str, str]) -> Run | None:
         row: A row of `machines/inference_measured.csv`.
     """
     compared = row["machine"] in MACHINES and row["metric"] in METRICS
-    if not compared or row["speculative"] != PLAIN.get(row["machine"], "no") or not row["batch"]:
+    if not compared or row["speculative"] != UNSTATED.get(row["machine"], "no") or not row["batch"]:
         return None
     name = row["model"]
     model = MODELS.get(name, name)
@@ -239,7 +239,7 @@ def fitted(places: Sequence[int]) -> tuple[int, int]:
     weight_R = np.array([1.0 / names.count(name) for name in names])
     measured_R = np.array([run.measured_s for run in runs])
     missed_GF = np.abs(np.log(measured_R / _predicted_s(places))) @ weight_R
-    if all(run.machine in PLAIN for run in runs):  # their schedule has one constant
+    if all(run.machine in UNSTATED for run in runs):  # their schedule has one constant
         missed_GF[:-1] = np.inf
     speed, point = np.unravel_index(int(missed_GF.argmin()), missed_GF.shape)
     return int(speed), int(point)
@@ -348,7 +348,7 @@ def cells() -> list[Calibration]:
     """Return the calibration of each device: numbers of its family, errors of networks left out."""
     found = []
     for machine, (device, family) in MACHINES.items():
-        if machine in PLAIN:  # the interval of two models does not hold: times stay lower limits
+        if machine in UNSTATED:  # the interval of two models does not hold: times stay lower limits
             continue
         rows = [row for row in left_out() if MACHINES[row["machine"]][1] == family]
         own = [row for row in rows if row["machine"] == machine]

@@ -30,8 +30,10 @@ MOE: Final = "moe_perf"
 DIGITS: Final = 3  # significant, of fitted values
 MILLIWATT: Final = 1e-3
 MOST_SAMPLES: Final = 200
-WHOLE: Final = 1e-4  # distance from a whole number of milliwatts per sample, of rounded means
-MOSTLY: Final = 0.8  # of the time beyond the roofline
+ROUNDING_TOLERANCE: Final = (
+    1e-4  # distance from a whole number of milliwatts per sample, of rounded means
+)
+MIN_LIMITED_SHARE: Final = 0.8  # of the time beyond the roofline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +130,7 @@ def sample_counts(readings_w: FloatArray, most: int = MOST_SAMPLES) -> IntArray:
     found = np.zeros(readings_w.shape, np.int64)
     for samples in range(most, 0, -1):
         sums = readings_w * samples / MILLIWATT
-        found[np.abs(sums - np.round(sums)) < WHOLE * samples] = samples
+        found[np.abs(sums - np.round(sums)) < ROUNDING_TOLERANCE * samples] = samples
     if not found.all():
         value = float(readings_w[found == 0][0])
         raise UnsupportedError(f"a reading of {value} W is no mean of up to {most} samples")
@@ -154,7 +156,7 @@ def fit_kernels() -> dict[str, float]:
     watts, kernels = kernel_watts((MOE,)), power_splits().kernels
     device = resolve_system(kernels["device"]).device
     excess = watts.active_w / board_energy(device).issue_w
-    rows = (watts.samples >= max(kernels["samples"])) & (excess > MOSTLY)
+    rows = (watts.samples >= max(kernels["samples"])) & (excess > MIN_LIMITED_SHARE)
     left_w = watts.measured_w - watts.on_w - watts.dynamic_w
     each_w = float(np.median(left_w[rows] / excess[rows])) / device.number("sm_count")
     return {"generation.blackwell.issue": float(f"{each_w:.{DIGITS}g}")}

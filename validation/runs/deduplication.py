@@ -48,12 +48,12 @@ def select_runs(
     kept: list[ServingRun] = []
     left: list[LeftOutRun] = []
     for run in runs:
-        told = _as_it_ran(run, rules.ask(run))
-        reason = "copy" if run.id not in first else _reason(told, rules)
+        serving_run = _as_it_ran(run, rules.ask(run))
+        reason = "copy" if run.id not in first else _reason(serving_run, rules)
         if reason:
-            left.append(LeftOutRun(run=told, reason=reason))
+            left.append(LeftOutRun(run=serving_run, reason=reason))
         else:
-            kept.append(told)
+            kept.append(serving_run)
     return tuple(kept), tuple(left)
 
 

@@ -33,7 +33,7 @@ METRICS: Final = {
     "duration": ("makespan", 1.0),
 }
 FIGURES: Final = tuple(name for name, _ in METRICS.values())
-SAME: Final = ("network", "system", "tp", "isl", "concurrency")
+MATCHED_COLUMNS: Final = ("network", "system", "tp", "isl", "concurrency")
 SIZES: Final = ("tp", "ep", "dp", "isl", "osl", "concurrency", "num_requests")
 
 
@@ -137,7 +137,7 @@ def contradicted(
     found = []
     for point in points:
         for row in rows:
-            same = all(row[name] == point[name] for name in SAME)
+            same = all(row[name] == point[name] for name in MATCHED_COLUMNS)
             if same and row["attention_dp"] == point["dp"]:
                 found.append(
                     {

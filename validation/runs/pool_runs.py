@@ -65,8 +65,8 @@ def _worker(row: Mapping[str, Any], role: str) -> ServingRun:
     own = {name: row[f"{role}_{name}"] for name in names}
     workers = int(float(row[f"{role}_num_workers"]))
     asked = int(float(row["decode_num_workers"])) * int(float(row["decode_batch_size"]))
-    told = asked * max(int(float(row["decode_attention_dp_size"] or 1)), 1)
-    return replace(read_run({**row, **own}, told), dp=workers)
+    number = asked * max(int(float(row["decode_attention_dp_size"] or 1)), 1)
+    return replace(read_run({**row, **own}, number), dp=workers)
 
 
 def select_pool_runs(
@@ -81,12 +81,12 @@ def select_pool_runs(
     kept: list[PoolRun] = []
     left: list[LeftOutRun] = []
     for run in runs:
-        told = _as_it_ran(run, rules)
-        reason = "copy" if run.id not in first else _reason(told, rules)
+        pool_run = _as_it_ran(run, rules)
+        reason = "copy" if run.id not in first else _reason(pool_run, rules)
         if reason:
-            left.append(LeftOutRun(run=told.decode, reason=reason))
+            left.append(LeftOutRun(run=pool_run.decode, reason=reason))
         else:
-            kept.append(told)
+            kept.append(pool_run)
     return tuple(kept), tuple(left)
 
 

@@ -23,7 +23,7 @@ RECV_INTERVAL: Final = "scheduler_recv_interval"
 SCHEDULED: Final = ("mixed_chunk", RECV_INTERVAL)
 BATCH_WAIT_RATIO: Final = "batch_wait_max_tokens_ratio"
 LIMITS: Final = (*COUNTS, *PASSED, *SWITCHES, *SCHEDULED, BATCH_WAIT_RATIO)
-MANY: Final = 16  # requests in flight from which scripts pass the second of two values
+MANY_REQUESTS: Final = 16  # requests in flight from which scripts pass the second of two values
 TERMS: Final = ("isl", "osl", "on_rank", "concurrency")
 SHAPES: Final = ("more", "multiple", "least", "most")
 
@@ -59,7 +59,7 @@ class Launch:
         found = {name: self.limits[name] for name in SCHEDULED if name in self.limits}
         given = found.get(RECV_INTERVAL)
         if isinstance(given, list):
-            found[RECV_INTERVAL] = given[run.concurrency >= MANY]
+            found[RECV_INTERVAL] = given[run.concurrency >= MANY_REQUESTS]
         return found
 
     def changes(self, limits: Limits) -> dict[str, Any]:

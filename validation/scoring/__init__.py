@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from validation.scoring.score import CellScore as CellScore, score_cell as score_cell
     from validation.scoring.tables import (
-        NONE as NONE,
+        EMPTY_CELL as EMPTY_CELL,
         Results as Results,
         beaten_cells as beaten_cells,
         beside_table as beside_table,

@@ -104,7 +104,7 @@ def left_out_table(left: Sequence[LeftOut]) -> str:
     Args:
         left: From `left_out_errors`.
     """
-    told = sorted(
+    notes = sorted(
         (left_out for left_out in left if left_out.share > SAID_FROM),
         key=lambda left_out: (left_out.reason, -left_out.share, left_out.about, left_out.system),
     )
@@ -117,6 +117,6 @@ def left_out_table(left: Sequence[LeftOut]) -> str:
             left_out.reason,
             *(percent(value) for value in (left_out.mape, left_out.left_mape, left_out.with_mape)),
         ]
-        for left_out in told
+        for left_out in notes
     ]
     return table(headings, rows) if rows else "None."

@@ -126,10 +126,10 @@ def _cell_row(
         "bias": round(errors.bias, DIGITS),
     }
     target, *known = kin.silicon(device, *others)
-    told = expected_quantiles(target, known, kin.pairs(others), kernel_errors_apart(hidden))
-    if told:
+    quantiles = expected_quantiles(target, known, kin.pairs(others), kernel_errors_apart(hidden))
+    if quantiles:
         residual_U = np.log(sample.measured_s / predicted_s)
-        low, high = told["q05"], told["q95"]
+        low, high = quantiles["q05"], quantiles["q95"]
         inside_U = (residual_U >= low) & (residual_U <= high)
         row |= {
             "inside_90": round(float(np.mean(inside_U)), DIGITS),

@@ -234,8 +234,8 @@ def _unseen_shapes(kin: Kin, device: str) -> Scored | str:
     seen = taken(seen, seeded_subset(seen.measured_s.size, FIT_ROWS, SEED))
     parameters = fit_cell(cell, seen)
     few = rows.measured_s.size <= SMALL_CELL
-    told = residual_quantiles(cell, seen, parameters) if few else None
-    return _fitted(cell, seen, taken(rows, held), parameters, told=told)
+    quantiles = residual_quantiles(cell, seen, parameters) if few else None
+    return _fitted(cell, seen, taken(rows, held), parameters, told=quantiles)
 
 
 def _few_shot(kin: Kin, device: str, count: int) -> Scored | str:
@@ -288,12 +288,12 @@ def _unseen_device(kin: Kin, device: str, *, family: bool) -> Scored | str:
     target, *known = kin.silicon(device, *others)
     hidden = frozenset(kin.cells) - frozenset(others)
     apart = kernel_errors_apart(hidden) if cell.operator in KERNELS else {}
-    told = expected_quantiles(target, known, kin.pairs(others), apart)
+    quantiles = expected_quantiles(target, known, kin.pairs(others), apart)
     return Scored(
         rows=rows,
         predicted_s=cell.predict(rows.shape_UD, donor.parameters),
         simple_s=simple_s(rows, fit_simple(kin.rows(donor.device))),
-        interval=(told["q05"], told["q95"]) if told else None,
+        interval=(quantiles["q05"], quantiles["q95"]) if quantiles else None,
         known_rows=0,
         sources=(donor.device,),
         constant=(donor.residual_quantiles["q05"], donor.residual_quantiles["q95"]),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Results = dict[str, list[Row]]  # protocol -> scored cells or medians
-NONE: Final = "-"
+EMPTY_CELL: Final = "-"
 SHORT_NAMES: Final = {
     "a100_sxm": "A100",
     "h100_sxm": "H100",
@@ -59,7 +59,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def percent(value: float | None) -> str:
     """Return a fraction in percent with one decimal, "-" for None."""
-    return NONE if value is None else f"{100 * value:.1f}"
+    return EMPTY_CELL if value is None else f"{100 * value:.1f}"
 
 
 def about(row: Row) -> str:
@@ -105,7 +105,7 @@ def goal_table(medians: Results, slow: Mapping[str, float] | None = None) -> str
 
 def _goal_cell(row: Row | None) -> str:
     if row is None or row["goal_mape"] is None:
-        return NONE
+        return EMPTY_CELL
     reached, limit = row["goal_median_mape"], row["goal_mape"]
     text = f"{percent(reached)} ({percent(limit)})"
     return text if row["goal_met"] == "yes" else f"**{text} +{percent(reached - limit)}**"
@@ -165,7 +165,7 @@ def device_table(cells: Sequence[Row]) -> str:
         name for name in MEASURED_DEVICES if any(name in record for record in found.values())
     ]
     rows = [
-        [name, *(percent(record[d]["mape"]) if d in record else NONE for d in devices)]
+        [name, *(percent(record[d]["mape"]) if d in record else EMPTY_CELL for d in devices)]
         for name, record in sorted(found.items())
     ]
     return table(["cell", *(SHORT_NAMES[name] for name in devices)], rows)
@@ -187,7 +187,7 @@ def beside_table(rows: Sequence[Row]) -> str:
                 str(row["gpus"]),
                 f"{row['rows']:,}",
                 *(percent(row[name]) for name in (*names, "roofline_mape", "inside_90")),
-                NONE if row["interval_score"] is None else f"{row['interval_score']:.2f}",
+                EMPTY_CELL if row["interval_score"] is None else f"{row['interval_score']:.2f}",
             ]
             for row in rows
         ),

@@ -103,9 +103,9 @@ def _pools(found: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts on two-pool runs, by placeholder."""
     parts = ("totals", "by_split", "by_engine", "by_model", "by_system", "by_lengths", "cells")
     about = {"totals": ("models",)} | ABOUT
-    told = {f"pool_{name}": _statistics(found[name], about[name]) for name in parts}
+    pools = {f"pool_{name}": _statistics(found[name], about[name]) for name in parts}
     launches = [f"- **{row['launch']}.** {row['source']}" for row in found["by_launch"]]
-    return told | {
+    return pools | {
         "pool_runs": f"{found['simulated']:,}",
         "pool_left_out": f"{found['left_out_rows']:,}",
         "pool_refused": str(len(found["not_simulated"])),

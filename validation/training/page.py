@@ -7,7 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
-from validation.scoring import NONE, SCORES, table
+from validation.scoring import EMPTY_CELL, SCORES, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,7 +142,7 @@ def _errors(rows: Sequence[Mapping[str, Any]]) -> str:
             f"{row['rows']}",
             *(f"{_shown(name, row[name]):.1%}" for name in ERRORS),
             f"{row['width']:.2f}",
-            *(NONE if row[name] is None else f"{row[name]:.2f}" for name in SCORES),
+            *(EMPTY_CELL if row[name] is None else f"{row[name]:.2f}" for name in SCORES),
         ]
         for row in rows
     ]

@@ -29,7 +29,7 @@ LEAST_HIDDEN: Final = 50
 SAMPLE: Final = 6000
 SEED: Final = 20253
 EVALUATIONS: Final = 250
-NEAR: Final = 0.25  # octaves: closer rows carry little information
+MIN_OCTAVES: Final = 0.25  # octaves: closer rows carry little information
 HEADER: Final = (
     "# By how much 90% intervals widen per octave outside the shapes a calibration has seen, in\n"
     "# e-folds on each side: with it they hold 90% of the rows of outer octaves that fits did\n"
@@ -90,7 +90,7 @@ def _misses(cell: Cell) -> Iterator[FloatArray]:
 def _hidden(cell: Cell, rows: Rows, limits: Limits) -> FloatArray | None:
     first = np.zeros(rows.measured_s.size, np.int64)
     outside = octaves_outside(cell.operator, rows.shape_UD, first, [limits])
-    seen, hidden = taken(rows, outside == 0.0), outside > NEAR
+    seen, hidden = taken(rows, outside == 0.0), outside > MIN_OCTAVES
     if seen.measured_s.size < LEAST_SEEN or int(hidden.sum()) < LEAST_HIDDEN:
         return None
     parameters = fit_cell(cell, seen, evaluations=EVALUATIONS)

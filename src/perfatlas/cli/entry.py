@@ -123,8 +123,8 @@ def _refuse_path(problem: OSError) -> None:
 
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - without pathlib
     if problem.filename is not None and not str(problem.filename).startswith(package):
-        told = f"cannot read or write '{problem.filename}': {problem.strerror}"
-        raise InvalidSpecError(told) from problem
+        text = f"cannot read or write '{problem.filename}': {problem.strerror}"
+        raise InvalidSpecError(text) from problem
 
 
 def _silence_stdout() -> None:

@@ -95,7 +95,7 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
     """
     if isinstance(value, np.ndarray):
         return _array_layout(value)
-    plain = _PLAIN.get(type(value))
+    plain = _SCALAR_KINDS.get(type(value))
     if plain is not None:
         return plain
     if isinstance(value, Held):
@@ -180,7 +180,7 @@ def _columns(value: Any, items: tuple[Layout, ...], *, settles: bool) -> Columns
 def _is_rows(value: Any) -> bool:  # noqa: ANN401 - any argument
     """Return whether a value is a list or a plain tuple of named tuples."""
     plain = isinstance(value, list) or (isinstance(value, tuple) and not hasattr(value, "_fields"))
-    if not plain or not value or type(value[0]) in _PLAIN:
+    if not plain or not value or type(value[0]) in _SCALAR_KINDS:
         return False
     return all(hasattr(item, "_fields") for item in value)
 
@@ -195,7 +195,7 @@ def _rows(value: Sequence[Any]) -> RowsLayout:
 
 
 _NO_BYTES: Final = ctypes.c_char * 0
-_PLAIN: Final[dict[type, str]] = {bool: FLAG, int: INTEGER, float: FLOAT}
+_SCALAR_KINDS: Final[dict[type, str]] = {bool: FLAG, int: INTEGER, float: FLOAT}
 _NUMBERS: Final = (
     ((bool, np.bool_), FLAG),
     ((int, np.integer), INTEGER),
@@ -244,7 +244,7 @@ class Packed:
 
     def _append(self, words: list[int | float], value: Any) -> None:  # noqa: ANN401 - any argument
         """Append the words of a value that is no array."""
-        if type(value) in _PLAIN:
+        if type(value) in _SCALAR_KINDS:
             words.append(value)
         elif isinstance(value, Held):
             words += value.packed.words

@@ -223,11 +223,11 @@ def _surroundings() -> Mapping[str, Any]:
     """Return what all machine code depends on: processor, compiler and compiler options."""
     from importlib.metadata import version
 
-    told: dict[str, Any] = {"host": host()}
+    identity: dict[str, Any] = {"host": host()}
     for package in ("numba", "llvmlite", "numpy"):
-        told[package] = version(package)
+        identity[package] = version(package)
     for name in _COMPILER:
         spec = find_spec(f"perfatlas.compiled.{name}")
         if spec is not None and spec.loader is not None:
-            told[name] = code_text(spec.loader.get_code(spec.name))  # type: ignore[attr-defined] # of files
-    return told
+            identity[name] = code_text(spec.loader.get_code(spec.name))  # type: ignore[attr-defined] # of files
+    return identity

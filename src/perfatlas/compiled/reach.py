@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # functions marked as callable from compiled code, with whether they are always inlined
 PARTS: Final[dict[FunctionType, bool]] = {}
-_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
+_SCALAR_TYPES: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
 class Reached(NamedTuple):
@@ -64,7 +64,7 @@ def digest(function: FunctionType) -> str:
     """
     found = reached(function)
     place = {one.function: number for number, one in enumerate(found)}
-    told = [
+    notes = [
         (
             code_text(one.function.__code__),
             repr((one.function.__defaults__, PARTS.get(one.function))),
@@ -72,7 +72,7 @@ def digest(function: FunctionType) -> str:
         )
         for one in found
     ]
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+    return hashlib.sha256(repr(notes).encode()).hexdigest()
 
 
 def code_text(code: CodeType) -> str:
@@ -82,13 +82,13 @@ def code_text(code: CodeType) -> str:
         constants[0] = None  # the docstring; no compiled function uses it
         if _loads(code, 0):
             constants[0] = code.co_consts[0]
-    told = [
+    notes = [
         code_text(constant) if isinstance(constant, CodeType) else _constant(constant)
         for constant in constants
     ]
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-    return repr((code.co_code, told, names, counts, code.co_exceptiontable))
+    return repr((code.co_code, notes, names, counts, code.co_exceptiontable))
 
 
 def _loads(code: CodeType, constant: int) -> bool:
@@ -146,7 +146,7 @@ def _value_text(value: Any, place: dict[FunctionType, int]) -> str:  # noqa: ANN
     """Return the value of a name as text that is stable across processes."""
     if isinstance(value, FunctionType) and value in place:
         return f"part {place[value]}"
-    if isinstance(value, _PLAIN):
+    if isinstance(value, _SCALAR_TYPES):
         return _constant(value)
     if isinstance(value, tuple | list):
         return f"{type(value).__name__} {[_value_text(one, place) for one in value]}"

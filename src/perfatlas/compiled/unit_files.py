@@ -72,7 +72,7 @@ def write_unit(key: str, unit: MachineCode) -> None:
         key: Digest of everything it depends on.
     """
     folder = unit_folder()
-    told = {
+    header = {
         "name": unit.name,
         "symbols": unit.symbols,
         "digest": _digest(key, unit),
@@ -80,7 +80,7 @@ def write_unit(key: str, unit: MachineCode) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(folder / f"{key}.unit") as scratch:
-            scratch.write_bytes(json.dumps(told).encode() + b"\n" + unit.code)
+            scratch.write_bytes(json.dumps(header).encode() + b"\n" + unit.code)
     except (OSError, InvalidSpecError) as problem:
         report_not_kept(str(folder), getattr(problem, "strerror", None) or str(problem))
         return

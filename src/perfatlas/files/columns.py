@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Wrong = Callable[[int, str], Exception]
 
-_PLAIN: Final = frozenset({int, float, type(None)})
+_SCALAR_TYPES: Final = frozenset({int, float, type(None)})
 _FLAGS: Final[dict[str | None, bool]] = {
     **dict.fromkeys(("true", "yes", "1", "1.0"), True),
     **dict.fromkeys(("false", "no", "0", "0.0"), False),
@@ -83,7 +83,7 @@ def flag_column(cells: Sequence[Any], wrong: Wrong, *, empty: bool) -> NDArray[n
 
 def _plain(cells: Sequence[Any]) -> NDArray[np.float64] | None:
     """Return the cells as an array if all are finite numbers or empty, else None."""
-    if not set(map(type, cells)) <= _PLAIN:
+    if not set(map(type, cells)) <= _SCALAR_TYPES:
         return None
     try:
         value_L = np.array(cells, np.float64)

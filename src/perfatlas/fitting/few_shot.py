@@ -393,8 +393,8 @@ def _spreads(cell: RowCell, known: Sequence[Calibration]) -> dict[str, float]:
             if calibration.parameters.get(name, 0.0) > 0.0
         ]
         logs = np.log(values)
-        told = float(logs.std(ddof=1)) if logs.size > 2 else SPREAD
-        spreads[name] = min(max(told, LEAST_SPREAD), MOST_SPREAD)
+        value = float(logs.std(ddof=1)) if logs.size > 2 else SPREAD
+        spreads[name] = min(max(value, LEAST_SPREAD), MOST_SPREAD)
     return spreads
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PER_KWH: Final = ("pue", "usd_per_kwh", "gco2_per_kwh")  # fields
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
-DIFFERENT: Final = "different nodes"  # of two pools, without a common power
+DIFFERENT_NODES: Final = "different nodes"  # of two pools, without a common power
 # those of estimate: importing train adds memory metrics of its own
 MEMORY: Final = tuple(
     metric.key
@@ -54,7 +54,7 @@ PASS_NAMES: Final = {
     "prefill_mbu": "pass_mbu",
 }
 _OF_TOKENS: Final = ("token", "request", "prefill", "decode", "tpot")
-WHOLE: Final[Mapping[str, type]] = {"count": int, "flag": bool}
+TYPES_OF_UNITS: Final[Mapping[str, type]] = {"count": int, "flag": bool}
 
 
 def number_cells(name: str, values: FloatArray) -> NumberCells:
@@ -65,7 +65,7 @@ def number_cells(name: str, values: FloatArray) -> NumberCells:
         values: The column (C,).
     """
     metric = find_metric(name.removeprefix("memory_"), "memory")
-    kind = float if metric is None else WHOLE.get(metric.holds, float)
+    kind = float if metric is None else TYPES_OF_UNITS.get(metric.holds, float)
     return NumberCells(values_N=values, kind=kind)
 
 
@@ -166,7 +166,7 @@ def common_nodes(*pools: Candidates) -> list[Node]:
     for places in dict.fromkeys(places_C):
         pairs = zip(pools, places, strict=True)
         own = [pool.placement.systems[place].node for pool, place in pairs]
-        found[places] = own[0] if len(set(own)) == 1 else replace(own[0], name=DIFFERENT)
+        found[places] = own[0] if len(set(own)) == 1 else replace(own[0], name=DIFFERENT_NODES)
     return [found[places] for places in places_C]
 
 
@@ -219,7 +219,7 @@ def unused_meter_note(node: Node, given: Mapping[str, float | None]) -> str:
         node: The node, without known power.
         given: Those of `PER_KWH`, None if not given; not all of them.
     """
-    if node.name == DIFFERENT:
+    if node.name == DIFFERENT_NODES:
         why = "no power of nodes is predicted for two pools on different nodes"
     elif math.isnan(node_power(node).host_w):
         why = f"the power of processors, switches and fans of {node.name} is unknown"

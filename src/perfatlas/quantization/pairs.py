@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PAIRS: Final = "data/accuracy/pairs.csv"
 SCALES: Final = {"percent": 1.0, "fraction": PERCENT}
-NEAR: Final = 1.5  # factor of the noise of pairs within which predictions are made
+MAX_NOISE_RATIO: Final = 1.5  # factor of the noise of pairs within which predictions are made
 MEDIAN_PARAMETERS_B: Final = 30.0  # of the pairs, where a source does not state them
 
 
@@ -118,7 +118,9 @@ def support(asked: Evaluations, pairs: Sequence[Pair], model: AccuracyModel) -> 
     tasks = set(asked_of(tuple(pairs)).tasks)
     published = model.total_noise(asked_of(tuple(pairs)))
     total_N = model.total_noise(asked)
-    beyond_N = (total_N > NEAR * published.max()) | (total_N * NEAR < published.min())
+    beyond_N = (total_N > MAX_NOISE_RATIO * published.max()) | (
+        total_N * MAX_NOISE_RATIO < published.min()
+    )
     unknown_N = np.array([name not in tasks for name in asked.tasks])
     named = zip(asked.roundings, asked.methods, strict=True)
     return Support(

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
         takes_fields as takes_fields,
     )
     from perfatlas.commands.flags.output import (
-        MANY as MANY,
         OUTPUT as OUTPUT,
         SWITCH as SWITCH,
+        WITHOUT_NEGATIVE_FLAG as WITHOUT_NEGATIVE_FLAG,
         Count as Count,
         File as File,
         Output as Output,

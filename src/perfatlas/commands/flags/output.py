@@ -76,7 +76,7 @@ File = Path  # cyclopts needs it at run time, and shells complete it as a file
 WrittenFile = Annotated[Path, Parameter(validator=_check_writable)]  # checked before the work
 
 SWITCH: Final = Parameter(negative="", show_default=False)
-MANY: Final = Parameter(negative="")
+WITHOUT_NEGATIVE_FLAG: Final = Parameter(negative="")
 
 
 @Parameter(name="*")

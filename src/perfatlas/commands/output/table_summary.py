@@ -37,10 +37,10 @@ def show_summary(
         return 0
     failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
     limits = summary.get("rows_in_tier_bound", 0)
-    said = f"; {limits:,} in tier bound: limits, not predictions" if limits else ""
+    message = f"; {limits:,} in tier bound: limits, not predictions" if limits else ""
     text = (
         f"{counted(summary['rows'], 'row')} in {summary['elapsed_s']:.2f} s: "
-        f"{summary['answered']:,} answered{failed}{said}\n{summary['output']}\n"
+        f"{summary['answered']:,} answered{failed}{message}\n{summary['output']}\n"
     )
     sys.stdout.write(printable(text))
     return 0

@@ -149,12 +149,12 @@ def late_lines(every_s: float = 0.0) -> Callable[[str], None]:
     Args:
         every_s: Least time between two lines [s]; those between are left out.
     """
-    told = time.monotonic() + QUIET_S - every_s  # the first line is due after QUIET_S
+    last_line_s = time.monotonic() + QUIET_S - every_s  # the first line is due after QUIET_S
 
     def tell(line: str) -> None:
-        nonlocal told
-        if time.monotonic() - told > every_s:
-            told = time.monotonic() if every_s else told
+        nonlocal last_line_s
+        if time.monotonic() - last_line_s > every_s:
+            last_line_s = time.monotonic() if every_s else last_line_s
             sys.stderr.write(printable(f"perfatlas: {line}\n"))
             sys.stderr.flush()
 

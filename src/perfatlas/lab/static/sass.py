@@ -48,8 +48,8 @@ def disassemble(tool: Path, cubin: bytes) -> str:
         path.write_bytes(cubin)
         code, text, messages = run_tool([tool, "-c", path])
     if code:
-        said = messages.strip().splitlines() or ["no message"]
-        raise InvalidSpecError(f"nvdisasm cannot read the cubin: {printable(said[-1])}")
+        notes = messages.strip().splitlines() or ["no message"]
+        raise InvalidSpecError(f"nvdisasm cannot read the cubin: {printable(notes[-1])}")
     return text
 
 

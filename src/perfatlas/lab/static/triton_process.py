@@ -50,7 +50,7 @@ def _compiled(request: dict[str, Any], folder: Path, prefix: str) -> dict[str, A
     else:
         target = GPUTarget("cuda", int(name.removeprefix("sm_")), WARP)
     rows, calls = [], []
-    for at, (source, options, said) in enumerate(_sources(path, request)):
+    for at, (source, options, text) in enumerate(_sources(path, request)):
         chosen = options | request["options"]
         made = triton.compile(source, target=target, options=chosen)
         for ending in PRODUCTS:
@@ -66,7 +66,7 @@ def _compiled(request: dict[str, Any], folder: Path, prefix: str) -> dict[str, A
                 "threads": facts.num_warps * lanes,
             }
         )
-        calls.append(f"triton.compile({said}, target={target}, options={chosen})")
+        calls.append(f"triton.compile({text}, target={target}, options={chosen})")
     return {"kernels": rows, "command": "\n".join(calls)}
 
 

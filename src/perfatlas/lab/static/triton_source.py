@@ -115,11 +115,11 @@ def _run(requests: Sequence[TritonRequest], folder: Path) -> dict[str, Any]:
     answer = folder / "answer.json"
     if code or not answer.is_file():
         lines = [line for line in messages.splitlines() if line.strip()]
-        said = lines[-1] if lines else f"the process ended with {code}"
+        text = lines[-1] if lines else f"the process ended with {code}"
         names = ", ".join(dict.fromkeys(request.path.name for request in requests))
         targets = ", ".join(dict.fromkeys(request.target for request in requests))
         raise InvalidSpecError(
-            f"{printable(names)} does not compile for {targets}: {printable(said[:MAX_MESSAGE])}"
+            f"{printable(names)} does not compile for {targets}: {printable(text[:MAX_MESSAGE])}"
         )
     found: dict[str, Any] = json.loads(answer.read_text("utf-8"))
     return found

@@ -134,16 +134,16 @@ def _first(places: list[Fields], names: tuple[str, ...]) -> float | None:
 
 
 def _doubts(fields: Fields) -> list[str]:
-    said = []
+    notes = []
     if fields.members.get("was_cancelled") is True:
-        said.append("the run was cancelled before its end")
+        notes.append("the run was cancelled before its end")
     if fields.members.get("is_complete") is False:
-        said.append(f"the run is not complete: {fields.text('incomplete_reason') or 'no reason'}")
+        notes.append(f"the run is not complete: {fields.text('incomplete_reason') or 'no reason'}")
     if fields.part("total_draft_tokens").positive("avg"):
-        said.append(SPECULATIVE)
+        notes.append(SPECULATIVE)
     if fields.part("total_usage_prompt_cache_read_tokens").positive("avg"):
-        said.append(CACHED)
-    return said
+        notes.append(CACHED)
+    return notes
 
 
 # names of the engine in the tools -> the engine; other names (openai, ...) are unknown

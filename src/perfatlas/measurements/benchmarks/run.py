@@ -108,65 +108,65 @@ class BenchmarkRun:
 
     def remarks(self) -> tuple[str, ...]:
         """Return notes on reading the run, one sentence each."""
-        said = list(self.notes)
+        notes = list(self.notes)
         _, statistic = self.measured_tpot()
         if not statistic:
-            said.append("no TPOT and no ITL in the file: only throughput is compared")
+            notes.append("no TPOT and no ITL in the file: only throughput is compared")
         elif statistic != "mean TPOT":
-            said.append(f"no mean TPOT in the file: {statistic} is compared instead")
+            notes.append(f"no mean TPOT in the file: {statistic} is compared instead")
         if not self.slots or self.request_rate is not None:
-            said.append(
+            notes.append(
                 "concurrency is the measured mean of requests in flight, including waiting ones"
                 " (Little's law: completed x mean latency / duration)"
             )
-        return tuple(said)
+        return tuple(notes)
 
     def doubts(self) -> tuple[str, ...]:
         """Return reasons why the run is hard to compare with a steady state, one sentence each."""
-        said = [*self.warnings, *self._load_doubts(), *self._token_doubts()]
+        notes = [*self.warnings, *self._load_doubts(), *self._token_doubts()]
         if self.failed:
-            said.append(
+            notes.append(
                 f"{self.failed:g} of {self.attempted():g} requests failed, which reduced the load"
             )
-        return tuple(said)
+        return tuple(notes)
 
     def _load_doubts(self) -> list[str]:
         if self.slots is None and self.request_rate is None:
             return [NO_LIMIT]
-        said = []
+        notes = []
         if self.slots and self.completed and self.completed < WAVES * self.slots:
-            said.append(
+            notes.append(
                 f"fewer than {WAVES:g} requests per slot: the initial burst and the idle slots at"
                 " the end affect a large part of the run"
             )
         elif self.slots and self.in_flight and self.in_flight < HALF_IDLE * self.slots:
-            said.append(
+            notes.append(
                 f"fewer than {100 * HALF_IDLE:g}% of the slots were in use on average: the load"
                 " was limited by a request rate or a slow client"
             )
         answered = self.answered_per_s
         if self.request_rate and answered and self.request_rate > OVERLOAD * answered:
-            said.append(
+            notes.append(
                 "requests arrived faster than they completed: the queue grew until the last was"
                 " sent"
             )
-        return said
+        return notes
 
     def _token_doubts(self) -> list[str]:
-        said = []
+        notes = []
         if self.tpot.mean_s and self.itl.mean_s:
             ratio = self.itl.mean_s / self.tpot.mean_s
             if ratio > CHUNKED:
-                said.append(
+                notes.append(
                     "mean ITL is far above mean TPOT: chunks have several tokens, as with"
                     " speculative decoding; set --speculative-depth and --speculative-acceptance"
                     " if it was enabled"
                 )
             elif ratio < UNEVEN:
-                said.append(
+                notes.append(
                     "mean ITL is far below mean TPOT: requests differ (ITL averages over tokens,"
                     " TPOT over requests), but the estimate assumes equal requests"
                 )
         if self.tpot.mean_s and not self.measured_ttft()[1]:
-            said.append("no TTFT in the file: a TPOT without streaming contains the prefill")
-        return said
+            notes.append("no TTFT in the file: a TPOT without streaming contains the prefill")
+        return notes

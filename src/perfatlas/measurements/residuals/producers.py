@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _PACKAGE_PREFIX: Final = "perfatlas."
-_PLAIN: Final = (bool, int, float, str, bytes, type(None), np.generic, np.dtype, slice)
+_SCALAR_TYPES: Final = (bool, int, float, str, bytes, type(None), np.generic, np.dtype, slice)
 
 
 def producers_hash(*producers: Callable[..., Any], by_value: tuple[Any, ...] = ()) -> str:
@@ -79,7 +79,7 @@ class _Walk:
             return f"array {value.dtype} {value.shape} {value.tobytes().hex()}"
         if isinstance(value, Mapping | tuple | list | set | frozenset):
             return f"{type(value).__name__} {self._items(value)}"
-        if isinstance(value, Enum) or not isinstance(value, _PLAIN):
+        if isinstance(value, Enum) or not isinstance(value, _SCALAR_TYPES):
             return f"{type(value).__name__} {getattr(value, '__qualname__', '')}"
         return f"{type(value).__name__} {value!r}"
 

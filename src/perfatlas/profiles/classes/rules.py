@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.files import read_toml, shipped_table
-from perfatlas.profiles.events import COPY, NONE
+from perfatlas.profiles.events import COPY, NO_INDEX
 from perfatlas.quantities import InvalidSpecError, did_you_mean, printable, repr_for_error
 
 if TYPE_CHECKING:
@@ -114,5 +114,5 @@ def _code(profile: Profile, row: Sequence[int], rules: Sequence[Rule]) -> int:
     if kind == COPY:
         return COPIES
     kernel = profile.names[name][:MAX_NAME]
-    operator = "" if call == NONE else profile.calls[call].name[:MAX_NAME]
+    operator = "" if call == NO_INDEX else profile.calls[call].name[:MAX_NAME]
     return next((rule.code for rule in rules if rule.matches(kernel, operator)), _OTHER)

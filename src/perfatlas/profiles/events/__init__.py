@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from perfatlas.profiles.events.columns import (
         COPY as COPY,
         KERNEL as KERNEL,
+        NO_INDEX as NO_INDEX,
         NO_WAIT as NO_WAIT,
-        NONE as NONE,
         WAIT_FOR_ALL as WAIT_FOR_ALL,
         Activities as Activities,
         Launches as Launches,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.profiles.events.columns import NONE
+from perfatlas.profiles.events.columns import NO_INDEX
 from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
@@ -51,14 +51,16 @@ def with_capture(profile: Profile, capture: Profile) -> Profile:
     named = 0
     for replay, kernels in enumerate(replays):
         at = _found(of.name_N[kernels], known)
-        if at == NONE:
+        if at == NO_INDEX:
             continue
         call_K, instance_K = (
             column[at : at + len(kernels)] for column in (known.call_L, known.instance_L)
         )
-        named += int((call_K != NONE).sum())
-        call_N[kernels] = np.where(call_K == NONE, NONE, call_K + offset)
-        instance_N[kernels] = np.where(instance_K == NONE, NONE, instance_K + first + replay * step)
+        named += int((call_K != NO_INDEX).sum())
+        call_N[kernels] = np.where(call_K == NO_INDEX, NO_INDEX, call_K + offset)
+        instance_N[kernels] = np.where(
+            instance_K == NO_INDEX, NO_INDEX, instance_K + first + replay * step
+        )
     kernels_in_graphs = sum(len(column) for column in replays)
     why = "" if len(known.name_L) else ": its launches have no names of kernels, as those of CUDA"
     note = (
@@ -77,8 +79,8 @@ def _captured(capture: Profile, numbers: dict[str, int]) -> _Capture:
     """Return the named launches of a capture, with numbers of another profile's names."""
     of = capture.launches
     order = np.argsort(of.start_s_L, kind="stable")
-    order = order[(of.name_L != NONE)[order]]
-    translated = np.array([numbers.get(name, NONE) for name in capture.names], np.int64)
+    order = order[(of.name_L != NO_INDEX)[order]]
+    translated = np.array([numbers.get(name, NO_INDEX) for name in capture.names], np.int64)
     return _Capture(
         translated[of.name_L[order]] if len(order) else np.zeros(0, np.int64),
         of.call_L[order],
@@ -87,9 +89,9 @@ def _captured(capture: Profile, numbers: dict[str, int]) -> _Capture:
 
 
 def _found(name_K: IntArray, known: _Capture) -> int:
-    """Return where a run of names begins in a capture, NONE if nowhere or ambiguous."""
+    """Return where a run of names begins in a capture, NO_INDEX if nowhere or ambiguous."""
     starts = np.flatnonzero(known.name_L == name_K[0])
     length = len(name_K)
     runs = [at for at in starts.tolist() if np.array_equal(known.name_L[at : at + length], name_K)]
     calls = {known.call_L[at : at + length].tobytes() for at in runs}
-    return runs[0] if len(calls) == 1 else NONE
+    return runs[0] if len(calls) == 1 else NO_INDEX

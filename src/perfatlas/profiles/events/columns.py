@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Pairs = tuple[tuple[int, int], ...]
 KERNEL, COPY = 0, 1  # kinds of activities; memsets are copies
-NONE: Final = -1  # index of what an activity does not have
+NO_INDEX: Final = -1  # index of what an activity does not have
 _LAUNCH: Final = re.compile(r"(?:cuda|hip|cu|musa)\w*Launch(?!HostFunc)")
 _WAIT: Final = re.compile(r"(?:cuda|hip|cu|musa)\w*?(Device|Ctx|Stream|Event)Synchronize")
 NO_WAIT, WAIT_FOR_SOME, WAIT_FOR_ALL = 0, 1, 2  # what a call waits for: nothing, a stream, a device
@@ -49,12 +49,12 @@ class Activities:
     name_N: IntArray  # Index of the name in `Profile.names`
     kind_N: IntArray  # KERNEL or COPY
     device_N: IntArray  # Number of the device in its file
-    stream_N: IntArray  # Number of the stream on its device, NONE if unknown
+    stream_N: IntArray  # Number of the stream on its device, NO_INDEX if unknown
     start_s_N: FloatArray  # Start, relative to the earliest record of the file [s]
     time_s_N: FloatArray  # Duration [s]
-    launch_N: IntArray  # Index of the launch, NONE for a kernel without a launch record
-    call_N: IntArray  # Index of the operator call in `Profile.calls`, NONE if unknown
-    instance_N: IntArray  # Number of that execution of the operator, NONE if unknown
+    launch_N: IntArray  # Index of the launch, NO_INDEX for a kernel without a launch record
+    call_N: IntArray  # Index of the operator call in `Profile.calls`, NO_INDEX if unknown
+    instance_N: IntArray  # Number of that execution of the operator, NO_INDEX if unknown
 
     def are_kernels(self) -> BoolArray:
         """Return whether each activity is a kernel (N,)."""
@@ -73,10 +73,10 @@ class Launches:
     # Whether the call starts a kernel or a graph; others start copies, or wait
     is_kernel_L: BoolArray
     is_graph_L: BoolArray  # Whether the call starts a graph of kernels
-    # Index of the name of the kernel in `Profile.names`, NONE if the call does not tell
+    # Index of the name of the kernel in `Profile.names`, NO_INDEX if the call does not tell
     name_L: IntArray
-    call_L: IntArray  # Index of the operator call around it in `Profile.calls`, NONE if unknown
-    instance_L: IntArray  # Number of that execution of the operator, NONE if unknown
+    call_L: IntArray  # Index of the operator call around it in `Profile.calls`, NO_INDEX if unknown
+    instance_L: IntArray  # Number of that execution of the operator, NO_INDEX if unknown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class Profile:
     names: tuple[str, ...]  # Names of kernels and copies
     calls: tuple[OperatorCall, ...]  # Operator calls, or measured cases
     has_timeline: bool = True  # Whether times of start are known; a table of benchmarks has none
-    rank: int = NONE  # Rank of the process, NONE if unknown
+    rank: int = NO_INDEX  # Rank of the process, NO_INDEX if unknown
     world_size: int = 0  # Number of ranks of the job, 0 if unknown
     # Activities that waited for an event of another stream, each with the one it waited for, as far
     # as recorded
@@ -156,10 +156,10 @@ def activities_of(time_s: Sequence[float], *, kind: int = KERNEL) -> Activities:
         name_N=index_N,
         kind_N=np.full_like(index_N, kind),
         device_N=np.zeros_like(index_N),
-        stream_N=np.full_like(index_N, NONE),
+        stream_N=np.full_like(index_N, NO_INDEX),
         start_s_N=np.zeros(len(time_s)),
         time_s_N=np.asarray(time_s, dtype=np.float64),
-        launch_N=np.full_like(index_N, NONE),
+        launch_N=np.full_like(index_N, NO_INDEX),
         call_N=index_N,
         instance_N=index_N,
     )

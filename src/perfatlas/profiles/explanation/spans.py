@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.hardware import resolve_system
 from perfatlas.profiles.classes import CLASSES, class_codes
-from perfatlas.profiles.events import NONE
+from perfatlas.profiles.events import NO_INDEX
 from perfatlas.profiles.join import grouped_operators, predictions, short_name
 from perfatlas.profiles.timeline import Replay
 from perfatlas.quantities import InvalidSpecError
@@ -56,7 +56,7 @@ def activity_spans(
         )
     columns: dict[str, list[Any]] = {}
     for number, profile in enumerate(profiles):
-        named = f"rank {number if profile.rank == NONE else profile.rank}, "
+        named = f"rank {number if profile.rank == NO_INDEX else profile.rank}, "
         found = _spans(profile, class_codes(profile, rules), results["system"])
         devices = [f"{named if len(profiles) > 1 else ''}GPU {one}" for one in found["device"]]
         for name, values in (found | {"device": devices}).items():

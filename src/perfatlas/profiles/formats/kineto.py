@@ -12,7 +12,7 @@ import numpy as np
 from perfatlas.profiles.events import (
     COPY,
     KERNEL,
-    NONE,
+    NO_INDEX,
     Activities,
     Launches,
     OperatorCall,
@@ -109,9 +109,9 @@ class _Records:
     ) -> None:
         args = event["args"]
         name = _number(self.names, str(event["name"]))
-        device, correlation = int(args.get("device", 0)), int(args.get("correlation", NONE))
-        call = _number(self.calls, _collective(args)) if "Collective name" in args else NONE
-        stream = int(args.get("stream", NONE))
+        device, correlation = int(args.get("device", 0)), int(args.get("correlation", NO_INDEX))
+        call = _number(self.calls, _collective(args)) if "Collective name" in args else NO_INDEX
+        stream = int(args.get("stream", NO_INDEX))
         row = (name, kind, device, start_ns, time_ns, correlation, call, stream)
         self.activities.extend(array("q", row))
 
@@ -121,7 +121,7 @@ class _Records:
         thread = _number(self.threads, (str(event.get("pid")), str(event.get("tid"))))
         process = _number(self.processes, str(event.get("pid")))
         kernel = event["args"].get("kernel")  # ROCm records its name
-        name = NONE if kernel is None else _number(self.names, str(kernel))
+        name = NO_INDEX if kernel is None else _number(self.names, str(kernel))
         wait = wait_kind(str(event["name"]))
         row = (correlation, thread, start_ns, kind, name, start_ns + time_ns, process, wait)
         self.launches.extend(array("q", row))
@@ -180,11 +180,11 @@ def _profile(
     kept_L[launch_N[launch_N >= 0]] = True
     waits, host_waits = _waits(records, calls_L, columns_N, launch_N)
     kept = np.cumsum(kept_L) - 1
-    launch_N = _taken(kept, launch_N, NONE)
+    launch_N = _taken(kept, launch_N, NO_INDEX)
     _, thread_L, start_ns_L, kind_L, name_L, end_ns_L, process_L, wait_L = calls_L[:, kept_L]
     call_L, instance_L = _calls_of(records, thread_L, start_ns_L)
-    call_L[kind_L == LAUNCH_KINDS.index("graph")] = NONE  # its kernels come of many operators
-    call_N = np.where(own_call_N >= 0, own_call_N, _taken(call_L, launch_N, NONE))
+    call_L[kind_L == LAUNCH_KINDS.index("graph")] = NO_INDEX  # its kernels come of many operators
+    call_N = np.where(own_call_N >= 0, own_call_N, _taken(call_L, launch_N, NO_INDEX))
     origin_ns = min((one.min() for one in (start_ns_N, start_ns_L) if len(one)), default=0)
     return Profile(
         path=path,
@@ -199,7 +199,7 @@ def _profile(
             time_s_N=time_ns_N * NANOSECOND_S,
             launch_N=launch_N,
             call_N=call_N,
-            instance_N=_taken(instance_L, launch_N, NONE),
+            instance_N=_taken(instance_L, launch_N, NO_INDEX),
         ),
         launches=Launches(
             start_s_L=(start_ns_L - origin_ns) * NANOSECOND_S,
@@ -230,7 +230,7 @@ def _waits(
         return (), ()
     correlations = calls_L[0].tolist()
     called = dict(zip(correlations, calls_L[2].tolist(), strict=True))
-    called_N = _taken(calls_L[2], launch_N, NONE)
+    called_N = _taken(calls_L[2], launch_N, NO_INDEX)
     waits, of_host = pairs_of(records.waits, called, columns_N[[2, 7]].T, called_N)
     position = {correlation: at for at, correlation in enumerate(correlations)}
     return waits, tuple((position[correlation], earlier) for correlation, earlier in of_host)
@@ -242,34 +242,34 @@ def _columns(rows: array[int], columns: int) -> IntArray:
 
 
 def _taken(values_L: IntArray, index_N: IntArray, missing: int) -> IntArray:
-    """Return values by index (N), another where the index is NONE."""
+    """Return values by index (N), another where the index is NO_INDEX."""
     padded = np.append(values_L, missing)
     return padded[np.where(index_N >= 0, index_N, len(values_L))]
 
 
 def _positions(key_N: IntArray, key_L: IntArray) -> IntArray:
-    """Return the position of each key in the others, NONE where it is not there."""
+    """Return the position of each key in the others, NO_INDEX where it is not there."""
     if not len(key_L):
-        return np.full(len(key_N), NONE, np.int64)
+        return np.full(len(key_N), NO_INDEX, np.int64)
     order = np.argsort(key_L, kind="stable")
     sorted_L = key_L[order]
     at = np.minimum(np.searchsorted(sorted_L, key_N), len(key_L) - 1)
-    return np.where((sorted_L[at] == key_N) & (key_N >= 0), order[at], NONE)
+    return np.where((sorted_L[at] == key_N) & (key_N >= 0), order[at], NO_INDEX)
 
 
 def _calls_of(
     records: _Records, thread_L: IntArray, start_ns_L: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Return the innermost operator around each launch and the number of its execution (L)."""
-    call_L, instance_L = (np.full(len(thread_L), NONE, np.int64) for _ in range(2))
+    call_L, instance_L = (np.full(len(thread_L), NO_INDEX, np.int64) for _ in range(2))
     executions = 0
     for thread, rows in enumerate(records.operators):
         at = np.flatnonzero(thread_L == thread)
         start_ns_K, end_ns_K, call_K = _columns(rows, 3)
         if len(at) and len(call_K):
             found = innermost(start_ns_K, end_ns_K, start_ns_L[at])
-            call_L[at] = _taken(call_K, found, NONE)
-            instance_L[at] = np.where(found >= 0, found + executions, NONE)
+            call_L[at] = _taken(call_K, found, NO_INDEX)
+            instance_L[at] = np.where(found >= 0, found + executions, NO_INDEX)
         executions += len(call_K)
     return call_L, instance_L
 
@@ -350,14 +350,14 @@ def _collective(args: Mapping[str, Any]) -> OperatorCall:
 
 
 def _ranks(info: object) -> tuple[int, int]:
-    """Return rank and number of ranks, NONE and 0 if unknown."""
+    """Return rank and number of ranks, NO_INDEX and 0 if unknown."""
     if not isinstance(info, dict):
-        return NONE, 0
+        return NO_INDEX, 0
     found = [info.get("rank"), info.get("world_size")]
     rank, size = (
         number if type(number) is int and 0 <= number < 2**31 else None for number in found
     )
-    return NONE if rank is None else rank, size or 0
+    return NO_INDEX if rank is None else rank, size or 0
 
 
 def _device_name(properties: object, device_N: IntArray) -> str:

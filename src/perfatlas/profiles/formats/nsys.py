@@ -12,7 +12,7 @@ import numpy as np
 from perfatlas.profiles.events import (
     COPY,
     KERNEL,
-    NONE,
+    NO_INDEX,
     Activities,
     Launches,
     OperatorCall,
@@ -154,12 +154,12 @@ class _Reader:
         )
         kept_L = (kind_L > 0) | (wait_L > 0)
         kept_L[launch_N[launch_N >= 0]] = True
-        launch_N = np.append(np.cumsum(kept_L) - 1, NONE)[launch_N]
+        launch_N = np.append(np.cumsum(kept_L) - 1, NO_INDEX)[launch_N]
         origin = min((int(column.min()) for column in (start_N, start_L) if len(column)), default=0)
         start_L, end_L, thread_L = start_L[kept_L], end_L[kept_L], thread_L[kept_L]
         kind_L, wait_L = kind_L[kept_L], wait_L[kept_L]
         call_L, instance_L = self._ranges(thread_L, start_L, texts, calls)
-        call_L[kind_L == 2] = NONE  # kernels of a graph come of many operators
+        call_L[kind_L == 2] = NO_INDEX  # kernels of a graph come of many operators
         activities = Activities(
             name_N=name_N,
             kind_N=kind_N,
@@ -168,8 +168,8 @@ class _Reader:
             start_s_N=_seconds(start_N - origin),
             time_s_N=_seconds(end_N - start_N),
             launch_N=launch_N,
-            call_N=np.append(call_L, NONE)[launch_N],
-            instance_N=np.append(instance_L, NONE)[launch_N],
+            call_N=np.append(call_L, NO_INDEX)[launch_N],
+            instance_N=np.append(instance_L, NO_INDEX)[launch_N],
         )
         launches = Launches(
             start_s_L=_seconds(start_L - origin),
@@ -178,7 +178,7 @@ class _Reader:
             wait_L=wait_L,
             is_kernel_L=kind_L > 0,
             is_graph_L=kind_L == 2,
-            name_L=np.full(len(start_L), NONE, np.int64),
+            name_L=np.full(len(start_L), NO_INDEX, np.int64),
             call_L=call_L,
             instance_L=instance_L,
         )
@@ -200,11 +200,11 @@ class _Reader:
         ]
         start_K, end_K, thread_K = _integers([row[:3] for row in ranges], 3)
         call_K = [calls.setdefault(_operator_call(row[3]), len(calls)) for row in ranges]
-        call_L, instance_L = (np.full(len(thread_L), NONE, np.int64) for _ in range(2))
+        call_L, instance_L = (np.full(len(thread_L), NO_INDEX, np.int64) for _ in range(2))
         for thread in np.unique(thread_L).tolist():
             at_L, at_K = np.flatnonzero(thread_L == thread), np.flatnonzero(thread_K == thread)
-            found = np.append(at_K, NONE)[innermost(start_K[at_K], end_K[at_K], start_L[at_L])]
-            call_L[at_L], instance_L[at_L] = np.append(call_K, NONE)[found], found
+            found = np.append(at_K, NO_INDEX)[innermost(start_K[at_K], end_K[at_K], start_L[at_L])]
+            call_L[at_L], instance_L[at_L] = np.append(call_K, NO_INDEX)[found], found
         return call_L, instance_L
 
     def _device(self) -> str:
@@ -228,26 +228,26 @@ def _operator_call(text: str) -> OperatorCall:
 
 
 def _integers(rows: Sequence[tuple[Any, ...]], columns: int) -> list[IntArray]:
-    """Return columns of rows as integers, NONE for missing values."""
+    """Return columns of rows as integers, NO_INDEX for missing values."""
     if not rows:
         return [np.zeros(0, np.int64)] * columns
     return [
-        np.array([NONE if one is None else int(one) for one in column], np.int64)
+        np.array([NO_INDEX if one is None else int(one) for one in column], np.int64)
         for column in zip(*rows, strict=True)
     ]
 
 
 def _joined(keys_N: tuple[IntArray, IntArray], keys_L: tuple[IntArray, IntArray]) -> IntArray:
-    """Return the position of each pair of keys among others, NONE where it is not there (N).
+    """Return the position of each pair of keys among others, NO_INDEX where it is not there (N).
 
     A schema without processes has one process.
     """
-    process_L = keys_L[0] if (keys_N[0] != NONE).any() else np.full_like(keys_L[0], NONE)
+    process_L = keys_L[0] if (keys_N[0] != NO_INDEX).any() else np.full_like(keys_L[0], NO_INDEX)
     known = {
         key: at for at, key in enumerate(zip(process_L.tolist(), keys_L[1].tolist(), strict=True))
     }
     pairs = zip(keys_N[0].tolist(), keys_N[1].tolist(), strict=True)
-    found = [known.get(pair, NONE) if pair[1] != NONE else NONE for pair in pairs]
+    found = [known.get(pair, NO_INDEX) if pair[1] != NO_INDEX else NO_INDEX for pair in pairs]
     return np.array(found, np.int64)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.profiles.events import KERNEL, NONE, Activities, Profile, no_launches
+from perfatlas.profiles.events import KERNEL, NO_INDEX, Activities, Profile, no_launches
 from perfatlas.profiles.formats.lines import DAMAGED, json_values, table_rows, text_lines
 from perfatlas.quantities import NANOSECOND_S, InvalidSpecError, counted, printable
 
@@ -68,7 +68,7 @@ def read(path: str | Path) -> Profile:
     notes = [f"{counted(unreadable, 'kernel')} without a valid time left out"] if unreadable else []
     names = {name: at for at, name in enumerate(dict.fromkeys(kernel.name for kernel in kernels))}
     start_ns_N = np.array([kernel.start_ns for kernel in kernels], np.int64)
-    none_N = np.full(len(kernels), NONE, np.int64)
+    none_N = np.full(len(kernels), NO_INDEX, np.int64)
     return Profile(
         path=str(path),
         format=FORMAT_NAME,
@@ -95,7 +95,7 @@ def read(path: str | Path) -> Profile:
 def _of_row(row: Mapping[str, str]) -> Dispatch | None:
     """Return the kernel in a row of a table; "Agent 4", "4" and GPU_ID number a device."""
     places = [
-        int(match[0]) if (match := _NUMBER.search(text)) else NONE
+        int(match[0]) if (match := _NUMBER.search(text)) else NO_INDEX
         for text in (row.get("Agent_Id") or row.get("GPU_ID") or "0", row.get("Queue_Id") or "")
     ]
     try:

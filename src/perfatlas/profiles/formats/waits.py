@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.profiles.events import NONE
+from perfatlas.profiles.events import NO_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Wait(NamedTuple):
 
     correlation: int  # Correlation of the call that asked for it
     device: int  # Number of the device
-    stream: int  # Stream that waits, NONE if the host does
+    stream: int  # Stream that waits, NO_INDEX if the host does
     awaited: int  # Stream that is waited for
     record: int  # Correlation of the call that recorded the event, or of the waiting call itself
 
@@ -40,15 +40,15 @@ def wait_of(event: Mapping[str, Any]) -> Wait | None:
     """
     args, name = event["args"], event["name"]
     correlation, device = int(args["correlation"]), int(args.get("device", 0))
-    stream = int(args.get("stream", NONE))
+    stream = int(args.get("stream", NO_INDEX))
     if name == _HOST_WAITS[0]:
-        return Wait(correlation, device, NONE, stream, correlation) if stream >= 0 else None
-    awaited = int(args.get("wait_on_stream", NONE))
-    record = int(args.get("wait_on_cuda_event_record_corr_id", NONE))
+        return Wait(correlation, device, NO_INDEX, stream, correlation) if stream >= 0 else None
+    awaited = int(args.get("wait_on_stream", NO_INDEX))
+    record = int(args.get("wait_on_cuda_event_record_corr_id", NO_INDEX))
     is_host = name in _HOST_WAITS
     if min(awaited, record) < 0 or not (is_host or (name == DEVICE_WAIT and stream >= 0)):
         return None
-    return Wait(correlation, device, NONE if is_host else stream, awaited, record)
+    return Wait(correlation, device, NO_INDEX if is_host else stream, awaited, record)
 
 
 def pairs_of(
@@ -79,7 +79,7 @@ def pairs_of(
         if not found:
             continue
         earlier = before[found - 1][1]
-        if wait.stream == NONE:
+        if wait.stream == NO_INDEX:
             of_host.append((wait.correlation, earlier))
             continue
         after = launched[wait.device, wait.stream]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.profiles.events import NONE, OperatorCall
+from perfatlas.profiles.events import NO_INDEX, OperatorCall
 from perfatlas.profiles.join.shapes import case_text
 from perfatlas.quantities import printable
 
@@ -69,13 +69,13 @@ def grouped_operators(
     of = profile.activities
     if not len(class_N):
         return [], np.zeros(0, np.int64)
-    name_N = np.where(of.call_N == NONE, of.name_N, NONE)
+    name_N = np.where(of.call_N == NO_INDEX, of.name_N, NO_INDEX)
     keys = np.stack([of.call_N, name_N, class_N], axis=1)
     unique_G, group_N = np.unique(keys, axis=0, return_inverse=True)
     group_N = group_N.ravel()
     time_s_G = np.bincount(group_N, of.time_s_N)
     # an execution counts once, however many kernels it launched
-    own = np.where(of.instance_N == NONE, -1 - np.arange(len(group_N)), of.instance_N)
+    own = np.where(of.instance_N == NO_INDEX, -1 - np.arange(len(group_N)), of.instance_N)
     pairs = np.unique(np.stack([group_N, own], axis=1), axis=0)
     count_G = np.bincount(pairs[:, 0])
     rows_G = zip(unique_G.tolist(), count_G.tolist(), time_s_G.tolist(), strict=True)
@@ -84,7 +84,7 @@ def grouped_operators(
 
 def _operator(profile: Profile, row: Sequence[int], count: int, time_s: float) -> MeasuredOperator:
     call, name, code = row
-    if call == NONE:
+    if call == NO_INDEX:
         shown = short_name(profile.names[name])
         return MeasuredOperator(shown, code, "", count, time_s, None)
     known = profile.calls[call]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.profiles.classes import class_codes
-from perfatlas.profiles.events import NONE
+from perfatlas.profiles.events import NO_INDEX
 from perfatlas.profiles.join.operators import grouped_operators
 from perfatlas.profiles.join.predicted import priced_kind
 from perfatlas.profiles.join.shapes import product_of, softmax_of, stream_of
@@ -57,7 +57,7 @@ def measured_rows(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[st
         operators, group_N = grouped_operators(profile, class_codes(profile, rules))
         found = [_row(operator) for operator in operators]
         of = profile.activities
-        own_N = np.where(of.instance_N == NONE, -2 - np.arange(len(group_N)), of.instance_N)
+        own_N = np.where(of.instance_N == NO_INDEX, -2 - np.arange(len(group_N)), of.instance_N)
         pairs_P, pair_N = np.unique(np.stack([group_N, own_N], axis=1), axis=0, return_inverse=True)
         time_s_P = np.bincount(pair_N.ravel(), of.time_s_N, len(pairs_P))
         for group, time_s in zip(pairs_P[:, 0].tolist(), time_s_P.tolist(), strict=True):

@@ -79,6 +79,6 @@ def _missing_ranks(profiles: Sequence[Profile]) -> Iterator[str]:
             f"{len(ranks):,} of {counted(size, 'rank')} of the job: waiting for the latest rank"
             " cannot be told from transfer"
         )
-    told = [profile.path if profile.rank < 0 else profile.rank for profile in profiles]
-    if len(set(told)) < len(told):
+    notes = [profile.path if profile.rank < 0 else profile.rank for profile in profiles]
+    if len(set(notes)) < len(notes):
         yield "two files are the same, or name the same rank: they count as two GPUs"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.profiles.classes import COMMUNICATION
-from perfatlas.profiles.events import NONE
+from perfatlas.profiles.events import NO_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +55,6 @@ def _collectives(profile: Profile, class_N: NDArray[np.int64]) -> dict[OperatorC
     of = profile.activities
     times: dict[OperatorCall, list[float]] = defaultdict(list)
     order = np.argsort(of.start_s_N, kind="stable")
-    for at in order[((class_N == COMMUNICATION) & (of.call_N != NONE))[order]].tolist():
+    for at in order[((class_N == COMMUNICATION) & (of.call_N != NO_INDEX))[order]].tolist():
         times[profile.calls[of.call_N[at]]].append(float(of.time_s_N[at]))
     return times

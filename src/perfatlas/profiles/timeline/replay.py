@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.profiles.classes import CLASSES
-from perfatlas.profiles.events import NO_WAIT, NONE, WAIT_FOR_ALL
+from perfatlas.profiles.events import NO_INDEX, NO_WAIT, WAIT_FOR_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,9 +100,9 @@ class Replay:
         pairs = np.stack([of.device_N, of.stream_N], axis=1)
         self._stream_N = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
         self._before_N = _previous(self._stream_N, self._key_N)
-        process_N = np.append(calls.process_L, NONE)[of.launch_N]
+        process_N = np.append(calls.process_L, NO_INDEX)[of.launch_N]
         self._of_process = {
-            one: np.isin(process_N, (one, NONE)) for one in np.unique(calls.process_L).tolist()
+            one: np.isin(process_N, (one, NO_INDEX)) for one in np.unique(calls.process_L).tolist()
         }
         self._launch_s, self._gap_s = self._usual_lags(called_N)
         self._ended_N = np.argsort(end_s_N, kind="stable").tolist()
@@ -199,15 +199,15 @@ class Replay:
         """Return the launch of an activity, what its stream ran before, and what it waited for."""
         start_s, call = self._start_N[activity], int(self.profile.activities.launch_N[activity])
         before = int(self._before_N[activity])
-        causes = [self._call(call, self._launch_s)] if call != NONE else []
-        causes += [self._end(before, self._gap_s)] if before != NONE else []
+        causes = [self._call(call, self._launch_s)] if call != NO_INDEX else []
+        causes += [self._end(before, self._gap_s)] if before != NO_INDEX else []
         causes += [self._end(number, self._gap_s) for number in self._awaited.get(activity, ())]
         explained_s = max((cause.time_s + cause.lag_s for cause in causes), default=-np.inf)
         other = self._last_ended(start_s, self._on_device[self._device_N[activity]], activity)
-        if other in {NONE, before} or self._end_N[other] <= explained_s:
+        if other in {NO_INDEX, before} or self._end_N[other] <= explained_s:
             return causes
         # idle although launched: an event of a stream that had just ended; without a launch, any
-        if call == NONE or start_s - self._end_N[other] <= self._launch_s:
+        if call == NO_INDEX or start_s - self._end_N[other] <= self._launch_s:
             causes.append(self._end(other, self._gap_s))
         return causes
 
@@ -230,9 +230,9 @@ class Replay:
         return []
 
     def _returns(self) -> dict[int, int]:
-        """Return calls that wait, with the activity they wait for; NONE where the wait tells it."""
+        """Return calls that wait, with the activity they wait for, NO_INDEX if it is told."""
         of, calls = self.profile.activities, self.profile.launches
-        returns = dict.fromkeys(np.flatnonzero(calls.wait_L != NO_WAIT).tolist(), NONE)
+        returns = dict.fromkeys(np.flatnonzero(calls.wait_L != NO_WAIT).tolist(), NO_INDEX)
         # a copy is over when its call returns: the call waited for it
         copies = np.flatnonzero((of.launch_N >= 0) & ~of.are_kernels())
         over = (of.start_s_N + of.time_s_N)[copies] <= calls.end_s_L[of.launch_N[copies]]
@@ -261,14 +261,14 @@ class Replay:
         """Return the start of a call and what it waited for."""
         calls, awaited, usual_s = self.profile.launches, self._returned[call], self._launch_s
         start_s, end_s = self._start_L[call], self._end_L[call]
-        if awaited == NONE:
+        if awaited == NO_INDEX:
             of_process_N = self._of_process[int(calls.process_L[call])]
             every = calls.wait_L[call] == WAIT_FOR_ALL
             last = list(self._latest.values()) if every else [self._last_ended(end_s, of_process_N)]
             causes = [
                 self._end(number, usual_s)
                 for number in last
-                if number != NONE and of_process_N[number]
+                if number != NO_INDEX and of_process_N[number]
             ]
         elif calls.wait_L[call] != NO_WAIT or self.profile.activities.launch_N[awaited] == call:
             # a copy is over with its end, and so is what a recorded wait waited for
@@ -280,20 +280,20 @@ class Replay:
         least_s = min(max(0.0, end_s - waited_s), usual_s) if waited_s > start_s else np.inf
         return [*causes, self._call(call, least_s)]
 
-    def _last_ended(self, until_s: float, among_N: BoolArray, but: int = NONE) -> int:
+    def _last_ended(self, until_s: float, among_N: BoolArray, but: int = NO_INDEX) -> int:
         """Return which of some activities, started so far, ended last by a time."""
         found = bisect_right(self._ended_N, until_s, key=self._end_N.__getitem__)
         for at in range(found - 1, -1, -1):
             other: int = self._ended_N[at]
             if among_N[other] and other != but and self._done[other]:
                 return other
-        return NONE
+        return NO_INDEX
 
 
 def _previous(stream_N: IntArray, key_N: FloatArray) -> IntArray:
-    """Return the activity before each one in its stream, NONE for the first (N)."""
+    """Return the activity before each one in its stream, NO_INDEX for the first (N)."""
     order = np.lexsort((key_N, stream_N))
-    before_N = np.full(len(order), NONE, np.int64)
+    before_N = np.full(len(order), NO_INDEX, np.int64)
     same = stream_N[order[1:]] == stream_N[order[:-1]]
     before_N[order[1:][same]] = order[:-1][same]
     return before_N

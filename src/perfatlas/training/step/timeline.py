@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.training.step.run import TrainingSteps
 
 # parts of a step after its last pass, beside the collectives of the whole step
-LATER: Final = ("optimizer", "jitter")
+AFTER_BACKWARD: Final = ("optimizer", "jitter")
 FIRST_PASSES: Final = ("forward",)  # they take activations
 LAST_PASSES: Final = ("backward", "weight_gradient")  # they free them
 
@@ -58,7 +58,7 @@ def step_timeline(
     end_s = float(steps.passes_s_C[candidate])
     share = end_s / float(passes["end_s"].max())
     passes |= {name: share * passes[name] for name in ("start_s", "end_s")}
-    later_s = {name: float(steps.waterfall[name][candidate]) for name in LATER}
+    later_s = {name: float(steps.waterfall[name][candidate]) for name in AFTER_BACKWARD}
     later_s["host"] = question.engine.host_s_per_step
     collectives_s = float(steps.step_s_C[candidate]) - end_s - sum(later_s.values())
     rank = int(steps.memory.rank[candidate])

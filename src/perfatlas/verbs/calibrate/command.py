@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import MANY, SWITCH, File
+from perfatlas.commands.flags import SWITCH, WITHOUT_NEGATIVE_FLAG, File
 from perfatlas.commands.output import envelope, print_json
 from perfatlas.quantities import UsageError
 
@@ -46,8 +46,8 @@ class MeasurementFlags:
 def calibrate(
     system: str | None = None,
     *,
-    operator: Annotated[list[str] | None, MANY] = None,
-    kernel_family: Annotated[list[str] | None, MANY] = None,
+    operator: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None,
+    kernel_family: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None,
     folder: Path | None = None,
     own: MeasurementFlags | None = None,
     json: Annotated[bool, SWITCH] = False,

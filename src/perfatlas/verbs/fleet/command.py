@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import (
-    MANY,
     SWITCH,
+    WITHOUT_NEGATIVE_FLAG,
     Count,
     File,
     PageScript,
@@ -162,8 +162,8 @@ class FitFlags:
     gpus_per_node: Annotated[Count, default("8")] = None
     start: str | None = None
     end: str | None = None
-    units: Annotated[list[str] | None, MANY] = None
-    kinds: Annotated[list[str] | None, MANY] = None
+    units: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None
+    kinds: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None
     service_start: File | None = None
     repaired: Annotated[Literal["as_new", "as_old"] | None, default("as_new")] = None
     open_is_down: Annotated[bool | None, SWITCH] = None

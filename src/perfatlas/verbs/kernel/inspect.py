@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import MANY, SWITCH, Count, File, changed_flags
+from perfatlas.commands.flags import SWITCH, WITHOUT_NEGATIVE_FLAG, Count, File, changed_flags
 from perfatlas.commands.output import envelope, notice_if_slow, print_json
 from perfatlas.quantities import InvalidSpecError, counted, printable
 from perfatlas.report.text import format_share, print_labelled, print_line, print_rows
@@ -47,7 +47,7 @@ class InspectFlags:
         json: Print one JSON object.
     """
 
-    target: Annotated[list[str] | None, MANY] = None
+    target: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None
     function: str | None = None
     num_warps: Count | None = None
     num_stages: Count | None = None

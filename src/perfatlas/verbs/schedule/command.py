@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from perfatlas.commands.flags import (
     CHART_TITLES,
-    MANY,
     OUTPUT,
+    WITHOUT_NEGATIVE_FLAG,
     File,
     Output,
     OutputFlags,
@@ -54,7 +54,7 @@ class ScheduleFiles:
     """
 
     scenario: File | None = None
-    compare: Annotated[list[str] | None, MANY] = None
+    compare: Annotated[list[str] | None, WITHOUT_NEGATIVE_FLAG] = None
     per_job: File | None = None
     page: PageFlags = field(default_factory=PageFlags)
 

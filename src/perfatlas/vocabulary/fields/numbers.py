@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 LARGEST_COUNT: Final = 10**9  # above any cluster, batch or context, and far from overflow
 LONGEST_S: Final = 5e6  # simulated time; int64 picoseconds overflow at 9.2e6 s
 LONGEST: Final = 80  # characters of a number
-_PLAIN: Final = re.compile(
+_DECIMAL: Final = re.compile(
     r"\s*[-+]?(?:(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf|infinity|nan)\s*", re.IGNORECASE
 )
-_WHOLE: Final = re.compile(r"\s*[-+]?\d[\d_]*\s*")
+_INTEGER: Final = re.compile(r"\s*[-+]?\d[\d_]*\s*")
 _SUFFIXED: Final = re.compile(
     r"\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d[\d_]*\.?\d*|\.\d+))\s*([kmgtKMGT]i?)?\s*"
 )
@@ -69,7 +69,7 @@ def _percent(text: str) -> float:
 
 def _share(text: str) -> float:
     number, percent, rest = text.strip().partition("%")
-    if not percent or rest or not _PLAIN.fullmatch(number):
+    if not percent or rest or not _DECIMAL.fullmatch(number):
         raise InvalidSpecError("no percentage")  # told with the unit of the field
     return float(number) / 100.0
 
@@ -138,9 +138,9 @@ class Number:
         if isinstance(value, str):
             if len(value) > LONGEST:
                 return value
-            if not _PLAIN.fullmatch(value):
+            if not _DECIMAL.fullmatch(value):
                 return self._with_unit(value)
-            value = int(value) if _WHOLE.fullmatch(value) else float(value)
+            value = int(value) if _INTEGER.fullmatch(value) else float(value)
         if self.unit == "fraction" and isinstance(value, int | float):
             self._refuse_percentage(value)
         return value

@@ -34,7 +34,7 @@ Scheduler = Literal[
 ]
 GENERATED: Final = NotSet("requests", "replaces generated requests")
 FROM_FILE: Final = AnySet("requests", example="trace.jsonl")
-UNSPACED: Final = ("poisson", "ramp", "closed")
+ARRIVALS_WITHOUT_SPACING: Final = ("poisson", "ramp", "closed")
 RAMP: Final = AllOf(GENERATED, Equals("arrival", "ramp"))
 
 
@@ -115,7 +115,10 @@ class Arrivals:
             needs=AllOf(
                 AnyOf(GENERATED, Equals("arrival", "closed")),
                 WithMessage(
-                    AnyOf(NotEqual("request_rate", math.inf), Equals("arrival", *UNSPACED)),
+                    AnyOf(
+                        NotEqual("request_rate", math.inf),
+                        Equals("arrival", *ARRIVALS_WITHOUT_SPACING),
+                    ),
                     "request_rate = inf sends all at once",
                     "set a finite request_rate",
                     "a finite request_rate",

@@ -50,7 +50,7 @@ ENDS: Final = (
     "_half_width",
 )  # suffixes of keys for the uncertainty of a metric
 # objects with the same members as another
-_ALIKE: Final = {"prefill_memory": "memory", "feed_forward_memory": "memory"}
+_DECLARED_BY: Final = {"prefill_memory": "memory", "feed_forward_memory": "memory"}
 _KIND: Final = re.compile(r"kind_[1-9]\d*")
 
 
@@ -98,7 +98,7 @@ def find_metric(key: str, holder: str = "") -> Metric | None:
         ('s', 'object', None)
     """
     stem = _name(stem_of(key))
-    within = _ALIKE.get(holder, _name(holder))
+    within = _DECLARED_BY.get(holder, _name(holder))
     return METRICS.get(f"{within}.{stem}") or METRICS.get(stem)
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.reliability.fleet.closed_form.renewal import (
         FASTER as FASTER,
-        LITTLE as LITTLE,
+        LOW_GOODPUT as LOW_GOODPUT,
         best_goodput as best_goodput,
         optimal_interval_s as optimal_interval_s,
         renewal_efficiency as renewal_efficiency,

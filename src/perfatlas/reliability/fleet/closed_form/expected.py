@@ -151,10 +151,10 @@ def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float
     Source: Lambert's W for one level without verification; else the largest value of the closed
         form over intervals within a factor of a thousand around the first-order optimum.
     """
-    estimate_s, said = likely_interval_s(fleet, units, strategy)
+    estimate_s, text = likely_interval_s(fleet, units, strategy)
     if estimate_s is not None and (beyond := _beyond(fleet, strategy)):
         return None, f"no closed form gives the optimal interval: {beyond}"
-    return estimate_s, said
+    return estimate_s, text
 
 
 def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
@@ -283,7 +283,7 @@ def _beyond(fleet: Fleet, strategy: Strategy) -> str:
     """Return the feature that no closed form covers even approximately, "" where there is none."""
     effects = {cause.effect for cause in fleet.causes}
     silent, several = "corrupts" in effects, len(strategy.levels) > 1
-    told = {
+    reasons = {
         "some failures slow the job down": "slows" in effects,
         "silent errors are detected late": silent and not strategy.verify_s,
         "silent errors with several checkpoint levels": silent and several,
@@ -294,7 +294,7 @@ def _beyond(fleet: Fleet, strategy: Strategy) -> str:
             strategy.levels[-1].every > MOST_SEGMENTS
         ),
     }
-    return next((what for what, is_so in told.items() if is_so), "")
+    return next((what for what, is_so in reasons.items() if is_so), "")
 
 
 def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
@@ -302,7 +302,7 @@ def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
     stops = [cause for cause in fleet.causes if cause.effect == "stops"]
     several = len(strategy.levels) > 1
     plain = not several and not strategy.verify_s
-    told = {
+    reasons = {
         "waiting for nodes": _may_wait(fleet, stops, strategy),
         "fewer nodes": strategy.shrink is not None,
         "the start of spares": strategy.spares.count is not None and strategy.spares.start != _NO,
@@ -313,7 +313,7 @@ def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
         "safe restarts": not plain and not strategy.restart_exposed,
         "differing detection": len({cause.detection for cause in stops}) > 1 and not plain,
     }
-    return [*not_memoryless(fleet, strategy), *(what for what, is_so in told.items() if is_so)]
+    return [*not_memoryless(fleet, strategy), *(what for what, is_so in reasons.items() if is_so)]
 
 
 _NO: Final = Constant(value_s=0.0)

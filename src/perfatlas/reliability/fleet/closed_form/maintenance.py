@@ -15,7 +15,9 @@ from perfatlas.reliability.fleet.laws import Validity, not_negative, positive, w
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-SELDOM: float = 5.0  # intervals, restarts and downtimes between two maintenances, at least
+MIN_INTERVALS_APART: float = (
+    5.0  # intervals, restarts and downtimes between two maintenances, at least
+)
 
 
 class Plain(NamedTuple):
@@ -71,7 +73,7 @@ def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) ->
     more = np.expm1(restart / mtti) * (mtti + detection)
     left = np.maximum(1.0 - (lasts + reached * more) / every, 0.0)
     value = renewal_efficiency(tau, delta, restart, mtti, detection).value_C * left
-    seldom = every > lasts + SELDOM * (tau + delta + restart + detection + more)
+    seldom = every > lasts + MIN_INTERVALS_APART * (tau + delta + restart + detection + more)
     return with_validity(
         value, seldom, "maintenance is due before the job has recovered: simulate it"
     )

@@ -80,7 +80,7 @@ SMALLEST_WRITE: Final = (
 FASTER: Final = "the MTTI is shorter than a restart"
 CUT_SHORT: Final = "most restarts are interrupted by the next failure"
 HARDLY_ANY: Final = "almost no work is completed"
-LITTLE: Final = 0.01  # goodput
+LOW_GOODPUT: Final = 0.01  # goodput
 
 
 def renewal_efficiency(
@@ -131,7 +131,7 @@ def renewal_efficiency(
         value = tau / (mtti + restart + detection) / growth
     value = np.asarray(value, np.float64)
     slow = np.broadcast_to((mtti < restart) & restart_exposed, value.shape)
-    lost = np.where(value < LITTLE, f"{FASTER}: {HARDLY_ANY}", f"{FASTER}: {CUT_SHORT}")
+    lost = np.where(value < LOW_GOODPUT, f"{FASTER}: {HARDLY_ANY}", f"{FASTER}: {CUT_SHORT}")
     reason = np.where(slow, lost, "")
     return Validity(value, np.ones(value.shape, np.bool_), reason)
 
@@ -145,7 +145,7 @@ def what_is_lost(goodput: float) -> str:
     Source: memoryless failures leave e^(-R/M) of the restarts uninterrupted, under 37% where R
         exceeds M.
     """
-    return HARDLY_ANY if goodput < LITTLE else CUT_SHORT
+    return HARDLY_ANY if goodput < LOW_GOODPUT else CUT_SHORT
 
 
 def optimal_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> FloatArray:

@@ -52,13 +52,13 @@ def what_differs(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
 
 
 def _differences(fleet: Fleet) -> tuple[str, ...]:
-    told = {
+    reasons = {
         "lemons": any(has_unit_lemons(cause) for cause in fleet.causes),
         "the age of parts": any(has_unit_ages(cause) for cause in fleet.causes),
         "false fixes": any(_fixes_falsely(repair) for repair in fleet.repairs),
         "failed parts": fleet.parts_per_unit > 1,
     }
-    return tuple(what for what, is_so in told.items() if is_so)
+    return tuple(what for what, is_so in reasons.items() if is_so)
 
 
 def _fixes_falsely(repair: Repair) -> bool:
@@ -78,12 +78,12 @@ def not_memoryless(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
     hurt = [cause for cause in fleet.causes if cause.effect == "stops"]
     if strategy.verify_s:
         hurt += [cause for cause in fleet.causes if cause.effect == "corrupts"]
-    told = {
+    reasons = {
         "the age of parts": any(not isinstance(cause.lifetime, Exponential) for cause in hurt),
         "lemons": any(_lemons_come_and_go(cause, strategy) for cause in hurt),
         "false fixes": any(_returns_broken(cause, fleet, strategy) for cause in hurt),
     }
-    return tuple(what for what, is_so in told.items() if is_so)
+    return tuple(what for what, is_so in reasons.items() if is_so)
 
 
 def _lemons_come_and_go(cause: Cause, strategy: Strategy) -> bool:

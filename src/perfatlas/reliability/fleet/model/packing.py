@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.fleet.model.model import Cause, Fleet, Strategy
 
-WHOLE: Final = 1e-9  # of a number; a smaller remainder is rounding
+ROUNDING_TOLERANCE: Final = 1e-9  # of a number; a smaller remainder is rounding
 
 
 class Stream(NamedTuple):
@@ -79,11 +79,11 @@ def event_streams(fleet: Fleet, units: int, powered: int, named: int) -> list[St
             worse = Exponential(
                 mean_s=mean_s(cause.lifetime) / (cause.lemons.factor * cause.per_unit)
             )
-            known = math.ceil(among * (1.0 - WHOLE))
+            known = math.ceil(among * (1.0 - ROUNDING_TOLERANCE))
             streams.append(Stream(cause, f"{cause.name} (lemons)", worse, among, known))
         elif cause.lemons is not None:
             bad = parts * cause.lemons.share
-            known = math.ceil(bad * (1.0 - WHOLE)) if cause.lemons.strikes else 0
+            known = math.ceil(bad * (1.0 - ROUNDING_TOLERANCE)) if cause.lemons.strikes else 0
             worse = Exponential(mean_s=mean_s(cause.lifetime) / cause.lemons.factor)
             streams.append(Stream(cause, f"{cause.name} (lemons)", worse, bad, known))
         rest = parts - bad
@@ -110,7 +110,7 @@ def strikes_work(cause: Cause) -> bool:
 
 
 def _whole(parts: float) -> bool:
-    return abs(parts - round(parts)) <= WHOLE * parts
+    return abs(parts - round(parts)) <= ROUNDING_TOLERANCE * parts
 
 
 HEAP: Final = 1024  # slots of a heap at first
@@ -195,7 +195,7 @@ def ticks(seconds: float) -> int:
 
 def _segments(work_s: float, interval_s: float) -> tuple[int, int]:
     """Return the number of segments of the work, and the work of the last one [ticks]."""
-    segments = max(math.ceil(work_s / interval_s - WHOLE), 1)
+    segments = max(math.ceil(work_s / interval_s - ROUNDING_TOLERANCE), 1)
     work = ticks(interval_s)
     last = ticks(work_s) - (segments - 1) * work
     return segments, min(max(last, 1), work)

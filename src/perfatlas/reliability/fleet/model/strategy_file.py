@@ -211,9 +211,9 @@ def choose(found: tuple[StrategyTable, ...], name: str | None, origin: str) -> S
         return found[0]
     names = [strategy.name for strategy in found]
     if name not in names:
-        told = f"one of {', '.join(names)}" if names else "a [[strategy]] table"
+        text = f"one of {', '.join(names)}" if names else "a [[strategy]] table"
         raise InvalidSpecError(
-            f"strategy = {repr_for_error(name)}: expected {told} in"
+            f"strategy = {repr_for_error(name)}: expected {text} in"
             f" {origin}{did_you_mean(name, names)}"
         )
     return found[names.index(name)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import DAY_S, counted, two_digits
-from perfatlas.reliability.fleet.closed_form import LITTLE
+from perfatlas.reliability.fleet.closed_form import LOW_GOODPUT
 from perfatlas.reliability.fleet.laws import BUCKETS, IDLE, NEVER, SLOWS, STOPS, TICKS_PER_SECOND
 from perfatlas.reliability.fleet.simulator.replica import FIELDS
 
@@ -205,37 +205,37 @@ class Outcome:
 
     def remarks(self) -> list[str]:
         """Return the remarks on the results."""
-        said = []
-        if self.goodput < LITTLE:
-            said.append(self._little())
+        notes = []
+        if self.goodput < LOW_GOODPUT:
+            notes.append(self._little())
         if self.met_few:
             count = self.ticks_RF.shape[0]
-            said.append(
+            notes.append(
                 f"only {counted(self.met, 'failure')} in {counted(count, 'replica')}: the interval"
                 f" assumes that up to 3 in {count:,} replicas lose everything; use a longer"
                 " horizon or more replicas"
             )
-        if self.unsaved > LITTLE * self.goodput:
+        if self.unsaved > LOW_GOODPUT * self.goodput:
             saved = max(self.goodput - self.unsaved, 0.0)
             holds = "no checkpoint covers at the end"
             if True in self._held_by_peers:
                 holds = "only peers hold at the end and a wider failure would lose"
-            said.append(
+            notes.append(
                 f"{two_digits(100.0 * self.unsaved / self.goodput)}% of the useful work is at the"
                 f" end of the run, which {holds}: goodput is {saved:.3g} without it; use a longer"
                 " horizon or more frequent checkpoints"
             )
         if not self.converged:
-            said.append(
+            notes.append(
                 f"stopped after {counted(self.ticks_RF.shape[0], 'replica')}: the interval is"
                 " wider than requested"
             )
         if self.packed.plan_1["segments"][0] and self.unfinished:
-            said.append(
+            notes.append(
                 f"not finished within the horizon: {self.unfinished:,} of"
                 f" {counted(self.ticks_RF.shape[0], 'replica')}"
             )
-        return said
+        return notes
 
     def _little(self) -> str:
         """Return where the time goes in a job with almost no goodput."""

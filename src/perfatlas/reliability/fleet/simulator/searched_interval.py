@@ -45,11 +45,11 @@ def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | 
     Limits: the optimum for the starting ages and duration of this job, within about 12%, where
         goodput is flat.
     """
-    best_s, said = best_interval_s(job.fleet, job.units, strategy)
+    best_s, text = best_interval_s(job.fleet, job.units, strategy)
     around_s, _ = likely_interval_s(job.fleet, job.units, strategy)
     why = not_memoryless(job.fleet, strategy)
     if around_s is None or not why:
-        return best_s, said
+        return best_s, text
     found_s = _searched_s(job, strategy, around_s, seed)
     if found_s is None:
         return None, (

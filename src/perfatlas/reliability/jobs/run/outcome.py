@@ -241,21 +241,21 @@ class ScheduleOutcome:
 
     def remarks(self) -> list[str]:
         """Return the remarks on the results."""
-        said = []
+        notes = []
         unseen = int(self.sim.state_1["unseen"][0])
         if unseen:
-            said.append(f"failures or drains of nodes that were already down: {unseen:,}")
+            notes.append(f"failures or drains of nodes that were already down: {unseen:,}")
         never = int(self.never_started_J[self.taken_J].sum())
         if never:
-            said.append(
+            notes.append(
                 f"{never:,} of {counted(self.jobs.size, 'job')} never started: mean and"
                 " percentiles of waiting include their waiting so far and are lower bounds"
                 " (wait_started_s excludes them)"
             )
         unended = sum(self.states.get(name, 0) for name in STATES[:6])
         if unended and self.measured_J is None:  # a stream never ends
-            said.append(
+            notes.append(
                 f"{unended:,} of {counted(self.jobs.size, 'job')} had not ended when the"
                 " simulation stopped"
             )
-        return said
+        return notes

@@ -152,8 +152,8 @@ def _names(cells: Cells, name: str, at_J: Ints) -> tuple[Ints | None, tuple[str,
     """Return codes and names; a single name where the table has none."""
     if name not in cells.columns:
         return None, ("all",)
-    told = cells.texts(name)
-    texts = [told[at] for at in at_J.tolist()]
+    notes = cells.texts(name)
+    texts = [notes[at] for at in at_J.tolist()]
     names = tuple(dict.fromkeys(texts))
     code_of = {text: code for code, text in enumerate(names)}
     return np.array([code_of[text] for text in texts], np.int64), names

@@ -38,11 +38,11 @@ class Trace:
         if not others:
             return ""
         ordered = sorted(others, key=lambda state: -others[state])
-        told = [f"{others[state]:,} {state}" for state in ordered[:MOST_ENDS]]
+        notes = [f"{others[state]:,} {state}" for state in ordered[:MOST_ENDS]]
         rest = sum(others[state] for state in ordered[MOST_ENDS:])
-        told += [f"{rest:,} otherwise"] if rest else []
+        notes += [f"{rest:,} otherwise"] if rest else []
         return (
-            f"recorded as not completed: {', '.join(told)}, {100.0 * self.cut_short:.3g}% of the"
+            f"recorded as not completed: {', '.join(notes)}, {100.0 * self.cut_short:.3g}% of the"
             " GPU time; each job runs as long as recorded and counts as completed here, with"
             " useful work"
         )
@@ -50,8 +50,8 @@ class Trace:
     def text(self) -> str:
         """Return a summary sentence."""
         reasons = [f"{n:,} {why}, first at {self.first[why]}" for why, n in self.ignored.items()]
-        told = f" ({'; '.join(reasons)})" if reasons else ""
+        message = f" ({'; '.join(reasons)})" if reasons else ""
         ignored = sum(self.ignored.values())
         sorted_in = f", {self.moved:,} not in the order of submission" if self.moved else ""
         rows, jobs = counted(self.total, "row"), counted(self.jobs.size, "job")
-        return f"{rows}, {jobs}{sorted_in}, {ignored:,} ignored{told}"
+        return f"{rows}, {jobs}{sorted_in}, {ignored:,} ignored{message}"

@@ -92,8 +92,8 @@ def match_logs(history: History, window_s: float = MATCH_S) -> tuple[History, Lo
         others_E = devices_E | (ends_E & of_node_E)
         matching.explain_states(np.flatnonzero(states_E), np.flatnonzero(others_E))
     several = sum(bool(rows_E.any()) for rows_E in (ends_E, states_E, devices_E)) > 1
-    told = several or bool(matching.agreement.counts())
-    return matching.close(), matching.agreement if told else None
+    stated = several or bool(matching.agreement.counts())
+    return matching.close(), matching.agreement if stated else None
 
 
 def of_accounting(history: History) -> Bool:

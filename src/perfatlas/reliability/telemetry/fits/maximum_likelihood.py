@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     Float = NDArray[np.float64]
 
-_HOPELESS: Final = 1e300  # loss where the likelihood is 0
-_ABSURD: Final = 300.0  # bound of a parameter, in e-folds from 1
+_LOSS_AT_ZERO_LIKELIHOOD: Final = 1e300  # loss where the likelihood is 0
+_MAX_LOG_PARAMETER: Final = 300.0  # bound of a parameter, in e-folds from 1
 _FURTHEST: Final = 60.0  # steps of an internal parameter, in e-folds for logarithms
 
 
@@ -134,7 +134,7 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
     inside_P = greatest(family, seen)
     best = log_likelihood(family, inside_P, seen)
     mean = family.mean(inside_P)
-    absurd = np.abs(inside_P).max() > _ABSURD
+    absurd = np.abs(inside_P).max() > _MAX_LOG_PARAMETER
     if absurd or not (math.isfinite(mean) and math.isfinite(best)):
         raise InfeasibleError(
             f"no {family.name} fit for {counted(seen.failures, 'failure')} of"
@@ -233,7 +233,7 @@ def _profile(family: Family, inside_P: Float, seen: Lifetimes, which: int, value
     def loss(free: float) -> float:
         held_P[other] = free
         found = -log_likelihood(family, held_P, seen)
-        return found if math.isfinite(found) else _HOPELESS
+        return found if math.isfinite(found) else _LOSS_AT_ZERO_LIKELIHOOD
 
     start = float(inside_P[other])
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):

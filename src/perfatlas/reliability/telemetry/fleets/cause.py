@@ -111,8 +111,8 @@ def fit_cause(
     law, remarks = _chosen(intervals, comparison, None if row.component == JOB else lemons)
     if law is not None:
         is_long_in_use = options.repair == "as_new" and not watch.new_s
-        law, told = _of_the_rate(law, rate, is_long_in_use=is_long_in_use)
-        remarks = [*told, *remarks]
+        law, notes = _of_the_rate(law, rate, is_long_in_use=is_long_in_use)
+        remarks = [*notes, *remarks]
     repairs = repair_times(history, events_E, watch.end_s, open_is_down=options.open_is_down)
     exposed = _exposure_remarks(observed, events_E, row, under_jobs=under_jobs)
     return CauseFit(
@@ -187,11 +187,11 @@ def _under_load(
     share = min(operating.total_s / (observed.nodes * (watch.end_s - watch.start_s)), 1.0)
     if not failures or binomtest(busy, failures, share, "greater").pvalue >= _BY_LOAD_P:
         return events_E, []
-    told = (
+    text = (
         f"{busy} of {counted(failures, 'failure')} on busy nodes, which were so for"
         f" {100.0 * share:.3g}% of the time: divided by node-hours under jobs, idle nodes left out"
     )
-    return busy_E, [told]
+    return busy_E, [text]
 
 
 def _exposure_remarks(
@@ -205,12 +205,12 @@ def _exposure_remarks(
     if is_partly and observed.operating is not None:
         return ["reported by accounting and by other logs: divided by all node-hours"]
     if is_partly or row.cause in SEEN_UNDER_JOBS:
-        told = (
+        text = (
             "seen only while jobs run, but the history has no host lists of jobs: divided by all"
             " node-hours, so that the mean time between failures is too long where nodes idle;"
             " import sacct with NodeList, Start and End"
         )
-        return [told]
+        return [text]
     return []
 
 
@@ -269,14 +269,14 @@ def _of_the_rate(law: Fit, rate: RatePosterior, *, is_long_in_use: bool) -> tupl
     known age keep their fitted distribution.
     """
     seen_s = 1.0 / rate.observed_per_s
-    told = f"the {law.family} fit has a mean of {significant(law.mean / DAY_S, 4)} d"
+    text = f"the {law.family} fit has a mean of {significant(law.mean / DAY_S, 4)} d"
     if is_long_in_use:
         return with_mean(law, seen_s), [
-            f"{told}, scaled to the observed {significant(seen_s / DAY_S, 4)} d"
+            f"{text}, scaled to the observed {significant(seen_s / DAY_S, 4)} d"
         ]
     return law, [
         (
-            f"{told}; the observed units, at their ages, had one failure in"
+            f"{text}; the observed units, at their ages, had one failure in"
             f" {significant(seen_s / DAY_S, 4)} d"
         )
     ]
@@ -298,8 +298,8 @@ def _remarks(intervals: SurvivalIntervals) -> list[str]:
             f"{counted(intervals.during_repair, 'failure')} of units already down excluded"
         )
     if intervals.recovery_not_told:
-        told = counted(intervals.recovery_not_told, "failure")
-        remarks.append(f"{told} without a recovery: assumed up again at once")
+        text = counted(intervals.recovery_not_told, "failure")
+        remarks.append(f"{text} without a recovery: assumed up again at once")
     return remarks
 
 

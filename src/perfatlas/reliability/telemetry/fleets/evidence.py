@@ -42,7 +42,7 @@ def evidence_document(fit: FleetFit) -> dict[str, Any]:
         "log_agreement": fit.agreement.counts() if fit.agreement else None,
         "availability": availability_fields(fit),
         "watches": {component: _watch(fit, component) for component in fit.watches},
-        "cause": [_evidence(cause, told, level) for cause, told in _with_places(fit)],
+        "cause": [_evidence(cause, figures, level) for cause, figures in _with_places(fit)],
         "file": [file_row(file) for file in fit.history.files],
     }
 
@@ -52,15 +52,15 @@ def _with_places(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
     places, repairs = [], repairs_taken(fit)
     for cause, row in zip(fit.causes, fit.ranking, strict=True):
         ends = [short(row.share_low), short(row.share_high)]
-        told = {"share": short(row.share), "share_interval": ends}
+        figures = {"share": short(row.share), "share_interval": ends}
         above = None if math.isnan(row.above_next) else short(row.above_next)
         parts_s = cause.rate.exposure_s / cause.rate.events
-        told |= {
+        figures |= {
             "more_frequent_than_next": above,
             "fleet_mean_time_between": time_text(parts_s / fit.watches[cause.component].units),
             "repair_taken": repairs[cause.name] or "none",
         }
-        places.append((cause, told))
+        places.append((cause, figures))
     return places
 
 
@@ -72,8 +72,8 @@ def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
     rows = np.unique(np.linspace(0, curve.time_T.size - 1, CURVE_POINTS).round().astype(int))
     rows = rows[curve.survival_T[rows] > 0.0]  # no interval where no unit is left
     columns = {"share": curve.survival_T, "low": curve.low_T, "high": curve.high_T}
-    told = {name: [short(value) for value in of_T[rows]] for name, of_T in columns.items()}
-    return {"age": [time_text(age) for age in curve.time_T[rows].tolist()], **told}
+    figures = {name: [short(value) for value in of_T[rows]] for name, of_T in columns.items()}
+    return {"age": [time_text(age) for age in curve.time_T[rows].tolist()], **figures}
 
 
 def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str, Any]:
@@ -139,11 +139,11 @@ def _open_states(fit: FleetFit) -> dict[str, int]:
     history = fit.history
     open_E = lasting_states(history) & np.isnan(history.recovered_s_E)
     down_E = open_E & history.kind.is_any(fit.options.kinds)
-    told = {
+    figures = {
         "states_without_end": int(np.count_nonzero(down_E)),
         "states_without_end_not_counted": int(np.count_nonzero(open_E & ~down_E)),
     }
-    return {name: count for name, count in told.items() if count}
+    return {name: count for name, count in figures.items() if count}
 
 
 def _repair_remarks(taken: str, not_told: int) -> list[str]:
@@ -151,8 +151,8 @@ def _repair_remarks(taken: str, not_told: int) -> list[str]:
     if not not_told or taken == "none":
         return []
     whose = "all causes" if taken == ANY_REPAIR else "the others of this cause"
-    told = counted(not_told, "failure")
-    return [f"{told} without a recorded repair time: the fleet assumes those of {whose}"]
+    text = counted(not_told, "failure")
+    return [f"{text} without a recorded repair time: the fleet assumes those of {whose}"]
 
 
 def _lemon_rows(lemons: Lemons | None) -> list[dict[str, Any]] | None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 
-_USUAL: Final = FleetOptions()
+_DEFAULT_OPTIONS: Final = FleetOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def fit_fleet(
     history: History,
     watches: Mapping[str, ObservationWindow],
     nodes: int,
-    options: FleetOptions = _USUAL,
+    options: FleetOptions = _DEFAULT_OPTIONS,
 ) -> FleetFit:
     """Return the fleet fitted to a history.
 
@@ -105,7 +105,7 @@ def fleet_rates(
     history: History,
     watches: Mapping[str, ObservationWindow],
     nodes: int,
-    options: FleetOptions = _USUAL,
+    options: FleetOptions = _DEFAULT_OPTIONS,
 ) -> tuple[CauseRate, ...]:
     """Return the failure rates of `fit_fleet`, without distributions, lemons or repairs.
 

@@ -81,8 +81,8 @@ def _check_recognized(name: str, file: FileCounts) -> None:
     advice = f"it looks like {other!r}: set --format {other}"
     if other is None:
         advice = f"choose its --format: {', '.join(format_names())}"
-    told = f"nothing in its {file.size} was recognized as format {name!r}; {advice}"
-    raise refuse(file.path, 0, told)
+    text = f"nothing in its {file.size} was recognized as format {name!r}; {advice}"
+    raise refuse(file.path, 0, text)
 
 
 def import_logs(

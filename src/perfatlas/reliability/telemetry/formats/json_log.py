@@ -50,8 +50,8 @@ def _document(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
     try:
         value = _decoded("".join(file.blocks()))
     except (ValueError, RecursionError) as problem:
-        told = f"not JSON, or the file is truncated ({problem}); {_BY_LINE}"
-        raise refuse(file.path, 0, told) from problem
+        message = f"not JSON, or the file is truncated ({problem}); {_BY_LINE}"
+        raise refuse(file.path, 0, message) from problem
     items = value.get(key) if isinstance(value, Mapping) else value
     if not isinstance(items, list):
         raise refuse(file.path, 0, f"no list {key!r} in the document; {_BY_LINE}")
@@ -72,8 +72,8 @@ def _lines(file: LogFile) -> Iterator[tuple[int, Any]]:
             value = _decoded(line.text)
         except (ValueError, RecursionError) as problem:
             why = "not JSON" if line.ended else "the file is truncated in this line, or not JSON"
-            told = f"{why} ({problem}): {repr_for_error(line.text)}"
-            raise refuse(file.path, line.number, told) from problem
+            message = f"{why} ({problem}): {repr_for_error(line.text)}"
+            raise refuse(file.path, line.number, message) from problem
         if value is None:
             raise refuse(file.path, line.number, "null is not an object {...}")
         yield line.number, value

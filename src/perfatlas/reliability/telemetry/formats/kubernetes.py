@@ -278,16 +278,16 @@ def _spans(item: Item) -> Iterator[tuple[tuple[str, float], _Span]]:
     for container in _containers(item):
         for key in ("lastState", "state"):
             state = container.inner(key)
-            for told in ("terminated", "running"):
-                ran = state.inner(told) if state else None
+            for text in ("terminated", "running"):
+                ran = state.inner(text) if state else None
                 if ran is None or ran.get("startedAt") is None:
                     continue
                 start_s, end_s = ran.time_s("startedAt", None), math.inf
-                if told == "terminated":
+                if text == "terminated":
                     end_s = ran.time_s("finishedAt", None)
                     if end_s < start_s:
                         raise ran.wrong("is before startedAt", "finishedAt")
-                yield (container.text("name"), start_s), _Span(start_s, end_s, told)
+                yield (container.text("name"), start_s), _Span(start_s, end_s, text)
 
 
 def _containers(item: Item) -> Iterator[Item]:

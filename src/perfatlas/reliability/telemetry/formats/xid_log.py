@@ -318,8 +318,8 @@ class _XidLog:
     def _add(self, events: HistoryBuilder, row: int, fault: _Fault, tally: Tally) -> None:
         code = xid_code(fault.xid)
         if not code.title:
-            told = f"Xid {code.xid} is not in the table, marked unclear"
-            tally.repair(told, self.number[row])
+            text = f"Xid {code.xid} is not in the table, marked unclear"
+            tally.repair(text, self.number[row])
         tally.parsed += 1
         events.add(
             Event(

@@ -103,9 +103,9 @@ def with_service_starts(
     """
     starts = _starts(path)
     if not starts.keys() & watches.keys():
-        told = ", ".join(starts) or "none"
+        text = ", ".join(starts) or "none"
         problem = (
-            f"none of its components ({told}) is among the observed ones: {', '.join(watches)}"
+            f"none of its components ({text}) is among the observed ones: {', '.join(watches)}"
         )
         raise refuse(path, 0, problem)
     return {

@@ -39,7 +39,7 @@ def history_facts(history: History) -> dict[str, Any]:
     down_E = history.recovered_s_E - history.start_s_E
     causes: list[dict[str, Any]] = []
     for (component, cause, what), events in rows.items():
-        told = down_E[events][np.isfinite(down_E[events])]
+        column = down_E[events][np.isfinite(down_E[events])]
         causes.append(
             {
                 "component": component,
@@ -48,7 +48,7 @@ def history_facts(history: History) -> dict[str, Any]:
                 "kind": what,
                 "events": len(events),
                 "nodes": len({node[event] for event in events if node[event]}),
-                "mean_down_s": float(told.mean()) if told.size else None,
+                "mean_down_s": float(column.mean()) if column.size else None,
             }
         )
     causes.sort(key=lambda row: (row["kind"] != FAILURE, -row["events"], row["cause"]))

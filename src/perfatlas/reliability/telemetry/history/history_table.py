@@ -49,7 +49,7 @@ def write_history(path: str | Path, history: History) -> None:
     runs = history.occupancy
     if runs is not None:
         nothing, empty = [NOT_TOLD] * runs.size, [""] * runs.size
-        told: dict[str, list[Any]] = {
+        added: dict[str, list[Any]] = {
             "start_s": runs.start_s_R.tolist(),
             "detected_s": nothing,
             "recovered_s": runs.end_s_R.tolist(),
@@ -61,7 +61,7 @@ def write_history(path: str | Path, history: History) -> None:
             "job": runs.job.text(),
             "action": empty,
         }
-        columns = {name: column + told[name] for name, column in columns.items()}
+        columns = {name: column + added[name] for name, column in columns.items()}
         files, lines = files + runs.file_R.tolist(), lines + runs.line_R.tolist()
     sources = [history.files[index] for index in files]
     columns["source"] = [file.path for file in sources]
@@ -109,7 +109,7 @@ def read_history(path: str | Path) -> History:
 
 
 def _counts(source: str, data_hash: str, rows: int, runs: list[int]) -> FileCounts:
-    told = {"run of a job": len(runs)} if runs else {}
+    added = {"run of a job": len(runs)} if runs else {}
     return FileCounts(
         path=source,
         data_hash=data_hash,
@@ -117,7 +117,7 @@ def _counts(source: str, data_hash: str, rows: int, runs: list[int]) -> FileCoun
         total=rows,
         parsed=rows - len(runs),
         merged={},
-        ignored=told,
+        ignored=added,
         repaired={},
         first={"run of a job": runs[0] + 1} if runs else {},
     )

@@ -210,10 +210,10 @@ def joined_occupancy(
         parts: Runs of each history, None for none.
         shift: Number of files before each history.
     """
-    told = [(part, first) for part, first in zip(parts, shift, strict=False) if part is not None]
-    if not told:
+    notes = [(part, first) for part, first in zip(parts, shift, strict=False) if part is not None]
+    if not notes:
         return None
-    runs = [part for part, _ in told]
+    runs = [part for part, _ in notes]
     order_R = np.argsort(np.concatenate([part.start_s_R for part in runs]), kind="stable")
     return Occupancy(
         start_s_R=np.concatenate([part.start_s_R for part in runs])[order_R],
@@ -221,6 +221,6 @@ def joined_occupancy(
         hosts=joined([part.hosts for part in runs], order_R),
         job=joined([part.job for part in runs], order_R),
         state=joined([part.state for part in runs], order_R),
-        file_R=np.concatenate([part.file_R + np.int32(first) for part, first in told])[order_R],
+        file_R=np.concatenate([part.file_R + np.int32(first) for part, first in notes])[order_R],
         line_R=np.concatenate([part.line_R for part in runs])[order_R],
     )

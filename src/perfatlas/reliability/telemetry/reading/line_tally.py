@@ -57,9 +57,9 @@ class FileCounts:
 
 def reasons(counts: Mapping[str, int], first: Mapping[str, int]) -> str:
     """Return the number by reason with the first line, as text."""
-    told = [f"{why} ({n:,}, first at {first[why]:,})" for why, n in counts.items()]
+    notes = [f"{why} ({n:,}, first at {first[why]:,})" for why, n in counts.items()]
     total = f"{sum(counts.values()):,}"
-    return f"{total}: {', '.join(told)}" if told else total
+    return f"{total}: {', '.join(notes)}" if notes else total
 
 
 @dataclass(kw_only=True)
