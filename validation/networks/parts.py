@@ -44,6 +44,7 @@ class Row:
         source: Where its architecture is published.
         sizes: Its sizes with their defaults.
         limits: Values that sizes may have: `least`, `most`, `multiple_of` and `plus`, by name.
+        decoder: The pass that generates one token, of an encoder-decoder.
         notes: What was left out.
     """
 
@@ -51,6 +52,7 @@ class Row:
     source: str
     parts: tuple[Part, ...]
     sizes: Mapping[str, int]
+    decoder: Part | None = None
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 import numpy as np
 
@@ -247,8 +247,6 @@ class Network(ABC):
         notes: Remarks for the user, such as "text part of a multimodal model".
     """
 
-    phases: ClassVar[tuple[Phase, ...]] = (Phase.PREFILL, Phase.DECODE)
-
     model_type: str
     hidden_size: int
     vocab_size: int
@@ -419,6 +417,21 @@ class Network(ABC):
         """Whether any layer runs a shared expert beside the routed ones."""
         experts = (group.experts for group in self.layers)
         return any(one is not None and one.shared_intermediate_size > 0 for one in experts)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Phases of inference: without decode, one pass per request."""
+        return (Phase.PREFILL, Phase.DECODE)
+
+    @property
+    def default_osl(self) -> int:
+        """Output tokens of an item of a graph of operators where none are given."""
+        return 1
+
+    @property
+    def longest_output(self) -> int:
+        """Most output tokens of an item of a graph of operators, 1 without decode."""
+        return 1
 
     @property
     def decodes(self) -> bool:

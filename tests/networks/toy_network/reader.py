@@ -79,9 +79,12 @@ class ConvLayers(Segment):
 class ConvNetwork(Network):
     """A convolutional network: one pass over a batch of images."""
 
-    phases: ClassVar[tuple[Phase, ...]] = (Phase.PREFILL,)
-
     layers: tuple[ConvLayers, ...]
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """One pass."""
+        return (Phase.PREFILL,)
 
     @property
     def channels(self) -> int:

@@ -322,6 +322,8 @@ class _Program:
             if name == "embedding":
                 return node(name, sizes)
             return node("embedding_bag", sizes | {"samples": self.tensor(written[0]).sizes[0]})
+        if name == "copy":  # its target is written only
+            read = read[1:]
         moved = [self._moved(one) for one in read if one not in self.weights]
         kinds = kinds_of_operators("torch_export")
         kind = kinds.get(name, "elementwise")

@@ -91,7 +91,7 @@ def estimate_warnings(
     warnings: list[tuple[str, ...]] = [()] * question.size
     for candidate, texts in notes.items():
         warnings[candidate] = tuple(dict.fromkeys(texts))
-    if not question.model.network.item:
+    if question.model.network.decodes:
         return warnings
     return [tuple(map(_of_a_pass, texts)) for texts in warnings]
 

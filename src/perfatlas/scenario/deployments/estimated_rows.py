@@ -68,6 +68,7 @@ from perfatlas.scenario.resolution import (
     split_pools,
 )
 from perfatlas.step import cache_limits, does_not_fit
+from perfatlas.vocabulary.metrics import stem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,6 +87,7 @@ PHASES: Final = ("prefill", "decode")
 QUANTIZATION: Final = ("benchmark", "quantization_method")  # fields
 BLOCK_ROWS: Final = 4096  # rows evaluated together: fewer take more calls, more leave the cache
 CHUNKS: Final = "prefill_steps"  # of the closed form alone
+REPEATED: Final = "request_latency_s"  # that of a graph is its latency_s
 
 
 class EvaluatedPool(NamedTuple):
@@ -263,13 +265,16 @@ class EstimatedRows:
         return found | {"memory": memory}
 
     def _reported(self) -> dict[str, FloatArray]:
-        """Return the results by the names of their rows, each (N,): passes of graphs, or tokens."""
+        """Return the results by the names of their rows, each (N,): items of graphs, and tokens."""
         if not self._graph_N.any():
             return self.columns
-        passes = pass_results(self.columns)
-        if self._graph_N.all():
-            return passes
-        own = {name: np.where(self._graph_N, np.nan, v_N) for name, v_N in self.columns.items()}
+        osl_N = self.resolution.columns.numbers("osl")
+        passes, without_N = pass_results(self.columns, osl_N), self._graph_N & (osl_N <= 1.0)
+        own = {
+            name: np.where(hidden_N, np.nan, v_N)
+            for name, v_N in self.columns.items()
+            if not (hidden_N := self._graph_N if stem_of(name) == REPEATED else without_N).all()
+        }
         of_graphs = {name: np.where(self._graph_N, v_N, np.nan) for name, v_N in passes.items()}
         both = own.keys() & of_graphs.keys()
         return own | of_graphs | {name: self.columns[name] for name in both}

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields.vocabulary import (
         FIELD_NAMES as FIELD_NAMES,
         ONE_PASS as ONE_PASS,
+        graph_defaults as graph_defaults,
         Scenario as Scenario,
         graph_error as graph_error,
         parse_scenario as parse_scenario,
