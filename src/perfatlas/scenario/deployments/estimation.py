@@ -110,7 +110,7 @@ def _steps(found: Answered) -> list[tuple[str, StepCost]]:
         return [(PHASES[-1], step) for step in found.rates.steps]
     network = found.pools[0].candidates.model.network
     return [
-        (phase if network.decodes else PHASE, getattr(pool.evaluation, phase))
+        (PHASE if network.item and not network.decodes else phase, getattr(pool.evaluation, phase))
         for pool in found.pools
         for phase in pool.phases
     ]
