@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from validation.networks.parts import BATCH, Part, half_inputs, tokens, values
 
@@ -76,16 +76,18 @@ def _built(whole: Module, layers: int, encoded: int) -> Built:
     return step(parts).eval(), half_inputs(inputs)
 
 
-def _cache(tensors: Sequence[Tensor]) -> Any:  # noqa: ANN401 - of transformers
+def _cache(tensors: Sequence[Tensor]) -> Module:
     """Return a cache whose last position is that of the new token."""
     from transformers.cache_utils import Cache, DynamicLayer
 
-    def update(self: Any, keys: Tensor, held: Tensor, *_: object, **__: object) -> Any:  # noqa: ANN401
+    def update(
+        self: Module, keys: Tensor, held: Tensor, *_: object, **__: object
+    ) -> tuple[Tensor, Tensor]:
         for cached, new in ((self.keys, keys), (self.values, held)):
             cached.narrow(2, cached.shape[2] - 1, 1).copy_(new)
         return self.keys, self.values
 
-    def length(self: Any) -> Any:  # noqa: ANN401 - a symbol
+    def length(self: Module) -> Tensor:
         return self.keys.shape[2] - 1
 
     kind = type("InPlace", (DynamicLayer,), {"update": update, "get_seq_length": length})

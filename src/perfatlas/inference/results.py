@@ -79,21 +79,24 @@ def pass_results(columns: Mapping[str, FloatArray], osl: FloatArray) -> dict[str
     found: dict[str, FloatArray] = {}
     for name, values_C in columns.items():
         stem = stem_of(name)
-        renamed, end = PASS_NAMES.get(stem, ""), name.removeprefix(stem)
-        if renamed == "latency_s":
-            values_C = np.where(osl > 1.0, columns[f"request_latency_s{end}"], values_C)
-        elif renamed.startswith("pass"):
-            values_C = np.where(osl > 1.0, np.nan, values_C)
-        elif renamed == "throughput_per_s_per_gpu":
-            values_C = values_C / osl
-            found[f"throughput_per_s{end}"] = values_C * columns["gpus"]
-        elif renamed:
-            values_C = values_C * osl
-        if renamed:
-            found[f"{renamed}{end}"] = values_C
+        renamed, end = PASS_NAMES.get(stem), name.removeprefix(stem)
+        if renamed is not None:
+            found[f"{renamed}{end}"] = item_C = _of_item(stem, end, columns, osl)
+            if renamed == "throughput_per_s_per_gpu":
+                found[f"throughput_per_s{end}"] = item_C * columns["gpus"]
         elif not any(word in name for word in _OF_TOKENS):
             found[name] = values_C
     return found
+
+
+def _of_item(stem: str, end: str, columns: Mapping[str, FloatArray], osl: FloatArray) -> FloatArray:
+    """Return a result of `PASS_NAMES` for an item with all its tokens (C,)."""
+    values_C = columns[f"{stem}{end}"]
+    if stem == "ttft_s":
+        return np.where(osl > 1.0, columns[f"request_latency_s{end}"], values_C)
+    if stem.startswith("prefill"):
+        return np.where(osl > 1.0, np.nan, values_C)
+    return values_C / osl if stem == "output_tokens_per_s_per_gpu" else values_C * osl
 
 
 def plain_results(columns: Mapping[str, FloatArray]) -> dict[str, Any]:

@@ -47,9 +47,9 @@ def small(tmp_path: Path) -> str:
     return str(path)
 
 
-def _asked(model: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - fields
-    shared = {"system": "h100_sxm", "engine": "ideal", "tier": "bound"}
-    return dict(perfatlas.estimate(**{"model": model, **shared, **fields}).results)
+def _asked(model: str, **fields: int) -> dict[str, Any]:
+    asked: dict[str, Any] = {"system": "h100_sxm", "engine": "ideal", "tier": "bound", **fields}
+    return dict(perfatlas.estimate(model=model, **asked).results)
 
 
 @pytest.mark.parametrize("name", PASSES)

@@ -21,9 +21,7 @@ _DIVIDES: Final = re.compile(r"[/%]")
 _TWICE: Final = re.compile(r"\(\(([^()]*)\)\)")  # brackets inside brackets
 
 
-def graph_text(
-    head: Mapping[str, Any], nodes: Iterable[Node], decoder: Iterable[Node] = ()
-) -> str:
+def graph_text(head: Mapping[str, Any], nodes: Iterable[Node], decoder: Iterable[Node] = ()) -> str:
     """Return the TOML of a network, which `read_graph` reads again.
 
     Args:

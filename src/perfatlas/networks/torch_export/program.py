@@ -290,6 +290,7 @@ class _Program:
             if view and read and self.readers[read[0]] == 1:
                 self.kinds |= dict.fromkeys(written, self.kinds.get(read[0], ""))
             return
+        read = read[1:] if name == "copy" else read  # its target is only written
         found = self._node(name, given, read, written)
         self.nodes.append(found)
         if name in _CONVOLUTIONS and isinstance(given.get("bias"), dict):
@@ -322,8 +323,6 @@ class _Program:
             if name == "embedding":
                 return node(name, sizes)
             return node("embedding_bag", sizes | {"samples": self.tensor(written[0]).sizes[0]})
-        if name == "copy":  # its target is written only
-            read = read[1:]
         moved = [self._moved(one) for one in read if one not in self.weights]
         kinds = kinds_of_operators("torch_export")
         kind = kinds.get(name, "elementwise")

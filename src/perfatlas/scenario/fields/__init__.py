@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields.vocabulary import (
         FIELD_NAMES as FIELD_NAMES,
         ONE_PASS as ONE_PASS,
-        graph_defaults as graph_defaults,
         Scenario as Scenario,
+        graph_defaults as graph_defaults,
         graph_error as graph_error,
         parse_scenario as parse_scenario,
     )
