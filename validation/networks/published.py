@@ -203,10 +203,15 @@ def _measured() -> Iterator[Run]:
 
 
 @cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory()
+
+
+@cache
 def _without_decoder(name: str) -> str:
     """Return a file of a network that runs all output tokens at once, as it was measured."""
     text = (CATALOG / f"{name}.toml").read_text("utf-8")
-    path = Path(tempfile.mkdtemp()) / f"{name}.toml"
+    path = Path(_scratch().name) / f"{name}.toml"
     path.write_text(re.sub(r"\ndecoder = \[\n.*?\n\]\n", "\n", text, flags=re.DOTALL))
     return str(path)
 

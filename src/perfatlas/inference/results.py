@@ -81,9 +81,10 @@ def pass_results(columns: Mapping[str, FloatArray], osl: FloatArray) -> dict[str
         stem = stem_of(name)
         renamed, end = PASS_NAMES.get(stem), name.removeprefix(stem)
         if renamed is not None:
-            found[f"{renamed}{end}"] = item_C = _of_item(stem, end, columns, osl)
+            item_C = _of_item(stem, end, columns, osl)
             if renamed == "throughput_per_s_per_gpu":
                 found[f"throughput_per_s{end}"] = item_C * columns["gpus"]
+            found[f"{renamed}{end}"] = item_C
         elif not any(word in name for word in _OF_TOKENS):
             found[name] = values_C
     return found

@@ -68,7 +68,6 @@ from perfatlas.scenario.resolution import (
     split_pools,
 )
 from perfatlas.step import cache_limits, does_not_fit
-from perfatlas.vocabulary.metrics import stem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,7 +86,7 @@ PHASES: Final = ("prefill", "decode")
 QUANTIZATION: Final = ("benchmark", "quantization_method")  # fields
 BLOCK_ROWS: Final = 4096  # rows evaluated together: fewer take more calls, more leave the cache
 CHUNKS: Final = "prefill_steps"  # of the closed form alone
-REPEATED: Final = "request_latency_s"  # that of a graph is its latency_s
+OF_REQUESTS: Final = ("request", "input_token")  # in names of results; items of graphs have others
 
 
 class EvaluatedPool(NamedTuple):
@@ -270,11 +269,11 @@ class EstimatedRows:
             return self.columns
         osl_N = self.resolution.columns.numbers("osl")
         passes, without_N = pass_results(self.columns, osl_N), self._graph_N & (osl_N <= 1.0)
-        own = {
-            name: np.where(hidden_N, np.nan, v_N)
-            for name, v_N in self.columns.items()
-            if not (hidden_N := self._graph_N if stem_of(name) == REPEATED else without_N).all()
-        }
+        own = {}
+        for name, v_N in self.columns.items():
+            hidden_N = self._graph_N if any(word in name for word in OF_REQUESTS) else without_N
+            if not hidden_N.all():
+                own[name] = np.where(hidden_N, np.nan, v_N)
         of_graphs = {name: np.where(self._graph_N, v_N, np.nan) for name, v_N in passes.items()}
         both = own.keys() & of_graphs.keys()
         return own | of_graphs | {name: self.columns[name] for name in both}
