@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from perfatlas.networks import resolve_model
+from perfatlas.scenario.deployments.estimate_remarks import OF_GENERATION
 from perfatlas.scenario.training_steps.evidence import (
     HOST_TIMES,
     OF_COMPILED,
@@ -159,6 +160,7 @@ PAGE = Path(__file__).parents[2] / "validation/pages/networks.md"
         ("measured training steps in eager mode, limited by the GPU: H100", 1, (3,), OF_EAGER),
         ("measured training steps with torch.compile, limited by the GPU", 0, (3,), OF_COMPILED),
         ("images/s of training steps of timm in eager mode: RTX 3090", 0, (3, 5), OF_OTHERS),
+        ("tokens/s of MLPerf offline: Whisper", 0, (3,), OF_GENERATION),
     ],
 )
 def test_warnings_state_the_scores_of_the_page(

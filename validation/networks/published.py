@@ -188,10 +188,10 @@ def _measured() -> Iterator[Run]:
                 source = MEASURED_COMPILED
             elif name in settings()["denoisers"]:
                 name, less, source = f"{name}{{steps=2}}", f"{name}{{steps=1}}", DENOISER
-            known = resolve_model(name).network.decodes
+            generates = resolve_model(name).network.decodes
             run = _run(
                 source,
-                _without_decoder(name) if known else name,
+                _without_decoder(name) if generates else name,
                 table.parts[-3],
                 int(row["batch"]) / time_s,
                 engine="inductor" if compiled else EAGER_ENGINES[int(row["channels_last"])],

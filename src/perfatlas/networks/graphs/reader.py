@@ -139,10 +139,10 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
 
     Args:
         table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `denoiser` of a
-            diffusion pipeline and `decoder` of an encoder-decoder, as `GraphNetwork` has them,
-            `sizes` by name,
-            `lengths` that follow from sizes, `limits` of sizes, and `operators`, each with a
-            `kind` and its sizes: numbers, or expressions over `batch`, `sizes` and `lengths`.
+            diffusion pipeline, as `GraphNetwork` has it, `sizes` by name, `lengths` that follow
+            from sizes, `limits` of sizes, and `operators`, each with a `kind` and its sizes:
+            numbers, or expressions over `batch`, `sizes` and `lengths`. A `decoder` is a list like
+            `operators`, whose expressions also read `kv_length`.
         origin: The file, for messages.
 
     Raises:
