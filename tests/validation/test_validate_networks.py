@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perfatlas.networks import resolve_model
+from perfatlas.scenario.deployments.estimate_remarks import OF_GENERATION
 from perfatlas.scenario.training_steps.evidence import (
     HOST_TIMES,
     OF_COMPILED,
@@ -20,6 +22,7 @@ from validation.networks.published import (
     EAGER_GPU,
     EAGER_HOST,
     FOLDER,
+    GENERATED,
     MEASURED_COMPILED,
     ULYSSES,
     Run,
@@ -109,7 +112,7 @@ def test_published_rows_name_networks_of_the_catalog() -> None:
     runs = published_runs()
     assert len(runs) > 600
     assert {run.source for run in runs} == {
-        *("timm, eager", "timm, compiled", "MLPerf offline", "ML.ENERGY, eager"),
+        *("timm, eager", "timm, compiled", "MLPerf offline", "ML.ENERGY, eager", GENERATED),
         *(EAGER_GPU, EAGER_HOST, DENOISER, MEASURED_COMPILED, ULYSSES),
     }
     several = [run for run in runs if run.source == ULYSSES]
@@ -123,6 +126,13 @@ def test_published_rows_name_networks_of_the_catalog() -> None:
     )
     assert last.items_per_s == pytest.approx(32 / 38.1276 / 8)
     assert last.power_w == pytest.approx(7007.23 / 8)
+    # 41,927.4 tokens/s of 8 B200, 63 tokens of a clip
+    first = next(run for run in runs if run.source == GENERATED)
+    assert first.items_per_s == pytest.approx(41_927.4 / 8 / 63)
+    # T5 was measured with all tokens at once
+    measured = [run.fields["model"] for run in runs if run.network == "t5-large"]
+    assert measured
+    assert not any(resolve_model(model).network.decodes for model in measured)
     assert all(run.items_per_s > 0 for run in runs)
     assert len(published_convolutions()) > 140
 
@@ -150,6 +160,7 @@ PAGE = Path(__file__).parents[2] / "validation/pages/networks.md"
         ("measured training steps in eager mode, limited by the GPU: H100", 1, (3,), OF_EAGER),
         ("measured training steps with torch.compile, limited by the GPU", 0, (3,), OF_COMPILED),
         ("images/s of training steps of timm in eager mode: RTX 3090", 0, (3, 5), OF_OTHERS),
+        ("tokens/s of MLPerf offline: Whisper", 0, (3,), OF_GENERATION),
     ],
 )
 def test_warnings_state_the_scores_of_the_page(

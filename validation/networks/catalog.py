@@ -125,7 +125,8 @@ def write(name: str) -> None:
         "limits": {name: dict(limit) for name, limit in row.limits.items()},
     }
     nodes = [one for part in parts for one in part.nodes]
-    write_atomic(FOLDER / f"{name}.toml", graph_text(head, nodes).encode())
+    decoder = imported(row.decoder).nodes if row.decoder is not None else ()
+    write_atomic(FOLDER / f"{name}.toml", graph_text(head, nodes, decoder).encode())
 
 
 if __name__ == "__main__":

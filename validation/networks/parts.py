@@ -38,6 +38,7 @@ class Row:
     source: str  # Where its architecture is published
     parts: tuple[Part, ...]
     sizes: Mapping[str, int]  # Its sizes with their defaults
+    decoder: Part | None = None  # The pass that generates one token, of an encoder-decoder
     # Values that sizes may have: `least`, `most`, `multiple_of` and `plus`, by name
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # What was left out

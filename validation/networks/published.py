@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfatlas.networks import default_osl, resolve_model
+from validation.networks.catalog import FOLDER as CATALOG
 from validation.runs.shared_data import read_settings, read_table, shared_folder
 
 if TYPE_CHECKING:
@@ -18,6 +22,7 @@ FORMATS: Final = {"fp16": "fp16", "int8": "int8"}
 EAGER: Final = "timm, eager"
 COMPILED: Final = "timm, compiled"
 MLPERF: Final = "MLPerf offline"
+GENERATED: Final = "MLPerf offline, generated tokens"
 ML_ENERGY: Final = "ML.ENERGY, eager"
 ULYSSES: Final = "ML.ENERGY, several GPUs"
 MEASUREMENTS: Final = Path(__file__).parents[2] / "measurements"
@@ -122,8 +127,10 @@ def _mlperf(rows: list[dict[str, str]]) -> Iterator[Run]:
         number_format = "fp8_static" if "fp8" in words else FORMATS.get(words)
         if number_format is None:
             continue
-        speed = float(row["value"]) / int(row["gpus"])
-        yield _run(MLPERF, name, device, speed, engine="tensorrt", format=number_format)
+        tokens = default_osl(name) if row["unit"] == "Tokens/s" else 1
+        speed = float(row["value"]) / int(row["gpus"]) / tokens
+        source = GENERATED if tokens > 1 else MLPERF
+        yield _run(source, name, device, speed, engine="tensorrt", format=number_format)
 
 
 def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
@@ -167,9 +174,10 @@ def _measured() -> Iterator[Run]:
                 source = MEASURED_COMPILED
             elif name in settings()["denoisers"]:
                 name, less, source = f"{name}{{steps=2}}", f"{name}{{steps=1}}", DENOISER
-            yield _run(
+            generates = resolve_model(name).network.decodes
+            run = _run(
                 source,
-                name,
+                _without_decoder(name) if generates else name,
                 table.parts[-3],
                 int(row["batch"]) / time_s,
                 engine="inductor" if compiled else EAGER_ENGINES[int(row["channels_last"])],
@@ -177,6 +185,21 @@ def _measured() -> Iterator[Run]:
                 power_w=float(row["power_w"]),
                 less=less,
             )
+            yield run._replace(network=row["network"])
+
+
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory()
+
+
+@cache
+def _without_decoder(name: str) -> str:
+    """Return a file of a network that runs all output tokens at once, as it was measured."""
+    text = (CATALOG / f"{name}.toml").read_text("utf-8")
+    path = Path(_scratch().name) / f"{name}.toml"
+    path.write_text(re.sub(r"\ndecoder = \[\n.*?\n\]\n", "\n", text, flags=re.DOTALL))
+    return str(path)
 
 
 @cache

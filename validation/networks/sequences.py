@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
+from validation.networks.generation import decoder_pass
 from validation.networks.parts import BATCH, Part, Row, hugging_face, tokens, values
 
 if TYPE_CHECKING:
@@ -22,10 +23,6 @@ WHISPER: Final = {
     "num_mel_bins": 128,
     "vocab_size": 51866,
 }
-TEACHER_FORCED: Final = (
-    "decoder tokens run at once, as in training: generation, one token after another, takes several"
-    " times as long"
-)
 # Rows of the tables of DLRM-DCNv2 and the ids that each sample has (MLPerf, Criteo multi-hot).
 TABLES: Final = (
     *(40_000_000, 39_060, 17_295, 7_424, 20_265, 3, 7_122, 1_543, 63, 40_000_000, 3_067_956),
@@ -96,10 +93,17 @@ def _t5(name: str, width: int, inner: int, layers: int, heads: int) -> Row:
         source=f"T5 (arXiv 1910.10683); google-t5/{name} config.json",
         parts=(Part(build=build, sizes=sizes),),
         sizes={"sequence_length": 512, "target_length": 128},
-        notes=(TEACHER_FORCED,),
+        decoder=decoder_pass(build, layers, 512, "sequence_length"),
     )
 
 
+_WHISPER: Final = hugging_face(
+    "WhisperForConditionalGeneration",
+    "WhisperConfig",
+    lambda: {"input_features": values(2, 128, 3000), "decoder_input_ids": tokens(2, 64)},
+    **WHISPER,
+    use_cache=False,
+)
 ROWS: Final[Mapping[str, Row]] = {
     "bert-base": Row(
         item="sequence",
@@ -192,16 +196,7 @@ ROWS: Final[Mapping[str, Row]] = {
         source="Whisper (arXiv 2212.04356); openai/whisper-large-v3 config.json",
         parts=(
             Part(
-                build=hugging_face(
-                    "WhisperForConditionalGeneration",
-                    "WhisperConfig",
-                    lambda: {
-                        "input_features": values(2, 128, 3000),
-                        "decoder_input_ids": tokens(2, 64),
-                    },
-                    **WHISPER,
-                    use_cache=False,
-                ),
+                build=_WHISPER,
                 sizes={
                     "input_features": {0: BATCH},
                     "decoder_input_ids": {0: BATCH, 1: "target_length"},
@@ -210,7 +205,7 @@ ROWS: Final[Mapping[str, Row]] = {
         ),
         sizes={"target_length": 128},
         limits={"target_length": {"most": 448}},  # max_target_positions
-        notes=(TEACHER_FORCED,),
+        decoder=decoder_pass(_WHISPER, 32, 1500),
     ),
     "dlrm-dcnv2": Row(
         item="sample",

@@ -43,7 +43,7 @@ MEMORY: Final = tuple(
     for name, metric in METRICS.items()
     if name.startswith("memory.") and "estimate" in metric.verbs
 )
-# What a pass of a graph of operators reports, by the result of a prompt with one output token.
+# What a pass of a graph of operators reports, by the result of a request with one output token.
 PASS_NAMES: Final = {
     "ttft_s": "latency_s",
     "output_tokens_per_s_per_gpu": "throughput_per_s_per_gpu",
@@ -69,24 +69,35 @@ def number_cells(name: str, values: FloatArray) -> NumberCells:
     return NumberCells(values_N=values, kind=kind)
 
 
-def pass_results(columns: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Return the results of passes of graphs from those of prompts with one output (C,).
+def pass_results(columns: Mapping[str, FloatArray], osl: FloatArray) -> dict[str, FloatArray]:
+    """Return the results of graphs of operators from those of requests: an item is a request (C,).
 
     Args:
         columns: Results by name, with `gpus`; those of tokens and requests are left out.
+        osl: Output tokens of an item (C,); shares of a pass are those of items with one.
     """
     found: dict[str, FloatArray] = {}
     for name, values_C in columns.items():
         stem = stem_of(name)
-        renamed = PASS_NAMES.get(stem)
-        if renamed == "throughput_per_s_per_gpu":
-            whole = f"throughput_per_s{name.removeprefix(stem)}"
-            found[whole] = values_C * columns["gpus"]
+        renamed, end = PASS_NAMES.get(stem), name.removeprefix(stem)
         if renamed is not None:
-            found[f"{renamed}{name.removeprefix(stem)}"] = values_C
+            item_C = _of_item(stem, end, columns, osl)
+            if renamed == "throughput_per_s_per_gpu":
+                found[f"throughput_per_s{end}"] = item_C * columns["gpus"]
+            found[f"{renamed}{end}"] = item_C
         elif not any(word in name for word in _OF_TOKENS):
             found[name] = values_C
     return found
+
+
+def _of_item(stem: str, end: str, columns: Mapping[str, FloatArray], osl: FloatArray) -> FloatArray:
+    """Return a result of `PASS_NAMES` for an item with all its tokens (C,)."""
+    values_C = columns[f"{stem}{end}"]
+    if stem == "ttft_s":
+        return np.where(osl > 1.0, columns[f"request_latency_s{end}"], values_C)
+    if stem.startswith("prefill"):
+        return np.where(osl > 1.0, np.nan, values_C)
+    return values_C / osl if stem == "output_tokens_per_s_per_gpu" else values_C * osl
 
 
 def plain_results(columns: Mapping[str, FloatArray]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from perfatlas.networks.catalog import (
         Model as Model,
         catalog_aliases as catalog_aliases,
+        default_osl as default_osl,
         graph_names as graph_names,
         is_graph as is_graph,
         model_config as model_config,

@@ -14,7 +14,12 @@ from perfatlas.networks.dimensions import split_changes
 from perfatlas.networks.hf_config.reader import READER, read_config
 from perfatlas.networks.importing import IMPORTED
 from perfatlas.networks.readers import readers
-from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
+from perfatlas.quantities import (
+    InvalidSpecError,
+    PerfatlasError,
+    repr_for_error,
+    resolve_name,
+)
 
 if TYPE_CHECKING:
     from perfatlas.networks.contract import Network
@@ -76,6 +81,23 @@ def is_graph(text: object) -> bool:
     """
     head = text.partition("{")[0].strip() if isinstance(text, str) else ""
     return head.casefold() in graph_names() or head.endswith(GRAPH_FILES)
+
+
+def default_osl(text: str) -> int:
+    """Return the output tokens of an item of a graph where none are given: 1 without a decoder.
+
+    Args:
+        text: What the user wrote, with overrides; where it is wrong, reading it says why.
+
+    Example:
+        >>> from perfatlas.networks import default_osl
+        >>> default_osl("whisper-large-v3"), default_osl("resnet-50")
+        (128, 1)
+    """
+    try:
+        return resolve_model(text).network.default_osl
+    except PerfatlasError:
+        return 1
 
 
 @cache

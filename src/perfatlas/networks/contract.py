@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 import numpy as np
 
@@ -191,8 +191,6 @@ class CheckpointFormats:
 class Network(ABC):
     """A network: operators of typed phases, and dimensions."""
 
-    phases: ClassVar[tuple[Phase, ...]] = (Phase.PREFILL, Phase.DECODE)
-
     model_type: str  # Name of its family; engines state fusions by it
     hidden_size: int  # Elements per token between layers; the most where layers differ
     vocab_size: int  # Outputs per token of the head
@@ -364,6 +362,21 @@ class Network(ABC):
         """Whether any layer runs a shared expert beside the routed ones."""
         experts = (group.experts for group in self.layers)
         return any(one is not None and one.shared_intermediate_size > 0 for one in experts)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Phases of inference: without decode, one pass per request."""
+        return (Phase.PREFILL, Phase.DECODE)
+
+    @property
+    def default_osl(self) -> int:
+        """Output tokens of an item of a graph of operators where none are given."""
+        return 1
+
+    @property
+    def longest_output(self) -> int:
+        """Most output tokens of an item of a graph of operators, 1 without decode."""
+        return 1
 
     @property
     def decodes(self) -> bool:

@@ -81,13 +81,21 @@ def prefill_work(
         idle = 1.0 - busy_ranks / context.plan.attention_dp
         operators = _on_busy_ranks(operators, context, 1.0 - idle * tokens.own / tokens.all)
     host = context.profile.host
-    layers = float(context.network.num_layers)
-    launched = layers if batches is None else layers * batches
-    launch_s = host.prefill_launch_s(launched, launched_operators(operators))
-    if context.network.item and context.tier == "bound":  # an assumed time is no lower limit
-        launch_s = np.zeros_like(launch_s)
+    launch_s = _launch_s(context, operators, batches)
     host_s = host.step_s + tokens.batch * host.per_sequence_s + launch_s
     return Step(operators=operators, tokens_C=tokens.all, host_s_C=host_s, batches_C=batches)
+
+
+def _launch_s(
+    context: StepContext, operators: Sequence[Operator], batches: FloatArray | None
+) -> FloatArray:
+    """Return the host time of the launches of a step without CUDA graphs (C,) [s]."""
+    layers = float(context.network.num_layers)
+    launched = layers if batches is None else layers * batches
+    launch_s = context.profile.host.prefill_launch_s(launched, launched_operators(operators))
+    if context.network.item and context.tier == "bound":  # an assumed time is no lower limit
+        return np.zeros_like(launch_s)
+    return launch_s
 
 
 def launched_operators(operators: Sequence[Operator]) -> Launches:
@@ -123,6 +131,8 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     if context.drafts:
         operators += drafting_passes(context, batch, kv_len)
     host_s = context.profile.host.step_s + batch * context.sequence_host_s()
+    if context.network.item and context.network.decodes:  # a pass of a graph, without CUDA graphs
+        host_s = host_s + _launch_s(context, operators, batches)
     return Step(operators=operators, tokens_C=batch * queries, host_s_C=host_s, batches_C=batches)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -79,9 +79,12 @@ class ConvLayers(Segment):
 class ConvNetwork(Network):
     """A convolutional network: one pass over a batch of images."""
 
-    phases: ClassVar[tuple[Phase, ...]] = (Phase.PREFILL,)
-
     layers: tuple[ConvLayers, ...]
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """One pass."""
+        return (Phase.PREFILL,)
 
     @property
     def channels(self) -> int:

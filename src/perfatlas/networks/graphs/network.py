@@ -9,16 +9,17 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from perfatlas.networks.contract import (
+    CacheLayout,
     DividedSize,
     LiveElements,
     Network,
     ParameterCounts,
     Segment,
 )
-from perfatlas.networks.graphs.nodes import BATCH, LOOKUPS
+from perfatlas.networks.graphs.nodes import BATCH, KV_LENGTH, LOOKUPS, TARGET
 from perfatlas.networks.graphs.precision import CAST, Precision, precisions
 from perfatlas.networks.graphs.sequence import sequence_nodes
 from perfatlas.networks.graphs.training import (
@@ -105,12 +106,16 @@ class WholeGraph(Segment):
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # read once: equal if it is the same
 class GraphNetwork(Network):
-    """A graph of operators that runs once over a batch of items."""
+    """A graph of operators that runs once over a batch of items, or generates tokens of each.
 
-    phases: ClassVar[tuple[Phase, ...]] = (Phase.PREFILL,)
+    An encoder-decoder that generates runs what does not depend on `target_length` once, and its
+    decoder for each token; a training step runs `nodes`, over all tokens at once.
+    """
 
     layers: tuple[WholeGraph, ...] = (WholeGraph(count=1),)
     nodes: tuple[Node, ...]  # The operators
+    # Those that generate one token with `kv_length` cached keys, () for other networks
+    decoder: tuple[Node, ...] = ()
     sizes: Mapping[str, int]  # Sizes that nodes refer to, such as image_size, by name
     # Expressions over sizes and earlier lengths, by name: nodes refer to them too
     lengths: Mapping[str, Expression] = field(default_factory=dict)
@@ -132,8 +137,59 @@ class GraphNetwork(Network):
     def step_operators(
         self, formats: ModelFormats, phase: Phase, tokens: StepTokens
     ) -> tuple[Operator, ...]:
-        """Return the operators of one pass over `tokens.all` items, in execution order."""
-        return self._operators(formats, phase, self.columns(tokens.all))
+        """Return the operators of one pass over `tokens.all` items, in execution order.
+
+        Prefill runs the encoder, and the decoder for the first token.
+        """
+        columns = self.columns(tokens.all, tokens.kv_len)
+        skipped = len(self._once) if phase == Phase.DECODE else 0
+        return tuple(
+            node.operator(name, formats, phase, columns)
+            for name, node in [*_named((*self._once, *self.decoder))][skipped:]
+        )
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """One pass, or that of the encoder and those of the decoder."""
+        return (Phase.PREFILL, Phase.DECODE) if self.decoder else (Phase.PREFILL,)
+
+    @cached_property
+    def _once(self) -> tuple[Node, ...]:
+        """The nodes that run once: all, or those of the encoder with keys of cross-attention."""
+        if not self.decoder:
+            return self.nodes
+        of_target = {TARGET}
+        for name, length in self.lengths.items():
+            of_target |= {name} if of_target & set(length.names) else set()
+        return tuple(node for node in self.nodes if not of_target & node.names)
+
+    @property
+    def default_osl(self) -> int:
+        """Tokens that a decoder generates where none are given."""
+        return self.sizes[TARGET] if self.decoder else 1
+
+    @property
+    def longest_output(self) -> int:
+        """Most tokens that a decoder generates, 1 without one."""
+        return self.limits.get(TARGET, Limit()).most if self.decoder else 1
+
+    def cache_layouts(self, kv_bytes_per_element: float) -> tuple[CacheLayout, ...]:
+        """Return the cache of the decoder: keys of its tokens, and those of the encoder."""
+        columns, found = self.columns(1.0), []
+        for node in self.decoder:
+            if node.kind == "attention":
+                size = node.values(columns)
+                row = 2.0 * size["num_kv_heads"] * size["head_dim"] * kv_bytes_per_element
+                grows = KV_LENGTH in node.sizes["kv_len"].names
+                found.append(
+                    CacheLayout(
+                        kind="attention",
+                        layers=int(size["count"]),
+                        bytes_per_token=row if grows else 0.0,
+                        constant_bytes=0.0 if grows else row * size["kv_len"],
+                    )
+                )
+        return tuple(found)
 
     def divides_tokens(self, operator: Operator) -> bool:
         """Return whether it is one of the denoiser over its tokens."""
@@ -166,13 +222,18 @@ class GraphNetwork(Network):
         """Names of the activations whose derivative follows from their output."""
         return frozenset(name for name, node in _named(self.nodes) if node.by_output)
 
-    def columns(self, batch: FloatArray | float) -> dict[str, Any]:
+    def columns(
+        self, batch: FloatArray | float, kv_length: FloatArray | float | None = None
+    ) -> dict[str, Any]:
         """Return what expressions of nodes read.
 
         Args:
             batch: Items of a pass (C,).
+            kv_length: Keys of a decoder (C,), None for those of its last token.
         """
         columns: dict[str, Any] = {**self.sizes, BATCH: batch * self.batch_share}
+        if self.decoder:
+            columns[KV_LENGTH] = self.default_osl if kv_length is None else kv_length
         for name, length in self.lengths.items():
             columns[name] = length.of(columns)
         return columns
@@ -229,6 +290,7 @@ class GraphNetwork(Network):
         return replace(
             part,
             layers=(WholeGraph(count=blocks_of(part.nodes, columns)),),
+            decoder=(),
             weight_count=self.weight_count if part is self else weights,
             fuses_casts=CAST in fused,
         )
@@ -278,13 +340,6 @@ class GraphNetwork(Network):
         first = self.nodes[: reads_data(self.nodes, self.columns(1.0))]
         return frozenset(name for name, _ in _named(first))
 
-    def _operators(
-        self, formats: ModelFormats, phase: Phase, columns: Mapping[str, Any]
-    ) -> tuple[Operator, ...]:
-        return tuple(
-            node.operator(name, formats, phase, columns) for name, node in _named(self.nodes)
-        )
-
     def parameters(self) -> ParameterCounts:
         """Return the parameters, all of them active."""
         none = dict.fromkeys(("embedding", "lm_head", "mixer_linear", "expert", "other", "mtp"), 0)
@@ -307,7 +362,7 @@ class GraphNetwork(Network):
     def _moved(self, columns: Mapping[str, Any]) -> list[float]:
         """Return the elements that each operator reads and writes."""
         found = []
-        for node in self.nodes:
+        for node in (*self._once, *self.decoder):
             size = node.values(columns)
             moved = float(size.get("read", 0.0)) + float(size.get("write", 0.0))
             if "m" in size:

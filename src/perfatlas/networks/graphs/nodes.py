@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Phase
 
 BATCH: Final = "batch"
+TARGET: Final = "target_length"  # output tokens that a decoder runs at once, as in training
+KV_LENGTH: Final = "kv_length"  # keys of a decoder that generates one token, with its own
 PRODUCTS: Final = ("linear", "conv", "matmul")
 # Kinds that are limited by memory bandwidth: what they read and write, in elements.
 STREAMS: Final = (
@@ -92,6 +94,11 @@ class Node:
     def label(self) -> str:
         """Kind, and what it follows: what fusions of engines name."""
         return f"{self.kind}_after_{self.after}" if self.after else self.kind
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names that its sizes and its count read."""
+        return frozenset(name for one in (self.count, *self.sizes.values()) for name in one.names)
 
     @property
     def whole_sizes(self) -> tuple[str, ...]:

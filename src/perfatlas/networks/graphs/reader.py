@@ -17,7 +17,7 @@ from perfatlas.files import (
     read_toml as read_toml_file,
 )
 from perfatlas.networks.graphs.network import MOST, GraphNetwork, Limit
-from perfatlas.networks.graphs.nodes import BATCH, KINDS, SIZES, Node
+from perfatlas.networks.graphs.nodes import BATCH, KINDS, KV_LENGTH, SIZES, TARGET, Node
 from perfatlas.networks.graphs.training import STEPS
 from perfatlas.networks.readers import Reader
 from perfatlas.quantities import Expression, InvalidSpecError, did_you_mean, repr_for_error
@@ -130,6 +130,7 @@ FIELDS: Final[Mapping[str, Field[Any]]] = {
     "limits": Field(Named(of=Record(fields=_LIMITS, build=Limit))),
     "notes": Field(Array(of=Text(longest=LONGEST_TEXT))),
     "operators": Field(_Nodes(), required=True, into="nodes"),
+    "decoder": Field(_Nodes()),
 }
 
 
@@ -138,9 +139,10 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
 
     Args:
         table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `denoiser` of a
-            diffusion pipeline, as `GraphNetwork` has it, `sizes` by name,
-            `lengths` that follow from sizes, `limits` of sizes, and `operators`, each with a
-            `kind` and its sizes: numbers, or expressions over `batch`, `sizes` and `lengths`.
+            diffusion pipeline, as `GraphNetwork` has it, `sizes` by name, `lengths` that follow
+            from sizes, `limits` of sizes, and `operators`, each with a `kind` and its sizes:
+            numbers, or expressions over `batch`, `sizes` and `lengths`. A `decoder` is a list like
+            `operators`, whose expressions also read `kv_length`.
         origin: The file, for messages.
 
     Raises:
@@ -162,9 +164,13 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
             raise InvalidSpecError(f"{origin}: lengths.{name}: {name} is a size already")
         _check_names(length, names, f"{origin}: lengths.{name}")
         names.add(name)
-    for number, node in enumerate(network.nodes, 1):
-        for expression in (node.count, *node.sizes.values()):
-            _check_names(expression, names, f"{origin}: operators[{number}]")
+    for key, nodes in (("operators", network.nodes), ("decoder", network.decoder)):
+        known = {*names, KV_LENGTH} if key == "decoder" else names
+        for number, node in enumerate(nodes, 1):
+            for expression in (node.count, *node.sizes.values()):
+                _check_names(expression, known, f"{origin}: {key}[{number}]")
+    if network.decoder:
+        _check_decoder(network, names, origin)
     if network.denoiser:
         _check_denoiser(network, origin)
     if wrong := [name for name in network.limits if name not in network.sizes]:
@@ -181,6 +187,21 @@ def _check_names(expression: Expression, names: set[str], where: str) -> None:
         raise InvalidSpecError(
             f"{where}: {expression.text!r} reads {unknown[0]!r}, which is no"
             f" size{did_you_mean(unknown[0], names)}; sizes are {', '.join(sorted(names))}",
+        )
+
+
+def _check_decoder(network: GraphNetwork, names: set[str], origin: str) -> None:
+    """Refuse a decoder without output tokens to train on, or in a diffusion pipeline."""
+    if TARGET not in network.sizes:
+        raise InvalidSpecError(
+            f"{origin}: a decoder needs the size {TARGET}: output tokens that operators run at once"
+            " in training, and that are generated where osl is not given"
+        )
+    if KV_LENGTH in names or network.denoiser:
+        wrong = "denoiser" if network.denoiser else KV_LENGTH
+        raise InvalidSpecError(
+            f"{origin}: {wrong} cannot be used with a decoder: it reads {KV_LENGTH}, its cached"
+            " keys, and runs once per token"
         )
 
 

@@ -21,12 +21,13 @@ _DIVIDES: Final = re.compile(r"[/%]")
 _TWICE: Final = re.compile(r"\(\(([^()]*)\)\)")  # brackets inside brackets
 
 
-def graph_text(head: Mapping[str, Any], nodes: Iterable[Node]) -> str:
+def graph_text(head: Mapping[str, Any], nodes: Iterable[Node], decoder: Iterable[Node] = ()) -> str:
     """Return the TOML of a network, which `read_graph` reads again.
 
     Args:
         head: `name`, `item`, `source`, `parameters`, `sizes` and others, by key.
         nodes: Its operators in execution order; equal ones become one line.
+        decoder: Those of its decoder over one token.
 
     Example:
         >>> from perfatlas.networks.graphs import Node, graph_text
@@ -36,7 +37,19 @@ def graph_text(head: Mapping[str, Any], nodes: Iterable[Node]) -> str:
         >>> print(graph_text({"name": "a"}, [node, node]).splitlines()[-2])
           { kind = "linear", count = 2, m = "batch", n = 4, k = 8 },
     """
-    lengths, nodes = _with_lengths(tuple(nodes))
+    first, second = tuple(nodes), tuple(decoder)
+    lengths, both = _with_lengths((*first, *second))
+    lists = {"operators": both[: len(first)], "decoder": both[len(first) :]}
+    plain = {name: value for name, value in head.items() if not isinstance(value, dict)}
+    tables = {name: value for name, value in head.items() if isinstance(value, dict) and value}
+    tables |= {"lengths": lengths} if lengths else {}
+    rows = [f"{name} = [\n{_rows(some)}]\n" for name, some in lists.items() if some]
+    # tables follow: a key after a table would belong to it
+    return "\n".join([format_toml(plain), *rows, *([format_toml(tables)] if tables else [])])
+
+
+def _rows(nodes: Iterable[Node]) -> str:
+    """Return the lines of operators."""
     lines: dict[tuple[str, str, str], int] = {}
     for node in nodes:
         cells = {name: node.sizes[name].text for name in SIZES[node.kind] if name in node.sizes}
@@ -48,16 +61,10 @@ def graph_text(head: Mapping[str, Any], nodes: Iterable[Node]) -> str:
         parts = [f"{name} = {_cell(value)}" for name, value in {**cells, **flags}.items()]
         line = (f'kind = "{node.kind}"', node.count.text, ", ".join(parts))
         lines[line] = lines.get(line, 0) + 1
-    rows = [
+    return "".join(
         f"  {{ {kind}{_count(number, text)}, {sizes} }},\n"
         for (kind, text, sizes), number in lines.items()
-    ]
-    first = {name: value for name, value in head.items() if not isinstance(value, dict)}
-    tables = {name: value for name, value in head.items() if isinstance(value, dict) and value}
-    tables |= {"lengths": lengths} if lengths else {}
-    # tables follow: a key after a table would belong to it
-    text = f"{format_toml(first)}\noperators = [\n{''.join(rows)}]\n"
-    return text if not tables else f"{text}\n{format_toml(tables)}"
+    )
 
 
 def _with_lengths(nodes: tuple[Node, ...]) -> tuple[dict[str, str], tuple[Node, ...]]:

@@ -290,6 +290,7 @@ class _Program:
             if view and read and self.readers[read[0]] == 1:
                 self.kinds |= dict.fromkeys(written, self.kinds.get(read[0], ""))
             return
+        read = read[1:] if name == "copy" else read  # its target is only written
         found = self._node(name, given, read, written)
         self.nodes.append(found)
         if name in _CONVOLUTIONS and isinstance(given.get("bias"), dict):

@@ -257,6 +257,8 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
         mean = scenario.get("length_distribution") in ("uniform", "lognormal")
         lengths = f"{counted(scenario['isl'], 'token')} in, {scenario['osl']:,} out"
         words.append(f"{lengths} on average" if mean else lengths)
+    elif "osl" in scenario:
+        words.append(f"{counted(scenario['osl'], 'token')} generated of each")
     if rounds := scenario.get("requests_per_client"):
         words.append(f"{counted(rounds, 'request')} per client, all starting together")
     if spread := scenario.get("osl_spread"):

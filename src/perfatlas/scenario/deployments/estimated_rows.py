@@ -86,6 +86,7 @@ PHASES: Final = ("prefill", "decode")
 QUANTIZATION: Final = ("benchmark", "quantization_method")  # fields
 BLOCK_ROWS: Final = 4096  # rows evaluated together: fewer take more calls, more leave the cache
 CHUNKS: Final = "prefill_steps"  # of the closed form alone
+OF_REQUESTS: Final = ("request", "input_token")  # in names of results; items of graphs have others
 
 
 class EvaluatedPool(NamedTuple):
@@ -252,13 +253,16 @@ class EstimatedRows:
         return found | {"memory": memory}
 
     def _reported(self) -> dict[str, FloatArray]:
-        """Return the results by the names of their rows, each (N,): passes of graphs, or tokens."""
+        """Return the results by the names of their rows, each (N,): items of graphs, and tokens."""
         if not self._graph_N.any():
             return self.columns
-        passes = pass_results(self.columns)
-        if self._graph_N.all():
-            return passes
-        own = {name: np.where(self._graph_N, np.nan, v_N) for name, v_N in self.columns.items()}
+        osl_N = self.resolution.columns.numbers("osl")
+        passes, without_N = pass_results(self.columns, osl_N), self._graph_N & (osl_N <= 1.0)
+        own = {}
+        for name, v_N in self.columns.items():
+            hidden_N = self._graph_N if any(word in name for word in OF_REQUESTS) else without_N
+            if not hidden_N.all():
+                own[name] = np.where(hidden_N, np.nan, v_N)
         of_graphs = {name: np.where(self._graph_N, v_N, np.nan) for name, v_N in passes.items()}
         both = own.keys() & of_graphs.keys()
         return own | of_graphs | {name: self.columns[name] for name in both}

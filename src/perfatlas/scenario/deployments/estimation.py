@@ -108,9 +108,9 @@ def _steps(found: Answered) -> list[tuple[str, StepCost]]:
     """Return the steps of the first row; of split layers those of a micro-batch in decode."""
     if isinstance(found.rates, SplitLayers):
         return [(PHASES[-1], step) for step in found.rates.steps]
-    graph = bool(found.pools[0].candidates.model.network.item)
+    network = found.pools[0].candidates.model.network
     return [
-        (PHASE if graph else phase, getattr(pool.evaluation, phase))
+        (PHASE if network.item and not network.decodes else phase, getattr(pool.evaluation, phase))
         for pool in found.pools
         for phase in pool.phases
     ]
@@ -182,8 +182,9 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
             sizes = resolved_plan(pools[1])
             fields |= {f"feed_forward_{n}": sizes[n] for n in ("tp", "pp", "ep") if n in sizes}
         fields = with_formats(_with_load(fields, scenario, pools[0]), *pools)
-        graph = bool(pools[0].model.network.item)
-        return {n: value for n, value in fields.items() if not (graph and n in WHOLE)}
+        network = pools[0].model.network
+        whole = [name for name in WHOLE if network.item and not (name == "osl" and network.decodes)]
+        return {name: value for name, value in fields.items() if name not in whole}
     own = resolve_engine(split_pools(scenario).prefill.engine).id
     if own != fields["engine"]:
         fields["prefill_engine"] = own

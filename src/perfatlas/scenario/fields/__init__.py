@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         FIELD_NAMES as FIELD_NAMES,
         ONE_PASS as ONE_PASS,
         Scenario as Scenario,
+        graph_defaults as graph_defaults,
         graph_error as graph_error,
         parse_scenario as parse_scenario,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.networks import is_graph
+from perfatlas.networks import default_osl, is_graph
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
@@ -56,6 +56,15 @@ FIELD_NAMES: tuple[str, ...] = tuple(Scenario.model_fields)
 ONE_PASS: Final[Mapping[str, Any]] = {"isl": 1, "osl": 1, "engine": "inductor"}
 
 
+def graph_defaults(model: str) -> dict[str, Any]:
+    """Return `ONE_PASS` with the tokens that a decoder generates of an item.
+
+    Args:
+        model: Its name.
+    """
+    return {**ONE_PASS, "osl": default_osl(model)}
+
+
 def graph_error(model: str) -> UnsupportedError:
     """Return that a graph of operators is answered as static batches alone.
 
@@ -86,5 +95,6 @@ def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
         if all(pools):
             given["system"] = pools[0]
     if is_graph(given.get("model")):
-        given = dict(ONE_PASS) | {name: value for name, value in given.items() if value is not None}
+        own = {name: value for name, value in given.items() if value is not None}
+        given = graph_defaults(str(given["model"])) | own
     return Scenario.read(given)

@@ -20,7 +20,13 @@ from perfatlas.files import DictionaryCells
 from perfatlas.hardware import slice_chips
 from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError, repr_for_error
-from perfatlas.scenario.fields import FIELD_NAMES, GPUS_STATED, ONE_PASS, Scenario
+from perfatlas.scenario.fields import (
+    FIELD_NAMES,
+    GPUS_STATED,
+    ONE_PASS,
+    Scenario,
+    graph_defaults,
+)
 from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of, removed_note
 
 if TYPE_CHECKING:
@@ -315,11 +321,13 @@ def _one_pass(raw: Mapping[str, FieldColumn], size: int) -> dict[str, FieldColum
     """Return the columns of fields that graphs of operators have other defaults of."""
     model, unset_N = raw["model"], np.full(size, NOT_GIVEN, np.int64)
     graph_N = np.array([is_graph(name) for name in model.values])[model.codes_N]
+    own = [graph_defaults(name) if is_graph(name) else ONE_PASS for name in model.values]
     found = {}
-    for name, value in ONE_PASS.items():
+    for name in ONE_PASS:
         given = raw.get(name, FieldColumn(values=(None,), codes_N=unset_N))
-        codes_N = np.where(graph_N & ~given.is_set, 1, NOT_GIVEN)
-        found[name] = given.overridden_by(FieldColumn(values=(None, value), codes_N=codes_N))
+        codes_N = np.where(graph_N & ~given.is_set, model.codes_N + 1, NOT_GIVEN)
+        values = (None, *(one[name] for one in own))
+        found[name] = given.overridden_by(FieldColumn(values=values, codes_N=codes_N))
     return found
 
 

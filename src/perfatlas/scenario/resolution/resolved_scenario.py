@@ -196,8 +196,8 @@ def _refuse_format(
 
 
 def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals) -> None:
-    """Refuse further outputs of networks that run one pass."""
-    if model.network.decodes:
+    """Refuse further outputs of networks that run one pass, and of graphs what they do not read."""
+    if model.network.decodes and not model.network.item:
         return
     isl_N, osl_N = workers.load.isl, workers.load.osl
 
@@ -220,13 +220,17 @@ def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: R
                 rows_C[workers.columns.is_set(name)[rows_C]], always(error), workers.stage
             )
 
-    def reason(row: int) -> InvalidSpecError:
-        return InvalidSpecError(
-            f"osl = {osl_N[row]:g}: {model.name} runs one pass per request and decodes nothing;"
-            " set osl = 1"
-        )
+    most = model.network.longest_output
+    why = (
+        f"generates at most {most:,} tokens; set osl = {most} or less"
+        if model.network.decodes
+        else "runs one pass per request and decodes nothing; set osl = 1"
+    )
 
-    refusals.refuse(rows_C[osl_N[rows_C] > 1.0], reason, workers.stage)
+    def reason(row: int) -> InvalidSpecError:
+        return InvalidSpecError(f"osl = {osl_N[row]:g}: {model.name} {why}")
+
+    refusals.refuse(rows_C[osl_N[rows_C] > most], reason, workers.stage)
 
 
 def _refuse_stages(
