@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.results_of_traffic import (
         containing_predictions as containing_predictions,
         end_of_interval as end_of_interval,
+        item_results as item_results,
         traffic_results as traffic_results,
     )
     from perfatlas.scenario.deployments.services import (
@@ -102,6 +103,8 @@ if TYPE_CHECKING:
         no_effect_remarks as no_effect_remarks,
         refuse_unused_options as refuse_unused_options,
     )
-    from perfatlas.scenario.deployments.typical_steps import typical_step_rows as typical_step_rows
+    from perfatlas.scenario.deployments.typical_steps import (
+        typical_step_rows as typical_step_rows,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

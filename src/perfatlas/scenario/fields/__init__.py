@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.scenario.fields.vocabulary import (
         FIELD_NAMES as FIELD_NAMES,
+        NOT_OF_GRAPHS as NOT_OF_GRAPHS,
         ONE_PASS as ONE_PASS,
         Scenario as Scenario,
         graph_error as graph_error,

@@ -45,6 +45,7 @@ class Workers:
         part: Part of the layers that they run, of `PARTS`, "" for all.
         rules: Rows with contradictory sizes (N,), and the error of a row.
         stage: Stage of its refusals.
+        queues: Whether requests queue: they are simulated.
     """
 
     columns: ScenarioColumns
@@ -59,6 +60,7 @@ class Workers:
     part: str
     rules: tuple[tuple[BoolArray, Reason], ...]
     stage: int
+    queues: bool = False
 
 
 def workers_of(

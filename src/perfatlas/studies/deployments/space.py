@@ -375,7 +375,9 @@ def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
     exchanges = any(fields.get(name) is not None for name in EXCHANGE)
     # replaced by the plans of the search
     plan = {"dp": 1} | ({"attention_dp": 2} if exchanges else {})
-    question, errors = resolve_scenarios([read_scenario({**fields, **plan})], pooled=pooled)
+    question, errors = resolve_scenarios(
+        [read_scenario({**fields, **plan})], pooled=pooled, queues=False
+    )
     if question is None:
         raise next(error for error in errors if error is not None)
     return question
