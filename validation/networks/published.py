@@ -18,6 +18,14 @@ FORMATS: Final = {"fp16": "fp16", "int8": "int8"}
 EAGER: Final = "timm, eager"
 COMPILED: Final = "timm, compiled"
 MLPERF: Final = "MLPerf offline"
+SERVER: Final = "MLPerf server"
+# scenarios of MLPerf: source, and samples of a query whose latency is measured, 0 of rates
+SCENARIOS: Final = {
+    "Offline": (MLPERF, 0),
+    "Server": (SERVER, 0),
+    "SingleStream": ("MLPerf single stream", 1),
+    "MultiStream": ("MLPerf multistream", 8),
+}
 ML_ENERGY: Final = "ML.ENERGY, eager"
 ULYSSES: Final = "ML.ENERGY, several GPUs"
 MEASUREMENTS: Final = Path(__file__).parents[2] / "measurements"
@@ -56,6 +64,7 @@ class Run(NamedTuple):
         less: The pipeline with a step less, whose pass is subtracted from that of a step; "" of
             whole passes.
         memory_bytes: Largest memory of tensors [bytes], 0 if it was not measured.
+        limit_s: Limit of the p99 of latencies at the measured request rate [s]; 0 of other speeds.
     """
 
     source: str
@@ -66,6 +75,7 @@ class Run(NamedTuple):
     fields: dict[str, Any]
     less: str = ""
     memory_bytes: float = 0.0
+    limit_s: float = 0.0
 
 
 @cache
@@ -130,14 +140,21 @@ def _mlperf(rows: list[dict[str, str]]) -> Iterator[Run]:
     known = settings()
     for row in rows:
         name, device = known["mlperf"].get(row["network"]), known["gpus"].get(row["gpu"])
-        if not (name and device) or row["scenario"] != "Offline" or "MaxQ" in row["notes"]:
+        if not (name and device) or row["scenario"] not in SCENARIOS or "MaxQ" in row["notes"]:
             continue
         words = row["precision"]
         number_format = "fp8_static" if "fp8" in words else FORMATS.get(words)
         if number_format is None:
             continue
-        speed = float(row["value"]) / int(row["gpus"])
-        yield _run(MLPERF, name, device, speed, engine="tensorrt", format=number_format)
+        source, batch = SCENARIOS[row["scenario"]]
+        value, gpus = float(row["value"]), int(row["gpus"])
+        if batch > 1 and gpus > 1:  # several GPUs may share a query
+            continue
+        speed = batch / (value / 1e3) if batch else value / gpus
+        of_query = {"batch": batch} if batch else {}
+        run = _run(source, name, device, speed, engine="tensorrt", format=number_format, **of_query)
+        limit_s = known["mlperf_limit_s"][row["network"]] if source == SERVER else 0.0
+        yield run._replace(limit_s=limit_s)
 
 
 def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
