@@ -3501,21 +3501,24 @@ def search(
             output_tokens_per_s_per_gpu, gpus, request_latency_s, usd_per_million_output_tokens,
             energy_per_output_token_j or accuracy_delta; two to four of them, divided by commas,
             for their Pareto set. Default: output_tokens_per_s_per_gpu.
-        slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
-        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
+            language model.
+        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
+            language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile of requests that must meet the latency SLOs when the best plans
             are simulated; closed forms, which have no percentiles, test the mean [percent].
             Default: the mean. Needs (slo_ttft_s or slo_tpot_s or slo_itl_s or
             slo_request_latency_s), mode other than static and num_simulated above 0.
         max_usd_per_million_tokens: Limit of the cost of a million output tokens [USD]. Default:
-            none.
+            none. Needs a language model.
         max_accuracy_loss: Limit of the points that number formats lose of benchmark, against bf16
             [points]. Default: none.
         solve: Fields of the device to solve: the cheapest machine that meets the SLOs, with a
             range each if wanted, such as device.memory.bandwidth=2TB/s:16TB/s,device.l2; device.*
-            for all that have a cost. Default: the machine is that of system.
+            for all that have a cost. Default: the machine is that of system. Needs a language
+            model.
         max_power_w: Limit of the mean power of a GPU board of the solved machine [W]. Default:
             none. Needs solve.
         max_die_area_mm2: Limit of the area of a die of the solved machine [mm2]. Default: the
@@ -3531,7 +3534,7 @@ def search(
             [fraction]. Default: 0.8.
         emit: Print the commands that launch the best plan, with the arguments that the
             documentation of this engine names; dynamo launches vLLM or TensorRT-LLM workers.
-            Default: none.
+            Default: none. Needs a language model.
         num_simulated: Number of the best plans by closed forms that the serving simulator scores
             again, in modes aggregated and disaggregated; 0 for closed forms alone. Default: 20.
         num_plans: Number of plans in the answer, best first. Default: 5.
@@ -3542,9 +3545,10 @@ def search(
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no
             lengths_from.
         request_mix: Classes of requests as input tokens:output tokens:weight, such as
-            4000:500:0.7,500:100:0.3, instead of isl and osl. Default: isl and osl.
+            4000:500:0.7,500:100:0.3, instead of isl and osl. Default: isl and osl. Needs a
+            language model.
         lengths_from: Trace whose lengths of prompts and outputs the requests have, instead of isl
-            and osl; its arrivals are not used. Default: isl and osl.
+            and osl; its arrivals are not used. Default: isl and osl. Needs a language model.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
             aiperf. Default: perfatlas. Needs lengths_from.
         routing: Which prefix cache a request of a trace meets: round_robin, that of each replica

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Priced as Priced,
         deployment as deployment,
     )
+    from perfatlas.scenario.deployments.estimate_remarks import graph_notes as graph_notes
     from perfatlas.scenario.deployments.estimated_rows import (
         EstimatedRows as EstimatedRows,
         evaluate_one as evaluate_one,
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
         containing_predictions as containing_predictions,
         end_of_interval as end_of_interval,
         item_results as item_results,
+        item_row as item_row,
         traffic_results as traffic_results,
     )
     from perfatlas.scenario.deployments.services import (
@@ -104,6 +106,7 @@ if TYPE_CHECKING:
         refuse_unused_options as refuse_unused_options,
     )
     from perfatlas.scenario.deployments.typical_steps import (
+        GRAPH_PHASE as GRAPH_PHASE,
         typical_step_rows as typical_step_rows,
     )
 else:

@@ -39,8 +39,20 @@ OF_REQUESTS: Final = {"output_tokens_per_s": "throughput_per_s", **ITEM_NAMES}
 # parts of names of results that requests of a graph of operators do not have
 OF_TOKENS: Final = (
     *("token", "ttft", "tpot", "itl", "prefill", "decode", "kv_", "prefix", "preemptions"),
-    *("tail_", "energy_per_request", "requests_per_s"),
+    *("tail_", "energy_per_request", "requests_per_s", "max_num_seqs"),
 )
+
+
+def item_row(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return results of requests with one output token as those of items, without tokens."""
+    found: dict[str, Any] = {}
+    for name, value in results.items():
+        stem = stem_of(name)
+        if (renamed := OF_REQUESTS.get(stem)) is not None:
+            found[f"{renamed}{name.removeprefix(stem)}"] = value
+        elif stem in KEPT or not any(part in name for part in OF_TOKENS):
+            found[name] = value
+    return found
 
 
 def item_results(results: Mapping[str, Any], item: str) -> dict[str, Any]:
@@ -50,13 +62,7 @@ def item_results(results: Mapping[str, Any], item: str) -> dict[str, Any]:
         results: Results of requests with one output token.
         item: What an item is.
     """
-    found: dict[str, Any] = {}
-    for name, value in results.items():
-        stem = stem_of(name)
-        if (renamed := OF_REQUESTS.get(stem)) is not None:
-            found[f"{renamed}{name.removeprefix(stem)}"] = value
-        elif stem in KEPT or not any(part in name for part in OF_TOKENS):
-            found[name] = value
+    found = item_row(results)
     found["series"] = {name: v for name, v in results["series"].items() if "kv_" not in name}
     passes = share(results["requests_completed"], results["steps"])
     return found | {"item": item, "items_per_pass": passes}

@@ -66,6 +66,7 @@ def all_plans(
     """
     free = {"tp", "pp"} | ({"attention_dp"} if network.has_experts else set())
     free |= {"cp"} if divides_prompts else set()
+    free = {"cp"} if network.item else free
     rows = _rows(inputs, free, has_experts=network.has_experts)
     names = [field.name for field in dataclasses.fields(PlanColumns)]
     row = np.dtype((np.float64, len(names)))
@@ -393,6 +394,8 @@ def of_plan(fields: dict[str, Any]) -> dict[str, Any]:
 
 def chunk_sizes(inputs: SearchInputs) -> tuple[float, ...]:
     """Return the numbers of tokens of a step to search, NaN for the default of the engine."""
+    if inputs.of_items:  # one pass holds the batch
+        return (np.nan,)
     if inputs.max_num_batched_tokens is not None:
         return (float(inputs.max_num_batched_tokens),)
     listed = inputs.listed.get(TOKENS)
@@ -456,6 +459,8 @@ def spread_candidates(
         limits: Their limits, NaN where not given.
     """
     moved = replace(base.take([0] * load.isl.size), plan=plan, load=load)
+    if base.model.network.item:  # one pass holds the batch
+        limits = replace(limits, max_num_batched_tokens=np.ceil(load.sequences))
     limited = LimitedLoad(
         isl=load.isl,
         requests=np.ceil(load.sequences),
