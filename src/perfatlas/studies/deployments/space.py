@@ -66,7 +66,9 @@ def all_plans(
     """
     free = {"tp", "pp"} | ({"attention_dp"} if network.has_experts else set())
     free |= {"cp"} if divides_prompts else set()
-    free = {"cp"} if network.item else free
+    if network.item:  # only tokens of a denoiser are divided
+        sizes = [size for group in network.layers for size in group.divided_sizes]
+        free = {"cp"} if any(size.by == "cp" and size.size > 1 for size in sizes) else set()
     rows = _rows(inputs, free, has_experts=network.has_experts)
     names = [field.name for field in dataclasses.fields(PlanColumns)]
     row = np.dtype((np.float64, len(names)))

@@ -436,7 +436,7 @@ def _pool_text(role: str, plan: Mapping[str, Any]) -> str:
 SIMULATION: Final = "simulation"  # of a plan whose load the simulation lowered
 ENDED: Final = {
     "kv_cache": "the KV cache holds no more requests",
-    "memory": "the memory holds no larger batch",
+    "memory": "the memory holds no larger batch",  # of a graph of operators
     "max_num_seqs": "max_num_seqs admits no more requests",
     "max_num_batched_tokens": "max_num_batched_tokens admits no more requests at once",
     "prefill_workers": "the prefill workers limit the rate",
