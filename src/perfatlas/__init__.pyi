@@ -353,7 +353,8 @@ def compare(
         osl_spread: Spread of the output lengths of these clients: relative half-width, uniform
             [fraction]. Default: 0. Needs requests_per_client.
         prefix: Cached prefix tokens, included in isl. Default: 0.
-        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_seqs: Maximum sequences per step; of a queue of a graph, its largest batch.
+            Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
@@ -665,7 +666,8 @@ def estimate(
         osl_spread: Spread of the output lengths of these clients: relative half-width, uniform
             [fraction]. Default: 0. Needs requests_per_client.
         prefix: Cached prefix tokens, included in isl. Default: 0.
-        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_seqs: Maximum sequences per step; of a queue of a graph, its largest batch.
+            Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
@@ -977,7 +979,8 @@ def explain(
         osl_spread: Spread of the output lengths of these clients: relative half-width, uniform
             [fraction]. Default: 0. Needs requests_per_client.
         prefix: Cached prefix tokens, included in isl. Default: 0.
-        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_seqs: Maximum sequences per step; of a queue of a graph, its largest batch.
+            Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
@@ -1444,7 +1447,8 @@ def frontier(
         osl_spread: Spread of the output lengths of these clients: relative half-width, uniform
             [fraction]. Default: 0. Needs requests_per_client.
         prefix: Cached prefix tokens, included in isl. Default: 0.
-        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_seqs: Maximum sequences per step; of a queue of a graph, its largest batch.
+            Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
@@ -2716,16 +2720,17 @@ def max_request_rate(
         ramp_s: Duration of the ramp from request_rate to ramp_to_rate [s]. Needs no requests and
             arrival = ramp.
         turns: Turns per session; each prompt contains the conversation so far, and is sent after
-            the previous answer. Default: 1. Needs no requests.
+            the previous answer. Default: 1. Needs no requests and a language model.
         think_time_s: Mean think time between an answer and the next turn, exponentially
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
-            0. Needs no requests.
+            0. Needs no requests and a language model.
         length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
-            closed loop are uniform within 10%. Needs no requests.
+            closed loop are uniform within 10%. Needs no requests and a language model.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
-        lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
+        lengths_from: Trace from which empirical lengths are drawn. Needs no requests and a
+            language model.
         rate_scale: Speed-up factor of trace arrival times. Default: 1. Needs requests.
         length_scale: Scale factor of trace request lengths. Default: 1. Needs requests.
         requests_from_s: Start of the used window of the trace [s]. Default: 0. Needs requests.
@@ -2739,19 +2744,23 @@ def max_request_rate(
             Default: natural. Needs measured_at other than engine and an engine whose front end
             takes time.
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
-        scheduler: Scheduling policy. Default: the engine's.
-        chunked_prefill: Split prompts over several steps. Default: the engine's.
+            Needs a language model.
+        scheduler: Scheduling policy. Default: the engine's. Needs a language model.
+        chunked_prefill: Split prompts over several steps. Default: the engine's. Needs a language
+            model.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
-        slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
-        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
+            language model.
+        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
+            language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate or --find-replicas.
         replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
-            all replicas are identical.
+            all replicas are identical. Needs a language model.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
             that holds the longest cached prefix). Default: round_robin. Needs several replicas.
         cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
@@ -2782,11 +2791,11 @@ def max_request_rate(
         start_up_s: Time from a scale-up decision to the first request [s]. Default: 0. Needs
             max_replicas.
         host_cache_bytes: Host memory per replica for the KV cache, such as 200GB [bytes]. Default:
-            none.
+            none. Needs a language model.
         host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
             the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes.
         ssd_cache_bytes: SSD capacity per replica for the KV cache, such as 4TB [bytes]. Default:
-            none.
+            none. Needs a language model.
         ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
@@ -2824,7 +2833,8 @@ def max_request_rate(
         moe_format: Number format of expert layers. Default: format. Needs an MoE model.
         kv_format: Number format of the KV cache. Default: the checkpoint's.
         attention_format: Number format of attention arithmetic. Default: bf16.
-        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_seqs: Maximum sequences per step; of a queue of a graph, its largest batch.
+            Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
@@ -3145,16 +3155,17 @@ def required_replicas(
         ramp_s: Duration of the ramp from request_rate to ramp_to_rate [s]. Needs no requests and
             arrival = ramp.
         turns: Turns per session; each prompt contains the conversation so far, and is sent after
-            the previous answer. Default: 1. Needs no requests.
+            the previous answer. Default: 1. Needs no requests and a language model.
         think_time_s: Mean think time between an answer and the next turn, exponentially
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
-            0. Needs no requests.
+            0. Needs no requests and a language model.
         length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
-            closed loop are uniform within 10%. Needs no requests.
+            closed loop are uniform within 10%. Needs no requests and a language model.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
-        lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
+        lengths_from: Trace from which empirical lengths are drawn. Needs no requests and a
+            language model.
         rate_scale: Speed-up factor of trace arrival times. Default: 1. Needs requests.
         length_scale: Scale factor of trace request lengths. Default: 1. Needs requests.
         requests_from_s: Start of the used window of the trace [s]. Default: 0. Needs requests.
@@ -3168,19 +3179,23 @@ def required_replicas(
             Default: natural. Needs measured_at other than engine and an engine whose front end
             takes time.
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
-        scheduler: Scheduling policy. Default: the engine's.
-        chunked_prefill: Split prompts over several steps. Default: the engine's.
+            Needs a language model.
+        scheduler: Scheduling policy. Default: the engine's. Needs a language model.
+        chunked_prefill: Split prompts over several steps. Default: the engine's. Needs a language
+            model.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
-        slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
-        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
+            language model.
+        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
+            language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate or --find-replicas.
         replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
-            all replicas are identical.
+            all replicas are identical. Needs a language model.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
             that holds the longest cached prefix). Default: round_robin. Needs several replicas.
         cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
@@ -3211,11 +3226,11 @@ def required_replicas(
         start_up_s: Time from a scale-up decision to the first request [s]. Default: 0. Needs
             max_replicas.
         host_cache_bytes: Host memory per replica for the KV cache, such as 200GB [bytes]. Default:
-            none.
+            none. Needs a language model.
         host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
             the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes.
         ssd_cache_bytes: SSD capacity per replica for the KV cache, such as 4TB [bytes]. Default:
-            none.
+            none. Needs a language model.
         ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
@@ -3253,7 +3268,8 @@ def required_replicas(
         moe_format: Number format of expert layers. Default: format. Needs an MoE model.
         kv_format: Number format of the KV cache. Default: the checkpoint's.
         attention_format: Number format of attention arithmetic. Default: bf16.
-        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_seqs: Maximum sequences per step; of a queue of a graph, its largest batch.
+            Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
@@ -3485,21 +3501,24 @@ def search(
             output_tokens_per_s_per_gpu, gpus, request_latency_s, usd_per_million_output_tokens,
             energy_per_output_token_j or accuracy_delta; two to four of them, divided by commas,
             for their Pareto set. Default: output_tokens_per_s_per_gpu.
-        slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
-        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
+            language model.
+        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
+            language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile of requests that must meet the latency SLOs when the best plans
             are simulated; closed forms, which have no percentiles, test the mean [percent].
             Default: the mean. Needs (slo_ttft_s or slo_tpot_s or slo_itl_s or
             slo_request_latency_s), mode other than static and num_simulated above 0.
         max_usd_per_million_tokens: Limit of the cost of a million output tokens [USD]. Default:
-            none.
+            none. Needs a language model.
         max_accuracy_loss: Limit of the points that number formats lose of benchmark, against bf16
             [points]. Default: none.
         solve: Fields of the device to solve: the cheapest machine that meets the SLOs, with a
             range each if wanted, such as device.memory.bandwidth=2TB/s:16TB/s,device.l2; device.*
-            for all that have a cost. Default: the machine is that of system.
+            for all that have a cost. Default: the machine is that of system. Needs a language
+            model.
         max_power_w: Limit of the mean power of a GPU board of the solved machine [W]. Default:
             none. Needs solve.
         max_die_area_mm2: Limit of the area of a die of the solved machine [mm2]. Default: the
@@ -3515,7 +3534,7 @@ def search(
             [fraction]. Default: 0.8.
         emit: Print the commands that launch the best plan, with the arguments that the
             documentation of this engine names; dynamo launches vLLM or TensorRT-LLM workers.
-            Default: none.
+            Default: none. Needs a language model.
         num_simulated: Number of the best plans by closed forms that the serving simulator scores
             again, in modes aggregated and disaggregated; 0 for closed forms alone. Default: 20.
         num_plans: Number of plans in the answer, best first. Default: 5.
@@ -3526,9 +3545,10 @@ def search(
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no
             lengths_from.
         request_mix: Classes of requests as input tokens:output tokens:weight, such as
-            4000:500:0.7,500:100:0.3, instead of isl and osl. Default: isl and osl.
+            4000:500:0.7,500:100:0.3, instead of isl and osl. Default: isl and osl. Needs a
+            language model.
         lengths_from: Trace whose lengths of prompts and outputs the requests have, instead of isl
-            and osl; its arrivals are not used. Default: isl and osl.
+            and osl; its arrivals are not used. Default: isl and osl. Needs a language model.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
             aiperf. Default: perfatlas. Needs lengths_from.
         routing: Which prefix cache a request of a trace meets: round_robin, that of each replica
@@ -3572,7 +3592,8 @@ def search(
         moe_format: Number format of expert layers. Default: format. Needs an MoE model.
         kv_format: Number format of the KV cache. Default: the checkpoint's.
         attention_format: Number format of attention arithmetic. Default: bf16.
-        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_seqs: Maximum sequences per step; of a queue of a graph, its largest batch.
+            Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
@@ -4003,16 +4024,17 @@ def simulate(
         ramp_s: Duration of the ramp from request_rate to ramp_to_rate [s]. Needs no requests and
             arrival = ramp.
         turns: Turns per session; each prompt contains the conversation so far, and is sent after
-            the previous answer. Default: 1. Needs no requests.
+            the previous answer. Default: 1. Needs no requests and a language model.
         think_time_s: Mean think time between an answer and the next turn, exponentially
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
-            0. Needs no requests.
+            0. Needs no requests and a language model.
         length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
-            closed loop are uniform within 10%. Needs no requests.
+            closed loop are uniform within 10%. Needs no requests and a language model.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
-        lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
+        lengths_from: Trace from which empirical lengths are drawn. Needs no requests and a
+            language model.
         rate_scale: Speed-up factor of trace arrival times. Default: 1. Needs requests.
         length_scale: Scale factor of trace request lengths. Default: 1. Needs requests.
         requests_from_s: Start of the used window of the trace [s]. Default: 0. Needs requests.
@@ -4026,19 +4048,23 @@ def simulate(
             Default: natural. Needs measured_at other than engine and an engine whose front end
             takes time.
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
-        scheduler: Scheduling policy. Default: the engine's.
-        chunked_prefill: Split prompts over several steps. Default: the engine's.
+            Needs a language model.
+        scheduler: Scheduling policy. Default: the engine's. Needs a language model.
+        chunked_prefill: Split prompts over several steps. Default: the engine's. Needs a language
+            model.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
-        slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
-        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
-        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none. Needs a language model.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none. Needs a
+            language model.
+        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none. Needs a
+            language model.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
             [percent]. Default: the mean. Needs --find-rate or --find-replicas.
         replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
-            all replicas are identical.
+            all replicas are identical. Needs a language model.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
             that holds the longest cached prefix). Default: round_robin. Needs several replicas.
         cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
@@ -4069,11 +4095,11 @@ def simulate(
         start_up_s: Time from a scale-up decision to the first request [s]. Default: 0. Needs
             max_replicas.
         host_cache_bytes: Host memory per replica for the KV cache, such as 200GB [bytes]. Default:
-            none.
+            none. Needs a language model.
         host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
             the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes.
         ssd_cache_bytes: SSD capacity per replica for the KV cache, such as 4TB [bytes]. Default:
-            none.
+            none. Needs a language model.
         ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
@@ -4111,7 +4137,8 @@ def simulate(
         moe_format: Number format of expert layers. Default: format. Needs an MoE model.
         kv_format: Number format of the KV cache. Default: the checkpoint's.
         attention_format: Number format of attention arithmetic. Default: bf16.
-        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_seqs: Maximum sequences per step; of a queue of a graph, its largest batch.
+            Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:

@@ -24,6 +24,7 @@ from validation.networks.published import (
     FOLDER,
     GENERATED,
     MEASURED_COMPILED,
+    SERVER,
     ULYSSES,
     Run,
     published_convolutions,
@@ -33,6 +34,7 @@ from validation.networks.scores import (
     exceeded,
     mean_mfu_speeds,
     predictions,
+    server_ratios,
     validate_networks,
 )
 from validation.networks.training import (
@@ -75,6 +77,24 @@ def test_a_run_without_a_batch_takes_one_that_saturates() -> None:
     assert none is None
 
 
+def test_a_rate_at_a_latency_limit_takes_a_batch_that_ends_in_two_passes() -> None:
+    run = _run("resnet-50", 1.0)
+    free, tight, loose = predictions(
+        [run, run._replace(limit_s=0.002, source=SERVER), run._replace(limit_s=1.0, source=SERVER)]
+    )
+    assert free is not None
+    assert tight is not None
+    assert loose is not None
+    assert tight.items_per_s < 0.8 * free.items_per_s
+    assert 0.9 * free.items_per_s < loose.items_per_s < free.items_per_s
+    found = [free, tight]
+    measured = [run._replace(items_per_s=10.0), run._replace(items_per_s=8.0, source=SERVER)]
+    measured = [one._replace(fields={**one.fields, "format": "int8"}) for one in measured]
+    (row,) = server_ratios(measured, found)
+    assert row["measured"] == pytest.approx(0.8)
+    assert row["predicted"] == pytest.approx(tight.items_per_s / free.items_per_s)
+
+
 def test_a_step_of_a_denoiser_is_the_difference_of_two_pipelines() -> None:
     given = {"system": "h100_sxm", "engine": "pytorch", "batch": 1}
     pipelines = [_run(f"sdxl{{steps={steps}}}", 1.0, **given) for steps in (1, 2)]
@@ -113,6 +133,7 @@ def test_published_rows_name_networks_of_the_catalog() -> None:
     assert len(runs) > 600
     assert {run.source for run in runs} == {
         *("timm, eager", "timm, compiled", "MLPerf offline", "ML.ENERGY, eager", GENERATED),
+        *("MLPerf server", "MLPerf single stream", "MLPerf multistream"),
         *(EAGER_GPU, EAGER_HOST, DENOISER, MEASURED_COMPILED, ULYSSES),
     }
     several = [run for run in runs if run.source == ULYSSES]

@@ -252,6 +252,10 @@ COMPARED: Final = {
     "trained graph": Question(
         train, {"model": "resnet-50", "system": "h100_sxm", "gpus": 2, "global_batch": 8}
     ),
+    "queue of a graph": Question(
+        simulate,
+        {"model": "resnet-50", "system": "h100_sxm", "max_num_seqs": 4, "request_rate": 900},
+    ),
     "compared graphs": Question(
         compare, {"model": "resnet-50", "system": "h100_sxm", "systems": ["h200_sxm"]}
     ),

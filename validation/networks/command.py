@@ -29,6 +29,15 @@ COLUMNS: Final = {
     "sources": {"source": "", **ERRORS},
     "gpus": {"source": "", "gpu": "GPU", **ERRORS},
     "networks": {"source": "", "network": "network", **ERRORS},
+    "server": {
+        "gpu": "",
+        "network": "network",
+        "format": "format",
+        "rows": "rows",
+        "measured": "measured",
+        "predicted": "predicted",
+        "error": "error",
+    },
     "convolutions": {"gpu": "", "format": "format", **CONVOLUTIONS},
     "operators": {
         "gpu": "",
@@ -45,6 +54,7 @@ TITLES: Final = {
     "sources": "speed of networks, nothing fitted; each network and GPU is one score",
     "gpus": "the same by GPU",
     "networks": "the same by network",
+    "server": "MLPerf, rate at the limit of the p99 over the offline rate",
     "convolutions": "single convolutions of DeepBench, nothing fitted",
     "operators": "single operators of measurements/, rates of elementwise ones fitted on H100",
     "declined": "published rows that are not compared",

@@ -23,6 +23,14 @@ EAGER: Final = "timm, eager"
 COMPILED: Final = "timm, compiled"
 MLPERF: Final = "MLPerf offline"
 GENERATED: Final = "MLPerf offline, generated tokens"
+SERVER: Final = "MLPerf server"
+# scenarios of MLPerf: source, and samples of a query whose latency is measured, 0 of rates
+SCENARIOS: Final = {
+    "Offline": (MLPERF, 0),
+    "Server": (SERVER, 0),
+    "SingleStream": ("MLPerf single stream", 1),
+    "MultiStream": ("MLPerf multistream", 8),
+}
 ML_ENERGY: Final = "ML.ENERGY, eager"
 ULYSSES: Final = "ML.ENERGY, several GPUs"
 MEASUREMENTS: Final = Path(__file__).parents[2] / "measurements"
@@ -57,6 +65,8 @@ class Run(NamedTuple):
     # passes
     less: str = ""
     memory_bytes: float = 0.0  # Largest memory of tensors [bytes], 0 if it was not measured
+    # Limit of the p99 of latencies at the measured request rate [s]; 0 of other speeds
+    limit_s: float = 0.0
 
 
 @cache
@@ -121,16 +131,23 @@ def _mlperf(rows: list[dict[str, str]]) -> Iterator[Run]:
     known = settings()
     for row in rows:
         name, device = known["mlperf"].get(row["network"]), known["gpus"].get(row["gpu"])
-        if not (name and device) or row["scenario"] != "Offline" or "MaxQ" in row["notes"]:
+        if not (name and device) or row["scenario"] not in SCENARIOS or "MaxQ" in row["notes"]:
             continue
         words = row["precision"]
         number_format = "fp8_static" if "fp8" in words else FORMATS.get(words)
         if number_format is None:
             continue
+        source, batch = SCENARIOS[row["scenario"]]
+        value, gpus = float(row["value"]), int(row["gpus"])
+        if batch > 1 and gpus > 1:  # several GPUs may share a query
+            continue
         tokens = default_osl(name) if row["unit"] == "Tokens/s" else 1
-        speed = float(row["value"]) / int(row["gpus"]) / tokens
-        source = GENERATED if tokens > 1 else MLPERF
-        yield _run(source, name, device, speed, engine="tensorrt", format=number_format)
+        speed = batch / (value / 1e3) if batch else value / gpus / tokens
+        of_query = {"batch": batch} if batch else {}
+        source = GENERATED if tokens > 1 else source
+        run = _run(source, name, device, speed, engine="tensorrt", format=number_format, **of_query)
+        limit_s = known["mlperf_limit_s"][row["network"]] if source == SERVER else 0.0
+        yield run._replace(limit_s=limit_s)
 
 
 def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:

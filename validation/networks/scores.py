@@ -9,6 +9,7 @@ Shape legend: R runs.
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,9 +17,12 @@ import numpy as np
 
 import perfatlas
 from perfatlas.networks import resolve_model
+from perfatlas.quantities import InfeasibleError
 from perfatlas.verbs.kernel import kernel_columns
 from validation.networks.operators import operator_errors
 from validation.networks.published import (
+    MLPERF,
+    SERVER,
     published_convolutions,
     published_runs,
     settings,
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from validation.networks.published import Run
 
 SATURATED: Final = 0.99
+REQUESTS: Final = 20_000  # of a run at one rate
 BATCHES: Final = tuple(2**power for power in range(12))
 
 
@@ -83,6 +88,7 @@ def validate_networks(runs: Sequence[Run] | None = None) -> dict[str, Any]:
         "sources": sources,
         "gpus": _table(rows, ("source", "gpu")),
         "networks": _table(rows, ("source", "network")),
+        "server": server_ratios(runs, found),
         "convolutions": convolution_errors(),
         "operators": operator_errors(),
         "declined": [{"rows": name, "reason": why} for name, why in settings()["declined"].items()],
@@ -90,6 +96,30 @@ def validate_networks(runs: Sequence[Run] | None = None) -> dict[str, Any]:
         "failures": exceeded(sources, settings()["budget"]),
         "rows": rows,
     }
+
+
+def server_ratios(runs: Sequence[Run], found: Sequence[Predicted]) -> list[dict[str, Any]]:
+    """Return the rate at the latency limit over the offline rate, in which errors of passes cancel.
+
+    Measured rates are medians of a network, GPU and number format.
+    """
+    rates: dict[tuple[str, ...], dict[str, list[tuple[float, float]]]] = {}
+    for run, one in zip(runs, found, strict=True):
+        if run.source in (MLPERF, SERVER):
+            key = (run.device, run.network, run.fields["format"])
+            pair = (run.items_per_s, one.items_per_s)
+            rates.setdefault(key, {MLPERF: [], SERVER: []})[run.source].append(pair)
+    rows: list[dict[str, Any]] = []
+    for (gpu, network, number_format), of_scenarios in sorted(rates.items()):
+        served, offline = of_scenarios[SERVER], of_scenarios[MLPERF]
+        if not (served and offline):
+            continue
+        ratio_2 = np.median(served, axis=0) / np.median(offline, axis=0)
+        measured, predicted = ratio_2.tolist()
+        row = {"gpu": gpu, "network": network, "format": number_format, "rows": len(served)}
+        row |= {"measured": measured, "predicted": predicted, "error": predicted / measured - 1.0}
+        rows.append(row)
+    return rows
 
 
 def convolution_errors() -> list[dict[str, Any]]:
@@ -197,11 +227,17 @@ def _chosen(
     keys = [key for batch in batches if (key := _key(run.fields, batch)) in own and key in bound]
     if not keys:
         return None
+    if run.limit_s:  # the next pass of a request that just missed one ends in two passes
+        keys = [key for key in keys if 2.0 * own[key]["latency_s"] <= run.limit_s] or keys[:1]
     best = max(own[key]["throughput_per_s"] for key in keys)
     key = next(one for one in keys if own[one]["throughput_per_s"] >= SATURATED * best)
     if run.less:
         rest = _key({**run.fields, "model": run.less}, run.fields["batch"])
         return _difference(own[key], own[rest], bound[key], bound[rest])
+    if run.limit_s:
+        number = next(each for each in batches if _key(run.fields, each) == key)
+        limited = {**run.fields, "slo_request_latency_s": run.limit_s, "max_num_seqs": number}
+        return _served(tuple(limited.items()), bound[key]["throughput_per_s"])
     one, gpus = own[key], run.fields.get("gpus", 1)
     return Predicted(
         one["throughput_per_s"] / gpus,
@@ -210,6 +246,20 @@ def _chosen(
         bound[key]["throughput_per_s"] / gpus,
         one["power_w"] or np.nan,
     )
+
+
+@cache
+def _served(fields: tuple[tuple[str, Any], ...], roofline: float) -> Predicted | None:
+    """Return the largest request rate whose p99 is within a limit, None if there is none."""
+    try:
+        found = perfatlas.max_request_rate(
+            **dict(fields), num_requests=REQUESTS, slo_percentile=99
+        ).answer.results
+    except InfeasibleError:
+        return None
+    low, high = (found[f"max_requests_per_s_{end}"] for end in ("low", "high"))
+    power_w = found["power_w"] or np.nan
+    return Predicted(found["max_requests_per_s"], low or 0.0, high or np.inf, roofline, power_w)
 
 
 def _difference(
@@ -235,7 +285,13 @@ def _answers(asked: dict[str, dict[str, Any]], more: dict[str, Any]) -> dict[str
     names = dict.fromkeys(name for one in asked.values() for name in (*one, *more))
     table = {name: [{**one, **more}.get(name) for one in asked.values()] for name in names}
     columns = perfatlas.estimate_table(table).columns
-    results = ("throughput_per_s", "throughput_per_s_low", "throughput_per_s_high", "power_w")
+    results = (
+        "latency_s",
+        "throughput_per_s",
+        "throughput_per_s_low",
+        "throughput_per_s_high",
+        "power_w",
+    )
     return {
         key: {name: columns[name][place] for name in results if name in columns}
         for place, key in enumerate(asked)

@@ -251,6 +251,7 @@ def interval_remark(question: Candidates, steps: PricedSteps) -> str:
         for cost in (steps.decode, steps.prefill)
         for low_C, high_C in (step_limits(cost, tails),)
     ]
+    limits = list(dict.fromkeys(limits))
     if not tails.deviation:
         return (
             f"{INTERVAL}; {', '.join(limits)}: the spread of their operators between laboratories;"
@@ -277,7 +278,7 @@ def _outside(costs: Sequence[StepCost]) -> list[str]:
                 f"{cost.operators[0].phase}: {', '.join(names)} up to {octaves:.1f} octaves"
                 " outside the measured shapes: the interval is widened"
             )
-    return remarks
+    return list(dict.fromkeys(remarks))
 
 
 def _nothing_left_out(prefill: StepCost) -> tuple[str, ...]:

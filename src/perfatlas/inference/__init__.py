@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         with_lengths as with_lengths,
     )
     from perfatlas.inference.results import (
+        ITEM_NAMES as ITEM_NAMES,
         PER_KWH as PER_KWH,
         common_nodes as common_nodes,
         energy_columns as energy_columns,

@@ -43,13 +43,17 @@ MEMORY: Final = tuple(
     for name, metric in METRICS.items()
     if name.startswith("memory.") and "estimate" in metric.verbs
 )
-# What a pass of a graph of operators reports, by the result of a request with one output token.
-PASS_NAMES: Final = {
-    "ttft_s": "latency_s",
+# What items of a graph of operators report, by the result of output tokens.
+ITEM_NAMES: Final = {
     "output_tokens_per_s_per_gpu": "throughput_per_s_per_gpu",
     "energy_per_output_token_j": "energy_per_item_j",
     "usd_per_million_output_tokens": "usd_per_million_items",
     "gco2_per_million_output_tokens": "gco2_per_million_items",
+}
+# What one pass reports, by the result of a request with one output token.
+PASS_NAMES: Final = {
+    **ITEM_NAMES,
+    "ttft_s": "latency_s",
     "prefill_mfu": "pass_mfu",
     "prefill_mbu": "pass_mbu",
 }

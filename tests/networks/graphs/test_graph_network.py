@@ -259,8 +259,8 @@ def test_files_without_meaning_are_refused(change: dict[str, Any], message: str)
 
 def test_what_is_not_priced_of_graphs_is_refused() -> None:
     asked: list[tuple[Any, dict[str, Any]]] = [
-        (perfatlas.search, {"gpus": 8}),
-        (perfatlas.simulate, {"request_rate": 10}),
+        (perfatlas.search, {"gpus": 8, "mode": "aggregated"}),
+        (perfatlas.simulate, {"request_rate": 10, "mode": "disaggregated"}),
         (perfatlas.estimate, {"mode": "aggregated"}),
     ]
     for function, fields in asked:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Priced as Priced,
         deployment as deployment,
     )
+    from perfatlas.scenario.deployments.estimate_remarks import graph_notes as graph_notes
     from perfatlas.scenario.deployments.estimated_rows import (
         EstimatedRows as EstimatedRows,
         evaluate_one as evaluate_one,
@@ -77,6 +78,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.results_of_traffic import (
         containing_predictions as containing_predictions,
         end_of_interval as end_of_interval,
+        item_results as item_results,
+        item_row as item_row,
         traffic_results as traffic_results,
     )
     from perfatlas.scenario.deployments.services import (
@@ -102,6 +105,9 @@ if TYPE_CHECKING:
         no_effect_remarks as no_effect_remarks,
         refuse_unused_options as refuse_unused_options,
     )
-    from perfatlas.scenario.deployments.typical_steps import typical_step_rows as typical_step_rows
+    from perfatlas.scenario.deployments.typical_steps import (
+        GRAPH_PHASE as GRAPH_PHASE,
+        typical_step_rows as typical_step_rows,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -179,6 +179,7 @@ def deployment(
     (problem,) = plan_problems(question.model.network, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
+    _refuse_tokens(question, resolved.requests)
     _refuse_stages(question, pooled=pooled)
     memory = candidate_memory(question)
     if derived_blocks(question, memory) <= question.profile.memory.reserved_blocks:
@@ -228,6 +229,16 @@ def _replicas(
         stream_interval=front.stream_interval,
         stream_backlog=front.stream_backlog,
     )
+
+
+def _refuse_tokens(question: Candidates, requests: Requests) -> None:
+    """Refuse requests of tokens of a graph, of which each is an item."""
+    most = max(int(requests.isl_N.max(initial=1)), int(requests.osl_N.max(initial=1)))
+    if question.model.network.item and most > 1:
+        raise InvalidSpecError(
+            f"requests of up to {most:,} tokens: a request of {question.model.name} is one"
+            f" {question.model.network.item}; set isl and osl of a file to 1, and leave lengths out"
+        )
 
 
 def _refuse_stages(question: Candidates, *, pooled: bool) -> None:
@@ -327,7 +338,9 @@ def _limits(
         block_size=block,
         kv_blocks=blocks,
         prefix_caching=requests.hash_block > 0 if shared is None else shared,
-        async_scheduling=question.profile.host.overlapped and question.plan.pp[0] == 1,
+        async_scheduling=question.profile.host.overlapped
+        and question.plan.pp[0] == 1
+        and not question.model.network.item,  # a batch is formed when the one before has ended
         rules=rules,
         chunked_prefill=chunked,
         draft_tokens=question.drafts,

@@ -75,7 +75,7 @@ def estimate_warnings(
         *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
         _wide(evaluation, phases),
-        _of_graphs(question),
+        graph_notes(question),
         _front_end_limited(question, evaluation),
         _gathered_tokens(question, [steps[phase] for phase in phases]),
         _too_long(question),
@@ -122,7 +122,7 @@ OF_RANKS: Final = (
 )
 
 
-def _of_graphs(question: Candidates) -> Notes:
+def graph_notes(question: Candidates) -> Notes:
     """Say what is not modelled of a graph of operators, and how far its scores are off."""
     network = question.model.network
     notes = [*network.notes, OF_KERNELS] if network.item else []

@@ -20,7 +20,8 @@ from perfatlas.quantization import format_change
 from perfatlas.scenario.deployments.accuracies import quantized
 from perfatlas.scenario.deployments.costs import cost_notes
 from perfatlas.scenario.deployments.estimated_rows import PHASES, EstimatedRows
-from perfatlas.scenario.fields import parse_scenario, resolved_names
+from perfatlas.scenario.deployments.typical_steps import GRAPH_PHASE
+from perfatlas.scenario.fields import NOT_OF_GRAPHS, parse_scenario, resolved_names
 from perfatlas.scenario.resolution import (
     pool_plan,
     resolve_one,
@@ -44,8 +45,6 @@ ENGINE_TIMES: Final = (
     " tokenization and detokenization"
 )
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
-PHASE: Final = "pass"  # of a graph of operators
-WHOLE: Final = ("isl", "osl", "kv_format")  # not of graphs
 ROUNDING: Final = 1e-9  # relative
 ENDS_DIFFER: Final = (
     "the ends of TTFT and TPOT come from clients in different phases: TTFT + (osl - 1) x TPOT is"
@@ -110,7 +109,10 @@ def _steps(found: Answered) -> list[tuple[str, StepCost]]:
         return [(PHASES[-1], step) for step in found.rates.steps]
     network = found.pools[0].candidates.model.network
     return [
-        (PHASE if network.item and not network.decodes else phase, getattr(pool.evaluation, phase))
+        (
+            GRAPH_PHASE if network.item and not network.decodes else phase,
+            getattr(pool.evaluation, phase),
+        )
         for pool in found.pools
         for phase in pool.phases
     ]
@@ -183,8 +185,10 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
             fields |= {f"feed_forward_{n}": sizes[n] for n in ("tp", "pp", "ep") if n in sizes}
         fields = with_formats(_with_load(fields, scenario, pools[0]), *pools)
         network = pools[0].model.network
-        whole = [name for name in WHOLE if network.item and not (name == "osl" and network.decodes)]
-        return {name: value for name, value in fields.items() if name not in whole}
+        left_out = [
+            n for n in NOT_OF_GRAPHS if network.item and not (n == "osl" and network.decodes)
+        ]
+        return {name: value for name, value in fields.items() if name not in left_out}
     own = resolve_engine(split_pools(scenario).prefill.engine).id
     if own != fields["engine"]:
         fields["prefill_engine"] = own

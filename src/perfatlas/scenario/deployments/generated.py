@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.requests import (
     Requests,
@@ -90,10 +91,11 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     if arrival == "ramp":
         how += f" to {traffic.ramp_to_rate:g} in {traffic.ramp_s:g} s"
     spread = "" if traffic.length_spread is None else f" {traffic.length_spread:g}"
-    note = (
-        f"{_requests(starts * traffic.turns)}, {arrival}, {how}, lengths"
-        f" {lengths}{spread}, {seeds_text(traffic)}; {_shared(traffic)}"
-    )
+    note = f"{_requests(starts * traffic.turns)}, {arrival}, {how}"
+    if is_graph(scenario.model):
+        note = f"{note}, {seeds_text(traffic)}"
+    else:
+        note = f"{note}, lengths {lengths}{spread}, {seeds_text(traffic)}; {_shared(traffic)}"
     if not shares:
         return Generated(plain_requests(times_S, isl_N, osl_N), note)
     think_N = np.zeros(isl_N.shape[0], np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.inference import ITEM_NAMES
 from perfatlas.scenario.deployments.heterogeneous_replicas import kind_results
 from perfatlas.scenario.deployments.replica_results import operation_results
 from perfatlas.scenario.deployments.services import fleet_of
@@ -13,6 +14,8 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.vocabulary.metrics import (
     metrics_of,
     output_tokens_per_s_per_gpu,
+    share,
+    stem_of,
     utilization,
 )
 
@@ -30,6 +33,39 @@ SEARCHED: Final = (
     *("max_requests_per_s", "required_replicas"),
     *("required_prefill_workers", "required_decode_workers"),
 )
+
+KEPT: Final = ("capacity_requests_per_s", "goodput_requests_per_s")
+OF_REQUESTS: Final = {"output_tokens_per_s": "throughput_per_s", **ITEM_NAMES}
+# parts of names of results that requests of a graph of operators do not have
+OF_TOKENS: Final = (
+    *("token", "ttft", "tpot", "itl", "prefill", "decode", "kv_", "prefix", "preemptions"),
+    *("tail_", "energy_per_request", "requests_per_s", "max_num_seqs"),
+)
+
+
+def item_row(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return results of requests with one output token as those of items, without tokens."""
+    found: dict[str, Any] = {}
+    for name, value in results.items():
+        stem = stem_of(name)
+        if (renamed := OF_REQUESTS.get(stem)) is not None:
+            found[f"{renamed}{name.removeprefix(stem)}"] = value
+        elif stem in KEPT or not any(part in name for part in OF_TOKENS):
+            found[name] = value
+    return found
+
+
+def item_results(results: Mapping[str, Any], item: str) -> dict[str, Any]:
+    """Return the results of requests of a graph of operators, each of which is an item.
+
+    Args:
+        results: Results of requests with one output token.
+        item: What an item is.
+    """
+    found = item_row(results)
+    found["series"] = {name: v for name, v in results["series"].items() if "kv_" not in name}
+    passes = share(results["requests_completed"], results["steps"])
+    return found | {"item": item, "items_per_pass": passes}
 
 
 def traffic_results(

@@ -40,6 +40,12 @@ TRANSFER: Final = (
     " until the transfer ends; nothing is sent during prefill"
 )
 
+DYNAMIC_BATCHING: Final = (
+    "requests of one item wait in the queue of a replica, which runs all that wait, at most"
+    " max_num_seqs, in one pass when the pass before has ended: dynamic batching without a delay"
+    " (Triton Inference Server, docs/user_guide/batcher.md)"
+)
+
 
 class Handover(NamedTuple):
     """Transfer of the KV cache from prefill to decode workers."""
@@ -79,6 +85,11 @@ class Service:
         return dict(zip(POOLS, self.pools, strict=True)) if two else {}
 
     @property
+    def item(self) -> str:
+        """What a request of a graph of operators is, without its size; "" for language models."""
+        return self.entry.question.model.network.item.partition(" of ")[0]
+
+    @property
     def gpus(self) -> int:
         """GPUs of all pools."""
         return sum(int(pool.question.plan.ranks[0]) for pool in self.pools)
@@ -103,6 +114,8 @@ class Service:
         rules = policies_named(self.entry.limits.rules)[0].description
         if self.heterogeneous:
             return kinds_notes(self.pools)
+        if self.item:
+            return (DYNAMIC_BATCHING,)
         if len(self.pools) == 1:
             below, held = self.entry.tiers.note, self.entry.limits.rank_balance_iters
             return (rules, *((below,) if below else ()), *held_prompts_note(held))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from perfatlas.answer import OFFLOADING, overrides_of_steps
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import unreached_limits, unused_zeros
+from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.scenario.fields import (
@@ -59,6 +60,8 @@ def refuse_unused_options(traffic: Traffic, scenario: Scenario, *, searched: Sea
     """
     _refuse_of_scheduler(traffic, scenario)
     values = {**dict(traffic), **dict(scenario)}
+    if is_graph(scenario.model):  # one item each
+        values |= {"isl": None, "osl": None}
     refuse_unused(values, fields_of(*SIMULATED), _facts(traffic, scenario, searched))
     _refuse_overridden(traffic, scenario)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
+
+GRAPH_PHASE: Final = "pass"  # of a graph of operators
 
 
 class TypicalSteps(NamedTuple):
@@ -34,6 +36,8 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
         outcome: Results of the run, with at least one completed request.
     """
     done = outcome.finished_N >= 0
+    if ready.item:
+        return _typical_pass(ready, int(np.count_nonzero(done)) / max(outcome.steps, 1))
     isl_N, osl_N = (requests.isl_N[done], requests.osl_N[done])
     entry, decoding = ready.entry, ready.decoding
     decoded = float((osl_N - 1).sum()) / decoding.question.tokens_per_step
@@ -54,6 +58,16 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
         ),
         note=_description(prompt, batch if decoded else 0, keys),
     )
+
+
+def _typical_pass(ready: Service, items: float) -> TypicalSteps:
+    """Return a pass of a graph of operators over the mean number of items."""
+    batch, one = max(round(items), 1), np.ones(1)
+    cost = prefill_step(
+        ready.entry.question.context(), StepTokens(batch=batch * one, q_len=one, kv_len=one)
+    )
+    passes = f"a pass over {batch:,} of {items:.3g} requests in the mean"
+    return TypicalSteps(prefill=cost, decode=None, note=f"the breakdown shows {passes}")
 
 
 def _description(prompt: int, batch: int, keys: int) -> str:
@@ -77,7 +91,11 @@ def typical_step_rows(
         return [], ["no breakdown, as no request completed"], []
     if not ready.heterogeneous:
         steps = typical_steps(ready, requests, outcome)
-        return _rows(steps, ""), [steps.note], _raised(ready, steps, "")
+        return (
+            _rows(steps, "", GRAPH_PHASE if ready.item else "prefill"),
+            [steps.note],
+            _raised(ready, steps, ""),
+        )
     rows, note, warnings = [], [], []
     for part in parts_of(ready, outcome):
         if (part.outcome.finished_N < 0).all():
@@ -98,8 +116,8 @@ def _raised(ready: Service, steps: TypicalSteps, name: str) -> list[str]:
     return [f"{name}{text}" for notes in found for _, text in notes]
 
 
-def _rows(steps: TypicalSteps, name: str) -> list[dict[str, Any]]:
+def _rows(steps: TypicalSteps, name: str, first: str = "prefill") -> list[dict[str, Any]]:
     return [
-        *breakdown_rows(steps.prefill, f"{name}prefill", 0),
+        *breakdown_rows(steps.prefill, f"{name}{first}", 0),
         *(breakdown_rows(steps.decode, f"{name}decode", 0) if steps.decode else ()),
     ]

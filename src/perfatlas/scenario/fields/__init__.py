@@ -45,8 +45,10 @@ if TYPE_CHECKING:
     )
     from perfatlas.scenario.fields.vocabulary import (
         FIELD_NAMES as FIELD_NAMES,
+        NOT_OF_GRAPHS as NOT_OF_GRAPHS,
         ONE_PASS as ONE_PASS,
         Scenario as Scenario,
+        generation_error as generation_error,
         graph_defaults as graph_defaults,
         graph_error as graph_error,
         parse_scenario as parse_scenario,

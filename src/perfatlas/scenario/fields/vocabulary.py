@@ -54,6 +54,7 @@ class Scenario(
 FIELD_NAMES: tuple[str, ...] = tuple(Scenario.model_fields)
 # Defaults of networks that are graphs of operators: one pass over items of fixed sizes.
 ONE_PASS: Final[Mapping[str, Any]] = {"isl": 1, "osl": 1, "engine": "inductor"}
+NOT_OF_GRAPHS: Final = ("isl", "osl", "kv_format", "max_num_batched_tokens")
 
 
 def graph_defaults(model: str) -> dict[str, Any]:
@@ -66,15 +67,28 @@ def graph_defaults(model: str) -> dict[str, Any]:
 
 
 def graph_error(model: str) -> UnsupportedError:
-    """Return that a graph of operators is answered as static batches alone.
+    """Return that a graph of operators is answered as static batches, or simulated in one pool.
 
     Args:
         model: Its name.
     """
     return UnsupportedError(
         f"{model} is a graph of operators, whose passes are priced as static batches: ask estimate"
-        " or a table, compare or sweep in mode static, or train for its training; queues and"
-        " deployments of graphs are not priced"
+        " or a table, compare or sweep in mode static, simulate for its queues, or train for its"
+        " training; prefill and decode pools of graphs do not exist"
+    )
+
+
+def generation_error(model: str) -> UnsupportedError:
+    """Return that a graph that generates tokens is neither simulated nor searched.
+
+    Args:
+        model: Its name.
+    """
+    return UnsupportedError(
+        f"{model} generates tokens one after another, which is priced as static batches alone: ask"
+        " estimate or a table, compare or sweep in mode static; its queues are not simulated, and"
+        " its deployments not searched"
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.networks import resolve_model
+from perfatlas.networks import is_graph, resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
 from perfatlas.scenario.resolution.groups import distinct_rows
@@ -33,6 +33,7 @@ BALANCES: Final = "trtllm"  # prefix of those that can hold prompts for those of
 RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
 # the fields that facts derive from
 FACTS: Final = {
+    "tokens": ("model",),
     "experts": ("model",),
     "expert format": ("model", "format", *FORMATS),
     "front end": ("mode", "engine"),
@@ -185,6 +186,7 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
 def facts_of(values: Mapping[str, Any]) -> dict[str, Callable[[], Missing | None]]:
     """Return the facts of a scenario that conditions refer to: None where they hold."""
     return {
+        "tokens": partial(_tokens, values),
         "experts": partial(_experts, values),
         "expert format": partial(_expert_format, values),
         "front end": partial(_front_end, values),
@@ -202,6 +204,14 @@ def _of_pool(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
     own = values.get(f"{role}_attention_dp") or values.get("attention_dp")
     return {**values, **dict.fromkeys(RANKS), "attention_dp": own}
+
+
+def _tokens(values: Mapping[str, Any]) -> Missing | None:
+    """Return that requests of the model have no tokens."""
+    if not is_graph(values["model"]):
+        return None
+    named = value_text(values["model"])
+    return Missing(f"requests of {named}, a graph of operators, have no tokens", "")
 
 
 def _experts(values: Mapping[str, Any]) -> Missing | None:

@@ -18,7 +18,7 @@ from perfatlas.machines import device_peak
 from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
-from perfatlas.scenario.fields import graph_error
+from perfatlas.scenario.fields import generation_error, graph_error
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
 from perfatlas.scenario.resolution.default_plans import (
     across_domains,
@@ -154,7 +154,7 @@ def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refu
 
 # fields that nothing of a graph reads
 OF_TOKENS: Final = (
-    *("prefix", "kv_format", "kv_blocks", "block_size", "max_num_seqs", "max_num_batched_tokens"),
+    *("prefix", "kv_format", "kv_blocks", "block_size", "max_num_batched_tokens"),
     *("speculative_depth", "expert_distribution", "benchmark", "quantization_method"),
 )
 _RUNS: Final = {"graphs": "graphs of operators", "language_models": "language models"}
@@ -209,8 +209,7 @@ def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: R
 
     if model.network.item:
         refusals.refuse(rows_C[isl_N[rows_C] > 1.0], sized, workers.stage)
-        queued_C = rows_C[workers.aggregated_N[rows_C] | workers.pooled]
-        refusals.refuse(queued_C, always(graph_error(model.name)), workers.stage)
+        _refuse_queues(workers, rows_C, model, refusals)
         for name in OF_TOKENS:
             error = InvalidSpecError(
                 f"{name} applies to language models, and {model.name} is a graph of operators;"
@@ -231,6 +230,26 @@ def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: R
         return InvalidSpecError(f"osl = {osl_N[row]:g}: {model.name} {why}")
 
     refusals.refuse(rows_C[osl_N[rows_C] > most], reason, workers.stage)
+
+
+def _refuse_queues(workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals) -> None:
+    """Refuse queues of graphs outside simulations, and those without a largest batch."""
+    queued_C = rows_C[workers.aggregated_N[rows_C] | workers.pooled]
+    if workers.pooled or not workers.queues:
+        refusals.refuse(queued_C, always(graph_error(model.name)), workers.stage)
+    elif model.network.decodes:
+        refusals.refuse(queued_C, always(generation_error(model.name)), workers.stage)
+    limited_N = workers.columns.is_set("max_num_seqs") | workers.columns.is_set("concurrency")
+    error = InvalidSpecError(
+        f"a queue of {model.name} needs the largest batch of a pass; set max_num_seqs, such as 16"
+    )
+    refusals.refuse(queued_C[~limited_N[queued_C]], always(error), workers.stage)
+    batch_C = rows_C[~workers.aggregated_N[rows_C] & workers.columns.is_set("max_num_seqs")[rows_C]]
+    error = InvalidSpecError(
+        "max_num_seqs is the largest batch of a queue, and mode = static runs one batch; set batch,"
+        " or ask simulate"
+    )
+    refusals.refuse(batch_C, always(error), workers.stage)
 
 
 def _refuse_stages(
@@ -314,8 +333,9 @@ def _completed(columns: ScenarioColumns, given: Candidates, longest: int) -> Can
 def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candidates:
     """Return the candidates with the limits that are not given filled in."""
     known_C = columns.is_set("batch") | columns.is_set("concurrency")
-    if given.model.network.item:  # one pass holds the batch
+    if given.model.network.item:  # one pass holds the batch, of a queue the largest one
         batch_C = np.ceil(given.load.sequences)
+        batch_C = np.where(np.isnan(given.limits.max_num_seqs), batch_C, given.limits.max_num_seqs)
         given = replace(given, limits=replace(given.limits, max_num_batched_tokens=batch_C))
     load = LimitedLoad(
         isl=np.maximum(given.load.isl, float(longest)),
@@ -369,7 +389,11 @@ def _needed_formats(formats: ModelFormats, network: Network) -> set[str]:
 
 
 def resolve_scenarios(
-    scenarios: Sequence[Scenario], longest: int = 0, *, pooled: bool = False
+    scenarios: Sequence[Scenario],
+    longest: int = 0,
+    *,
+    pooled: bool = False,
+    queues: bool = True,
 ) -> tuple[Candidates | None, list[PerfatlasError | None]]:
     """Return scenarios that share model, engine, formats and tier as candidates, and their errors.
 
@@ -377,6 +401,7 @@ def resolve_scenarios(
         scenarios: Scenarios of one group (N).
         longest: Longest prompt of the traffic, on which default limits depend; 0 for isl.
         pooled: Whether they are workers of a prefill or decode pool.
+        queues: Whether requests may queue: they are simulated.
 
     Returns:
         Candidates of the scenarios without errors (None if there are none), and N entries.
@@ -390,6 +415,7 @@ def resolve_scenarios(
     if isinstance(found, PerfatlasError):
         raise found
     workers = workers_of(columns, lambda row: scenarios[row], pooled=pooled)
+    workers = replace(workers, queues=queues)
     rows = np.arange(len(scenarios))
     answered = candidates_of(workers, rows, (found, assumptions), refusals, longest)
     errors: list[PerfatlasError | None] = [None] * len(scenarios)

@@ -45,6 +45,7 @@ class Workers:
     # Rows with contradictory sizes (N,), and the error of a row
     rules: tuple[tuple[BoolArray, Reason], ...]
     stage: int  # Stage of its refusals
+    queues: bool = False  # Whether requests queue: they are simulated
 
 
 def workers_of(

@@ -192,6 +192,8 @@ def step_parts(
     apart = {op.name for op in (*prefill, *decode) if _is_head(op) or op.per_sequence}
     sharing = bool(np.any(context.plan.attention_dp > 1))
     experts = {op.name for op in prefill if sharing and works_on_all_tokens(op, context).all()}
+    if context.network.item:  # all of a pass depends on its items alone
+        apart = set()
     return StepParts(
         context=context,
         shared=frozenset(shared - apart),

@@ -148,6 +148,8 @@ def _tabulate(
     parts: StepParts, limits: TableLimits, alike: QuantityTables | None
 ) -> QuantityTables:
     """Return the tables of all quantities of the steps, those of prompts as in alike ones."""
+    if parts.context.network.item:
+        return _passes(parts, limits)
     most, queries = limits.max_num_seqs, 1 + parts.context.drafts
     head_NT = _head(parts, most * queries)
     linear, apart_NB = _decode(parts, most, head_NT)
@@ -178,8 +180,37 @@ def _tabulate(
     )
 
 
+def _passes(parts: StepParts, limits: TableLimits) -> QuantityTables:
+    """Return the tables of a graph: a request is an item of one pass, and nothing is decoded."""
+    number = len(parts.quantities)
+    none_NB = np.zeros((number, limits.max_num_seqs + 1), np.int64)
+    none_NQP = np.zeros((number, 2, 2), np.int64)
+    passes = _mixed(parts, limits.max_num_batched_tokens)
+    mixed_NT, none_NT = (quantity_ticks(part_NT, parts.quantities) for part_NT in passes)
+    return QuantityTables(
+        quantities=parts.quantities,
+        decode_linear_NB=none_NB,
+        mixed_linear_NT=mixed_NT,
+        decode_experts_NB=none_NB,
+        mixed_experts_NT=none_NT,
+        head_NB=none_NB,
+        context_K=np.zeros(1, np.int64),
+        decode_base_NBK=none_NB[:, :, None],
+        decode_slope_NBK=none_NB[:, :, None],
+        queries_Q=np.array([0, limits.max_num_batched_tokens]),
+        before_P=np.array([0, limits.longest_context]),
+        prefill_added_NQP=none_NQP,
+        prefill_last_NQP=none_NQP,
+        tokens_per_decode=1,
+    )
+
+
 def _largest_steps(context: StepContext, limits: TableLimits) -> tuple[StepCost, StepCost]:
     one = np.ones(1)
+    if context.network.item:
+        items = limits.max_num_batched_tokens * one
+        largest = prefill_step(context, StepTokens(batch=items, q_len=one, kv_len=one))
+        return largest, largest
     longest, most = float(limits.longest_context), float(limits.max_num_batched_tokens)
     tokens = min(most, longest) * one
     decode = decode_step(context, limits.max_num_seqs * one, np.maximum(longest / 2.0, one))
@@ -223,7 +254,7 @@ def _mixed(parts: StepParts, most: int) -> LinearPart:
     """Return the linear part of steps with prompts, by tokens (N, T)."""
     sizes_X = _token_sizes(most)
     # fewer tokens than context-parallel ranks leave whole tokens on some, and none on others
-    ranks = float(np.max(parts.context.plan.cp))
+    ranks = 1.0 if parts.context.network.item else float(np.max(parts.context.plan.cp))
     mixed = parts.mixed(np.maximum(sizes_X.astype(np.float64), ranks))
     none_N1 = np.zeros((mixed.whole_NR.shape[0], 1))
     every_T, from_0_X = np.arange(most + 1), np.append(0, sizes_X)

@@ -172,7 +172,8 @@ def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
     points = judged.points
     after = np.minimum(places + 1, points.size - 1)
     exists = (places + 1 < points.size) & (points.rows[after] == points.rows[places])
-    names = [*judged.probabilities, NO_GAIN, *ENDS]
+    ends = ["memory" if one == "kv_cache" and inputs.of_items else one for one in ENDS]
+    names = [*judged.probabilities, NO_GAIN, *ends]
     code = np.where(exists, names.index(NO_GAIN), len(names) - len(ENDS) + points.ends[places])
     if judged.probabilities:
         each = np.stack([found[after] for found in judged.probabilities.values()])

@@ -9,6 +9,7 @@ from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import (
     NODE_MTBF,
     NODE_REPAIR,
+    TOKENS,
     AllOf,
     AnyOf,
     AnySet,
@@ -143,6 +144,7 @@ class RequestLengths:
             "Classes of requests as input tokens:output tokens:weight, such as"
             " 4000:500:0.7,500:100:0.3, instead of isl and osl.",
             default="isl and osl",
+            needs=TOKENS,
         ),
     ] = None
     lengths_from: Annotated[
@@ -151,6 +153,7 @@ class RequestLengths:
             "Trace whose lengths of prompts and outputs the requests have, instead of isl and osl;"
             " its arrivals are not used.",
             default="isl and osl",
+            needs=TOKENS,
             elsewhere=("requests",),
         ),
     ] = None
@@ -201,12 +204,14 @@ class SearchObjective:
             " accuracy_delta; two to four of them, divided by commas, for their Pareto set."
         ),
     ] = "output_tokens_per_s_per_gpu"
-    slo_ttft_s: Annotated[Limit | None, Row("SLO: maximum time to first token.", "none")] = None
+    slo_ttft_s: Annotated[
+        Limit | None, Row("SLO: maximum time to first token.", "none", TOKENS)
+    ] = None
     slo_tpot_s: Annotated[
-        Limit | None, Row("SLO: maximum time per output token after the first.", "none")
+        Limit | None, Row("SLO: maximum time per output token after the first.", "none", TOKENS)
     ] = None
     slo_itl_s: Annotated[
-        Limit | None, Row("SLO: maximum mean inter-token latency of a request.", "none")
+        Limit | None, Row("SLO: maximum mean inter-token latency of a request.", "none", TOKENS)
     ] = None
     slo_request_latency_s: Annotated[
         Limit | None, Row("SLO: maximum end-to-end latency of a request.", "none")
@@ -222,7 +227,7 @@ class SearchObjective:
     ] = None
     max_usd_per_million_tokens: Annotated[
         Annotated[float, Number(above=0.0, at_most=1e9)] | None,
-        Row("Limit of the cost of a million output tokens [USD].", "none"),
+        Row("Limit of the cost of a million output tokens [USD].", "none", TOKENS),
     ] = None
     max_accuracy_loss: Annotated[
         Annotated[float, Number(unit="points", at_least=0.0, at_most=100.0)] | None,
@@ -235,6 +240,7 @@ class SearchObjective:
             " each if wanted, such as device.memory.bandwidth=2TB/s:16TB/s,device.l2; device.* for"
             " all that have a cost.",
             default="the machine is that of system",
+            needs=TOKENS,
         ),
     ] = None
     max_power_w: Annotated[
@@ -286,6 +292,7 @@ class SearchObjective:
             " documentation of this engine names; dynamo launches vLLM or"
             " TensorRT-LLM workers.",
             default="none",
+            needs=TOKENS,
         ),
     ] = None
     num_simulated: Annotated[

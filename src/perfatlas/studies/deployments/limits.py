@@ -208,8 +208,9 @@ def frontier_points(
 ) -> IntArray:
     """Return the deployments that no other one exceeds.
 
-    With one objective these are the points of the highest rates per user and per GPU, whether they
-    meet the limits or not; with several ones the Pareto set of those that meet all limits.
+    With one objective these are the points of the highest rates per user (of a graph of operators
+    of the shortest latencies) and per GPU, whether they meet the limits or not; with several ones
+    the Pareto set of those that meet all limits.
 
     Args:
         results: Results of `estimate` and costs by name (P,).
@@ -217,7 +218,8 @@ def frontier_points(
         probability: Probability that all limits are met (P,).
     """
     if len(inputs.objectives) == 1:
-        return pareto_points(results[PER_USER], results[PER_GPU])
+        speed = -results["request_latency_s"] if inputs.of_items else results[PER_USER]
+        return pareto_points(speed, results[PER_GPU])
     meets = probability >= inputs.min_slo_probability
     values = objective_values(results, gpus, inputs)
     return pareto_points(*(np.where(meets, value, np.nan) for value in values))

@@ -10,10 +10,18 @@ from pydantic import PrivateAttr
 from perfatlas.cost import gpu_price
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
+from perfatlas.inference import ITEM_NAMES
+from perfatlas.networks import default_osl, is_graph
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.quantization import DEFAULT_BENCHMARK
-from perfatlas.scenario.fields import InputFields, refuse_unused
-from perfatlas.scenario.resolution import format_of
+from perfatlas.scenario.fields import (
+    ONE_PASS,
+    InputFields,
+    generation_error,
+    graph_error,
+    refuse_unused,
+)
+from perfatlas.scenario.resolution import facts_of, format_of
 from perfatlas.serving.requests import PREFIX_AWARE
 from perfatlas.studies.deployments.choices import (
     DEPTH,
@@ -94,6 +102,11 @@ class SearchInputs(
         return self._mix
 
     @property
+    def of_items(self) -> bool:
+        """Whether a request is an item of a graph of operators."""
+        return is_graph(self.model)
+
+    @property
     def pinned(self) -> dict[str, int]:
         """The sizes of a plan that are given; the search varies the others."""
         given = self.model_fields_set.intersection(SIZES)
@@ -172,6 +185,8 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
     """
+    if is_graph(fields.get("model")):
+        fields = _of_items(fields)
     inputs = SearchInputs.read(fields)
     if (inputs.gpus is None) == (inputs.max_gpus is None):
         raise InvalidSpecError(
@@ -196,7 +211,8 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         )
     if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
-    refuse_unused(vars(inputs), fields_of(SearchObjective, RequestLengths, Quantization))
+    groups = fields_of(SearchObjective, RequestLengths, Quantization)
+    refuse_unused(vars(inputs), groups, facts_of(vars(inputs)))
     refuse_contradictions(inputs.listed, inputs.model_fields_set, inputs.mode)
     _check_lengths(inputs)
     _check_objective(inputs)
@@ -217,6 +233,25 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
             " speculative_depth, the most draft tokens to search"
         )
     return inputs if inputs.mix.sample is None else _with_mean_lengths(inputs)
+
+
+def _of_items(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the search of a graph of operators: static batches of items.
+
+    Raises:
+        UnsupportedError: Another mode is asked for, or the graph generates tokens.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    if default_osl(str(given["model"])) > 1:
+        raise generation_error(str(given["model"]))
+    if given.setdefault("mode", "static") != "static":
+        raise graph_error(str(given["model"]))
+    if isinstance(objective := given.get("objective"), str):
+        own = {item: token for token, item in ITEM_NAMES.items()}
+        named = (one.strip() for one in objective.split(","))
+        given["objective"] = ",".join(own.get(one, one) for one in named)
+    listed = str(given.get("choices"))  # of engines none is the default
+    return {n: v for n, v in ONE_PASS.items() if f"{n}=" not in listed} | given
 
 
 def _with_mean_lengths(inputs: SearchInputs) -> SearchInputs:

@@ -176,7 +176,7 @@ def estimate_fields(
     if inputs.mode == "disaggregated":
         return _pool_fields(found.families[first : first + 2], row, cached, inputs)
     load = "batch" if inputs.mode == "static" else "concurrency"
-    named = (*PLAN, "dp", load, "max_num_batched_tokens")
+    named = (*PLAN, "dp", load, *(() if inputs.of_items else ("max_num_batched_tokens",)))
     fields = {**found.families[first].fields, **{name: row[name] for name in named if name in row}}
     fields = of_plan(fields | cached)
     return fields | ({} if inputs.mode == "static" else {"method": "formula"})

@@ -66,6 +66,9 @@ def all_plans(
     """
     free = {"tp", "pp"} | ({"attention_dp"} if network.has_experts else set())
     free |= {"cp"} if divides_prompts else set()
+    if network.item:  # only tokens of a denoiser are divided
+        sizes = [size for group in network.layers for size in group.divided_sizes]
+        free = {"cp"} if any(size.by == "cp" and size.size > 1 for size in sizes) else set()
     rows = _rows(inputs, free, has_experts=network.has_experts)
     names = [field.name for field in dataclasses.fields(PlanColumns)]
     row = np.dtype((np.float64, len(names)))
@@ -368,7 +371,9 @@ def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
     exchanges = any(fields.get(name) is not None for name in EXCHANGE)
     # replaced by the plans of the search
     plan = {"dp": 1} | ({"attention_dp": 2} if exchanges else {})
-    question, errors = resolve_scenarios([read_scenario({**fields, **plan})], pooled=pooled)
+    question, errors = resolve_scenarios(
+        [read_scenario({**fields, **plan})], pooled=pooled, queues=False
+    )
     if question is None:
         raise next(error for error in errors if error is not None)
     return question
@@ -384,6 +389,8 @@ def of_plan(fields: dict[str, Any]) -> dict[str, Any]:
 
 def chunk_sizes(inputs: SearchInputs) -> tuple[float, ...]:
     """Return the numbers of tokens of a step to search, NaN for the default of the engine."""
+    if inputs.of_items:  # one pass holds the batch
+        return (np.nan,)
     if inputs.max_num_batched_tokens is not None:
         return (float(inputs.max_num_batched_tokens),)
     listed = inputs.listed.get(TOKENS)
@@ -447,6 +454,8 @@ def spread_candidates(
         limits: Their limits, NaN where not given.
     """
     moved = replace(base.take([0] * load.isl.size), plan=plan, load=load)
+    if base.model.network.item:  # one pass holds the batch
+        limits = replace(limits, max_num_batched_tokens=np.ceil(load.sequences))
     limited = LimitedLoad(
         isl=load.isl,
         requests=np.ceil(load.sequences),

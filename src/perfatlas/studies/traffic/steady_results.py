@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 QUEUED: Final = ("ttft_s", "request_latency_s", "queue_s")  # include queueing
 TAILS: Final = ("tail_ttft_s", "tail_request_latency_s")
 MEASURED: Final = ("ttft_s", "tpot_s", "request_latency_s")
+KEPT_OF_SAMPLE: Final = "latencies are those of this sample and grow with its length"
+GROWING: Final = "TTFT, queue time and request latency grow without bound and have no steady mean"
 
 
 def load_results(run: TrafficRun) -> dict[str, Any]:
@@ -159,7 +161,8 @@ def steady_warnings(run: TrafficRun, slow: OfferedLoad | None) -> list[str]:
     load = run.load
     if load is None:
         return []
-    notes = [*_stability(load, fixed=run.window is None)]
+    kept = KEPT_OF_SAMPLE if run.window is None else GROWING
+    notes = _stability(load, kept.replace("TTFT, ", "") if run.ready.item else kept)
     if load.stability == "stable" and slow is not None and slow.stability != "stable":
         notes.append(
             "no upper limits of latencies: at the slow end of the step-time interval the capacity"
@@ -175,7 +178,7 @@ def steady_warnings(run: TrafficRun, slow: OfferedLoad | None) -> list[str]:
     return notes
 
 
-def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
+def _stability(load: OfferedLoad, kept: str) -> list[str]:
     rate, capacity = load.requests_per_s, load.capacity_requests_per_s
     if load.stability == "near capacity":
         side = "above" if load.grows else "below"
@@ -187,11 +190,6 @@ def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
         return [notes]
     if load.stability == "stable":
         return []
-    kept = (
-        "latencies are those of this sample and grow with its length"
-        if fixed
-        else "TTFT, queue time and request latency grow without bound and have no steady mean"
-    )
     notes = (
         f"overloaded: {significant(rate, 4)} requests/s exceed the capacity of"
         f" {significant(capacity, 4)} requests/s; the"

@@ -17,11 +17,18 @@ from perfatlas.answer import (
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
+from perfatlas.inference import ITEM_NAMES
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.text import format_share, format_value
-from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
-from perfatlas.scenario.fields import complete_scenario
+from perfatlas.scenario.deployments import (
+    GRAPH_PHASE,
+    evaluate_one,
+    evaluate_pools,
+    graph_notes,
+    item_row,
+)
+from perfatlas.scenario.fields import NOT_OF_GRAPHS, complete_scenario
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.studies import joined, rejected_counts
 from perfatlas.studies.deployments import (
@@ -150,9 +157,12 @@ PROBABILITIES: Final = (
     "an SLO is met with the probability that the metric stays within it: the logarithm of the"
     " metric is normal with the prediction as median and its 90% interval, symmetric where the"
     " interval has no upper end (TTFT without queueing is a lower limit); errors of all metrics are"
-    " fully correlated, so that all SLOs are met with the least of their probabilities; a simulated"
-    " plan meets them with clients spread evenly over their outputs, and with clients that start"
-    " together, as simulate runs them: means with their first prompts, percentiles without"
+    " fully correlated, so that all SLOs are met with the least of their probabilities"
+)
+OF_SIMULATION: Final = (
+    "a simulated plan meets them with clients spread evenly over their outputs, and with clients"
+    " that start together, as simulate runs them: means with their first prompts, percentiles"
+    " without"
 )
 PERCENTILES: Final = (
     "percentiles are over the simulated requests of a closed loop, with the lengths of the search;"
@@ -176,6 +186,11 @@ CACHES: Final = {
         " follows prefixes finds more, and one that does not finds less"
     ),
 }
+OF_BATCHES: Final = (
+    "latencies are those of a batch from its start, as in mode static: requests that arrive one by"
+    " one wait for a pass, and simulate answers their queue"
+)
+FORMATS_OF_GRAPHS: Final = "one format is searched; set formats to search others"
 FORMATS: Final = (
     "only the formats of the checkpoint are searched; set formats or kv_formats to search others"
 )
@@ -211,7 +226,8 @@ class SearchAnswer(AnsweredRun):
     @property
     def columns(self) -> dict[str, list[Any]]:
         """All candidates at their best loads as columns, each (C,), in the order of the search."""
-        return candidate_table(self.found, self.inputs)
+        table = candidate_table(self.found, self.inputs)
+        return item_row(table) if self.inputs.of_items else table
 
 
 @signature_of("search")
@@ -334,9 +350,10 @@ def _answer(
     prices = [inputs.gpu_price(name) for name in inputs.all_systems]
     warnings += [price.warning for price in prices if price.warning]
     notes = [*_notes(inputs, ranking), *dict.fromkeys(price.note for price in prices)]
+    front = frontier_rows(found, inputs)
     results: dict[str, Any] = {
-        "plans": plans,
-        "frontier": frontier_rows(found, inputs),
+        "plans": [item_row(plan) for plan in plans] if inputs.of_items else plans,
+        "frontier": [item_row(row) for row in front] if inputs.of_items else front,
         "candidates": found.size,
         "candidates_within_slos": within_slos(found, inputs),
         "rejected": rejected_counts(found.rejected),
@@ -400,7 +417,10 @@ def _options(inputs: SearchInputs) -> dict[str, Any]:
 
 def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
     """Return the assumptions of the search, and how its ranking changed."""
-    notes = [*([PERCENTILES] if inputs.slo_percentile else []), PROBABILITIES, *ranking]
+    told = f"{PROBABILITIES}; {OF_SIMULATION}"
+    notes = [*([PERCENTILES] if inputs.slo_percentile else []), told, *ranking]
+    if inputs.of_items:
+        notes = [PROBABILITIES, OF_BATCHES, *ranking]
     if len(inputs.objectives) > 1:
         notes.append(BALANCED)
     if inputs.mix.sample is not None:
@@ -409,7 +429,7 @@ def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
         pooled = inputs.mode == "disaggregated"
         notes.append(inputs.mix.cache_note(CACHES["pools" if pooled else inputs.routing]))
     if inputs.formats is None and inputs.format is None:
-        notes.append(FORMATS)
+        notes.append(FORMATS_OF_GRAPHS if inputs.of_items else FORMATS)
     return notes
 
 
@@ -428,6 +448,9 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[st
         question, prefill = evaluate_one(scenario)
         decode, evidence = prefill, question_evidence(question, prefill)
         warned = power_warnings(question, (prefill.prefill, prefill.decode))
+        if question.model.network.item:
+            warned = [*warned, *(text for _, text in graph_notes(question))]
+            return breakdown_rows(prefill.prefill, GRAPH_PHASE, 0), evidence, warned
     rows = [
         *breakdown_rows(prefill.prefill, "prefill", 0),
         *breakdown_rows(decode.decode, "decode", 0),
@@ -443,4 +466,8 @@ def _complete(inputs: SearchInputs) -> dict[str, Any]:
     left_out = (*SIZES, *(() if inputs.mix.sample is None else derived))
     fields = {n: f for n, f in verb_fields("search").items() if n not in left_out}
     given = complete_scenario(fields, inputs, **(lengths if inputs.mix.sample is None else {}))
-    return {**given, **inputs.pinned}
+    given |= inputs.pinned
+    if not inputs.of_items:
+        return given
+    given["objective"] = ",".join(ITEM_NAMES.get(one, one) for one in inputs.objectives)
+    return {name: value for name, value in given.items() if name not in NOT_OF_GRAPHS}

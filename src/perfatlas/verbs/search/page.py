@@ -20,6 +20,7 @@ from perfatlas.report.text import (
     subheadline,
 )
 from perfatlas.verbs.search.text import (
+    ITEMS,
     LINE,
     VARIED,
     at_most_text,
@@ -68,7 +69,8 @@ def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
 
 def _named(scenario: Mapping[str, Any]) -> list[str]:
     """Return the metrics of the best plan that a page begins with."""
-    return [*(["slo_probability"] if has_limits(scenario) else []), Y, "ttft_s", "tpot_s", COST]
+    shown = (Y, "ttft_s", "tpot_s", COST, *ITEMS, "usd_per_million_items")
+    return [*(["slo_probability"] if has_limits(scenario) else []), *shown]
 
 
 def _table(rows: Rows, scenario: Mapping[str, Any]) -> Table:

@@ -6,6 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import comparison_note, limit_note
+from perfatlas.inference import ITEM_NAMES
+from perfatlas.networks import is_graph
 from perfatlas.quantities import (
     HOUR_S,
     InfeasibleError,
@@ -109,22 +111,31 @@ def nodes_line(plan: Mapping[str, Any]) -> str:
 
 def cost_line(plan: Mapping[str, Any]) -> str:
     """Return what the first plan costs, "" without a price."""
-    cost = plan.get("usd_per_million_output_tokens")
+    rate = rate_name(plan)
+    name = "usd_per_million_output_tokens" if rate == Y else "usd_per_million_items"
+    cost = plan.get(name)
     if cost is None:
         return ""
-    tokens_per_s = plan["output_tokens_per_s_per_gpu"] * plan["gpus"]
+    units_per_s = plan[rate] * plan["gpus"]
     replicas = plan.get("dp", 1)
     serving = replicas / (replicas + plan.get("spare_replicas", 0))
-    hourly = cost * serving * tokens_per_s * HOUR_S / MILLION
+    hourly = cost * serving * units_per_s * HOUR_S / MILLION
     return (
         f"cost of the first: ${hourly:,.2f} per hour, ${cost:,.2f} per million"
-        " output tokens at the load in the table"
+        f" {'output tokens' if rate == Y else 'items'} at the load in the table"
     )
+
+
+def rate_name(plan: Mapping[str, Any]) -> str:
+    """Return the name of the throughput of a plan: of output tokens, or of items."""
+    return Y if Y in plan else ITEMS[0]
 
 
 # titles of the chart of a page: of one objective, of several ones
 SHORT_NAMES: Final = {"attention_dp": "adp", "moe_tp": "etp"}
+TOKENS: Final = "max_num_batched_tokens"
 METRICS_SHOWN: Final = ("output_tokens_per_s_per_gpu", "ttft_s", "tpot_s")
+ITEMS: Final = ("throughput_per_s_per_gpu", "request_latency_s")  # of graphs of operators
 X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
 HEIGHT: Final = 5
@@ -202,7 +213,8 @@ def _print_frontier(
 
 def objectives_of(scenario: Mapping[str, Any]) -> list[str]:
     """Return the objectives of a search, one to four."""
-    return str(scenario.get("objective") or Y).split(",")
+    default = ITEMS[0] if is_graph(scenario.get("model")) else Y
+    return str(scenario.get("objective") or default).split(",")
 
 
 def frontier_axes(scenario: Mapping[str, Any]) -> tuple[str, str]:
@@ -214,6 +226,8 @@ def frontier_axes(scenario: Mapping[str, Any]) -> tuple[str, str]:
         ('request_latency_s', 'output_tokens_per_s_per_gpu')
     """
     y, *others = objectives_of(scenario)
+    if not others and is_graph(scenario.get("model")):
+        return ITEMS[1], ITEMS[0]
     return (others[0], y) if others else (X, Y)
 
 
@@ -244,12 +258,12 @@ def plan_columns(
         **varied_columns(scenario),
         "plan": plan_text,
         **({"GPUs": lambda plan: f"{plan['gpus']:,}"} if scenario.get("max_gpus") else {}),
-        **({} if pooled else {"step": lambda plan: f"{plan['max_num_batched_tokens']:,}"}),
+        **({"step": lambda plan: f"{plan[TOKENS]:,}"} if TOKENS in plans[0] else {}),
         **({"load": _load} if not pooled or any("concurrency" in p for p in plans) else {}),
         **_metric_columns(scenario, plans),
     }
     if width is None or width >= _wide(scenario):
-        columns["90%"] = lambda plan: interval_text(plan, Y)
+        columns["90%"] = lambda plan: interval_text(plan, rate_name(plan))
     if has_limits(scenario):
         columns["P(SLO)"] = lambda plan: format_share(plan["slo_probability"])
     if "prefix_hit_rate" in plans[0]:
@@ -278,7 +292,8 @@ def _metric_columns(
     limited = [name for slo, name in LATENCIES.items() if scenario.get(slo) is not None]
     ranked = [name for name in objectives_of(scenario) if name != "gpus"]
     limited += [DELTA] if scenario.get(LOSS) is not None else []
-    shown = METRICS_SHOWN if len(ranked) <= LINE + 1 else METRICS_SHOWN[:1]
+    shown: Sequence[str] = ITEMS if is_graph(scenario.get("model")) else METRICS_SHOWN
+    shown = shown if len(ranked) <= LINE + 1 else shown[:1]
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {}
     for name in dict.fromkeys((*shown, *limited, *ranked)):
         if percentile is not None and name in limited and percentile_name(name) in plans[0]:
@@ -303,7 +318,8 @@ def at_most_text(points: Sequence[Mapping[str, Any]]) -> str:
         >>> at_most_text([{**rates, "tier": "bound"}, {**rates, "tier": "physics"}])
         ', at most for 1 of 2 points'
     """
-    limits = [bool(limits_of({Y: point[Y]}, tier=point["tier"])) for point in points]
+    rates = [(rate_name(point), point) for point in points]
+    limits = [bool(limits_of({y: point[y]}, tier=point["tier"])) for y, point in rates]
     if not any(limits):
         return ""
     return ", at most" + ("" if all(limits) else f" for {sum(limits)} of {len(limits)} points")
@@ -420,6 +436,7 @@ def _pool_text(role: str, plan: Mapping[str, Any]) -> str:
 SIMULATION: Final = "simulation"  # of a plan whose load the simulation lowered
 ENDED: Final = {
     "kv_cache": "the KV cache holds no more requests",
+    "memory": "the memory holds no larger batch",  # of a graph of operators
     "max_num_seqs": "max_num_seqs admits no more requests",
     "max_num_batched_tokens": "max_num_batched_tokens admits no more requests at once",
     "prefill_workers": "the prefill workers limit the rate",
@@ -489,7 +506,8 @@ def _balance(place: int, found: Found, inputs: SearchInputs) -> str:
         best = values.max() if name in HIGHER else values.min()
         words = ("the highest", "{:.0%} of the highest") if name in HIGHER else LOWEST
         ratio = float(values[place] / best)
-        told.append(f"{words[ratio != 1.0].format(ratio)} {METRICS[name].short_label}")
+        label = METRICS[ITEM_NAMES.get(name, name) if inputs.of_items else name].short_label
+        told.append(f"{words[ratio != 1.0].format(ratio)} {label}")
     return f"by closed forms it has {', '.join(told)} of the frontier"
 
 
@@ -509,7 +527,7 @@ def _limit(binding: str, inputs: SearchInputs) -> str:
 def _bounds(steps: Sequence[Mapping[str, Any]]) -> str:
     """Return the largest bound of both phases, with its share of the step."""
     told = []
-    for phase in ("prefill", "decode"):
+    for phase in dict.fromkeys(row["phase"] for row in steps):
         shares: dict[str, float] = {}
         for row in steps:
             if row["phase"] == phase:

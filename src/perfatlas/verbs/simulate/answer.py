@@ -30,6 +30,7 @@ from perfatlas.scenario.deployments import (
     end_of_interval,
     energy_results,
     interval_note,
+    item_results,
     kind_column,
     kinds_evidence,
     known_energy,
@@ -53,7 +54,7 @@ from perfatlas.scenario.deployments import (
     typical_step_rows,
     unknown_power,
 )
-from perfatlas.scenario.fields import Traffic, plain_values
+from perfatlas.scenario.fields import NOT_OF_GRAPHS, Traffic, plain_values
 from perfatlas.scenario.resolution import pool_plan, resolved_plan, split_fields, with_formats
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
@@ -342,7 +343,8 @@ def _simulation(
     if known_energy(ready):
         series |= binned_power(one.outcome.series, one.outcome.energy, SERIES_BINS)
     costs = cost_results(ready, one.spent, one.results, prices)
-    one = one._replace(results=one.results | energies | costs | {"series": series})
+    results = one.results | energies | costs | {"series": series}
+    one = one._replace(results=item_results(results, ready.item) if ready.item else results)
     answer = _answer(ready, resolved, one, inputs)
     evidence = replace(answer.evidence, sources=(*answer.evidence.sources, *sources))
     return Simulation(
@@ -415,11 +417,13 @@ def _answer(
     if "gpus" in given and not {"tp", "dp"} & given.keys() and not ready.named:
         standing.append(plan_note(ready.entry.question))
     formatted = with_formats(given, *(pool.question for pool in ready.pools))
+    resolved_scenario = generated_lengths(traffic, scenario) | formatted
+    resolved_scenario |= resolved_fields(ready, traffic, scenario)
+    for name in NOT_OF_GRAPHS if ready.item else ():
+        resolved_scenario.pop(name, None)
     return Answer(
         command="simulate",
-        scenario=generated_lengths(traffic, scenario)
-        | formatted
-        | resolved_fields(ready, traffic, scenario),
+        scenario=resolved_scenario,
         results=one.results,
         breakdown=rows,
         evidence=_evidence(ready, standing),

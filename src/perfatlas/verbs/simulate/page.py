@@ -68,7 +68,8 @@ OBJECTIVES: Final = (
 MEANS: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = (
     *("requests_per_s", "output_tokens_per_s", "output_tokens_per_s_per_gpu"),
-    *("usd_per_hour", "usd_per_million_output_tokens"),
+    *("throughput_per_s", "throughput_per_s_per_gpu"),
+    *("usd_per_hour", "usd_per_million_output_tokens", "usd_per_million_items"),
 )
 PART_COLOURS: Final = {
     "http": GREY,
@@ -124,7 +125,7 @@ def traffic_page(
         values=_values(results, str(answer["evidence"]["tier"])),
         sections=[
             *_results(results, limits),
-            *(_charts(run, latency_limit=limits.get("ttft_s", "")) if run else ()),
+            *(_charts(run, limits, graph="item" in results) if run else ()),
             *_tails(results),
             *_kinds(results),
         ],
@@ -206,8 +207,10 @@ def _tails(results: Mapping[str, Any]) -> list[Section]:
     return sections
 
 
-def _charts(run: SimulatedRun, *, latency_limit: str) -> list[Section]:
+def _charts(run: SimulatedRun, limits: Mapping[str, str], *, graph: bool) -> list[Section]:
     """Return the charts with titles, without empty ones; latencies may be limits."""
+    names = METRICS[2:] if graph else METRICS
+    latency_limit = limits.get(names[0], "")
     dots, note = _first_tokens(run.columns)
     requests = _states(run.series, ("running", "running"), ("waiting", "waiting"))
     blocks_held = _states(run.series, ("kv_used_share", "blocks in use by requests"))
@@ -218,11 +221,13 @@ def _charts(run: SimulatedRun, *, latency_limit: str) -> list[Section]:
     latency = Axis(f"latency{suffix}", "s", log=True)
     ttft = Axis(f"time to first token{suffix}", "s")
     charts = [
-        ("Latency distributions", "", _spread(run.columns), latency, share),
+        ("Latency distributions", "", _spread(run.columns, names), latency, share),
         ("Time to first token by arrival", note, dots, ARRIVAL, ttft),
         ("Requests in the engines", "", requests, TIME, Axis("requests", "count")),
         ("KV cache in use", "", blocks_held, TIME, cache),
     ]
+    if graph:  # without tokens and their cache
+        charts = [charts[0], charts[2]]
     if len(set(run.series["replicas"])) > 1:
         charts.append(("Serving replicas", "", serving, TIME, Axis("replicas", "count")))
     if "deployment_power_w" in run.series:
@@ -240,9 +245,9 @@ def _charts(run: SimulatedRun, *, latency_limit: str) -> list[Section]:
     return sections
 
 
-def _spread(columns: Columns) -> list[Line]:
+def _spread(columns: Columns, names: Sequence[str]) -> list[Line]:
     lines = []
-    for name, colour in zip(METRICS, COLOURS, strict=True):
+    for name, colour in zip(names, COLOURS, strict=False):
         values = sorted(value for value in columns.get(name, ()) if value is not None)
         if values and values[-1] > 0.0:
             lines.append(Line(label_of(name), *_thinned(values), colour))

@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.vocabulary.fields.traffic import (
         MOST_GENERATED_REQUESTS as MOST_GENERATED_REQUESTS,
+        TOKENS as TOKENS,
         Arrivals as Arrivals,
         File as File,
         Objectives as Objectives,

@@ -49,7 +49,7 @@ class Limits:
     max_num_seqs: Annotated[
         Count | None,
         Row(
-            "Maximum sequences per step.",
+            "Maximum sequences per step; of a queue of a graph, its largest batch.",
             default="the engine's",
             by_replica=True,
             elsewhere=("max_batch_size", "max_running_requests"),

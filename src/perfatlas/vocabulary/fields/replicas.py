@@ -29,6 +29,7 @@ class ReplicaOperation:
             'Heterogeneous replicas behind one router: a JSON list such as [{"system":'
             ' "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file.',
             default="all replicas are identical",
+            needs=Fact("tokens"),
         ),
     ] = None
     routing: Annotated[
@@ -124,7 +125,8 @@ class KvOffloading:
     """KV cache in host memory and on SSDs."""
 
     host_cache_bytes: Annotated[
-        Bytes | None, Row("Host memory per replica for the KV cache, such as 200GB.", "none")
+        Bytes | None,
+        Row("Host memory per replica for the KV cache, such as 200GB.", "none", Fact("tokens")),
     ] = None
     host_bandwidth: Annotated[
         Bandwidth | None,
@@ -135,7 +137,8 @@ class KvOffloading:
         ),
     ] = None
     ssd_cache_bytes: Annotated[
-        Bytes | None, Row("SSD capacity per replica for the KV cache, such as 4TB.", "none")
+        Bytes | None,
+        Row("SSD capacity per replica for the KV cache, such as 4TB.", "none", Fact("tokens")),
     ] = None
     ssd_bandwidth: Annotated[
         Bandwidth | None,

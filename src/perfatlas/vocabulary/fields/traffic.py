@@ -34,6 +34,8 @@ Scheduler = Literal[
 ]
 GENERATED: Final = NotSet("requests", "replaces generated requests")
 FROM_FILE: Final = AnySet("requests", example="trace.jsonl")
+TOKENS: Final = Fact("tokens")
+GENERATED_TOKENS: Final = AllOf(GENERATED, TOKENS)
 ARRIVALS_WITHOUT_SPACING: Final = ("poisson", "ramp", "closed")
 RAMP: Final = AllOf(GENERATED, Equals("arrival", "ramp"))
 
@@ -145,7 +147,7 @@ class Arrivals:
         Row(
             "Turns per session; each prompt contains the conversation so far, and is sent after"
             " the previous answer.",
-            needs=GENERATED,
+            needs=GENERATED_TOKENS,
         ),
     ] = 1
     think_time_s: Annotated[
@@ -157,14 +159,17 @@ class Arrivals:
     ] = 0.0
     shared_prefix: Annotated[
         SizeOrZero,
-        Row("Prefix tokens shared by all generated prompts, in addition to isl.", needs=GENERATED),
+        Row(
+            "Prefix tokens shared by all generated prompts, in addition to isl.",
+            needs=GENERATED_TOKENS,
+        ),
     ] = 0
     length_distribution: Annotated[
         Literal["fixed", "uniform", "lognormal", "empirical"] | None,
         Row(
             "Distribution of generated lengths.",
             "fixed; output lengths of a closed loop are uniform within 10%",
-            GENERATED,
+            GENERATED_TOKENS,
         ),
     ] = None
     length_spread: Annotated[
@@ -176,7 +181,7 @@ class Arrivals:
     ] = None
     lengths_from: Annotated[
         File | None,
-        Row("Trace from which empirical lengths are drawn.", needs=GENERATED),
+        Row("Trace from which empirical lengths are drawn.", needs=GENERATED_TOKENS),
     ] = None
     rate_scale: Annotated[
         Positive, Row("Speed-up factor of trace arrival times.", needs=FROM_FILE)
@@ -228,15 +233,17 @@ class Scheduling:
         Row(
             "Reuse KV blocks of shared prefixes.",
             default="on if prompts share prefixes",
+            needs=TOKENS,
             elsewhere=("enable_prefix_caching", "enable_radix_cache"),
         ),
     ] = None
-    scheduler: Annotated[Scheduler | None, Row("Scheduling policy.", "the engine's")] = None
+    scheduler: Annotated[Scheduler | None, Row("Scheduling policy.", "the engine's", TOKENS)] = None
     chunked_prefill: Annotated[
         bool | None,
         Row(
             "Split prompts over several steps.",
             default="the engine's",
+            needs=TOKENS,
             elsewhere=("enable_chunked_prefill", "enable_chunked_context"),
         ),
     ] = None
@@ -250,12 +257,14 @@ class Scheduling:
 class Objectives:
     """Latency objectives."""
 
-    slo_ttft_s: Annotated[Objective | None, Row("SLO: maximum time to first token.", "none")] = None
+    slo_ttft_s: Annotated[
+        Objective | None, Row("SLO: maximum time to first token.", "none", TOKENS)
+    ] = None
     slo_tpot_s: Annotated[
-        Objective | None, Row("SLO: maximum time per output token after the first.", "none")
+        Objective | None, Row("SLO: maximum time per output token after the first.", "none", TOKENS)
     ] = None
     slo_itl_s: Annotated[
-        Objective | None, Row("SLO: maximum mean inter-token latency of a request.", "none")
+        Objective | None, Row("SLO: maximum mean inter-token latency of a request.", "none", TOKENS)
     ] = None
     slo_request_latency_s: Annotated[
         Objective | None, Row("SLO: maximum end-to-end latency of a request.", "none")

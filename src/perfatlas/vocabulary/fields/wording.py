@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
 FACTS: Final = {
+    "tokens": "a language model",
     "experts": "an MoE model",
     "expert format": "an MoE model",
     "token exchange": "an MoE model and attention_dp above 1",

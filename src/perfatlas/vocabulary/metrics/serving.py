@@ -109,7 +109,7 @@ LATENCIES: Final = reported_by(
     ),
     verbs=(*SERVING_VERBS, "search"),
 )
-OF_ITEMS: Final = ("estimate", "train")
+OF_ITEMS: Final = ("estimate", "train", *SIMULATE)
 PASSES: Final = reported_by(
     Metric(
         name="latency_s",
@@ -169,6 +169,13 @@ PASSES: Final = reported_by(
         holds="text",
         asked_with={"model": "resnet-50"},
         description="What the items of a pass are, as the network declares it.",
+    ),
+    Metric(
+        name="items_per_pass",
+        verbs=SIMULATE,
+        label="items per pass",
+        better="higher",
+        description="Mean number of requests that a pass of a network runs.",
     ),
     Metric(
         name="pass_mfu",

@@ -1,0 +1,87 @@
+"""Searches of graphs of operators: static batches, copies and divided denoisers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from perfatlas import estimate, search
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+ASKED: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "gpus": 8}
+
+
+def test_a_plan_is_the_estimate_of_its_batch() -> None:
+    found = search(**ASKED, engine="tensorrt", slo_request_latency_s=0.01)
+    (plan,) = found.answer.results["plans"]
+    own = estimate(**ASKED, engine="tensorrt", batch=plan["batch"]).results
+    assert plan["request_latency_s"] == pytest.approx(own["latency_s"], rel=1e-12)
+    for name in ("throughput_per_s_per_gpu", "energy_per_item_j", "usd_per_million_items"):
+        assert plan[name] == pytest.approx(own[name], rel=1e-12)
+    assert plan["request_latency_s"] < 0.01
+    assert plan["binding_constraint"] == "slo_request_latency_s"
+    assert {row["phase"] for row in found.answer.breakdown} == {"pass"}
+    assert not [name for name in plan if "token" in name or "ttft" in name]
+    assert found.columns["throughput_per_s_per_gpu"] == [plan["throughput_per_s_per_gpu"]]
+
+
+def test_the_frontier_is_of_latency_and_throughput() -> None:
+    points = search(**ASKED).answer.results["frontier"]
+    latencies = [point["request_latency_s"] for point in points]
+    rates = [point["throughput_per_s_per_gpu"] for point in points]
+    assert latencies == sorted(latencies)
+    assert rates == sorted(rates)
+    assert latencies[0] == pytest.approx(estimate(**ASKED, batch=1).results["latency_s"])
+
+
+def test_engines_formats_and_systems_are_ranked_together() -> None:
+    results = search(
+        **ASKED | {"gpus": None},
+        max_gpus=16,
+        systems=["h200_sxm"],
+        formats=["bf16", "int8"],
+        choices=["engine=inductor:tensorrt"],
+        request_rate=50_000,
+        objective="usd_per_million_items",
+        num_plans=20,
+    ).answer.results
+    plans = {(one["system"], one["engine"], one["gemm_format"]) for one in results["plans"]}
+    assert len(plans) == 6  # inductor does not run int8
+    costs = [one["usd_per_million_items"] for one in results["plans"]]
+    assert costs == sorted(costs)
+    rates = [one["throughput_per_s_per_gpu"] * one["gpus"] for one in results["plans"]]
+    assert min(rates) >= 50_000
+    assert results["rejected"]["supported_by_system_and_engine"] == 2
+
+
+def test_denoisers_are_divided() -> None:
+    found = search(
+        model="flux.1-dev", system="h100_sxm", gpus=8, objective="request_latency_s", num_plans=9
+    )
+    plans = found.answer.results["plans"]
+    assert [(one["cp"], one["dp"]) for one in plans] == [(8, 1), (4, 2), (2, 4), (1, 8)]
+    assert found.answer.scenario["objective"] == "request_latency_s"
+    assert "of a batch from its start" in " ".join(found.answer.evidence.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"slo_ttft_s": 1}, "slo_ttft_s = 1 has no effect here: requests of resnet-50"),
+        ({"emit": "vllm"}, "emit = vllm has no effect here"),
+        ({"request_mix": ["9:9:1"]}, "request_mix"),
+        ({"kv_formats": ["fp8"]}, "kv_format applies to language models"),
+        ({"slo_percentile": 99, "slo_request_latency_s": 1}, "slo_percentile = 99 has no effect"),
+        ({"isl": 9}, "runs over items of one size"),
+    ],
+)
+def test_fields_of_tokens_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        search(**ASKED, **fields)
+
+
+@pytest.mark.parametrize("mode", ["aggregated", "disaggregated"])
+def test_other_modes_are_refused(mode: Literal["aggregated", "disaggregated"]) -> None:
+    with pytest.raises(UnsupportedError, match="prefill and decode pools of graphs"):
+        search(**ASKED, mode=mode)
