@@ -255,10 +255,10 @@ def section(engine: str, cliffs: Sequence[Cliff], count: int) -> str:
         one = found[0]
         rates = " to ".join(f"{rate:.4g}" if rate else "refused" for rate in (one.low, one.high))
         asked = {**one.pair.asked, field: f"{one.pair.low} to {one.pair.high}"}
-        text = ", ".join(f"{n} {asked[n]}" for n in LOADED if asked.get(n) is not None)
+        load = ", ".join(f"{n} {asked[n]}" for n in LOADED if asked.get(n) is not None)
         text = one.said.partition(": ")[2] if why.startswith("memory") else one.said
         text = text[:300].replace("|", "/").replace("\n", " ")
-        cells = [str(len(found)), model.rpartition("/")[2], mode, text, rates, why, text]
+        cells = [str(len(found)), model.rpartition("/")[2], mode, load, rates, why, text]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
