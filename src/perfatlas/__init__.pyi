@@ -3491,8 +3491,9 @@ def search(
         max_gpus: Maximum GPUs of a deployment, instead of gpus, up to 4096: as many replicas as
             fit, or as few as serve request_rate. Default: gpus.
         formats: Number formats of weights and matrix products to search, such as bf16,fp8.
-            Default: format.
+            Default: format. Needs no format and no gemm_format.
         kv_formats: Number formats of the KV cache to search, such as bf16,fp8. Default: kv_format.
+            Needs no kv_format.
         choices: Values to search of other fields, such as
             tp=2:4,engine=vllm:sglang,redundant_experts=0:32: sizes of the plan, engine,
             expert_exchange, batch_overlap, redundant_experts, max_num_batched_tokens,
@@ -3531,7 +3532,9 @@ def search(
         repair_s: Mean time to repair a failed node [s]. Needs availability.
         min_slo_probability: Least probability with which a deployment must meet all SLOs and the
             request rate, by the intervals of its predictions; 0.5 tests the predictions themselves
-            [fraction]. Default: 0.8.
+            [fraction]. Default: 0.8. Needs slo_ttft_s or slo_tpot_s or slo_itl_s or
+            slo_request_latency_s or max_usd_per_million_tokens or max_accuracy_loss or
+            request_rate.
         emit: Print the commands that launch the best plan, with the arguments that the
             documentation of this engine names; dynamo launches vLLM or TensorRT-LLM workers.
             Default: none. Needs a language model.
@@ -3546,9 +3549,10 @@ def search(
             lengths_from.
         request_mix: Classes of requests as input tokens:output tokens:weight, such as
             4000:500:0.7,500:100:0.3, instead of isl and osl. Default: isl and osl. Needs a
-            language model.
+            language model, mode other than static and no lengths_from.
         lengths_from: Trace whose lengths of prompts and outputs the requests have, instead of isl
-            and osl; its arrivals are not used. Default: isl and osl. Needs a language model.
+            and osl; its arrivals are not used. Default: isl and osl. Needs a language model and
+            mode other than static.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
             aiperf. Default: perfatlas. Needs lengths_from.
         routing: Which prefix cache a request of a trace meets: round_robin, that of each replica

@@ -18,6 +18,7 @@ from perfatlas.vocabulary.fields import (
     File,
     Names,
     NotEqual,
+    NotSet,
     Number,
     Row,
     WithMessage,
@@ -41,6 +42,8 @@ LIMITS: Final = (
     "max_accuracy_loss",
     "request_rate",
 )  # fields that a deployment must meet
+ONLY: Final = "is the only one then"
+MIXED: Final = AllOf(TOKENS, NotEqual("mode", "static"))  # static batches have equal requests
 OBJECTIVES: Final = (
     "output_tokens_per_s_per_gpu",
     "gpus",
@@ -114,6 +117,7 @@ class SearchSpace:
         Row(
             "Number formats of weights and matrix products to search, such as bf16,fp8.",
             default="format",
+            needs=AllOf(NotSet("format", ONLY), NotSet("gemm_format", ONLY)),
         ),
     ] = None
     kv_formats: Annotated[
@@ -121,6 +125,7 @@ class SearchSpace:
         Row(
             "Number formats of the KV cache to search, such as bf16,fp8.",
             default="kv_format",
+            needs=NotSet("kv_format", ONLY),
         ),
     ] = None
     choices: Annotated[
@@ -144,7 +149,7 @@ class RequestLengths:
             "Classes of requests as input tokens:output tokens:weight, such as"
             " 4000:500:0.7,500:100:0.3, instead of isl and osl.",
             default="isl and osl",
-            needs=TOKENS,
+            needs=AllOf(MIXED, NotSet("lengths_from", "gives the lengths too")),
         ),
     ] = None
     lengths_from: Annotated[
@@ -153,7 +158,7 @@ class RequestLengths:
             "Trace whose lengths of prompts and outputs the requests have, instead of isl and osl;"
             " its arrivals are not used.",
             default="isl and osl",
-            needs=TOKENS,
+            needs=MIXED,
             elsewhere=("requests",),
         ),
     ] = None
@@ -282,7 +287,8 @@ class SearchObjective:
         Annotated[float, Number(unit="fraction", above=0.0, below=1.0)],
         Row(
             "Least probability with which a deployment must meet all SLOs and the request rate, by"
-            " the intervals of its predictions; 0.5 tests the predictions themselves."
+            " the intervals of its predictions; 0.5 tests the predictions themselves.",
+            needs=WithMessage(AnySet(*LIMITS), "there is no limit", "set an SLO or request_rate"),
         ),
     ] = 0.8
     emit: Annotated[

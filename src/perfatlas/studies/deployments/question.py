@@ -31,7 +31,6 @@ from perfatlas.studies.deployments.choices import (
     refuse_contradictions,
 )
 from perfatlas.studies.deployments.groups import (
-    LATENCIES,
     LIMITS,
     RequestLengths,
     SearchObjective,
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
 
     from perfatlas.cost import GpuPrice
 
-SLOS: Final = tuple(LATENCIES)
 MOST_GPUS: Final = 131_072  # of 7,168 sequences each: the 10^9 requests that may be in flight
 MOST_IN_POOLS: Final = 4096  # as max_gpus: pairs of workers are matched in all numbers
 MIXES: Final = frozenset(("request_mix", "lengths_from"))
@@ -211,27 +209,18 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         )
     if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
-    groups = fields_of(SearchObjective, RequestLengths, Quantization)
+    groups = fields_of(SearchSpace, SearchObjective, RequestLengths, Quantization)
     refuse_unused(vars(inputs), groups, facts_of(vars(inputs)))
     refuse_contradictions(inputs.listed, inputs.model_fields_set, inputs.mode)
     _check_lengths(inputs)
     _check_objective(inputs)
     _check_names(inputs)
-    for name, one in (("formats", "format"), ("kv_formats", "kv_format")):
-        if getattr(inputs, name) is not None and getattr(inputs, one) is not None:
-            raise InvalidSpecError(f"{one} has no effect with {name}; set one of the two")
-    if inputs.formats is not None and inputs.gemm_format is not None:
-        raise InvalidSpecError("gemm_format has no effect with formats; set one of the two")
-    if inputs.speculative_acceptance is not None and not max(inputs.depths):
-        raise InvalidSpecError(
-            f"speculative_acceptance = {inputs.speculative_acceptance:g} has no effect here:"
-            " speculative_depth = 0; set speculative_depth, the most draft tokens to search"
-        )
-    if inputs.acceptance_by_position is not None and not max(inputs.depths):
-        raise InvalidSpecError(
-            "acceptance_by_position has no effect here: speculative_depth = 0; set"
-            " speculative_depth, the most draft tokens to search"
-        )
+    for name in ("speculative_acceptance", "acceptance_by_position"):
+        if getattr(inputs, name) is not None and not max(inputs.depths):
+            raise InvalidSpecError(
+                f"{name} has no effect here: speculative_depth = 0; set speculative_depth, the most"
+                " draft tokens to search"
+            )
     return inputs if inputs.mix.sample is None else _with_mean_lengths(inputs)
 
 
@@ -286,18 +275,11 @@ def _check_lengths(inputs: SearchInputs) -> None:
                 raise InvalidSpecError(
                     f"{other} has no effect with {name}, which gives the lengths"
                 )
-        if inputs.mode == "static":
-            raise InvalidSpecError(
-                f"{name} has no effect in mode static, a batch of equal requests; set mode ="
-                " aggregated or disaggregated"
-            )
         if inputs.prefix:
             raise InvalidSpecError(
                 f"prefix = {inputs.prefix} cannot be combined with {name}: the cached part of a"
                 " prompt differs by class; leave one of them out"
             )
-    if len(MIXES.intersection(given)) > 1:
-        raise InvalidSpecError("set one of request_mix and lengths_from, not both")
 
 
 def _check_names(inputs: SearchInputs) -> None:
@@ -328,12 +310,6 @@ def _check_objective(inputs: SearchInputs) -> None:
                     f"availability = {inputs.availability:g} needs how often nodes fail and how"
                     f" long they are repaired: set {name}"
                 )
-    default = SearchObjective.min_slo_probability
-    if inputs.min_slo_probability != default and not inputs.has_limits:
-        raise InvalidSpecError(
-            f"min_slo_probability = {inputs.min_slo_probability:g} has no effect here: there is no"
-            f" limit; set {', '.join(SLOS)} or request_rate, or leave min_slo_probability out"
-        )
     if inputs.concurrency is not None and inputs.gpus is None:
         raise InvalidSpecError(
             f"concurrency = {inputs.concurrency} needs a number of replicas: set gpus instead of"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Equals as Equals,
         Missing as Missing,
         NotEqual as NotEqual,
+        NotSet as NotSet,
         WithMessage as WithMessage,
         is_set as is_set,
         value_text as value_text,
