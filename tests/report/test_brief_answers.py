@@ -15,10 +15,10 @@ from perfatlas.verbs.estimate import explain, print_explanation
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.frontiers import frontier
 from perfatlas.verbs.estimate.text import print_frontier
-from perfatlas.verbs.goodput.text import print_goodput
+from perfatlas.verbs.goodput.sections import print_goodput
 from perfatlas.verbs.kernel.answer import kernel_gemm
 from perfatlas.verbs.kernel.design import print_design
-from perfatlas.verbs.schedule.text import print_schedule
+from perfatlas.verbs.schedule.sections import print_schedule
 from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
 from perfatlas.verbs.train.text import print_layouts

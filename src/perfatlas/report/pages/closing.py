@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from perfatlas.report.pages.page import Block
+    from perfatlas.report.text import Shown
 
 MOST_VALUES: Final = 4  # that a page begins with
 
@@ -50,18 +51,28 @@ def answer_page(
 
 
 def results_page(
-    answer: Mapping[str, Any], *, reproduce: str, sections: Sequence[Section] = ()
+    answer: Mapping[str, Any],
+    *,
+    reproduce: str,
+    sections: Sequence[Section] = (),
+    title: str = "",
+    lines: Sequence[Shown] = (),
 ) -> Page:
-    """Return the page of any answer: its numbers with their intervals, after its charts."""
+    """Return the page of any answer: its numbers with their intervals, after its charts.
+
+    Args:
+        title: By default the headline of the answer.
+        lines: Its numbers, where they are not those of all answers.
+    """
     results = answer["results"]
     limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
-    shown = printed_results(results, limits=limits)
-    brief = printed_results(results, limits=limits, brief=True)
+    shown = lines or printed_results(results, limits=limits)
+    brief = lines or printed_results(results, limits=limits, brief=True)
     rows = [(one.label, one.value, one.interval) for one in shown]
     table = Table(head=("", "value", "90% interval"), rows=rows)
     return answer_page(
         answer,
-        title=headline(answer),
+        title=title or headline(answer),
         values=[
             Value(label=one.label, value=one.value, interval=one.interval)
             for one in brief[:MOST_VALUES]

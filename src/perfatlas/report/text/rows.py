@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     Row = Mapping[str, Any]
+    Column = str | Callable[[Row], str]
 
 UNFOLDED_LENGTH: Final = 12  # length up to which text is never folded
 FOLDED: Final = 16  # minimum width of folded text
@@ -168,16 +169,42 @@ def print_rows(
         console.print()
 
 
+def cells_of(rows: Sequence[Row], columns: Mapping[str, Column]) -> list[dict[str, str]]:
+    """Return rows of an answer as cells by title.
+
+    Args:
+        columns: By title, the key of a metric, or of a statistic of it such as "wait_s.mean", or
+            the function that returns the cell of a row.
+
+    Example:
+        >>> from perfatlas.report.text import cells_of
+        >>> cells_of([{"wait_s": {"mean": 7200.0}}], {"wait, mean": "wait_s.mean"})
+        [{'wait, mean': '2 h'}]
+    """
+    return [
+        {
+            title: _metric_cell(column, row) if isinstance(column, str) else column(row)
+            for title, column in columns.items()
+        }
+        for row in rows
+    ]
+
+
+def _metric_cell(key: str, row: Row) -> str:
+    name, _, statistic = key.partition(".")
+    return format_value(name, row[name][statistic] if statistic else row[name])
+
+
 def print_cells(
     console: Console,
     rows: Sequence[Row],
-    columns: Mapping[str, Callable[[Row], str]],
+    columns: Mapping[str, Column],
     texts: Collection[str] = (),
 ) -> None:
     """Write rows as a table of which no column is left out, as a page has it.
 
     Args:
-        columns: By title, the function that returns the cell of a row.
+        columns: As for `cells_of`.
         texts: Titles of text columns; others are aligned to the right.
     """
     from rich.table import Table
@@ -186,8 +213,8 @@ def print_cells(
     for title in columns:
         side: Literal["left", "right"] = "left" if title in texts else "right"
         table.add_column(title, justify=side, header_style="dim")
-    for row in rows:
-        table.add_row(*(cell(row) for cell in columns.values()))
+    for cells in cells_of(rows, columns):
+        table.add_row(*cells.values())
     print_plain(console, table)
 
 

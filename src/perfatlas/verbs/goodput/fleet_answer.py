@@ -363,7 +363,7 @@ def _runner_up(rows: list[dict[str, Any]], best: int) -> int | None:
 
 def _why(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) -> str:
     """Return where the next best strategy loses more than the best one."""
-    from perfatlas.verbs.goodput.text import BUCKETS
+    from perfatlas.verbs.goodput.sections import BUCKETS
 
     other = _runner_up(rows, best)
     if other is None:

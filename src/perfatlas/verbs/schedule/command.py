@@ -130,7 +130,7 @@ def _show(done: FleetSchedule, set_fields: dict[str, Any], output: OutputFlags) 
         print_json(document)
         return
     from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.schedule.text import print_schedule
+    from perfatlas.verbs.schedule.sections import print_schedule
 
     console = open_terminal(sys.stdout)
     print_schedule(console, document, reproduce=_reproduce(set_fields), verbose=output.verbose)
@@ -147,7 +147,7 @@ def _reproduce(set_fields: dict[str, Any]) -> str:
 
 
 def _write_files(done: FleetSchedule, extra: ScheduleFiles, set_fields: dict[str, Any]) -> None:
-    from perfatlas.verbs.schedule.page import schedule_page
+    from perfatlas.verbs.schedule.sections import schedule_page
 
     if extra.per_job is not None:
         write_table(str(extra.per_job), done.per_job())
