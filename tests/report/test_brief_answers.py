@@ -10,7 +10,7 @@ import pytest
 
 from perfatlas.report.text import format_value, limits_of, open_terminal, print_answer, typeset
 from perfatlas.verbs.collective import collective
-from perfatlas.verbs.compare.text import print_comparison
+from perfatlas.verbs.compare.sections import print_comparison
 from perfatlas.verbs.estimate import explain, print_explanation
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.frontiers import frontier

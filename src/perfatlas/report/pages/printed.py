@@ -42,19 +42,23 @@ def print_blocks(console: Console, blocks: Sequence[Block], *, most: int | None 
     A table without titles lists labels and texts, one whose first title is empty aligns numbers.
 
     Args:
-        most: Rows of each; by default all.
+        most: Rows of tables with titles, and parts of a whole; by default all.
     """
-    for block in blocks:
+    for place, block in enumerate(blocks):
+        tables = place and isinstance(block, Table) and isinstance(blocks[place - 1], Table)
+        if tables and block.head[0]:
+            console.print()
         match block:
             case str():
                 print_line(console, block)
             case Table(head=("", "")):
-                print_labelled(console, [(label, text) for label, text in block.rows[:most]])
+                print_labelled(console, [(label, text) for label, text in block.rows])
             case Table(head=("", *heads)):
-                print_aligned(console, block.rows[:most], heads if len(heads) > 1 else ())
+                print_aligned(console, block.rows, heads if len(heads) > 1 else ())
             case Table():
                 rows = [dict(zip(block.head, row, strict=True)) for row in block.rows[:most]]
-                print_rows(console, rows)
+                texts = [block.head[place] for place in block.text_columns]
+                print_rows(console, rows, texts=texts)
                 print_more(console, len(block.rows) - len(rows), verbose=False)
             case Chart(figure=Waterfall() as figure):
                 print_waterfall(console, figure.rows, figure.labels, most=most)

@@ -135,12 +135,14 @@ def print_rows(
     *,
     columns: Mapping[str, str] | None = None,
     title: str = "",
+    texts: Collection[str] | None = None,
 ) -> None:
     """Write uniform rows as a table: a catalog, a validation, a calibration.
 
     Args:
         rows: Mappings; the keys of the first are the columns.
         columns: Keys to show and their titles; all by default.
+        texts: Keys of texts, others are aligned to the right; by default what is not a number.
     """
     from rich.table import Table
 
@@ -150,12 +152,15 @@ def print_rows(
         print_line(console, title, style="bold")
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_edge=False)
     titles = columns or {name: spelled_out(name) for name in rows[0]}
-    shown = _fitting(titles, rows, console.width)
+    if texts is None:
+        texts = [name for name in titles if not _is_numeric(name, rows)]
+    whole = [name for name in titles if name not in texts or _is_short(name, rows)]
+    shown = _fitting(titles, rows, whole, console.width)
     for name in shown:
         table.add_column(
             titles[name],
-            justify="right" if _is_numeric(name, rows) else "left",
-            no_wrap=_is_whole(name, rows),
+            justify="left" if name in texts else "right",
+            no_wrap=name in whole,
             overflow="fold",
             header_style="dim",
         )
@@ -163,8 +168,8 @@ def print_rows(
         table.add_row(*(_row_cell(name, row.get(name)) for name in shown))
     print_plain(console, table)
     if len(shown) < len(titles):
-        left = ", ".join(title for name, title in titles.items() if name not in shown)
-        print_line(console, f"a wider terminal or --json shows {left}", style="dim")
+        others = ", ".join(title for name, title in titles.items() if name not in shown)
+        print_line(console, f"a wider terminal or --json shows {others}", style="dim")
     if title:
         console.print()
 
@@ -212,20 +217,22 @@ def print_cells(
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
     for title in columns:
         side: Literal["left", "right"] = "left" if title in texts else "right"
-        table.add_column(title, justify=side, header_style="dim")
+        table.add_column(title, justify=side, header_style="dim", no_wrap=title not in texts)
     for cells in cells_of(rows, columns):
         table.add_row(*cells.values())
     print_plain(console, table)
 
 
-def _fitting(titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Return the first columns that fit: names may fold, numbers may not."""
+def _fitting(
+    titles: Mapping[str, str], rows: Sequence[Row], whole: Collection[str], width: int
+) -> list[str]:
+    """Return the first columns that fit: names may fold, numbers may not, as a cut one is wrong."""
     shown: list[str] = []
     taken = 0
     for name, title in titles.items():
         longest = max(len(_row_cell(name, row.get(name))) for row in rows)
         widest = max(longest, len(title))
-        taken += (widest if _is_whole(name, rows) else min(widest, FOLDED)) + GAP
+        taken += (widest if name in whole else min(widest, FOLDED)) + GAP
         if shown and taken - GAP > width:
             break
         shown.append(name)
@@ -234,11 +241,6 @@ def _fitting(titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]], width
 
 def _is_numeric(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
     return all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
-
-
-def _is_whole(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column must not fold, because a truncated number is wrong."""
-    return _is_numeric(name, rows) or _is_short(name, rows)
 
 
 def _is_short(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:

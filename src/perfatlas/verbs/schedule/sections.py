@@ -214,15 +214,17 @@ def _sections(answer: Answered) -> list[Section]:
             Section(title=label_of("classes").capitalize(), blocks=[table], is_detail=True)
         )
     if compared:
-        table = _table(compared_rows(compared))
+        table = _table(compared_rows(compared), len(compared[0]["changes"]))
         sections.append(
             Section(title=label_of("compared").capitalize(), blocks=[table], most=FEW_COMPARED)
         )
     return sections
 
 
-def _table(rows: Sequence[Mapping[str, str]]) -> Table:
-    return Table(head=tuple(rows[0]), rows=[tuple(row.values()) for row in rows])
+def _table(rows: Sequence[Mapping[str, str]], texts: int = 1) -> Table:
+    """Return cells as a table, of which the first columns are texts."""
+    cells = [tuple(row.values()) for row in rows]
+    return Table(head=tuple(rows[0]), rows=cells, text_columns=range(texts))
 
 
 def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
