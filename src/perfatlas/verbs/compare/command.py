@@ -59,7 +59,7 @@ def compare(
     """
     from perfatlas.report.text import open_terminal, reproduce_line
     from perfatlas.verbs.compare.answer import compared, compared_scenarios
-    from perfatlas.verbs.compare.text import print_comparison
+    from perfatlas.verbs.compare.sections import print_comparison
 
     output = output or CompareFlags()
     if output.suite is not None and not output.decide:
@@ -81,7 +81,7 @@ def compare(
     names = " ".join([*map(str, files or ()), *(["--decide"] if output.decide else [])])
     line = reproduce_line(f"compare {names}".strip(), set_fields)
     if output.page.files():
-        from perfatlas.verbs.compare.page import comparison_page
+        from perfatlas.verbs.compare.sections import comparison_page
 
         write_page_files(output.page, comparison_page(answer, reproduce=line))
     if output.json:
