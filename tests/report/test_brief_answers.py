@@ -21,7 +21,7 @@ from perfatlas.verbs.kernel.design import print_design
 from perfatlas.verbs.schedule.sections import print_schedule
 from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
-from perfatlas.verbs.train.text import print_layouts
+from perfatlas.verbs.train.sections import print_layouts
 from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, answered_with_files
 
 if TYPE_CHECKING:

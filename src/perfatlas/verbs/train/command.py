@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 ONE: Final = Answering(
-    command="train", function="train", first="step_time_s", text="text:print_training"
+    command="train", function="train", first="step_time_s", text="sections:print_training"
 )
 
 
@@ -109,7 +109,7 @@ def _write_files(
     sys.stdout.flush()  # print the answer even if the files cannot be written
     timeline = training_timeline(**set_fields)
     if extra.page.files():
-        from perfatlas.verbs.train.page import training_page
+        from perfatlas.verbs.train.sections import training_page
 
         line = reproduced("train", set_fields)
         write_page_files(extra.page, training_page(answer, timeline, reproduce=line))
@@ -172,11 +172,11 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
         count = len(columns["step_time_s"])
         sys.stderr.write(f"perfatlas: {count:,} layouts written to {output.output}\n")
     from perfatlas.report.text import open_terminal, reproduce_line
-    from perfatlas.verbs.train.text import print_layouts
+    from perfatlas.verbs.train.sections import print_layouts
 
     line = reproduce_line(COMMAND, set_fields)
     if output.page.files():
-        from perfatlas.verbs.train.page import layouts_page
+        from perfatlas.verbs.train.sections import layouts_page
 
         write_page_files(output.page, layouts_page(told, reproduce=line))
     if output.json:
