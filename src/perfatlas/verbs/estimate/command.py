@@ -145,7 +145,7 @@ def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFl
         answer = estimate_answer(**set_fields).to_dict()
     code = show_answer(answer, output=output, set_fields=set_fields)
     if extra.page.files():
-        from perfatlas.verbs.estimate.page import estimate_page
+        from perfatlas.verbs.estimate.sections import estimate_page
 
         sys.stdout.flush()  # print the answer even if the page cannot be written
         page = estimate_page(answer, reproduce=reproduced("estimate", set_fields))
@@ -218,14 +218,14 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
     if over != "batch":
         line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)
     if extra.page.files():
-        from perfatlas.verbs.estimate.page import estimate_page
+        from perfatlas.verbs.estimate.sections import estimate_page
 
         write_page_files(extra.page, estimate_page(answer, reproduce=line))
     if output.json:
         print_json(answer)
         return 0
     from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.estimate.text import print_clock_frontier, print_frontier
+    from perfatlas.verbs.estimate.sections import print_clock_frontier, print_frontier
 
     console = open_terminal(sys.stdout)
     if over != "batch":
@@ -237,8 +237,7 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
 
 def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
     from perfatlas.verbs.estimate.answer import explain
-    from perfatlas.verbs.estimate.page import estimate_page
-    from perfatlas.verbs.estimate.text import print_explanation
+    from perfatlas.verbs.estimate.sections import estimate_page, print_explanation
 
     for path in extra.page.files().values():
         check_writable(path)
