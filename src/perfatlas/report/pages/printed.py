@@ -44,9 +44,8 @@ def print_blocks(console: Console, blocks: Sequence[Block], *, most: int | None 
     Args:
         most: Rows of tables with titles, and parts of a whole; by default all.
     """
-    for place, block in enumerate(blocks):
-        tables = place and isinstance(block, Table) and isinstance(blocks[place - 1], Table)
-        if tables and block.head[0]:
+    for before, block in zip((None, *blocks), blocks, strict=False):
+        if isinstance(before, Table) and isinstance(block, Table) and block.head[0]:
             console.print()
         match block:
             case str():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import comparison_note, limit_note
@@ -123,7 +124,7 @@ def _columns(rows: Rows, names: Sequence[str]) -> dict[str, Callable[[Row], str]
     """Return columns of the metrics that the first scenario has, each with its ratio to it."""
     item = item_of(rows)
     return {
-        label_of(name, short=True, item=item): lambda row, name=name: _cell(row, rows[0], name)
+        label_of(name, short=True, item=item): partial(_cell, base=rows[0], name=name)
         for name in names
         if rows[0].get(name) is not None
     }

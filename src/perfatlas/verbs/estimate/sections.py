@@ -80,7 +80,7 @@ AXES: Final = {
 }
 JOULES: Final = Axis("energy per output token [J]")
 WATTS: Final = Axis("power of a GPU [W]")
-OPERATOR_COLUMNS: Final = {
+OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
     "operator": "name",
     "step": "phase",
     "bound": "bound",

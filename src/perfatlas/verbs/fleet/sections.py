@@ -116,7 +116,7 @@ def print_fitted(
         " the whole fleet, and of one part with its interval"
     )
     print_line(console, title, style="bold")
-    columns = {
+    columns: Columns = {
         "cause": "name",
         "events": "events",
         "share": lambda row: share_text(row["share"]),
@@ -221,7 +221,7 @@ def _lemons(causes: Sequence[Facts]) -> Table | None:
         for lemon in cause.get("lemon_nodes") or []:
             seen = (lemon["events"], cause["name"], lemon["probability"])
             found.setdefault(str(lemon["node"]), []).append(seen)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "machine": node,
             "causes": ", ".join(f"{name} ({events:,})" for events, name, _ in seen),
@@ -470,7 +470,7 @@ def _evidence(causes: Sequence[Facts], evidence: Facts | None) -> list[Section]:
     if evidence is None:
         return []
     seen = evidence.get("cause", [])
-    columns = {
+    columns: Columns = {
         "cause": "name",
         "failures": lambda row: f"{row['events']:,}" if "events" in row else "unknown",
         **_seen_columns(seen, spelled_time),

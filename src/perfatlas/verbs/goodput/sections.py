@@ -41,7 +41,7 @@ from perfatlas.report.text import (
 from perfatlas.scenario.interrupted_jobs import SpareNodes
 from perfatlas.verbs.goodput.answer import pool_of
 from perfatlas.verbs.goodput.groups import FRONTIER
-from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, METRICS
+from perfatlas.vocabulary.metrics import HIGH_ENDING, JOB_TIME, LOW_ENDING, METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,17 +52,6 @@ if TYPE_CHECKING:
 
     Answered = Mapping[str, Any]
 
-BUCKETS: Final = {
-    "productive": "useful work",
-    "checkpoint": "writing checkpoints",
-    "lost_work": "recomputed work",
-    "detection": "failure detection",
-    "restart": "restarting",
-    "waiting_for_spares": "waiting for nodes",
-    "degraded": "running slower",
-    "maintenance": "maintenance",
-    "idle": "idle",
-}
 FACTORS: Final = METRICS["factors"].parts
 # omitted in a headline; the method is in the line of confidence
 UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s", "method", "gpus")
@@ -246,7 +235,7 @@ def _sections(answer: Answered) -> list[Section]:
     results, sections = answer["results"], []
     changes = results.get("changes") or []
     if rows := answer["breakdown"]:
-        figure = Waterfall(rows, BUCKETS, [share_text(row["share"]) for row in rows])
+        figure = Waterfall(rows, JOB_TIME, [share_text(row["share"]) for row in rows])
         most = MOST_BUCKETS - 2 * bool(changes)
         product = _product_line(results.get("factors") or {})
         title = "Where the time goes"
@@ -387,7 +376,7 @@ def _strategies(answer: Answered) -> Section:
         Line("best per GPU-hour held", [best["gpus_held"]], [best["goodput"]], RED, "mark"),
     ]
     chart = LineChart(lines, Axis("GPUs held", "count"), Axis("goodput", "%"))
-    columns = STRATEGY_COLUMNS | ({"useful hour": PRICE} if PRICE in rows[0] else {})
+    columns = {**STRATEGY_COLUMNS, **({"useful hour": PRICE} if PRICE in rows[0] else {})}
     interval = time_text(best["checkpoint_interval_s"])
     return Section.charted(
         "Recovery strategies",

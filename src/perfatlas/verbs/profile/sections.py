@@ -290,7 +290,7 @@ def _retimed_lines(results: Facts) -> list[tuple[str, str]]:
     ]
 
 
-CLASS_COLUMNS: Final = {
+CLASS_COLUMNS: Final[Mapping[str, Any]] = {
     "class": "class",
     "time": "time_s",
     "share": lambda row: format_share(row["share"]),

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from perfatlas.report.pages import Page
+    from perfatlas.report.pages import Block, Page
     from perfatlas.training.step import StepTimeline
 
     Row = Mapping[str, Any]
@@ -87,7 +87,7 @@ WIDEST: Final = 80  # of the memory bar
 GB: Final = 1e9
 MOST_PASSES: Final = 4000  # of a picture; a longer step shows its beginning and its end
 MOST_ROWS: Final = 40
-OPERATOR_COLUMNS: Final = {
+OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
     "operator": "name",
     "part": "phase",
     "bound": "bound",
@@ -207,24 +207,20 @@ def _parts(
         whole: The result that they divide, and its value.
     """
     metric, total = whole
-    rows = [
-        {"name": name, "share": part / total}
-        for name, part in parts.items()
-        if part > 0.0 or name == "compute"
-    ]
-    texts = [share_text(row["share"]) for row in rows]
+    shown = {name: part for name, part in parts.items() if part > 0.0 or name == "compute"}
+    rows = [{"name": name, "share": part / total} for name, part in shown.items()]
+    texts = [share_text(part / total) for part in shown.values()]
     figure = Waterfall(rows, labels, texts, Axis(f"share of the {of}", unit="%"))
     cells = [
-        [labels[name], format_value(metric, part), share_text(part / total)]
-        for name, part in parts.items()
-        if part > 0.0 or of == "time"
+        [labels[name], format_value(metric, part), text]
+        for (name, part), text in zip(shown.items(), texts, strict=True)
     ]
     last = "step" if of == "time" else "step, all GPUs"
     table = Table(
         head=("part", of, "share"), rows=[*cells, [last, format_value(metric, total), "100%"]]
     )
     title = f"Where the {of} goes"
-    blocks = [Chart(figure=figure, title=title), table]
+    blocks: list[Block] = [Chart(figure=figure, title=title), table]
     return Section(title=title, blocks=blocks, most=MOST_PARTS, is_detail=of == "energy")
 
 
