@@ -58,7 +58,7 @@ def print_blocks(console: Console, blocks: Sequence[Block], *, most: int | None 
                 rows = [dict(zip(block.head, row, strict=True)) for row in block.rows[:most]]
                 texts = [block.head[place] for place in block.text_columns]
                 print_rows(console, rows, texts=texts)
-                print_more(console, len(block.rows) - len(rows), verbose=False)
+                print_more(console, len(block.rows) - len(rows))
             case Chart(figure=Waterfall() as figure):
                 print_waterfall(console, figure.rows, figure.labels, most=most)
             case _:

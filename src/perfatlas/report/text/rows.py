@@ -96,13 +96,9 @@ def print_heading(console: Console, text: str) -> None:
     print_line(console, text, style="bold")
 
 
-def print_more(console: Console, left: int, *, verbose: bool) -> None:
-    """Write how many rows a brief answer leaves out, if any.
-
-    Args:
-        left: Rows beyond those of a brief answer.
-    """
-    if left > 0 and not verbose:
+def print_more(console: Console, left: int) -> None:
+    """Write how many rows a brief answer leaves out, if any."""
+    if left > 0:
         print_line(console, f"{left:,} more, shown by --verbose", style="dim")
 
 
