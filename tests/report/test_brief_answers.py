@@ -17,7 +17,7 @@ from perfatlas.verbs.estimate.frontiers import frontier
 from perfatlas.verbs.estimate.sections import print_frontier
 from perfatlas.verbs.goodput.sections import print_goodput
 from perfatlas.verbs.kernel.answer import kernel_gemm
-from perfatlas.verbs.kernel.design import print_design
+from perfatlas.verbs.kernel.sections import print_design
 from perfatlas.verbs.schedule.sections import print_schedule
 from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
