@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from perfatlas.verbs.fleet.glossary import unit_of
 from perfatlas.verbs.fleet.sections import causes_chart, days_chart, lives_chart
 from tests.report.figures import plotly_figure
 
@@ -61,13 +60,3 @@ def test_days_without_a_failure_have_no_chart() -> None:
     figure = figure_of(days_chart({"days": days, "failures_per_day": [3, 1]}))
     assert list(figure.data[0].x) == days
     assert list(figure.data[0].y) == [3, 1]
-
-
-def test_a_unit_is_the_largest_that_is_full() -> None:
-    assert [unit_of(s) for s in (0.5, 59.0, 3599.0, 86_399.0, 7e7)] == [
-        "second",
-        "second",
-        "minute",
-        "hour",
-        "year",
-    ]

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     )
     from perfatlas.report.text.breakdown import rows_by_phase as rows_by_phase
     from perfatlas.report.text.closing import print_closing as print_closing
-    from perfatlas.report.text.evidence import evidence_headline as evidence_headline
+    from perfatlas.report.text.evidence import (
+        CALIBRATION_COLUMNS as CALIBRATION_COLUMNS,
+        evidence_headline as evidence_headline,
+    )
     from perfatlas.report.text.job_time import (
         METHODS as METHODS,
         MOST_BUCKETS as MOST_BUCKETS,
