@@ -57,9 +57,7 @@ PRINTERS = {
     "fleet schedule": print_schedule,
     "goodput": print_goodput,
     "kernel design": print_design,
-    "search training": lambda *words, verbose, reproduce: print_layouts(
-        *words, reproduce=reproduce, rate_per_cpu_s=1.0 if verbose else None
-    ),
+    "search training": print_layouts,
     "search": print_search,
 }
 

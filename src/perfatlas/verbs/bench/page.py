@@ -75,7 +75,7 @@ def _measured(records: Records) -> list[Section]:
 
 def measured_table(records: Records) -> Table:
     """Return records with what was achieved, predicted and left."""
-    columns = {
+    columns: dict[str, Any] = {
         "case": case_text,
         "time": "time_s",
         "±90%": lambda one: f"{(one['time_s_high'] - one['time_s_low']) / 2.0 / one['time_s']:.1%}",

@@ -287,16 +287,16 @@ def print_layouts(
     answer: Mapping[str, Any],
     *,
     reproduce: str,
-    rate_per_cpu_s: float | None = None,
+    verbose: bool = False,
+    rate_per_cpu_s: float = 0.0,
 ) -> None:
     """Write the layouts, why the first is best, and the common end of answers.
 
     Args:
-        rate_per_cpu_s: Legal layouts per CPU-second, to print with all rules and all evidence; None
-            for the brief text.
+        verbose: Whether to print the rate, all rules and all evidence.
+        rate_per_cpu_s: Legal layouts per CPU-second.
     """
     scenario, results = answer["scenario"], answer["results"]
-    verbose = rate_per_cpu_s is not None
     layouts = results["layouts"]
     print_line(
         console,
@@ -313,7 +313,7 @@ def print_layouts(
     print_cells(console, layouts, _layout_columns(answer), ("layout",))
     console.print()
     print_line(console, f"why the first: {_why(layouts)}")
-    print_line(console, counts_line(results, rate_per_cpu_s))
+    print_line(console, counts_line(results, rate_per_cpu_s if verbose else None))
     print_line(console, f"its step: {train_command(scenario, layouts[0])}")
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
