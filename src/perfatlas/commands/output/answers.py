@@ -8,7 +8,6 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from perfatlas.commands.output.page_files import write_page_files
 from perfatlas.declarations import page_of
 from perfatlas.quantities import InfeasibleError, UsageError
 
@@ -91,6 +90,8 @@ def show_answer(
         write = text or print_answer
         write(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
     if pages is not None and pages.files():
+        from perfatlas.commands.output.page_files import write_page_files
+
         sys.stdout.flush()  # print the answer even if the page cannot be written
         page = page_of(str(answer["command"]))
         write_page_files(pages, page(answer, reproduce=reproduced(command, set_fields)))

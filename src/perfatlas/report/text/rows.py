@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text.quantities import format_number, format_value, is_empty
 from perfatlas.report.text.terminal import print_line, print_plain
@@ -212,8 +212,10 @@ def print_cells(
 
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
     for title in columns:
-        side: Literal["left", "right"] = "left" if title in texts else "right"
-        table.add_column(title, justify=side, header_style="dim", no_wrap=title not in texts)
+        if title in texts:
+            table.add_column(title, overflow="fold", header_style="dim")
+        else:
+            table.add_column(title, justify="right", no_wrap=True, header_style="dim")
     for cells in cells_of(rows, columns):
         table.add_row(*cells.values())
     print_plain(console, table)

@@ -116,13 +116,16 @@ def print_fitted(
         " the whole fleet, and of one part with its interval"
     )
     print_line(console, title, style="bold")
+    seen = _seen_columns(causes, time_text)
+    last = {title: seen.pop(title) for title in ("without lemons",) if title in seen}
     columns: Columns = {
         "cause": "name",
         "events": "events",
         "share": lambda row: share_text(row["share"]),
         "fleet": lambda row: time_text(_seconds(row["fleet_mean_time_between"])),
-        **_seen_columns(causes, time_text),
+        **seen,
         "law": "law",
+        **last,
     }
     most = None if verbose else MOST_CAUSES
     print_blocks(console, [Table.of(causes, columns, ("cause", "law"))], most=most)
@@ -426,7 +429,9 @@ def _repairs(repairs: Sequence[Facts]) -> Section:
 def _inspected(causes: Sequence[Facts], evidence: Facts | None) -> list[Section]:
     """Return the machines to inspect first, or the lemon assumption of the fleet."""
     found = _lemons((evidence or {}).get("cause", []))
-    blocks: list[Block] = [LEMONS + ".", found] if found else []
+    blocks: list[Block] = (
+        ["These fail significantly more often than the others.", found] if found else []
+    )
     assumed = [cause for cause in causes if cause["lemon_share"]]
     blocks += [
         f"For {cause['name']}, {share_text(cause['lemon_share'])} of the parts are assumed to"

@@ -276,13 +276,14 @@ def _factors(factors: Mapping[str, float]) -> Section:
 def _changes(changes: Sequence[Answered]) -> list[Section]:
     """Return what single changes gain, and what they assume."""
     bars = [
-        Bar(str(row["name"]), row["gained_gpu_hours"], colour=GREEN, interval=_ends(row))
+        Bar(str(row["name"]), gained, colour=GREEN, interval=(gained - width, gained + width))
         for row in changes
+        for gained, width in [(row["gained_gpu_hours"], row["gained_gpu_hours_half_width"])]
     ]
     columns: dict[str, Any] = {
         "change": "name",
         "GPU-hours, ± 90%": lambda row: (
-            f"{row['gained_gpu_hours']:+,.0f} ± {row['gained_gpu_hours_half_width'] or 0.0:,.0f}"
+            f"{row['gained_gpu_hours']:+,.0f} ± {row['gained_gpu_hours_half_width']:,.0f}"
         ),
     }
     if "gained_usd" in changes[0]:
@@ -299,11 +300,6 @@ def _changes(changes: Sequence[Answered]) -> list[Section]:
         Section.charted("Gain from single changes", figure, table, most=MOST_CHANGES),
         Section(title="Assumptions of the changes", blocks=[assumed], is_detail=True),
     ]
-
-
-def _ends(row: Answered) -> tuple[float, float] | None:
-    gained, width = row["gained_gpu_hours"], row["gained_gpu_hours_half_width"]
-    return None if width is None else (gained - width, gained + width)
 
 
 def _spread(results: Answered, columns: Mapping[str, Sequence[float]]) -> Section:
