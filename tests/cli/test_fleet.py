@@ -116,7 +116,7 @@ def test_a_report_shows_both_means_and_later_edits(
     assert main(words) == 0
     text = page.read_text("utf-8")
     assert "for all machines, including those with high failure rates" in text
-    assert "without lemon machines" in text
+    assert "without lemons" in text
     assert "changed after the fit" not in text
     fleet.write_text(fleet.read_text("utf-8") + "\n# by hand\n", "utf-8")
     assert main(words) == 0

@@ -13,8 +13,7 @@ from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.pages import page_html
 from perfatlas.report.text import format_value, open_terminal
-from perfatlas.verbs.estimate.page import clock_frontier_page
-from perfatlas.verbs.estimate.text import print_clock_frontier
+from perfatlas.verbs.estimate.sections import clock_frontier_page, print_clock_frontier
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.report.text import open_terminal
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_gemm
-from perfatlas.verbs.profile.text import print_profile
+from perfatlas.verbs.profile.sections import print_profile
 from tests.profiles.samples import (
     ADD,
     ALL_REDUCE,

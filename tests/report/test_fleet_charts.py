@@ -4,22 +4,21 @@ from typing import Any
 
 import pytest
 
-from perfatlas.verbs.fleet.glossary import unit_of
-from perfatlas.verbs.fleet.page import days_of, lives_of, shares_of
+from perfatlas.verbs.fleet.sections import causes_chart, days_chart, lives_chart
 from tests.report.figures import plotly_figure
 
 HOUR = 3600.0
 
 
-def figure_of(sections: list[Any]) -> Any:  # noqa: ANN401 - a figure
-    ((*_, chart),) = (section.blocks for section in sections)
+def figure_of(blocks: list[Any]) -> Any:  # noqa: ANN401 - a figure
+    chart, *_ = blocks
     return plotly_figure(chart.figure)
 
 
 def test_lives_are_drawn_in_the_unit_of_the_text() -> None:
     # by doubling: 1 to 64 machines of 8 GPUs, 320 h to 5 h
     jobs = [{"gpus": 8 << n, "mtti_s": 320 * HOUR / (1 << n)} for n in range(7)]
-    figure = figure_of(lives_of(jobs))
+    figure = figure_of(lives_chart(jobs))
     assert figure.layout.yaxis.title.text == "mean time to interruption [hours]"
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
     assert figure.data[0].y == pytest.approx([320 / (1 << n) for n in range(7)])
@@ -31,43 +30,33 @@ def test_lives_are_drawn_in_the_unit_of_the_text() -> None:
 )
 def test_the_shortest_life_sets_the_unit_of_all(shortest_s: float, unit: str) -> None:
     jobs = [{"gpus": 16, "mtti_s": 2 * shortest_s}, {"gpus": 32, "mtti_s": shortest_s}]
-    figure = figure_of(lives_of(jobs))
+    figure = figure_of(lives_chart(jobs))
     assert figure.layout.yaxis.title.text == f"mean time to interruption [{unit}s]"
 
 
 def test_one_life_alone_is_no_line() -> None:
-    assert lives_of([{"gpus": 8, "mtti_s": HOUR}, {"gpus": 16, "mtti_s": float("inf")}]) == []
+    assert lives_chart([{"gpus": 8, "mtti_s": HOUR}, {"gpus": 16, "mtti_s": float("inf")}]) == []
 
 
 def test_one_cause_alone_needs_no_chart() -> None:
     cause = {"name": "gpu", "share": 1.0}
-    assert shares_of([cause]) == []
-    figure = figure_of(shares_of([cause | {"share": 0.75}, {"name": "nic", "share": 0.25}]))
+    assert causes_chart([cause]) == []
+    figure = figure_of(causes_chart([cause | {"share": 0.75}, {"name": "nic", "share": 0.25}]))
     assert list(figure.data[0].y) == ["gpu", "nic"]
     assert list(figure.data[0].x) == [0.75, 0.25]
 
 
 def test_of_many_causes_the_most_frequent_are_drawn() -> None:
     causes = [{"name": f"c{n}", "share": 1 / 30} for n in range(30)]
-    sections = shares_of(causes)
-    assert sections[0].blocks[0] == "The 20 most frequent; the table has 10 more."
-    assert len(figure_of(sections).data[0].y) == 20
+    blocks = causes_chart(causes)
+    assert blocks[1] == "The 20 most frequent; the table has 10 more."
+    assert len(figure_of(blocks).data[0].y) == 20
 
 
 def test_days_without_a_failure_have_no_chart() -> None:
-    assert days_of({"days": [], "failures_per_day": []}) == []
+    assert days_chart({"days": [], "failures_per_day": []}) == []
     days = ["2026-03-01", "2026-03-02"]
-    assert days_of({"days": days[:1], "failures_per_day": [3]}) == []
-    figure = figure_of(days_of({"days": days, "failures_per_day": [3, 1]}))
+    assert days_chart({"days": days[:1], "failures_per_day": [3]}) == []
+    figure = figure_of(days_chart({"days": days, "failures_per_day": [3, 1]}))
     assert list(figure.data[0].x) == days
     assert list(figure.data[0].y) == [3, 1]
-
-
-def test_a_unit_is_the_largest_that_is_full() -> None:
-    assert [unit_of(s) for s in (0.5, 59.0, 3599.0, 86_399.0, 7e7)] == [
-        "second",
-        "second",
-        "minute",
-        "hour",
-        "year",
-    ]

@@ -7,7 +7,12 @@ import pytest
 
 from perfatlas.report.text import format_value, open_terminal
 from perfatlas.verbs.estimate import print_frontier
-from perfatlas.verbs.estimate.text import X, Y, distinct, frontier_chart
+from perfatlas.verbs.estimate.sections import (
+    RATE as Y,
+    SPEED as X,
+    distinct,
+    frontier_chart,
+)
 
 
 def points() -> list[dict[str, Any]]:
@@ -69,7 +74,7 @@ def test_points_of_several_tiers_are_marked_one_by_one() -> None:
     console = open_terminal(stream, width=80, environ={})
     print_frontier(console, answer, reproduce="r", verbose=True)
     lines = [line.split() for line in stream.getvalue().partition("TPOT")[2].splitlines()]
-    shown = {line[0]: line[-2] for line in lines if line and line[0].replace(",", "").isdigit()}
+    shown = {line[0]: line[2] for line in lines if line and line[0].replace(",", "").isdigit()}
     assert shown["64"] == format_value("tpot_s", rows[6]["tpot_s"]).split()[0]
     assert shown["128"] == "≥" + format_value("tpot_s", rows[7]["tpot_s"]).split()[0]
 

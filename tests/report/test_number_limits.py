@@ -12,7 +12,7 @@ from perfatlas.report.text import (
     subheadline,
 )
 from perfatlas.verbs.collective import collective, collective_columns
-from perfatlas.verbs.goodput.text import goodput_headline
+from perfatlas.verbs.goodput.sections import goodput_headline
 
 
 def test_an_exact_value_has_no_interval() -> None:
@@ -35,7 +35,11 @@ def test_the_load_names_the_shared_prefix() -> None:
 
 def test_a_headline_omits_the_chosen_method() -> None:
     scenario = {"mtti_s": 7200.0, "checkpoint_write_s": 60.0, "restart_s": 300.0}
-    answer = {"command": "goodput", "scenario": {**scenario, "method": "simulate"}}
+    answer = {
+        "command": "goodput",
+        "scenario": {**scenario, "method": "simulate"},
+        "results": {},
+    }
     assert "simulate" not in goodput_headline(answer)
 
 

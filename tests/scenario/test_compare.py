@@ -14,7 +14,7 @@ from perfatlas.report.charts import StackedBars
 from perfatlas.report.pages import page_html
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.compare.answer import step_differences
-from perfatlas.verbs.compare.page import comparison_page
+from perfatlas.verbs.compare.sections import comparison_page
 from perfatlas.verbs.estimate import estimate
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from perfatlas.quantities import InfeasibleError
 from perfatlas.verbs.schedule import fleet_schedule
-from perfatlas.verbs.schedule.text import compared_rows
+from perfatlas.verbs.schedule.sections import compared_rows
 
 # The jobs of the example of `schedule`: 8 GPUs for 100 s, 16 for 50 s, 8 for 10 s, on two nodes.
 TABLE = "submit_s,run_s,gpus,limit_s\n0,100,8,100\n1,50,16,50\n2,10,8,10\n"

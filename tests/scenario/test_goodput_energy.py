@@ -11,7 +11,7 @@ import perfatlas
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import goodput, goodput_frontier
 from perfatlas.verbs.goodput.answer import goodput_row
-from perfatlas.verbs.goodput.text import goodput_headline, result_lines
+from perfatlas.verbs.goodput.sections import goodput_headline, result_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,7 @@ def test_powers_are_read_with_their_units() -> None:
 
 def test_energies_are_told_in_watt_hours() -> None:
     found = answered(duration_s=DAY_S, usd_per_kwh=0.1, pue=1.5, idle_power_w=100.0)
-    lines = {label: value for label, value, _ in result_lines(found.to_dict()["results"])}
+    lines = {one.label: one.value for one in result_lines(found.to_dict()["results"])}
     watt_hours = found.results["job_energy_j"] / 3600.0
     assert lines["energy of the job"] == f"{watt_hours / 1e6:.2f} MWh"
     assert "PUE 1.50" in goodput_headline(found.to_dict())

@@ -12,7 +12,7 @@ from rich.console import Console
 from perfatlas.reliability.jobs.model import Cluster, Mix, generate_jobs, with_running_jobs
 from perfatlas.scenario.cluster_schedules import jobs_of_fields, steady_stream
 from perfatlas.verbs.schedule import fleet_schedule
-from perfatlas.verbs.schedule.text import print_schedule
+from perfatlas.verbs.schedule.sections import print_schedule
 from tests.examples import few
 
 CLUSTER: Final[dict[str, Any]] = {"nodes": 8, "run_sigma": 0.5}

@@ -26,7 +26,7 @@ from perfatlas.training.step import (
     training_steps,
 )
 from perfatlas.verbs.train import search_training, train
-from perfatlas.verbs.train.text import train_command
+from perfatlas.verbs.train.sections import train_command
 from tests.examples import few
 from tests.training.asked import layouts, question
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,7 @@ from perfatlas.commands.flags import (
     set_flags,
     takes_fields,
 )
-from perfatlas.commands.output.answers import reproduced, require, show_answer
-from perfatlas.commands.output.page_files import write_page_files
+from perfatlas.commands.output.answers import require, show_answer
 from perfatlas.commands.output.table_run import (
     TableQuestion,
     answer_rows,
@@ -26,7 +24,7 @@ from perfatlas.commands.output.table_run import (
     wants_table,
 )
 from perfatlas.commands.output.table_summary import show_summary
-from perfatlas.declarations import commands, example_of, page_of, verb_fields
+from perfatlas.declarations import commands, example_of, verb_fields
 from perfatlas.files import check_writable
 from perfatlas.quantities import UsageError
 
@@ -162,9 +160,4 @@ def answer_command(
         require(set_fields, needed, example=example_of(form.command), positional=first)
     text = form.find(form.text) if form.text else None
     answer = function(**set_fields).to_dict()
-    code = show_answer(answer, output=output, set_fields=set_fields, text=text)
-    if page is not None and page.files():
-        sys.stdout.flush()  # print the answer even if the files cannot be written
-        line = reproduced(form.command, set_fields)
-        write_page_files(page, page_of(form.command)(answer, reproduce=line))
-    return code
+    return show_answer(answer, output=output, set_fields=set_fields, text=text, pages=page)

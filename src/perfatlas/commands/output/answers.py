@@ -6,14 +6,15 @@ import datetime as dt
 import json
 import math
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from perfatlas.declarations import page_of
 from perfatlas.quantities import InfeasibleError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.commands.flags import OutputFlags
+    from perfatlas.commands.flags import PageFlags
 
 INFEASIBLE: Final = InfeasibleError.exit_code
 
@@ -49,29 +50,51 @@ def print_json(value: object) -> None:
     sys.stdout.write(json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
 
 
+class AnswerFlags(Protocol):
+    """How an answer is printed."""
+
+    @property
+    def json(self) -> bool:
+        """Whether to print JSON."""
+
+    @property
+    def verbose(self) -> bool:
+        """Whether to print all details."""
+
+
 def show_answer(
     answer: Mapping[str, Any],
     *,
-    output: OutputFlags,
+    output: AnswerFlags,
     set_fields: Mapping[str, Any],
+    command: str = "",
     text: Callable[..., None] | None = None,
+    pages: PageFlags | None = None,
 ) -> int:
-    """Write an answer; return the exit code, which is 4 if the scenario does not fit.
+    """Print an answer and write its page; return the exit code, 4 if the scenario does not fit.
 
     Args:
         answer: The `--json` object: schema, version, command, scenario, results, ...
-        output: Whether to print JSON, and whether to print all details.
         set_fields: The fields that are set, for the `reproduce:` line.
+        command: The verb with flags that are no fields; by default that of the answer.
         text: Writes the text answer; by default the writer that most verbs share.
+        pages: Files of the page that its folder declares.
     """
+    command = command or str(answer["command"])
     if output.json:
         print_json(answer)
     else:
         from perfatlas.report.text import open_terminal, print_answer
 
-        line = reproduced(str(answer["command"]), set_fields)
+        line = reproduced(command, set_fields)
         write = text or print_answer
         write(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
+    if pages is not None and pages.files():
+        from perfatlas.commands.output.page_files import write_page_files
+
+        sys.stdout.flush()  # print the answer even if the page cannot be written
+        page = page_of(str(answer["command"]))
+        write_page_files(pages, page(answer, reproduce=reproduced(command, set_fields)))
     return 0 if fits(answer) else INFEASIBLE
 
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
         steps_section as steps_section,
         tornado as tornado,
     )
+    from perfatlas.report.pages.printed import (
+        print_blocks as print_blocks,
+        print_sections as print_sections,
+    )
     from perfatlas.report.pages.render import page_html as page_html
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

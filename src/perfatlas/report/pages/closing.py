@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.pages.page import Page, Section, Table, Value
 from perfatlas.report.text import (
+    CALIBRATION_COLUMNS,
     METHODS,
     evidence_headline,
-    format_share,
     format_value,
     headline,
     interval_text,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from perfatlas.report.pages.page import Block
+    from perfatlas.report.text import Shown
 
 MOST_VALUES: Final = 4  # that a page begins with
 
@@ -50,18 +51,28 @@ def answer_page(
 
 
 def results_page(
-    answer: Mapping[str, Any], *, reproduce: str, sections: Sequence[Section] = ()
+    answer: Mapping[str, Any],
+    *,
+    reproduce: str,
+    sections: Sequence[Section] = (),
+    title: str = "",
+    lines: Sequence[Shown] = (),
 ) -> Page:
-    """Return the page of any answer: its numbers with their intervals, after its charts."""
+    """Return the page of any answer: its numbers with their intervals, after its charts.
+
+    Args:
+        title: By default the headline of the answer.
+        lines: Its numbers, where they are not those of all answers.
+    """
     results = answer["results"]
     limits = limits_of(results, tier=str(answer["evidence"].get("tier") or ""))
-    shown = printed_results(results, limits=limits)
-    brief = printed_results(results, limits=limits, brief=True)
+    shown = lines or printed_results(results, limits=limits)
+    brief = lines or printed_results(results, limits=limits, brief=True)
     rows = [(one.label, one.value, one.interval) for one in shown]
     table = Table(head=("", "value", "90% interval"), rows=rows)
     return answer_page(
         answer,
-        title=headline(answer),
+        title=title or headline(answer),
         values=[
             Value(label=one.label, value=one.value, interval=one.interval)
             for one in brief[:MOST_VALUES]
@@ -97,7 +108,11 @@ def _evidence(answer: Mapping[str, Any]) -> list[Section]:
     method = METHODS.get(evidence["tier"]) or evidence_headline(evidence)
     blocks: list[Block] = [f"Confidence: {method}."]
     if calibrations := evidence.get("calibrations"):
-        blocks.append(_calibrations(calibrations))
+        columns = {
+            **CALIBRATION_COLUMNS,
+            "measured with": lambda row: str(row.get("protocol") or ""),
+        }
+        blocks.append(Table.of(calibrations, columns, ("calibration", "measured with")))
     sections = [Section(title="Evidence", blocks=blocks)]
     for title, name in (("Assumptions", "assumptions"), ("Sources", "sources")):
         if texts := evidence.get(name):
@@ -115,22 +130,3 @@ def _versions(answer: Mapping[str, Any]) -> dict[str, str]:
         if name not in calibrations
     }
     return {"perfatlas": str(answer["version"]), **data}
-
-
-def _calibrations(calibrations: Sequence[Mapping[str, Any]]) -> Table:
-    rows = [
-        (
-            str(calibration["id"]),
-            f"{int(calibration.get('rows') or 0):,}",
-            _error(calibration.get("median_error")),
-            _error(calibration.get("p90_error")),
-            str(calibration.get("protocol") or ""),
-        )
-        for calibration in calibrations
-    ]
-    head = ("calibration", "rows", "median error", "p90 error", "measured with")
-    return Table(head=head, rows=rows, text_columns=(0, 4))
-
-
-def _error(error: float | None) -> str:
-    return "-" if error is None else format_share(error)

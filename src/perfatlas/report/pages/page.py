@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from perfatlas.quantities import MissingDependencyError, UsageError
 from perfatlas.report.charts import alt_text, drawn_figure, figure_bytes
-from perfatlas.report.text import typeset
+from perfatlas.report.text import cells_of, typeset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -48,18 +48,18 @@ class Table:
     def of(
         cls,
         rows: Sequence[Mapping[str, Any]],
-        columns: Mapping[str, Callable[[Mapping[str, Any]], str]],
+        columns: Mapping[str, str | Callable[[Mapping[str, Any]], str]],
         texts: Collection[str] = (),
     ) -> Table:
         """Return a table of rows of an answer.
 
         Args:
-            columns: By title, the function that returns the cell of a row.
+            columns: By title, what `cells_of` reads a cell from.
             texts: Titles of text columns.
         """
         return cls(
             head=tuple(columns),
-            rows=[[cell(row) for cell in columns.values()] for row in rows],
+            rows=[list(cells.values()) for cells in cells_of(rows, columns)],
             text_columns=[place for place, title in enumerate(columns) if title in texts],
         )
 
@@ -95,11 +95,15 @@ class Section:
 
     title: str
     blocks: Sequence[Block]  # Blocks in order; a text is a paragraph
+    most: int | None = None  # Rows of tables, parts of a whole in the brief text; None for all
+    is_detail: bool = False  # Whether the brief text omits it
 
     @classmethod
-    def charted(cls, title: str, figure: Drawing, *blocks: Block) -> Section:
+    def charted(
+        cls, title: str, figure: Drawing, *blocks: Block, most: int | None = None
+    ) -> Section:
         """Return a section that begins with a chart of the same title."""
-        return cls(title=title, blocks=[Chart(figure=figure, title=title), *blocks])
+        return cls(title=title, blocks=[Chart(figure=figure, title=title), *blocks], most=most)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,16 @@ if TYPE_CHECKING:
     )
     from perfatlas.report.text.breakdown import rows_by_phase as rows_by_phase
     from perfatlas.report.text.closing import print_closing as print_closing
-    from perfatlas.report.text.evidence import evidence_headline as evidence_headline
+    from perfatlas.report.text.evidence import (
+        CALIBRATION_COLUMNS as CALIBRATION_COLUMNS,
+        evidence_headline as evidence_headline,
+    )
     from perfatlas.report.text.job_time import (
         METHODS as METHODS,
         MOST_BUCKETS as MOST_BUCKETS,
-        SHORT_NAMES as SHORT_NAMES,
+        job_field as job_field,
+        job_field_label as job_field_label,
+        job_value as job_value,
         print_waterfall as print_waterfall,
     )
     from perfatlas.report.text.latencies import (
@@ -44,11 +49,14 @@ if TYPE_CHECKING:
     from perfatlas.report.text.replica_kinds import kind_rows as kind_rows, kinds_of as kinds_of
     from perfatlas.report.text.reproduce import reproduce_line as reproduce_line
     from perfatlas.report.text.results import (
+        Shown as Shown,
         interval_text as interval_text,
         print_results as print_results,
+        print_shown as print_shown,
         printed_results as printed_results,
     )
     from perfatlas.report.text.rows import (
+        cells_of as cells_of,
         item_of as item_of,
         label_of as label_of,
         print_aligned as print_aligned,

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.quantities import counted
 from perfatlas.report.text.breakdown import WIDE_COLUMNS, break_name
 from perfatlas.report.text.quantities import MISSING, format_interval, format_share
+from perfatlas.report.text.rows import cells_of
 from perfatlas.report.text.typesetting import typeset
 from perfatlas.vocabulary.metrics import LOW_ENDING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.table import Table
 
@@ -171,18 +172,22 @@ def calibration_table(calibrations: Calibrations, *, width: int) -> Table:
     table.add_column("  calibration", overflow="fold", header_style="dim")
     for name in ("rows", "median error" if width >= NARROW_COLUMNS else "median", "p90"):
         table.add_column(name, justify="right", no_wrap=True, header_style="dim")
-    for calibration in calibrations:
-        table.add_row(
-            break_name(str(calibration.get("id", MISSING)), max(width - NUMBERS_WIDTH, 16)),
-            f"{int(calibration.get('rows') or 0):,}",
-            _error(calibration.get("median_error")),
-            _error(calibration.get("p90_error")),
-        )
+    for cells in cells_of(calibrations, CALIBRATION_COLUMNS):
+        name, *numbers = cells.values()
+        table.add_row(break_name(name, max(width - NUMBERS_WIDTH, 16)), *numbers)
     return table
 
 
 def _error(error: float | None) -> str:
     return MISSING if error is None else format_share(error)
+
+
+CALIBRATION_COLUMNS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "calibration": lambda row: str(row.get("id", MISSING)),
+    "rows": lambda row: f"{int(row.get('rows') or 0):,}",
+    "median error": lambda row: _error(row.get("median_error")),
+    "p90 error": lambda row: _error(row.get("p90_error")),
+}
 
 
 def evidence_lines(evidence: Mapping[str, Any], *, width: int) -> list[tuple[str, str]]:

@@ -1,11 +1,19 @@
-"""Shared parts of answers about the time of jobs: methods, and the waterfall chart."""
+"""Shared parts of answers about the time of jobs: methods, fields, and the waterfall chart."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.text.quantities import format_share
+from perfatlas.quantities import HOUR_S, format_quantity
+from perfatlas.report.text.quantities import (
+    format_number,
+    format_share,
+    format_value,
+    share_text,
+    time_text,
+)
 from perfatlas.report.text.terminal import print_plain, speaks_unicode
+from perfatlas.vocabulary.metrics import find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,10 +41,76 @@ SHORT_NAMES: Final = {
     "mtti": "MTTI",
     "pue": "PUE",
 }
+PER_UNIT: Final = {"usd_per_gpu_hour": "GPU-hour", "usd_per_kwh": "kWh"}
+WATTS: Final = {
+    "power_w": "GPU power",
+    "idle_power_w": "power of an idle GPU",
+    "repair_power_w": "power of a GPU under repair",
+}
+SHARES: Final = ("target", "mfu", "scheduling")  # fields
+# told in Wh, as electricity is sold
+ENERGIES: Final = frozenset((
+    *("job_energy_j", "lost_energy_j", "lost_work_energy_j", "cluster_energy_j", "work_energy_j"),
+    *("stalled_energy_j", "idle_gpu_energy_j", "repair_energy_j"),
+))  # fmt: skip
 BAR: Final = 24
 OTHERS: Final = "others"
 MOST_BUCKETS: Final = 5  # of a brief answer, beside the productive one
 FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which one decimal is shown
+
+
+def job_value(name: str, value: Any) -> str:  # noqa: ANN401 - a field or result of any kind
+    """Return a field or result of a job or of a cluster as text.
+
+    Args:
+        value: A number, text, mapping or None.
+
+    Example:
+        >>> from perfatlas.report.text import job_value
+        >>> job_value("mtti_s", 7200.0), job_value("usd_per_gpu_hour", 2.5)
+        ('2 h', '$2.50')
+        >>> job_value("job_energy_j", 3.6e12)
+        '1.00 GWh'
+    """
+    if name in ENERGIES and isinstance(value, int | float):
+        return format_quantity(value / HOUR_S, "Wh", exact=False)
+    if find_metric(name) or isinstance(value, bool) or not isinstance(value, int | float):
+        return format_value(name, value)
+    if "bytes" in name.split("_"):
+        return format_quantity(value, "B/s" if name.endswith("_per_s") else "B", exact=False)
+    if name in SHARES or name.endswith("_s"):
+        return (share_text if name in SHARES else time_text)(value)
+    if "usd" in name.split("_"):
+        return f"${value:,.2f}" if abs(value) < 1000 else f"${value:,.0f}"
+    return format_number(value)
+
+
+def job_field(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
+    """Return a field of a job or of a cluster with its value, as text.
+
+    Example:
+        >>> from perfatlas.report.text import job_field
+        >>> job_field("power_w", 600.0), job_field("usd_per_kwh", 0.1), job_field("elastic", True)
+        ('GPU power 600 W', '$0.10 per kWh', 'elastic')
+    """
+    if name in PER_UNIT:
+        return f"{job_value(name, value)} per {PER_UNIT[name]}"
+    if name in WATTS:
+        return f"{WATTS[name]} {format_value('power_w', value)}"
+    label = job_field_label(name)
+    return label if value is True else f"{label} {job_value(name, value)}"
+
+
+def job_field_label(name: str) -> str:
+    """Return the name of a field as words, without its unit.
+
+    Example:
+        >>> from perfatlas.report.text import job_field_label
+        >>> job_field_label("max_job_gpus"), job_field_label("checkpoint_write_s")
+        ('max job GPUs', 'checkpoint write')
+    """
+    stem = name.removesuffix("_bytes_per_s" if name.endswith("_bytes_per_s") else "_s")
+    return " ".join(SHORT_NAMES.get(word, word) for word in stem.split("_"))
 
 
 def print_waterfall(

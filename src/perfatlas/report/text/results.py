@@ -53,7 +53,7 @@ class Shown(NamedTuple):
     label: str
     value: str  # Value with its unit, and "at least" or "at most" for a limit
     interval: str  # 90% interval from price errors, "no interval", or "" if not applicable
-    seeds: str  # Half-width over seeds, "" for one seed
+    seeds: str = ""  # Half-width over seeds, "" for one seed
 
 
 def printed_results(
@@ -149,18 +149,29 @@ def print_results(
     limits: Mapping[str, str] | None = None,
     brief: bool = False,
 ) -> None:
-    """Write results, one per line: label, value, 90% interval, and half-width over seeds.
-
-    Labels are short if lines would exceed the terminal; then half-widths and intervals are omitted,
-    and named below.
-    """
-    from rich.text import Text
-
+    """Write results, one per line: label, value, 90% interval, and half-width over seeds."""
     long, narrow = (
         printed_results(results, short=short, brief=brief, limits=limits) for short in (False, True)
     )
-    seeds = f"over {results.get('seeds_simulated', 1)} seeds, 90%"
-    titles = Shown("", "", *_titles(long, ("90% interval", seeds)))
+    print_shown(console, long, narrow, seeds=results.get("seeds_simulated", 1))
+
+
+def print_shown(
+    console: Console, long: Sequence[Shown], narrow: Sequence[Shown] = (), *, seeds: int = 1
+) -> None:
+    """Write lines of label, value, 90% interval, and half-width over seeds.
+
+    Labels are short if lines would exceed the terminal; then half-widths and intervals are omitted,
+    and named below.
+
+    Args:
+        narrow: Lines with short labels; by default the same.
+        seeds: Number of simulated seeds.
+    """
+    from rich.text import Text
+
+    narrow, over_seeds = narrow or long, f"over {seeds} seeds, 90%"
+    titles = Shown("", "", *_titles(long, ("90% interval", over_seeds)))
     room = console.width
     short = room < NARROW_COLUMNS or _total(_widths(long, titles), LONG_GAP) > room
     lines, gap = (narrow, SHORT_GAP) if short else (long, LONG_GAP)

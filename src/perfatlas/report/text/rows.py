@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text.quantities import format_number, format_value, is_empty
 from perfatlas.report.text.terminal import print_line, print_plain
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     Row = Mapping[str, Any]
+    Column = str | Callable[[Row], str]
 
 UNFOLDED_LENGTH: Final = 12  # length up to which text is never folded
 FOLDED: Final = 16  # minimum width of folded text
@@ -95,13 +96,9 @@ def print_heading(console: Console, text: str) -> None:
     print_line(console, text, style="bold")
 
 
-def print_more(console: Console, left: int, *, verbose: bool) -> None:
-    """Write how many rows a brief answer leaves out, if any.
-
-    Args:
-        left: Rows beyond those of a brief answer.
-    """
-    if left > 0 and not verbose:
+def print_more(console: Console, left: int) -> None:
+    """Write how many rows a brief answer leaves out, if any."""
+    if left > 0:
         print_line(console, f"{left:,} more, shown by --verbose", style="dim")
 
 
@@ -134,12 +131,14 @@ def print_rows(
     *,
     columns: Mapping[str, str] | None = None,
     title: str = "",
+    texts: Collection[str] | None = None,
 ) -> None:
     """Write uniform rows as a table: a catalog, a validation, a calibration.
 
     Args:
         rows: Mappings; the keys of the first are the columns.
         columns: Keys to show and their titles; all by default.
+        texts: Keys of texts, others are aligned to the right; by default what is not a number.
     """
     from rich.table import Table
 
@@ -149,12 +148,15 @@ def print_rows(
         print_line(console, title, style="bold")
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_edge=False)
     titles = columns or {name: spelled_out(name) for name in rows[0]}
-    shown = _fitting(titles, rows, console.width)
+    if texts is None:
+        texts = [name for name in titles if not _is_numeric(name, rows)]
+    whole = [name for name in titles if name not in texts or _is_short(name, rows)]
+    shown = _fitting(titles, rows, whole, console.width)
     for name in shown:
         table.add_column(
             titles[name],
-            justify="right" if _is_numeric(name, rows) else "left",
-            no_wrap=_is_whole(name, rows),
+            justify="left" if name in texts else "right",
+            no_wrap=name in whole,
             overflow="fold",
             header_style="dim",
         )
@@ -162,43 +164,73 @@ def print_rows(
         table.add_row(*(_row_cell(name, row.get(name)) for name in shown))
     print_plain(console, table)
     if len(shown) < len(titles):
-        left = ", ".join(title for name, title in titles.items() if name not in shown)
-        print_line(console, f"a wider terminal or --json shows {left}", style="dim")
+        others = ", ".join(title for name, title in titles.items() if name not in shown)
+        print_line(console, f"a wider terminal or --json shows {others}", style="dim")
     if title:
         console.print()
+
+
+def cells_of(rows: Sequence[Row], columns: Mapping[str, Column]) -> list[dict[str, str]]:
+    """Return rows of an answer as cells by title.
+
+    Args:
+        columns: By title, the key of a metric, or of a statistic of it such as "wait_s.mean", or
+            the function that returns the cell of a row.
+
+    Example:
+        >>> from perfatlas.report.text import cells_of
+        >>> cells_of([{"wait_s": {"mean": 7200.0}}], {"wait, mean": "wait_s.mean"})
+        [{'wait, mean': '2 h'}]
+    """
+    return [
+        {
+            title: _metric_cell(column, row) if isinstance(column, str) else column(row)
+            for title, column in columns.items()
+        }
+        for row in rows
+    ]
+
+
+def _metric_cell(key: str, row: Row) -> str:
+    name, _, statistic = key.partition(".")
+    return format_value(name, row[name][statistic] if statistic else row[name])
 
 
 def print_cells(
     console: Console,
     rows: Sequence[Row],
-    columns: Mapping[str, Callable[[Row], str]],
+    columns: Mapping[str, Column],
     texts: Collection[str] = (),
 ) -> None:
     """Write rows as a table of which no column is left out, as a page has it.
 
     Args:
-        columns: By title, the function that returns the cell of a row.
+        columns: As for `cells_of`.
         texts: Titles of text columns; others are aligned to the right.
     """
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
     for title in columns:
-        side: Literal["left", "right"] = "left" if title in texts else "right"
-        table.add_column(title, justify=side, header_style="dim")
-    for row in rows:
-        table.add_row(*(cell(row) for cell in columns.values()))
+        if title in texts:
+            table.add_column(title, overflow="fold", header_style="dim")
+        else:
+            table.add_column(title, justify="right", no_wrap=True, header_style="dim")
+    for cells in cells_of(rows, columns):
+        table.add_row(*cells.values())
     print_plain(console, table)
 
 
-def _fitting(titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Return the first columns that fit: names may fold, numbers may not."""
+def _fitting(
+    titles: Mapping[str, str], rows: Sequence[Row], whole: Collection[str], width: int
+) -> list[str]:
+    """Return the first columns that fit: names may fold, numbers may not, as a cut one is wrong."""
     shown: list[str] = []
     taken = 0
     for name, title in titles.items():
         longest = max(len(_row_cell(name, row.get(name))) for row in rows)
         widest = max(longest, len(title))
-        taken += (widest if _is_whole(name, rows) else min(widest, FOLDED)) + GAP
+        taken += (widest if name in whole else min(widest, FOLDED)) + GAP
         if shown and taken - GAP > width:
             break
         shown.append(name)
@@ -207,11 +239,6 @@ def _fitting(titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]], width
 
 def _is_numeric(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
     return all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
-
-
-def _is_whole(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column must not fold, because a truncated number is wrong."""
-    return _is_numeric(name, rows) or _is_short(name, rows)
 
 
 def _is_short(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.charts import BLUE, ORANGE, Axis, Bar, BarChart
 from perfatlas.report.pages import Page, Section, Table, Value
-from perfatlas.report.text import format_value, interval_text
+from perfatlas.report.text import format_value
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Records = Sequence[Mapping[str, Any]]
 
 MOST_BARS: Final = 40
-TEXTS: Final = ("case", "bound", "why", "reason", "state")
+TEXTS: Final = ("case", "remark", "bound", "reason")
 
 
 def bench_page(results: Mapping[str, Any], bench: Bench, *, reproduce: str) -> Page:
@@ -43,7 +43,7 @@ def bench_page(results: Mapping[str, Any], bench: Bench, *, reproduce: str) -> P
             Value(label="measured", value=f"{len(measured):,}"),
             Value(label="not measured", value=f"{len(failed):,}"),
         ],
-        sections=[*_measured(measured), *_failed(failed)],
+        sections=[*_measured(measured), *failed_section(results["records"])],
         warnings=["interrupted: later cases were not measured"] if results["interrupted"] else [],
         reproduce=reproduce,
         versions={"perfatlas": __version__},
@@ -54,18 +54,7 @@ def _measured(records: Records) -> list[Section]:
     """Return the records with what was achieved, predicted and left, and the residuals as bars."""
     if not records:
         return []
-    columns = {
-        "case": case_text,
-        "time": lambda one: format_value("time_s", one["time_s"]),
-        "90% interval": lambda one: interval_text(one, "time_s"),
-        "achieved": _achieved,
-        "predicted": lambda one: format_value("time_s", one["predicted_s"]),
-        "residual": lambda one: _residual(one) or "-",
-        "bound": lambda one: str(one["bound"]),
-        "state": lambda one: str(one["state"]),
-        "why": lambda one: str(one["why"]),
-    }
-    table = Table.of(records, columns, texts=TEXTS)
+    table = measured_table(records)
     known = [one for one in records if one["residual"] is not None]
     largest = sorted(known, key=lambda one: -abs(one["residual"]))[:MOST_BARS]
     section = Section(title="Records", blocks=[table])
@@ -84,6 +73,33 @@ def _measured(records: Records) -> list[Section]:
     return [Section.charted("Largest residuals", BarChart(bars, axis)), section]
 
 
+def measured_table(records: Records) -> Table:
+    """Return records with what was achieved, predicted and left."""
+    columns: dict[str, Any] = {
+        "case": case_text,
+        "time": "time_s",
+        "±90%": lambda one: f"{(one['time_s_high'] - one['time_s_low']) / 2.0 / one['time_s']:.1%}",
+        "achieved": _achieved,
+        "predicted": "predicted_s",
+        "remark": _remark,
+        "residual": lambda one: _residual(one) or "-",
+        "bound": lambda one: str(one["bound"]),
+    }
+    return Table.of(records, columns, texts=TEXTS)
+
+
+def _remark(record: Mapping[str, Any]) -> str:
+    """Return the state, unless it is steady, what explains the time, and the kernel design."""
+    state = "" if record["state"] == "steady" else record["state"]
+    return "; ".join(filter(None, (state, record["why"], _designed(record))))
+
+
+def _designed(record: Mapping[str, Any]) -> str:
+    """Return what `kernel design` predicts; "" where it does not answer."""
+    time_s = record["designed_s"]
+    return "" if time_s is None else f"kernel design: {format_value('time_s', time_s)}"
+
+
 def _achieved(record: Mapping[str, Any]) -> str:
     """Return the rate of what bounds a record."""
     if record["bound"] == "compute":
@@ -95,11 +111,15 @@ def _residual(record: Mapping[str, Any]) -> str:
     return "" if record["residual"] is None else f"{record['residual']:+.1%}"
 
 
-def _failed(records: Records) -> list[Section]:
-    if not records:
-        return []
-    columns = {"case": case_text, "reason": lambda one: str(one["error"])}
-    return [Section(title="Not measured", blocks=[Table.of(records, columns, texts=TEXTS)])]
+def failed_section(records: Records) -> list[Section]:
+    """Return the cases that were not measured, with their reason; empty for none."""
+    failed = [one for one in records if one["error"] is not None]
+    columns = {
+        "case": case_text,
+        "reason": lambda one: "; ".join(filter(None, (str(one["error"]), _designed(one)))),
+    }
+    table = Table.of(failed, columns, texts=TEXTS)
+    return [Section(title="Not measured", blocks=[table])] if failed else []
 
 
 def case_text(record: Mapping[str, Any]) -> str:

@@ -13,7 +13,6 @@ from perfatlas.commands.flags import SWITCH, Count, File, PageFlags, WrittenFile
 from perfatlas.commands.output import envelope, print_json, write_page_files
 from perfatlas.files import check_writable
 from perfatlas.quantities import UnsupportedError, UsageError, ValidationGateError, counted
-from perfatlas.verbs.bench.page import case_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,14 +24,6 @@ COMMAND: Final = "bench run"
 INTERRUPTED: Final = 130
 MODEL_FLAGS: Final = ("model", "format", "batch", "isl", "tp")
 MODEL: Final = "Qwen/Qwen3-0.6B"
-SHOWN: Final = {
-    "case": "case",
-    "time": "time",
-    "half_width": "±90%",
-    "rate": "rate",
-    "predicted": "predicted",
-    "remark": "remark",
-}
 
 
 @Parameter(name="*")
@@ -173,17 +164,14 @@ def _columns(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _print(results: dict[str, Any], bench: Bench) -> None:
-    from perfatlas.report.text import open_terminal, print_plain, print_rows
+    from perfatlas.report.pages import print_blocks, print_sections
+    from perfatlas.report.text import open_terminal, print_plain
+    from perfatlas.verbs.bench.page import failed_section, measured_table
 
     console = open_terminal(sys.stdout)
     measured = [one for one in results["records"] if one["error"] is None]
-    failed = [one for one in results["records"] if one["error"] is not None]
-    print_rows(console, [_row(one) for one in measured], columns=SHOWN)
-    print_rows(
-        console,
-        [_failed_row(one) for one in failed],
-        title="\nnot measured",
-    )
+    print_blocks(console, [measured_table(measured)] if measured else [])
+    print_sections(console, failed_section(results["records"]))
     machine = bench.machine
     print_plain(console, f"\n{machine.device}, {machine.stack}")
     print_plain(console, f"predictions: {bench.ceilings.origin}")
@@ -192,50 +180,6 @@ def _print(results: dict[str, Any], bench: Bench) -> None:
         print_plain(console, f"not measured: {text}")
     if results["interrupted"]:
         print_plain(console, "interrupted: later cases were not measured")
-
-
-def _failed_row(record: dict[str, Any]) -> dict[str, Any]:
-    designed = _designed(record)
-    return {
-        "case": case_text(record),
-        **({"kernel design": designed} if designed else {}),
-        "reason": record["error"],
-    }
-
-
-def _designed(record: dict[str, Any]) -> str:
-    """Return what `kernel design` predicts; "" where it does not answer."""
-    from perfatlas.report.text import format_value
-
-    time_s = record["designed_s"]
-    return "" if time_s is None else format_value("time_s", time_s)
-
-
-def _row(record: dict[str, Any]) -> dict[str, Any]:
-    from perfatlas.report.text import format_value
-
-    time_s, state = record["time_s"], record["state"]
-    half = (record["time_s_high"] - record["time_s_low"]) / 2.0 / time_s
-    compute = record["bound"] == "compute"
-    rate = record["flop_per_s"] if compute else record["bytes_per_s"]
-    designed = _designed(record)
-    return {
-        "case": case_text(record),
-        "time": format_value("time_s", time_s),
-        "half_width": f"{half:.1%}",
-        "rate": f"{rate / 1e9:.4g} {'GFLOP/s' if compute else 'GB/s'}",
-        "predicted": format_value("time_s", record["predicted_s"]),
-        "remark": "; ".join(
-            filter(
-                None,
-                (
-                    "" if state == "steady" else state,
-                    record["why"],
-                    f"kernel design: {designed}" if designed else "",
-                ),
-            )
-        ),
-    }
 
 
 def device(*, output: WrittenFile, json: Annotated[bool, SWITCH] = False) -> int:

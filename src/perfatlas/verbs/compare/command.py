@@ -18,7 +18,7 @@ from perfatlas.commands.flags import (
     set_flags,
     takes_fields,
 )
-from perfatlas.commands.output import print_json, write_page_files
+from perfatlas.commands.output import show_answer
 from perfatlas.files import check_writable, format_toml, read_toml, write_atomic
 from perfatlas.quantities import UsageError, printable
 
@@ -57,9 +57,8 @@ def compare(
         files: Scenario files (TOML) of estimates; flags win over them.
         flags: Fields that all scenarios share, and alternatives.
     """
-    from perfatlas.report.text import open_terminal, reproduce_line
     from perfatlas.verbs.compare.answer import compared, compared_scenarios
-    from perfatlas.verbs.compare.text import print_comparison
+    from perfatlas.verbs.compare.sections import print_comparison
 
     output = output or CompareFlags()
     if output.suite is not None and not output.decide:
@@ -79,13 +78,11 @@ def compare(
         write_atomic(output.suite, format_toml(suite_document(cases)))
         sys.stderr.write(printable(f"perfatlas: --suite written to {output.suite}\n"))
     names = " ".join([*map(str, files or ()), *(["--decide"] if output.decide else [])])
-    line = reproduce_line(f"compare {names}".strip(), set_fields)
-    if output.page.files():
-        from perfatlas.verbs.compare.page import comparison_page
-
-        write_page_files(output.page, comparison_page(answer, reproduce=line))
-    if output.json:
-        print_json(answer)
-        return 0
-    print_comparison(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
-    return 0
+    return show_answer(
+        answer,
+        output=output,
+        set_fields=set_fields,
+        command=f"compare {names}".strip(),
+        text=print_comparison,
+        pages=output.page,
+    )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         explain as explain,
     )
     from perfatlas.verbs.estimate.frontiers import Frontier as Frontier, frontier as frontier
-    from perfatlas.verbs.estimate.text import (
+    from perfatlas.verbs.estimate.sections import (
         print_explanation as print_explanation,
         print_frontier as print_frontier,
     )

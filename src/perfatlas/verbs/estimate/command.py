@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -25,14 +26,11 @@ from perfatlas.commands.output import (
     TableQuestion,
     answer_table,
     late_lines,
-    print_json,
-    reproduced,
     require,
     shortfall_of,
     show_answer,
     show_summary,
     wants_table,
-    write_page_files,
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
@@ -143,13 +141,7 @@ def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFl
             check_writable(path)
     with _with_memory_answer(set_fields):
         answer = estimate_answer(**set_fields).to_dict()
-    code = show_answer(answer, output=output, set_fields=set_fields)
-    if extra.page.files():
-        from perfatlas.verbs.estimate.page import estimate_page
-
-        sys.stdout.flush()  # print the answer even if the page cannot be written
-        page = estimate_page(answer, reproduce=reproduced("estimate", set_fields))
-        write_page_files(extra.page, page)
+    code = show_answer(answer, output=output, set_fields=set_fields, pages=extra.page)
     if extra.trace is not None:
         from perfatlas.report.traces import chrome_trace_text
 
@@ -214,39 +206,26 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
         check_writable(path)
     with _with_memory_answer(set_fields):
         answer = frontier(over=over, progress=late_lines(), **set_fields).to_dict()
-    line = reproduced("estimate --frontier", set_fields)
-    if over != "batch":
-        line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)
-    if extra.page.files():
-        from perfatlas.verbs.estimate.page import estimate_page
+    from perfatlas.verbs.estimate.sections import print_clock_frontier, print_frontier
 
-        write_page_files(extra.page, estimate_page(answer, reproduce=line))
-    if output.json:
-        print_json(answer)
-        return 0
-    from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.estimate.text import print_clock_frontier, print_frontier
-
-    console = open_terminal(sys.stdout)
+    command, text = "estimate --frontier", print_frontier
     if over != "batch":
-        print_clock_frontier(console, answer, over, reproduce=line, verbose=output.verbose)
-        return 0
-    print_frontier(console, answer, reproduce=line, verbose=output.verbose)
-    return 0
+        command += f" --frontier-over {over}"
+        text = partial(print_clock_frontier, over=over)
+    return show_answer(
+        answer, output=output, set_fields=set_fields, command=command, text=text, pages=extra.page
+    )
 
 
 def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
     from perfatlas.verbs.estimate.answer import explain
-    from perfatlas.verbs.estimate.page import estimate_page
-    from perfatlas.verbs.estimate.text import print_explanation
+    from perfatlas.verbs.estimate.sections import print_explanation
 
     for path in extra.page.files().values():
         check_writable(path)
     with _with_memory_answer(set_fields):
         answer = explain(**extra.of_explain, **set_fields).to_dict()
     asked = {**set_fields, **extra.of_explain}
-    code = show_answer(answer, output=output, set_fields=asked, text=print_explanation)
-    if extra.page.files():
-        line = reproduced("estimate --explain", asked)
-        write_page_files(extra.page, estimate_page(answer, reproduce=line))
-    return code
+    return show_answer(
+        answer, output=output, set_fields=asked, text=print_explanation, pages=extra.page
+    )

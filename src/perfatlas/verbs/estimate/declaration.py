@@ -17,7 +17,7 @@ DECLARATION: Final = Declaration(
                 "--batch 64 --isl 2048 --osl 512"
             ),
             table="answer:estimate_cells",
-            page="page:estimate_page",
+            page="sections:estimate_page",
         ),
     ),
     functions=(

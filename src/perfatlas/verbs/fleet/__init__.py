@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.fleet.page import fleet_page as fleet_page, history_page as history_page
+    from perfatlas.verbs.fleet.sections import (
+        fleet_page as fleet_page,
+        history_page as history_page,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

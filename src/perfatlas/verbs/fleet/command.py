@@ -122,7 +122,7 @@ def _imported(history: History) -> dict[str, Any]:
 def _print_imported(history: History, results: Mapping[str, Any]) -> None:
     from perfatlas.reliability.telemetry.reading import reasons
     from perfatlas.report.text import open_terminal, print_facts
-    from perfatlas.verbs.fleet.text import kind_text
+    from perfatlas.verbs.fleet.sections import kind_text
 
     console = open_terminal(sys.stdout)
     kinds = ", ".join(kind_text(kind, count) for kind, count in results["kinds"].items())
@@ -203,7 +203,7 @@ def fit(files: list[File], /, *, flags: FitFlags | None = None) -> int:
         print_json(envelope("fleet fit", results=results, scenario=told))
         return 0
     from perfatlas.report.text import open_terminal, reproduce_line
-    from perfatlas.verbs.fleet.text import print_fitted
+    from perfatlas.verbs.fleet.sections import print_fitted
 
     if len(files) == 1:  # one log has no other to agree with
         results |= {"log_agreement": None}
@@ -339,7 +339,7 @@ def _history(subject: str) -> dict[str, Any]:
 
 def _write(path: File, subject: str, facts: Mapping[str, Any], *, script: Script) -> None:
     from perfatlas.report.pages import page_html
-    from perfatlas.verbs.fleet.page import fleet_page, history_page
+    from perfatlas.verbs.fleet.sections import fleet_page, history_page
 
     name = Path(subject).name
     line = shlex.join(["perfatlas", "fleet", "report", subject, "--output", str(path)])

@@ -130,29 +130,17 @@ def spelled_rate(per_day: float) -> str:
     return "once a year" if years == "1" else f"once in {years} years"
 
 
-def meanings(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the glossary of a page: some terms always, others where a text contains them.
-
-    Example:
-        >>> from perfatlas.verbs.fleet.glossary import meanings
-        >>> [word for word, _ in meanings(["hbm_xid_48", "double-bit ECC error"])][5:]
-        ['HBM', 'ECC', 'Xid']
-    """
-    whole = " ".join(texts).lower()
-    met = [
-        told
-        for words, told in WHERE_MET.items()
-        if re.search(rf"(?<![a-z])(?:{words})(?![a-z])", whole)
-    ]
-    return [*ALWAYS, *met]
-
-
 def glossary(texts: Iterable[str | None]) -> Section:
-    """Return the glossary section of a page.
+    """Return the glossary of a page: some terms always, others where a text contains them.
 
     Args:
         texts: Names and descriptions on the page, None among them.
     """
-    rows = meanings(text for text in texts if text)
-    table = Table(head=("term", "meaning"), rows=rows, text_columns=(0, 1))
+    whole = " ".join(text for text in texts if text).lower()
+    met = [
+        term
+        for words, term in WHERE_MET.items()
+        if re.search(rf"(?<![a-z])(?:{words})(?![a-z])", whole)
+    ]
+    table = Table(head=("term", "meaning"), rows=[*ALWAYS, *met], text_columns=(0, 1))
     return Section(title="Glossary", blocks=[table])

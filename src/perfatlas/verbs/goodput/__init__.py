@@ -14,6 +14,6 @@ if TYPE_CHECKING:
         fleet_goodput as fleet_goodput,
         goodput_frontier as goodput_frontier,
     )
-    from perfatlas.verbs.goodput.page import goodput_page as goodput_page
+    from perfatlas.verbs.goodput.sections import goodput_page as goodput_page
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

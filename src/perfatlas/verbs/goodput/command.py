@@ -24,7 +24,6 @@ from perfatlas.commands.output import (
     answer_command,
     command_of,
     notice_if_slow,
-    print_json,
     reproduced,
     require,
     show_answer,
@@ -43,7 +42,7 @@ FRONTIER_EXAMPLE: Final = (
     " --restart-s 600"
 )
 
-TEXT: Final = "text:print_goodput"
+TEXT: Final = "sections:print_goodput"
 ONE: Final = Answering(
     command="goodput",
     function="goodput",
@@ -116,7 +115,7 @@ def goodput(
         answer.to_dict(), output=output, set_fields=set_fields, text=ONE.find(ONE.text)
     )
     if pages:
-        from perfatlas.verbs.goodput.page import goodput_page
+        from perfatlas.verbs.goodput.sections import goodput_page
 
         sys.stdout.flush()  # print the answer even if the page cannot be written
         line = reproduced(answer.command, set_fields)
@@ -144,21 +143,12 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
         write_table(str(output.output), found.columns)
         told = f"{found.results['strategies']:,} strategies written to {output.output}"
         sys.stderr.write(printable(f"perfatlas: {told}\n"))
+    from perfatlas.verbs.goodput.sections import print_strategies
+
     answer = found.answer.to_dict()
-    line = reproduced("goodput --frontier", set_fields)
-    if extra.page.files():
-        from perfatlas.verbs.goodput.page import goodput_page
-
-        write_page_files(extra.page, goodput_page(answer, reproduce=line))
-    if output.json:
-        print_json(answer)
-        return 0
-    from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.goodput.text import print_strategies
-
-    console = open_terminal(sys.stdout)
-    print_strategies(console, answer, reproduce=line, verbose=output.verbose)
-    return 0
+    return show_answer(
+        answer, output=output, set_fields=set_fields, text=print_strategies, pages=extra.page
+    )
 
 
 spares = command_of(

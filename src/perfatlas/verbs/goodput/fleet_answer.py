@@ -49,6 +49,7 @@ from perfatlas.scenario.interrupted_jobs import (
 )
 from perfatlas.studies import pareto_points
 from perfatlas.verbs.goodput.groups import FRONTIER
+from perfatlas.vocabulary.metrics import JOB_TIME
 
 if TYPE_CHECKING:
     from perfatlas.scenario.interrupted_jobs import StepFacts
@@ -363,8 +364,6 @@ def _runner_up(rows: list[dict[str, Any]], best: int) -> int | None:
 
 def _why(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) -> str:
     """Return where the next best strategy loses more than the best one."""
-    from perfatlas.verbs.goodput.text import BUCKETS
-
     other = _runner_up(rows, best)
     if other is None:
         return "the only combination of policy, levels and spares that applies"
@@ -372,7 +371,7 @@ def _why(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) -> str:
     more = {name: theirs[name] - ours[name] for name in ours}
     most = max(more, key=lambda name: more[name])
     behind = rows[best]["useful_share_of_held"] - rows[other]["useful_share_of_held"]
-    label = "idle spares" if most == _SPARES else BUCKETS[most]
+    label = "idle spares" if most == _SPARES else JOB_TIME[most]
     return (
         f"of each GPU-hour held {100.0 * rows[best]['useful_share_of_held']:.4g}% is useful; the"
         f" next, {strategy_text(rows[other])}, is {two_digits(100.0 * behind)} points behind and"

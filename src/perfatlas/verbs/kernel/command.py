@@ -23,7 +23,7 @@ design_attention, design_gemm = (
             command=f"kernel design {operator}",
             function=f"kernel_design_{operator}",
             first="time_s",
-            text="design:print_design",
+            text="sections:print_design",
         )
     )
     for operator in ("attention", "gemm")

@@ -18,7 +18,7 @@ DECLARATION: Final = Declaration(
             run="command:gemm",
             example="kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format bf16",
             table="answer:gemm_table",
-            page="page:operator_page",
+            page="sections:operator_page",
         ),
         Command(
             name="kernel attention",
@@ -29,7 +29,7 @@ DECLARATION: Final = Declaration(
                 "--num-heads 8 --num-kv-heads 1 --head-dim 128"
             ),
             table="answer:attention_table",
-            page="page:operator_page",
+            page="sections:operator_page",
         ),
         Command(
             name="kernel moe",
@@ -40,7 +40,7 @@ DECLARATION: Final = Declaration(
                 "--experts 128 --top-k 8 --format fp8_block"
             ),
             table="answer:moe_table",
-            page="page:operator_page",
+            page="sections:operator_page",
         ),
         Command(
             name="kernel conv",
@@ -59,7 +59,7 @@ DECLARATION: Final = Declaration(
                 run=f"command:{name}",
                 example=f"kernel {words} --system h200_sxm --tokens 4096 --width 8192",
                 table=f"answer:{name}_table",
-                page="page:operator_page",
+                page="sections:operator_page",
             )
             for name, words, text in (
                 ("norm", "norm", "an RMS, layer, group or batch norm"),
@@ -83,7 +83,7 @@ DECLARATION: Final = Declaration(
             help="Time of an attention kernel with a given tile.",
             run="command:design_attention",
             row="design:kernel_design_attention",
-            page="page:design_page",
+            page="sections:design_page",
             example=(
                 "kernel design attention --system h100_sxm --batch 4 --kv-len 4096 --num-heads 16 "
                 "--head-dim 128 --tile-m 128 --tile-n 128"
@@ -94,7 +94,7 @@ DECLARATION: Final = Declaration(
             help="Time of a GEMM kernel with a given tile.",
             run="command:design_gemm",
             row="design:kernel_design_gemm",
-            page="page:design_page",
+            page="sections:design_page",
             example=(
                 "kernel design gemm --system h100_sxm --m 4096 --n 7168 --k 2048 "
                 "--format fp8_block --tile-m 128 --tile-n 128"

@@ -100,7 +100,7 @@ def profile(files: list[File], /, *, flags: ProfileFlags | None = None) -> int:
 
 def _show(results: dict[str, Any], files: Sequence[File], flags: ProfileFlags) -> None:
     """Print the results, and write their page."""
-    from perfatlas.verbs.profile.page import profile_page
+    from perfatlas.verbs.profile.sections import profile_page
 
     if flags.json:
         scenario = {"files": [str(file) for file in files]} | {
@@ -116,14 +116,10 @@ def _show(results: dict[str, Any], files: Sequence[File], flags: ProfileFlags) -
 
 def _print(results: dict[str, Any], files: Sequence[File], flags: ProfileFlags) -> None:
     from perfatlas.report.text import open_terminal, print_plain
-    from perfatlas.verbs.profile.text import print_changes, print_on_system, print_profile
+    from perfatlas.verbs.profile.sections import print_profile
 
     console = open_terminal(sys.stdout)
     print_profile(console, results, verbose=flags.verbose)
-    if "against" in results:
-        print_changes(console, results["against"], verbose=flags.verbose)
-    if "on" in results:
-        print_on_system(console, results, verbose=flags.verbose)
     print_plain(console, f"reproduce: {_reproduced(files, flags)}", style="dim", wrap=False)
 
 

@@ -11,6 +11,6 @@ if TYPE_CHECKING:
         FleetSchedule as FleetSchedule,
         fleet_schedule as fleet_schedule,
     )
-    from perfatlas.verbs.schedule.page import schedule_page as schedule_page
+    from perfatlas.verbs.schedule.sections import schedule_page as schedule_page
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

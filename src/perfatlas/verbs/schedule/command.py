@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
@@ -23,18 +23,13 @@ from perfatlas.commands.output import (
     TableQuestion,
     answer_rows,
     notice_if_slow,
-    print_json,
-    reproduced,
+    show_answer,
     show_summary,
     wants_table,
-    write_page_files,
 )
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, table_format, write_table
 from perfatlas.quantities import UsageError, printable
-
-if TYPE_CHECKING:
-    from perfatlas.verbs.schedule.answer import FleetSchedule
 
 INTERRUPTED: Final = 130
 PROGRESS: Final = "scheduling; Ctrl-C keeps results so far"
@@ -78,6 +73,7 @@ def schedule(
         extra: Scenario file, comparison and further files.
     """
     from perfatlas.verbs.schedule.answer import fleet_schedule, schedule_row
+    from perfatlas.verbs.schedule.sections import print_schedule
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
     extra.page.check(CHART_TITLES["fleet schedule"])
@@ -99,9 +95,17 @@ def schedule(
         table_format(str(extra.per_job))
     with notice_if_slow(PROGRESS):
         done = fleet_schedule(**set_fields)
-    _show(done, set_fields, output)
-    sys.stdout.flush()  # print the answer even if the files cannot be written
-    _write_files(done, extra, set_fields)
+    shares = set_fields.get("shares")
+    if isinstance(shares, dict):
+        set_fields["shares"] = ",".join(f"{user}={share}" for user, share in shares.items())
+    document = done.answer.to_dict()
+    show_answer(
+        document, output=output, set_fields=set_fields, text=print_schedule, pages=extra.page
+    )
+    if extra.per_job is not None:
+        sys.stdout.flush()  # print the answer even if the file cannot be written
+        write_table(str(extra.per_job), done.per_job())
+        sys.stderr.write(printable(f"perfatlas: --per-job written to {extra.per_job}\n"))
     return INTERRUPTED if done.answer.results["interrupted"] else 0
 
 
@@ -122,36 +126,3 @@ def _refuse_beside_table(extra: ScheduleFiles, set_fields: dict[str, Any]) -> No
     flags = [*extra.files(), *(["--compare"] if "compare" in set_fields else [])]
     if flags:
         raise UsageError(f"{flags[0]} cannot be combined with --table")
-
-
-def _show(done: FleetSchedule, set_fields: dict[str, Any], output: OutputFlags) -> None:
-    document = done.answer.to_dict()
-    if output.json:
-        print_json(document)
-        return
-    from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.schedule.text import print_schedule
-
-    console = open_terminal(sys.stdout)
-    print_schedule(console, document, reproduce=_reproduce(set_fields), verbose=output.verbose)
-
-
-def _reproduce(set_fields: dict[str, Any]) -> str:
-    shares = set_fields.get("shares")
-    if isinstance(shares, dict):
-        set_fields = {
-            **set_fields,
-            "shares": ",".join(f"{user}={share}" for user, share in shares.items()),
-        }
-    return reproduced("fleet schedule", set_fields)
-
-
-def _write_files(done: FleetSchedule, extra: ScheduleFiles, set_fields: dict[str, Any]) -> None:
-    from perfatlas.verbs.schedule.page import schedule_page
-
-    if extra.per_job is not None:
-        write_table(str(extra.per_job), done.per_job())
-        sys.stderr.write(printable(f"perfatlas: --per-job written to {extra.per_job}\n"))
-    if extra.page.files():
-        document, line = done.answer.to_dict(), _reproduce(set_fields)
-        write_page_files(extra.page, schedule_page(document, reproduce=line))

@@ -20,9 +20,8 @@ from perfatlas.commands.flags import (
 from perfatlas.commands.output import (
     late_lines,
     notice_if_slow,
-    print_json,
     require,
-    write_page_files,
+    show_answer,
 )
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, table_format, write_atomic, write_table
@@ -84,20 +83,17 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
         told["results"]["explained"] = answer.explained().to_dict()["results"]
     if output.output is not None:
         _write(str(output.output), answer, told)
-    from perfatlas.report.text import open_terminal, reproduce_line
-
-    line = reproduce_line("search --explain" if output.explain else "search", set_fields)
-    if output.page.files():
-        from perfatlas.verbs.search.page import search_page
-
-        write_page_files(output.page, search_page(told, reproduce=line))
-    if output.json:
-        print_json(told)
-        return 0
     from perfatlas.verbs.search.text import print_search
 
-    print_search(open_terminal(sys.stdout), told, reproduce=line, verbose=output.verbose)
-    return 0
+    command = "search --explain" if output.explain else "search"
+    return show_answer(
+        told,
+        output=output,
+        set_fields=set_fields,
+        command=command,
+        text=print_search,
+        pages=output.page,
+    )
 
 
 def _check_files(output: SearchFlags, *, solves: bool) -> None:

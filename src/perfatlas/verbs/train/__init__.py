@@ -13,6 +13,6 @@ if TYPE_CHECKING:
         training_timeline as training_timeline,
     )
     from perfatlas.verbs.train.layouts import search_training as search_training
-    from perfatlas.verbs.train.page import training_page as training_page
+    from perfatlas.verbs.train.sections import training_page as training_page
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

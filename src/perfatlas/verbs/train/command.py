@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -23,7 +24,6 @@ from perfatlas.commands.output import (
     Answering,
     answer_command,
     late_lines,
-    print_json,
     reproduced,
     require,
     show_answer,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 ONE: Final = Answering(
-    command="train", function="train", first="step_time_s", text="text:print_training"
+    command="train", function="train", first="step_time_s", text="sections:print_training"
 )
 
 
@@ -109,7 +109,7 @@ def _write_files(
     sys.stdout.flush()  # print the answer even if the files cannot be written
     timeline = training_timeline(**set_fields)
     if extra.page.files():
-        from perfatlas.verbs.train.page import training_page
+        from perfatlas.verbs.train.sections import training_page
 
         line = reproduced("train", set_fields)
         write_page_files(extra.page, training_page(answer, timeline, reproduce=line))
@@ -171,21 +171,7 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
         write_table(str(output.output), columns)
         count = len(columns["step_time_s"])
         sys.stderr.write(f"perfatlas: {count:,} layouts written to {output.output}\n")
-    from perfatlas.report.text import open_terminal, reproduce_line
-    from perfatlas.verbs.train.text import print_layouts
+    from perfatlas.verbs.train.sections import print_layouts
 
-    line = reproduce_line(COMMAND, set_fields)
-    if output.page.files():
-        from perfatlas.verbs.train.page import layouts_page
-
-        write_page_files(output.page, layouts_page(told, reproduce=line))
-    if output.json:
-        print_json(told)
-        return 0
-    print_layouts(
-        open_terminal(sys.stdout),
-        told,
-        reproduce=line,
-        rate_per_cpu_s=answer.layouts_per_cpu_s if output.verbose else None,
-    )
-    return 0
+    text = partial(print_layouts, rate_per_cpu_s=answer.layouts_per_cpu_s)
+    return show_answer(told, output=output, set_fields=set_fields, text=text, pages=output.page)

@@ -17,13 +17,13 @@ DECLARATION: Final = Declaration(
                 "--vpp 5 --cp 2 --sequence-length 8192 --global-batch 128"
             ),
             table="answer:train_columns",
-            page="page:training_page",
+            page="sections:training_page",
         ),
         Command(
             name="search training",
             help="Best layouts of a training job for a model, a cluster and a global batch.",
             run="command:search_training",
-            page="page:layouts_page",
+            page="sections:layouts_page",
             example=(
                 "search training --model meta-llama/Llama-3.1-8B --system h100_sxm --gpus 8 "
                 "--global-batch 64"

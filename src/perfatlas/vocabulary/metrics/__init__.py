@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         statistics as statistics,
         utilization as utilization,
     )
+    from perfatlas.vocabulary.metrics.goodput import JOB_TIME as JOB_TIME
     from perfatlas.vocabulary.metrics.metric import (
         STATISTICS as STATISTICS,
         Metric as Metric,

@@ -19,6 +19,18 @@ FACTORS: Final = {
     "mfu": "MFU: fraction of peak FLOP/s",
     "product": "product",
 }
+# parts of the time of a job
+JOB_TIME: Final = {
+    "productive": "useful work",
+    "checkpoint": "writing checkpoints",
+    "lost_work": "recomputed work",
+    "detection": "failure detection",
+    "restart": "restarting",
+    "waiting_for_spares": "waiting for nodes",
+    "degraded": "running slower",
+    "maintenance": "maintenance",
+    "idle": "idle",
+}
 
 _JOB: Final = reported_by(
     Metric(

@@ -1,18 +1,19 @@
-"""Text output of a profile: time, classes, operators, integrity, changes."""
+"""A profile in a terminal and as a page: times, classes and operators beside the prediction."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
+from perfatlas.report.charts import BLUE, ORANGE, Axis, BarPart, StackedBars
+from perfatlas.report.pages import Page, Section, Table, Value, print_blocks, print_sections
 from perfatlas.report.text import (
     format_interval,
     format_share,
     format_value,
-    print_labelled,
     print_line,
-    print_rows,
 )
+from perfatlas.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,21 +48,68 @@ NAMES: Final = {
     "cutlass": "CUTLASS profiler results",
     "chakra": "Chakra trace",
 }
+MOST_BARS: Final = 12  # operators in the chart
+MOST_ROWS: Final = 200  # of a table on a page
+TEXTS: Final = ("operator", "class", "", "predicted")
 
 
 def print_profile(console: Console, results: Facts, *, verbose: bool = False) -> None:
     """Write where the time of a profile went."""
     print_line(console, profile_title(results), style="bold")
-    print_labelled(console, time_lines(results))
-    if rows := class_rows(results):
-        other = sum(row["share"] for row in results["classes"] if row["class"] == "other")
-        print_rows(console, rows, title=f"\nclasses ({format_share(other)} unclassified)")
-    _print_operators(console, results["operators"], verbose=verbose)
-    print_labelled(console, prediction_lines(results))
+    time, *sections = _sections(results, brief=not verbose)
+    print_blocks(console, time.blocks)
+    print_sections(console, sections, verbose=verbose)
+    console.print()
+
+
+def profile_page(results: Facts, *, reproduce: str) -> Page:
+    """Return the results of `profile` as an HTML page."""
+    return Page(
+        command="profile",
+        title=profile_title(results),
+        values=[
+            Value(label=label, value=format_value("time_s", results[name]))
+            for name, label in (("wall_s", "first to last activity"), ("busy_s", "busy"))
+            if results[name] is not None
+        ],
+        sections=_sections(results, most=MOST_ROWS),
+        reproduce=reproduce,
+        versions={"perfatlas": __version__},
+    )
+
+
+def _sections(results: Facts, *, brief: bool = False, most: int | None = None) -> list[Section]:
+    """Return times, classes, operators, changes, and what is doubtful.
+
+    Args:
+        brief: Without the roofline of operators.
+        most: Rows of a table; by default all.
+    """
+    sections = [
+        Section(title="Time", blocks=[_pairs(time_lines(results) + _prediction_lines(results))])
+    ]
+    if classes := results["classes"]:
+        other = sum(row["share"] for row in classes if row["class"] == "other")
+        figure = _bars([row["class"] for row in classes], classes, ("measured",))
+        table = Table.of(classes, CLASS_COLUMNS, TEXTS)
+        note = f"{format_share(other)} unclassified"
+        sections.append(Section.charted("Time by class", figure, table, note))
+    if operators := results["operators"]:
+        sections.append(_operators(operators, brief=brief, most=most))
+    if "against" in results:
+        title = f"Against {results['against']['device'] or 'unnamed device'}"
+        sections.append(_changes(title, results["against"], "against", most))
+    if "on" in results:
+        title = f"Re-timed on {results['on']['system']}"
+        lines = _pairs(_retimed_lines(results))
+        sections.append(_changes(title, results["on"], "was", most, lines))
     if results["integrity"]:
-        print_line(console, "integrity", style="bold")
-        for note in results["integrity"]:
-            print_line(console, f"- {note}")
+        sections.append(Section(title="Integrity", blocks=results["integrity"]))
+    return sections
+
+
+def _pairs(lines: Sequence[tuple[str, str]]) -> Table:
+    return Table(head=("", ""), rows=lines, text_columns=(0, 1))
 
 
 def profile_title(results: Facts) -> str:
@@ -71,19 +119,6 @@ def profile_title(results: Facts) -> str:
     number = f", {counted(results['devices'], 'GPU')}" if results["devices"] else ""
     name = NAMES.get(results["format"], results["format"])
     return f"{name} of {device}{number}{system}"
-
-
-def class_rows(results: Facts) -> list[dict[str, Any]]:
-    """Return the classes as cells by title."""
-    return [
-        {
-            "class": row["class"],
-            "time": _time(row["time_s"]),
-            "share": format_share(row["share"]),
-            "kernels": row["kernels"],
-        }
-        for row in results["classes"]
-    ]
 
 
 def time_lines(results: Facts) -> list[tuple[str, str]]:
@@ -129,39 +164,39 @@ def _part(time_s: float, wall_s: float) -> str:
     return f"{_time(time_s)} ({format_share(time_s / wall_s if wall_s else 0.0)})"
 
 
-def _print_operators(console: Console, operators: Sequence[Facts], *, verbose: bool) -> None:
-    shown = operators if verbose else operators[:MAX_OPERATORS]
-    rows = operator_rows(shown, roofline=verbose)
-    if not rows:
-        return
-    print_rows(console, rows, title="\noperators")
-    if len(operators) > len(shown):
-        rest_s = sum(row["time_s"] for row in operators[len(shown) :])
-        count = len(operators) - len(shown)
-        print_line(console, f"{count:,} more, {_time(rest_s)}; --verbose lists them")
-
-
-def operator_rows(operators: Sequence[Facts], *, roofline: bool) -> list[dict[str, Any]]:
-    """Return operators as cells by title, without columns that have nothing.
+def _bars(names: Sequence[str], rows: Sequence[Facts], sides: Sequence[str]) -> StackedBars:
+    """Return the times of rows as bars, a bar for each side of a row.
 
     Args:
-        roofline: Whether the roofline stands beside the prediction.
+        sides: Of measured and predicted.
     """
-    rows = [
-        {
-            "operator": _operator(row),
-            "class": row["class"],
-            "count": row["count"],
-            "time": _time(row["time_s"]),
-            "predicted": _predicted_cell(row),
-            "roofline": "" if row["roofline_s"] is None else _time(row["roofline_s"]),
-        }
-        for row in operators
-    ]
-    priced = any(row["predicted"] for row in rows)
-    left_out = set() if priced and roofline else {"roofline"}
+    keys = {"measured": ("time_s", BLUE), "predicted": ("predicted_s", ORANGE)}
+    parts = []
+    for side in sides:
+        key, colour = keys[side]
+        times = [1e3 * row[key] if side == one else 0.0 for row in rows for one in sides]
+        texts = [_time(row[key]) for row in rows for _ in sides]
+        parts.append(BarPart(side, times, texts, colour))
+    labels = [f"{name} ({one})" if one == "predicted" else name for name in names for one in sides]
+    return StackedBars(labels, parts, Axis("time [ms]"))
+
+
+def _operators(operators: Sequence[Facts], *, brief: bool, most: int | None) -> Section:
+    """Return operators beside their predictions, without columns that have nothing."""
+    priced = [row for row in operators[:most] if row["predicted_s"] is not None]
+    left_out = {"roofline"} if brief or not priced else set()
     left_out |= set() if priced else {"predicted"}
-    return [{key: row[key] for key in row if key not in left_out} for row in rows]
+    columns = {title: cell for title, cell in OPERATOR_COLUMNS.items() if title not in left_out}
+    blocks: list[Any] = [Table.of(operators[:most], columns, TEXTS)]
+    if most is not None and len(operators) > most:
+        blocks.append(f"The longest {most} of {len(operators):,}.")
+    drawn = [row for row in operators if row["predicted_s"]][:MOST_BARS]
+    if not drawn:
+        return Section(title="Operators", blocks=blocks, most=MAX_OPERATORS)
+    names = [f"{row['name'][:34]} {row['shape'][:40]}".strip() for row in drawn]
+    figure = _bars(names, drawn, ("measured", "predicted"))
+    title = "Operators beside their predictions"
+    return Section.charted(title, figure, *blocks, most=MAX_OPERATORS)
 
 
 def _operator(row: Facts) -> str:
@@ -187,7 +222,7 @@ def _predicted_cell(row: Facts) -> str:
     return f"{_time(row['predicted_s'])} [{ends}]{slower}"
 
 
-def prediction_lines(results: Facts) -> list[tuple[str, str]]:
+def _prediction_lines(results: Facts) -> list[tuple[str, str]]:
     """Return lines about the prediction."""
     if not results["predicted_share"]:
         return []
@@ -212,56 +247,33 @@ def _slower(results: Facts) -> str:
     return f"{counted(slower, 'operator')} slower than {interval}"
 
 
-def print_changes(console: Console, changes: Facts, *, verbose: bool = False) -> None:
-    """Write what changed against another profile."""
-    print_line(console, f"against {changes['device'] or 'unnamed device'}", style="bold")
-    _print_changes(console, changes, "against", verbose=verbose)
-
-
-def _print_changes(console: Console, changes: Facts, label: str, *, verbose: bool) -> None:
-    print_rows(console, class_changes(changes, label), title="\nclasses")
-    rows = change_rows(changes, label, None if verbose else MAX_OPERATORS)
-    if rows:
-        print_rows(console, rows, title="\noperators, the largest change first")
-
-
-def class_changes(changes: Facts, label: str) -> list[dict[str, str]]:
-    """Return changes of classes as cells by title.
+def _changes(title: str, changes: Facts, label: str, most: int | None, *before: Table) -> Section:
+    """Return what changed against another profile, or on another system.
 
     Args:
         label: Title of the other time.
+        most: Operators, the largest change first; None for all.
+        before: What stands before it.
     """
-    return [{"class": row["class"], **_change(row, label)} for row in changes["classes"]]
-
-
-def change_rows(changes: Facts, label: str, most: int | None) -> list[dict[str, str]]:
-    """Return changes of operators as cells by title, the largest first.
-
-    Args:
-        label: Title of the other time.
-        most: How many; None for all.
-    """
-    moved = [row for row in changes["operators"] if row["change_s"]]
+    columns: dict[str, Any] = {
+        label: "against_time_s",
+        "time": "time_s",
+        "change": lambda row: (
+            f"{'+' if row['change_s'] >= 0.0 else '-'}{_time(abs(row['change_s']))}"
+        ),
+    }
+    moved = [row for row in changes["operators"] if row["change_s"]][:most]
     is_mixed = any(row["change"] != "changed" for row in moved)
-    return [
-        {
-            "operator": _operator(row),
-            **({"": row["change"]} if is_mixed else {}),
-            **_change(row, label),
-        }
-        for row in moved[:most]
+    operators = {"operator": _operator, **({"": "change"} if is_mixed else {}), **columns}
+    tables = [
+        Table.of(rows, named, TEXTS)
+        for rows, named in ((changes["classes"], {"class": "class", **columns}), (moved, operators))
+        if rows
     ]
+    return Section(title=title, blocks=[*before, *tables], most=MAX_OPERATORS)
 
 
-def print_on_system(console: Console, results: Facts, *, verbose: bool = False) -> None:
-    """Write how long a profile takes on another system."""
-    on = results["on"]
-    print_line(console, f"re-timed on {on['system']}", style="bold")
-    print_labelled(console, retimed_lines(results))
-    _print_changes(console, on, "was", verbose=verbose)
-
-
-def retimed_lines(results: Facts) -> list[tuple[str, str]]:
+def _retimed_lines(results: Facts) -> list[tuple[str, str]]:
     """Return lines of the times on another system."""
     on = results["on"]
     wall_s, interval = on["wall_s"], ""
@@ -278,10 +290,17 @@ def retimed_lines(results: Facts) -> list[tuple[str, str]]:
     ]
 
 
-def _change(row: Facts, label: str) -> dict[str, str]:
-    sign = "+" if row["change_s"] >= 0.0 else "-"
-    return {
-        label: _time(row["against_time_s"]),
-        "time": _time(row["time_s"]),
-        "change": f"{sign}{_time(abs(row['change_s']))}",
-    }
+CLASS_COLUMNS: Final[Mapping[str, Any]] = {
+    "class": "class",
+    "time": "time_s",
+    "share": lambda row: format_share(row["share"]),
+    "kernels": "kernels",
+}
+OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
+    "operator": _operator,
+    "class": "class",
+    "count": "count",
+    "time": "time_s",
+    "predicted": _predicted_cell,
+    "roofline": lambda row: "" if row["roofline_s"] is None else _time(row["roofline_s"]),
+}

@@ -1,4 +1,4 @@
-"""HTML pages of `kernel`: one operator below the roofline, and a kernel under design."""
+"""Pages of `kernel`: one operator below the roofline; text and page of a kernel under design."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import device_peak
+from perfatlas.quantities import counted
 from perfatlas.report.charts import (
     BLUE,
     CLEAR,
@@ -25,15 +26,27 @@ from perfatlas.report.pages import (
     Table,
     answer_page,
     key_values,
+    print_blocks,
     results_page,
     roofline,
 )
-from perfatlas.report.text import format_value, label_of, share_text
+from perfatlas.report.text import (
+    label_of,
+    print_closing,
+    print_line,
+    print_question,
+    print_results,
+    print_rows,
+    share_text,
+)
 from perfatlas.scenario.resolution import format_of
 from perfatlas.verbs.kernel.answer import kernel_columns
+from perfatlas.verbs.kernel.metrics import TILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
 
     from perfatlas.report.pages import Page
 
@@ -102,6 +115,90 @@ def _point(row: Mapping[str, Any], name: str, *, ends: bool = False) -> dict[str
     return {"name": name, "memory_bytes": moved} | {name: row[name] for name in kept}
 
 
+IN_ONE_LINE: Final = (
+    *TILE.values(),
+    "ctas_per_mma",
+    "inner_dimension",
+    "tiles",
+    "tile_cycles",
+    "iteration_cycles",
+    "flop",
+)
+WHAT_IF_COLUMNS: Final[Mapping[str, Any]] = {
+    "what if": "change",
+    "time": "time_s",
+    "speedup": lambda row: "" if row["speedup"] is None else f"{row['speedup']:.2f}x",
+    "limiting unit": lambda row: row["limiting_unit"] or f"impossible: {row['reason']}",
+}
+WHAT_IF_TEXTS: Final = ("what if", "limiting unit")
+CELLS: Final = 48  # of the line of a unit in the timeline
+BUSY, IDLE = "#", "."
+
+
+def print_design(
+    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write a kernel under design to a console."""
+    results = answer["results"]
+    print_question(console, answer)
+    hidden = {name for name, value in results.items() if isinstance(value, list)}
+    hidden |= set() if verbose else set(IN_ONE_LINE)
+    print_results(console, {name: results[name] for name in results if name not in hidden})
+    console.print()
+    print_line(console, _tile_text(results))
+    busy = (f"{row['unit']} {share_text(row['share'])}" for row in results["units"])
+    print_line(console, f"busy: {', '.join(busy)}")
+    console.print()
+    if verbose:
+        _print_timeline(console, results)
+    shown = [row for row in results["what_if"] if verbose or not row["reason"]]
+    print_blocks(console, [Table.of(shown, WHAT_IF_COLUMNS, WHAT_IF_TEXTS)])
+    impossible = [row["change"] for row in results["what_if"] if row["reason"]]
+    if impossible and not verbose:
+        print_line(console, f"impossible (--verbose says why): {', '.join(impossible)}")
+    print_closing(
+        console,
+        answer,
+        reproduce=reproduce,
+        method="pipeline model: warpgroups as programs on the units of an SM",
+        covered=answer["evidence"]["assumptions"][0],
+        verbose=verbose,
+    )
+
+
+def _print_timeline(console: Console, results: Mapping[str, Any]) -> None:
+    """Write a line per unit: when it works in one iteration of the main loop."""
+    cycles, timeline = results["iteration_cycles"], results["timeline"]
+    rows = []
+    for unit in dict.fromkeys(row["unit"] for row in timeline):
+        own = [(row["start_cycles"], row["end_cycles"]) for row in timeline if row["unit"] == unit]
+        middles = ((cell + 0.5) * cycles / CELLS for cell in range(CELLS))
+        line = (any(start <= at < end for start, end in own) for at in middles)
+        rows.append(
+            {
+                "one iteration": unit,
+                f"{cycles:,.0f} cycles": "".join(BUSY if works else IDLE for works in line),
+                "busy": share_text(sum(end - start for start, end in own) / cycles),
+            }
+        )
+    print_rows(console, rows)
+    console.print()
+
+
+def _tile_text(results: Mapping[str, Any]) -> str:
+    """Return the tile in a line."""
+    sizes = " x ".join(str(results[name]) for name in ("tile_m", "tile_n", "tile_k"))
+    pair = ", 2-CTA MMA" if results["ctas_per_mma"] > 1 else ""
+    schedule = results.get("inner_dimension", "whole")
+    pair += "" if schedule == "whole" else f", {schedule}"
+    what = "tile share" if schedule == "stream-K" else "tile"
+    return (
+        f"{counted(results['tiles'], what)} of {sizes}, {counted(results['stages'], 'stage')},"
+        f" {counted(results['warpgroups'], 'warpgroup')}{pair}:"
+        f" {results['tile_cycles']:,.0f} cycles each"
+    )
+
+
 def design_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
     """Return a kernel under design as an HTML page."""
     results = answer["results"]
@@ -166,10 +263,5 @@ def _changes(rows: Sequence[Mapping[str, Any]]) -> Section:
         for row in rows
         if row["speedup"]
     ]
-    columns = {
-        "what if": lambda row: str(row["change"]),
-        "time": lambda row: format_value("time_s", row["time_s"]),
-        "limiting unit": lambda row: row["limiting_unit"] or f"impossible: {row['reason']}",
-    }
-    table = Table.of(rows, columns, texts=("what if", "limiting unit"))
+    table = Table.of(rows, WHAT_IF_COLUMNS, WHAT_IF_TEXTS)
     return Section.charted("What if: speedup", BarChart(bars, Axis("speedup")), table)

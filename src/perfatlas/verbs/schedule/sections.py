@@ -1,0 +1,285 @@
+"""A schedule in a terminal and as a page: GPU time by category, waiting times, policies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.declarations import without_defaults
+from perfatlas.quantities import counted
+from perfatlas.report.charts import Waterfall
+from perfatlas.report.pages import (
+    Section,
+    Table,
+    Value,
+    answer_page,
+    print_blocks,
+    print_sections,
+)
+from perfatlas.report.text import (
+    METHODS,
+    MOST_BUCKETS,
+    cells_of,
+    format_value,
+    job_field,
+    job_field_label,
+    job_value,
+    label_of,
+    print_closing,
+    print_line,
+    share_text,
+)
+from perfatlas.scenario.cluster_schedules import PARTS
+from perfatlas.vocabulary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from perfatlas.report.pages import Page
+    from perfatlas.report.pages.page import Block
+
+    Answered = Mapping[str, Any]
+
+SCHEDULE_BUCKETS: Final = {
+    "productive": "useful work",
+    "unfinished": "unfinished work",
+    "lost_work": "work lost",
+    "restart": "restarting",
+    "detection": "failure detection",
+    "waiting": "waiting for a node",
+    "draining": "idle, node draining",
+    "down": "nodes under repair",
+    "idle_jobs_queued": "idle, jobs queued",
+    "idle_no_jobs": "idle, no job waits",
+    "under_way": "work in running jobs",
+}
+ONE_RUN: Final = "one simulation, without an interval"
+SEEDED: Final = "; --seed selects other random draws"
+MOST_CLASSES: Final = 12
+FEW_IGNORED: Final = 3  # of a brief answer
+FEW_COMPARED: Final = 5
+UNSAID: Final = ("num_jobs", "nodes", "gpus_per_node", "seed", "compare")
+ENERGIES: Final = ("cluster_energy_j", *PARTS)
+RESULTS: Final = (
+    *("duration_s", "load", "allocated_share", "fragmented_share", "stranded_share", "backfilled"),
+    *("failures", "restarts", "preemptions", "lost_gpu_hours"),
+    *("single_domain_share", "domains_per_job"),
+    *(*ENERGIES, "cluster_electricity_usd", "lost_work_electricity_usd"),
+)
+COUNTS: Final = ("failures", "restarts", "preemptions", "lost_gpu_hours")  # shown if not 0
+# omitted in a brief answer
+DETAILS: Final = ("load", "stranded_share", "fragmented_share", "backfilled", "restarts")
+STATISTICS: Final = ("mean", "p50", "p90")
+WAITS: Final = ("wait_s", "slowdown")
+GROWS: Final = "grows"  # in place of statistics that have no steady value
+ENDING: Final = {"response", "max_restarts", "patience_s", "detection_s", "preemption"}
+CLASS_COLUMNS: Final = {
+    "class": "kind",
+    "jobs": "jobs",
+    "wait, mean": "wait_s.mean",
+    "p90": "wait_s.p90",
+    "slowdown": "slowdown.mean",
+    "restarts": "restarts",
+    "GPU-hours lost": "lost_gpu_hours",
+}
+SHARES: Final = {
+    "useful": "productive_share",
+    "one domain": "single_domain_share",
+    "under way": "under_way_share",
+    "unfinished": "unfinished_share",
+    "held": "allocated_share",
+}
+TERMS: Final = {
+    "p50, p90": "50% and 90% of jobs have at most this waiting time or slowdown",
+    "node draining": "idle GPUs on draining nodes",
+}
+GLOSSARY: Final = {
+    **{label_of(name): name for name in ("slowdown", "fragmented_share", "restarts")},
+    **SHARES,
+}
+
+
+def print_schedule(
+    console: Console, answer: Answered, *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write an answer of `fleet schedule` to a console.
+
+    Args:
+        verbose: Whether to print all results, classes of jobs and evidence.
+    """
+    print_line(console, schedule_headline(answer), style="bold")
+    console.print()
+    print_blocks(console, _results(answer["results"], brief=not verbose))
+    print_sections(console, _sections(answer), verbose=verbose)
+    covered = ONE_RUN + (SEEDED if "seed" in answer["scenario"] else "")
+    method = METHODS[answer["evidence"]["tier"]]
+    print_closing(
+        console, answer, reproduce=reproduce, method=method, covered=covered, verbose=verbose
+    )
+
+
+def schedule_page(answer: Answered, *, reproduce: str) -> Page:
+    """Return a schedule as an HTML page."""
+    results = answer["results"]
+    values = {
+        label_of("allocated_share"): format_value("allocated_share", results["allocated_share"]),
+        "useful GPU time": share_text(answer["breakdown"][0]["share"]),
+        "waiting time, mean": format_value("wait_s", results["wait_s"]["mean"]),
+        "waiting time, p90": format_value("wait_s", results["wait_s"]["p90"]),
+        "slowdown, mean": format_value("slowdown", results["slowdown"]["mean"]),
+        "jobs completed": f"{results['states'].get('completed', 0):,}",
+    }
+    terms = TERMS | {title: METRICS[name].description for title, name in GLOSSARY.items()}
+    glossary = Table(head=("term", "meaning"), rows=list(terms.items()), text_columns=(0, 1))
+    return answer_page(
+        answer,
+        title=schedule_headline(answer),
+        values=[Value(label=label, value=value) for label, value in values.items()],
+        sections=[
+            Section(title="Results", blocks=_results(results)),
+            *_sections(answer),
+            Section(title="Glossary", blocks=[glossary]),
+        ],
+        reproduce=reproduce,
+    )
+
+
+def schedule_headline(answer: Answered) -> str:
+    """Return the scenario in one line.
+
+    Example:
+        >>> from perfatlas.verbs.schedule.sections import schedule_headline
+        >>> schedule_headline({"scenario": {"num_jobs": 9, "seed": 3, "order": "priority"},
+        ...     "results": {"jobs": 9, "nodes": 2, "gpus": 16}})
+        'fleet schedule of 9 jobs on 16 GPUs in 2 nodes: order priority'
+    """
+    results = answer["results"]
+    scenario = without_defaults("fleet schedule", answer["scenario"])
+    words = [job_field(name, value) for name, value in scenario.items() if name not in UNSAID]
+    before = results.get("jobs_at_start") or 0
+    at_start = f" and {before:,} of the steady state at the start" if before else ""
+    of = (
+        f"fleet schedule of {counted(results['jobs'], 'job')}{at_start}"
+        f" on {counted(results['gpus'], 'GPU')} in {counted(results['nodes'], 'node')}"
+    )
+    return f"{of}: {', '.join(words)}" if words else of
+
+
+def _results(results: Answered, *, brief: bool = False) -> list[Block]:
+    """Return the results, then the statistics of waiting.
+
+    Args:
+        brief: Without details, and without what a log holds beside jobs.
+    """
+    states = METRICS["states"].parts
+    lines = []
+    if "stability" in results:
+        load, most = (format_value(name, results[name]) for name in ("load", "sustainable_load"))
+        lines.append((results["stability"], f"load {load}, sustainable {most}"))
+    lines += [(f"jobs {states[name]}", f"{n:,}") for name, n in results["states"].items()]
+    shown = {name: results.get(name) for name in RESULTS if not (brief and name in DETAILS)}
+    lines += [
+        (label_of(name), job_value(name, value))
+        for name, value in shown.items()
+        if value or (value is not None and name not in (COUNTS + ENERGIES * brief))
+    ]
+    if trace := results.get("trace"):
+        if not brief:
+            lines.append((label_of("rows_read"), format_value("rows_read", results["rows_read"])))
+        lines += [
+            (f"rows ignored: {row['reason']}, first at {row['first']}", f"{row['rows']:,}")
+            for row in trace["ignored"][: FEW_IGNORED if brief else None]
+        ]
+    grows = results.get("stability") == "overloaded"
+    waits = [
+        (
+            label_of(name),
+            *(GROWS if grows else format_value(name, results[name][one]) for one in STATISTICS),
+        )
+        for name in WAITS
+    ]
+    return [Table(head=("", "value"), rows=lines), Table(head=("", *STATISTICS), rows=waits)]
+
+
+def _sections(answer: Answered) -> list[Section]:
+    rows, compared = answer["breakdown"], answer["results"].get("compared")
+    shares = [share_text(row["share"]) for row in rows]
+    most = MOST_BUCKETS - bool(compared)
+    figure = Waterfall(rows, SCHEDULE_BUCKETS, shares)
+    sections = [Section.charted("Where the GPU time goes", figure, most=most)]
+    if len(classes := answer["results"]["classes"]) > 1:
+        table = _table(class_rows(classes))
+        sections.append(
+            Section(title=label_of("classes").capitalize(), blocks=[table], is_detail=True)
+        )
+    if compared:
+        table = _table(compared_rows(compared), len(compared[0]["changes"]))
+        sections.append(
+            Section(title=label_of("compared").capitalize(), blocks=[table], most=FEW_COMPARED)
+        )
+    return sections
+
+
+def _table(rows: Sequence[Mapping[str, str]], texts: int = 1) -> Table:
+    """Return cells as a table, of which the first columns are texts."""
+    cells = [tuple(row.values()) for row in rows]
+    return Table(head=tuple(rows[0]), rows=cells, text_columns=range(texts))
+
+
+def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
+    """Return classes of jobs as cells, largest first; those beyond a dozen are merged.
+
+    Args:
+        classes: The `classes` of an answer.
+    """
+    ordered = sorted(classes, key=lambda row: -row["jobs"])
+    rows = cells_of(ordered[:MOST_CLASSES], CLASS_COLUMNS)
+    if left := ordered[MOST_CLASSES:]:
+        jobs = sum(row["jobs"] for row in left)
+        merged = {"class": f"{len(left)} more", "jobs": f"{jobs:,}"}
+        rows.append(dict.fromkeys(CLASS_COLUMNS, "") | merged)
+    return rows
+
+
+def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
+    """Return compared schedules as cells: changed fields and results.
+
+    Time and completed jobs are shown where they differ, completed jobs first where jobs may fail,
+    as failed jobs reduce waiting. Jobs that never started and work of incomplete jobs are shown
+    where present.
+
+    Args:
+        compared: The `compared` of an answer.
+    """
+    changes = [
+        {job_field_label(name): job_value(name, value) for name, value in row["changes"].items()}
+        for row in compared
+    ]
+    differing = {
+        title: name
+        for title, name in (("time", "duration_s"), ("completed", "completed"))
+        if len({format_value(name, row[name]) for row in compared}) > 1
+    }
+    ending = any(ENDING & set(row["changes"]) for row in compared)
+    first = {n: differing.pop(n) for n in ("completed",) if ending and n in differing}
+    domains = {row.get("single_domain_share") for row in compared}
+    left_out = {
+        *(
+            title
+            for title in ("under way", "unfinished")
+            if not any(row[SHARES[title]] for row in compared)
+        ),
+        *(["one domain"] if None in domains or len(domains) < 2 else []),
+    }
+    columns = {
+        **first,
+        "wait, mean": "wait_s.mean",
+        "p90": "wait_s.p90",
+        **({"no start": "never_started"} if any(row["never_started"] for row in compared) else {}),
+        "slowdown": "slowdown.mean",
+        **{title: name for title, name in SHARES.items() if title not in left_out},
+        **differing,
+    }
+    rows = cells_of(compared, columns)
+    return [before | cells for before, cells in zip(changes, rows, strict=True)]
