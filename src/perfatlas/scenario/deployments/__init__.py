@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.scenario.deployments.estimate_remarks import graph_notes as graph_notes
     from perfatlas.scenario.deployments.estimated_rows import (
+        GRAPH_PHASE as GRAPH_PHASE,
         EstimatedRows as EstimatedRows,
         evaluate_one as evaluate_one,
         evaluate_pools as evaluate_pools,
@@ -106,7 +107,6 @@ if TYPE_CHECKING:
         refuse_unused_options as refuse_unused_options,
     )
     from perfatlas.scenario.deployments.typical_steps import (
-        GRAPH_PHASE as GRAPH_PHASE,
         typical_step_rows as typical_step_rows,
     )
 else:

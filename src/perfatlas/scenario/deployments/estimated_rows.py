@@ -83,6 +83,7 @@ if TYPE_CHECKING:
 
 MEMORY: Final = "memory_"  # prefix of the columns of memory
 PHASES: Final = ("prefill", "decode")
+GRAPH_PHASE: Final = "pass"  # of a graph of operators
 QUANTIZATION: Final = ("benchmark", "quantization_method")  # fields
 BLOCK_ROWS: Final = 4096  # rows evaluated together: fewer take more calls, more leave the cache
 CHUNKS: Final = "prefill_steps"  # of the closed form alone

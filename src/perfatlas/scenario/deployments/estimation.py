@@ -19,8 +19,7 @@ from perfatlas.inference import POOL_RULES, SplitLayers, plain_results
 from perfatlas.quantization import format_change
 from perfatlas.scenario.deployments.accuracies import quantized
 from perfatlas.scenario.deployments.costs import cost_notes
-from perfatlas.scenario.deployments.estimated_rows import PHASES, EstimatedRows
-from perfatlas.scenario.deployments.typical_steps import GRAPH_PHASE
+from perfatlas.scenario.deployments.estimated_rows import GRAPH_PHASE, PHASES, EstimatedRows
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, parse_scenario, resolved_names
 from perfatlas.scenario.resolution import (
     pool_plan,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from perfatlas.answer import breakdown_rows, raised_step_notes
 from perfatlas.networks import StepTokens
+from perfatlas.scenario.deployments.estimated_rows import GRAPH_PHASE
 from perfatlas.scenario.deployments.heterogeneous_replicas import parts_of
 from perfatlas.step import StepCost, decode_step, prefill_step
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
-
-GRAPH_PHASE: Final = "pass"  # of a graph of operators
 
 
 class TypicalSteps(NamedTuple):
