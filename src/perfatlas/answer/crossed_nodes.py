@@ -74,14 +74,16 @@ def pool_node_notes(
         workers: Numbers of workers of each pool, each (C,).
     """
     prefill, decode = pools
-    for one in pools:
-        yield from _cut_groups(one)
+    for pool in pools:
+        yield from _cut_groups(pool)
     for c in range(prefill.size):
-        systems = [one.placement.systems[int(one.placement.index_C[c])] for one in pools]
+        systems = [pool.placement.systems[int(pool.placement.index_C[c])] for pool in pools]
         if systems[0] != systems[1]:
             continue
         per_node = node_gpus(systems[0])
-        sizes = tuple(float(one.plan.gpus_per_replica[c]) for one in (prefill, decode))
+        sizes = tuple(
+            float(candidates.plan.gpus_per_replica[c]) for candidates in (prefill, decode)
+        )
         counts = tuple(float(number_C[c]) for number_C in workers)
         total = sizes[0] * counts[0] + sizes[1] * counts[1]
         both = (sizes[0], sizes[1]), (counts[0], counts[1])

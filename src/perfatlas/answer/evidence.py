@@ -110,7 +110,7 @@ def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evi
     Args:
         *assumptions: Additional assumptions of the combination.
     """
-    tiers = {tier for one in (first, second) for tier in one.tier.split("+")}
+    tiers = {tier for evidence in (first, second) for tier in evidence.tier.split("+")}
     rows = {row["id"]: row for row in (*first.calibrations, *second.calibrations)}
     remarks = dict.fromkeys((*first.assumptions, *second.assumptions, *assumptions))
     return Evidence(

@@ -41,7 +41,9 @@ def on_any_machine(prices: PricedOperators) -> PricedOperators:
         at or above the roofline, unless that of the calibration is below it already.
     """
     spreads = [laboratory_spread(match.calibration) for match in prices.matches]
-    width_M = np.array([0.0 if one is None else one.half_width for one in spreads] or [0.0])
+    width_M = np.array(
+        [0.0 if spread is None else spread.half_width for spread in spreads] or [0.0]
+    )
     known_CO = (prices.match_CO >= 0) & (prices.time_s_CO > 0.0)
     width_CO = np.where(known_CO, width_M[np.maximum(prices.match_CO, 0)], 0.0)
     time_s_CO = np.where(known_CO, prices.time_s_CO, 1.0)

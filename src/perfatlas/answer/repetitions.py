@@ -29,8 +29,8 @@ def averaged(repeated: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         >>> averaged([{"steps": 2, "ttft_s": {"mean": 1.0}}, {"steps": 4, "ttft_s": {"mean": 2.0}}])
         {'steps': 3.0, 'ttft_s': {'mean': 1.5}}
     """
-    names = [name for name in repeated[0] if all(name in one for one in repeated)]
-    return {name: _mean([one[name] for one in repeated]) for name in names}
+    names = [name for name in repeated[0] if all(name in row for row in repeated)]
+    return {name: _mean([row[name] for row in repeated]) for name in names}
 
 
 def _mean(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a number, a flag or a mapping of numbers
@@ -71,11 +71,12 @@ def half_widths(
     for name in first:
         if name in SIZES or name.endswith(("_low", "_high")):
             continue
-        values = [one.get(name) for one in repeated]
+        values = [row.get(name) for row in repeated]
         if isinstance(first[name], dict):
             if "p99" in first[name]:
                 widths[f"{name}{SEEDS}"] = {
-                    key: half_width([one[key] for one in values if one]) for key in first[name]
+                    key: half_width([value[key] for value in values if value])
+                    for key in first[name]
                 }
         elif not any(isinstance(value, bool | str) for value in values):
             widths[f"{name}{SEEDS}"] = half_width(values)

@@ -87,8 +87,12 @@ def require_vendor(system: System, engine: EngineProfile, field: str) -> None:
 
     names = sorted(engine_names(), key="ideal".__eq__)
     runs = (engine.runs, "all")
-    profiles = [one for one in map(resolve_engine, names) if one.runs in runs]
-    *some, last = [one.name for one in profiles if _runs_on(one, device)]
+    profiles = [
+        engine_profile
+        for engine_profile in map(resolve_engine, names)
+        if engine_profile.runs in runs
+    ]
+    *some, last = [profile.name for profile in profiles if _runs_on(profile, device)]
     named = " or ".join(filter(None, (", ".join(some), last)))
     foreign = engine.runs_on is not None and device.vendor not in engine.runs_on.vendors
     kind = f"a device of {device.vendor}" if foreign else f"a device of kind {device.kind}"
@@ -139,8 +143,8 @@ def require_tables(system: System, family: str, silicon_version: str | None) -> 
     known = {
         version
         for operator in TABLES
-        for one in families
-        for version in table_versions(device, operator, one)
+        for text in families
+        for version in table_versions(device, operator, text)
     }
     if silicon_version is not None and silicon_version not in known:
         raise UnsupportedError(
@@ -164,7 +168,7 @@ def tier_names(codes_C: IntArray) -> list[str]:
         codes_C: Sums of their codes, as `StepCost.tier_codes` returns them (C,).
     """
     names = [
-        joined_tiers(name for name, one in TIERS.items() if code & one)
+        joined_tiers(name for name, tier in TIERS.items() if code & tier)
         for code in range(sum(TIERS.values()) + 1)
     ]
     return [names[code] for code in codes_C.tolist()]
@@ -201,7 +205,7 @@ def comparison_note(tier: str, base: str) -> str:
         ('a lower limit on time beside a prediction', '')
     """
     words = {"": "a prediction", "lower limit": "a lower limit on time"}
-    one, other = limit_note(tier), limit_note(base)
-    if one == other:
+    name, other = limit_note(tier), limit_note(base)
+    if name == other:
         return ""
-    return f"{words.get(one, f'{one} on time')} beside {words.get(other, f'{other} on time')}"
+    return f"{words.get(name, f'{name} on time')} beside {words.get(other, f'{other} on time')}"

@@ -98,7 +98,7 @@ def read_unknowns(asked: Sequence[str], system: System) -> tuple[Unknown, ...]:
  most=8000000000000.0),)
     """
     values = field_values(system)
-    named = [one.partition("=") for one in asked]
+    named = [text.partition("=") for text in asked]
     if [name for name, *_ in named] == [EVERY]:
         named = [(name, "", "") for name in SOLVED if values.get(name)]
     found = []
@@ -121,7 +121,7 @@ def read_unknowns(asked: Sequence[str], system: System) -> tuple[Unknown, ...]:
         if not 0.0 < least < most:
             raise InvalidSpecError(f"solve = {name}={ends}: the least must be below the most")
         found.append(Unknown(name, base, least, most))
-    if len({one.name for one in found}) < len(found):
+    if len({unknown.name for unknown in found}) < len(found):
         raise InvalidSpecError(f"solve = {', '.join(asked)}: a field is named twice")
     return tuple(found)
 
@@ -174,8 +174,8 @@ class MachineSearch:
             points = [best, *self._grid(ends, FINER)]
             best = _cheapest(points, self.machines(points), limits) or best
             steps = [step**0.5 for step in steps]
-        for place, unknown in enumerate(self.unknowns):
-            best = self._reduced(best, place, unknown, limits)
+        for index, unknown in enumerate(self.unknowns):
+            best = self._reduced(best, index, unknown, limits)
         return self._found(best, limits)
 
     def machines(self, points: Sequence[Sequence[float]]) -> Machines:
@@ -242,12 +242,12 @@ class MachineSearch:
     def _found(self, point: tuple[float, ...], limits: Mapping[str, float]) -> CheapestMachine:
         """Return a machine with what holds each of its fields."""
         system, held = self._system(point), {}
-        for place, unknown in enumerate(self.unknowns):
-            less = point[place] - 1.0 if unknown.name == WHOLE else point[place] * LESS
-            one = self.machines([(*point[:place], less, *point[place + 1 :])])
+        for index, unknown in enumerate(self.unknowns):
+            less = point[index] - 1.0 if unknown.name == WHOLE else point[index] * LESS
+            one = self.machines([(*point[:index], less, *point[index + 1 :])])
             missed = [name for name, most in limits.items() if one.values[name][0] > most]
             missed += [] if one.fits[0] else [MEMORY]
-            at_end = point[place] <= unknown.least * (1.0 + EDGE)
+            at_end = point[index] <= unknown.least * (1.0 + EDGE)
             held[unknown.name] = tuple(missed) if not at_end else (RANGE,)
         here = self.machines([point])
         return CheapestMachine(

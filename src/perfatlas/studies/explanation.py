@@ -178,8 +178,8 @@ def break_even(scaled: ScaledScenario, metric: str, target: float) -> list[dict[
     furthest = _at(scaled, factors, metric, np.exp(signs * ends)[:, None])[:, 0]
     reached = furthest > target if met else furthest <= target
     solved = np.ones(len(factors))
-    for place in np.flatnonzero(reached):
-        solved[place] = _root(scaled, factors[place], metric, target, signs[place] * ends[place])
+    for index in np.flatnonzero(reached):
+        solved[index] = _root(scaled, factors[index], metric, target, signs[index] * ends[index])
     rows_found = [
         {
             "metric": metric,

@@ -140,7 +140,8 @@ def _space(asked: LayoutQuestion) -> Space:
         if layouts is None:
             continue
         rules = [
-            (one.rule, one.broken_C) for one in layout_problems(base.network, layouts, schedule)
+            (layout_problem.rule, layout_problem.broken_C)
+            for layout_problem in layout_problems(base.network, layouts, schedule)
         ]
         rules.append((RECIPE, asked.refused(layouts)))
         kept_C, refused = refused_by_rule(rules, layouts.size)
@@ -156,8 +157,8 @@ def _space(asked: LayoutQuestion) -> Space:
 
 def _priced_together(questions: list[TrainingQuestion]) -> list[Family]:
     """Return families of questions, whose equal shapes are priced once."""
-    layouts = joined([vars(one.layouts) for one in questions])
-    ends = np.cumsum([one.layouts.size for one in questions])
+    layouts = joined([vars(question.layouts) for question in questions])
+    ends = np.cumsum([question.layouts.size for question in questions])
     everything = replace(
         questions[0],
         layouts=type(questions[0].layouts)(**layouts),
@@ -165,8 +166,8 @@ def _priced_together(questions: list[TrainingQuestion]) -> list[Family]:
     )
     costs = micro_batch_costs(everything)
     return [
-        Family(question=one, costs=replace(costs, index_C=index_C))
-        for one, index_C in zip(questions, np.split(costs.index_C, ends[:-1]), strict=True)
+        Family(question=question, costs=replace(costs, index_C=index_C))
+        for question, index_C in zip(questions, np.split(costs.index_C, ends[:-1]), strict=True)
     ]
 
 
@@ -373,7 +374,7 @@ def _search(
 
     def last() -> tuple[float, ...] | None:
         """Return the score of the last of the wanted layouts; None if there are fewer."""
-        scores = sorted(one.score for one in best.values())
+        scores = sorted(priced.score for priced in best.values())
         return scores[wanted - 1] if len(scores) >= wanted else None
 
     for number, some in enumerate(best_first(score_C2, last, AT_ONCE)):
@@ -389,7 +390,9 @@ def _search(
                 _price(found, family, asked, best)
             found.priced += priced.size
     found.excluded = int(open_C.size) - found.priced
-    found.best = sorted(best.values(), key=lambda one: (one.score, one.memory_bytes))[:wanted]
+    found.best = sorted(best.values(), key=lambda priced: (priced.score, priced.memory_bytes))[
+        :wanted
+    ]
 
 
 def _counted(
@@ -413,10 +416,10 @@ def _price(
     steps = training_steps(question, family.costs)
     kept_N = _counted(found.space.rejected, asked, steps.memory.fits, steps.step_s_C)
     kept = np.flatnonzero(kept_N)
-    for one in _best_of(question, steps, kept, asked):
-        known = best.get(one.identity)
-        if known is None or (one.score, one.memory_bytes) < (known.score, known.memory_bytes):
-            best[one.identity] = one
+    for priced in _best_of(question, steps, kept, asked):
+        known = best.get(priced.identity)
+        if known is None or (priced.score, priced.memory_bytes) < (known.score, known.memory_bytes):
+            best[priced.identity] = priced
     layouts = take_layouts(question.layouts, kept)
     found.columns.append(
         {
@@ -480,7 +483,7 @@ def _nearest(space: Space) -> Priced:
         steps = training_steps(family.question, family.costs)
         at = int(np.argmin(steps.memory.total_bytes))
         tried.append(_priced(family.question, steps, at, (float(steps.step_s_C[at]),)))
-    return min(tried, key=lambda one: one.memory_bytes)
+    return min(tried, key=lambda priced: priced.memory_bytes)
 
 
 def best_first(

@@ -44,7 +44,7 @@ def pareto_points(*objectives: FloatArray | Sequence[float]) -> IntArray:
     whole_NK = np.column_stack([np.asarray(each, np.float64) for each in objectives])
     known = np.flatnonzero(np.isfinite(whole_NK).all(axis=1))
     values_NK = whole_NK[known]
-    keys = (known, *(-values_NK[:, place] for place in reversed(range(len(objectives)))))
+    keys = (known, *(-values_NK[:, index] for index in reversed(range(len(objectives)))))
     order = np.lexsort(keys)
     if len(objectives) == PAIR:
         second_N = values_NK[order, 1]
@@ -82,12 +82,12 @@ def _mark(values_NK: FloatArray, known_A: IntArray, kept_N: NDArray[np.bool_]) -
     known, width = 0, values_NK.shape[1]
     for point in range(values_NK.shape[0]):
         reached = False
-        for place in range(known):
-            other, column = known_A[place], 0
+        for index in range(known):
+            other, column = known_A[index], 0
             while column < width and values_NK[other, column] >= values_NK[point, column]:
                 column += 1
             if column == width:
-                known_A[place], known_A[0] = known_A[0], other
+                known_A[index], known_A[0] = known_A[0], other
                 reached = True
                 break
         if not reached:

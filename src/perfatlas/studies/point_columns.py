@@ -69,7 +69,7 @@ class PointColumns:
             if isinstance(cells, NumberCells):
                 self.columns[name] = NumberCells(values_N=cells.values_N[places], kind=cells.kind)
             else:
-                self.columns[name] = [cells[place] for place in places.tolist()]
+                self.columns[name] = [cells[index] for index in places.tolist()]
         self.rows = places.size
         return counts
 
@@ -117,7 +117,7 @@ class PointColumns:
 
     def _arrays(self, *expressions: Expression) -> dict[str, Any]:
         """Return the names that expressions read, as arrays (K)."""
-        names = dict.fromkeys(name for one in expressions for name in one.names)
+        names = dict.fromkeys(name for expression in expressions for name in expression.names)
         return {
             name: _array(self.columns[name])
             if name in self.columns
@@ -128,14 +128,14 @@ class PointColumns:
     def _broken(self, constraints: Sequence[Expression]) -> dict[str, NDArray[np.bool_]]:
         """Return the points that break each constraint (K), by its text."""
         arrays, broken = self._arrays(*constraints), {}
-        for one in constraints:
-            value = np.asarray(one.of(arrays))
+        for constraint in constraints:
+            value = np.asarray(constraint.of(arrays))
             if value.dtype != np.bool_:
                 raise InvalidSpecError(
-                    f"constraint {one.text!r} is a number or a text; compare it, as in"
-                    f" {one.text} <= 8"
+                    f"constraint {constraint.text!r} is a number or a text; compare it, as in"
+                    f" {constraint.text} <= 8"
                 )
-            broken[one.text] = ~np.broadcast_to(value, (self.rows,))
+            broken[constraint.text] = ~np.broadcast_to(value, (self.rows,))
         return broken
 
 

@@ -141,7 +141,7 @@ class Points:
         """The names that vary, samples first."""
         sampled = () if self.sample is None else self.sample.names
         crossed = (name for axis in self.axes for name in axis.names)
-        return (*(one.name for one in sampled), *crossed)
+        return (*(sampled_name.name for sampled_name in sampled), *crossed)
 
     def columns(self, first: int, last: int) -> dict[str, list[Any]]:
         """Return the values of a range of points, by name (N,)."""
@@ -161,7 +161,9 @@ class Points:
         start = int(sample_N[0])
         shares = self.sample.shares(start, int(sample_N[-1]) + 1)
         place_N = sample_N - start
-        return {one.name: one.values(shares[place_N, d]) for d, one in enumerate(self.sample.names)}
+        return {
+            name.name: name.values(shares[place_N, d]) for d, name in enumerate(self.sample.names)
+        }
 
 
 def spread(low: float, high: float, steps: int, *, log: bool = False) -> list[float]:

@@ -85,16 +85,16 @@ def _keep_best(
     group_N: IntArray, meets_N: BoolArray, value_N: FloatArray, tie_N: FloatArray, best_G: IntArray
 ) -> None:
     """Write the best member of each group, of which all are -1 at first."""
-    for place in range(group_N.shape[0]):
-        group = group_N[place]
+    for index in range(group_N.shape[0]):
+        group = group_N[index]
         best = best_G[group]
         if best < 0:
-            best_G[group] = place
-        elif meets_N[place] != meets_N[best]:
-            if meets_N[place]:
-                best_G[group] = place
-        elif value_N[place] != value_N[best]:
-            if value_N[place] > value_N[best]:
-                best_G[group] = place
-        elif tie_N[place] < tie_N[best]:
-            best_G[group] = place
+            best_G[group] = index
+        elif meets_N[index] != meets_N[best]:
+            if meets_N[index]:
+                best_G[group] = index
+        elif value_N[index] != value_N[best]:
+            if value_N[index] > value_N[best]:
+                best_G[group] = index
+        elif tie_N[index] < tie_N[best]:
+            best_G[group] = index

@@ -48,7 +48,7 @@ def refused_by_rule(
 
 def rejected_counts(rejected: Mapping[str, int]) -> dict[str, int]:
     """Return the rules that refuse candidates with their numbers, the largest first."""
-    return {n: count for n, count in sorted(rejected.items(), key=lambda one: -one[1]) if count}
+    return {n: count for n, count in sorted(rejected.items(), key=lambda pair: -pair[1]) if count}
 
 
 def rejected_text(

@@ -86,12 +86,12 @@ class ScaledScenario:
             InvalidSpecError: A scaled value contradicts the rest of a system.
         """
         rows: dict[tuple[float, float], list[int]] = {}
-        for place, change in enumerate(changes):
+        for index, change in enumerate(changes):
             times = (change.get(HOST, 1.0), change.get(FRONT_END, 1.0))
-            rows.setdefault(times, []).append(place)
+            rows.setdefault(times, []).append(index)
         columns: dict[str, FloatArray] = {}
         for (host, front), places in rows.items():
-            found = self._evaluated([changes[place] for place in places], host, front)
+            found = self._evaluated([changes[index] for index in places], host, front)
             for name, values in found.items():
                 whole = columns.setdefault(name, np.full(len(changes), np.nan))
                 whole[places] = values
@@ -128,13 +128,13 @@ class ScaledScenario:
         ]
         if self.load is None:
             return result_columns(questions[0], evaluate(questions[0]))
-        one, other = ((question, evaluate(question)) for question in questions)
+        pair, other = ((question, evaluate(question)) for question in questions)
         first = np.zeros(len(changes), np.int64)
         if isinstance(self.load, SplitLoad):
             split = SplitLoad(*(values[first] for values in self.load))
-            return SplitLayers(load=split, attention=one, feed_forward=other).columns()
+            return SplitLayers(load=split, attention=pair, feed_forward=other).columns()
         load = replace(self.load, **take_columns(self.load, first))
-        return PoolRates(load=load, prefill=one, decode=other).columns()
+        return PoolRates(load=load, prefill=pair, decode=other).columns()
 
 
 def scaled_scenario(scenario: Scenario) -> ScaledScenario:
@@ -165,7 +165,7 @@ def _on_systems(pool: Candidates, changes: Sequence[Change]) -> Candidates:
     systems: list[System] = []
     base = pool.placement.systems[int(pool.placement.index_C[0])]
     values = field_values(base)
-    for place, change in enumerate(changes):
+    for position, change in enumerate(changes):
         own = tuple(
             (name, ratio)
             for name, ratio in change.items()
@@ -175,7 +175,7 @@ def _on_systems(pool: Candidates, changes: Sequence[Change]) -> Candidates:
             known[own] = len(systems)
             changed = _scaled(values, dict(own), KINDS[base.device.kind].count)
             systems.append(with_values(base, changed) if own else base)
-        index[place] = known[own]
+        index[position] = known[own]
     spread = pool.take([0] * len(changes))
     placement = replace(spread.placement, systems=tuple(systems), index_C=index)
     return replace(spread, placement=placement)

@@ -40,7 +40,10 @@ def print_sensitivities(
     _print_tornado(console, results, names, verbose=verbose)
     console.print()
     parts = (_wave_lines, _bottleneck_lines)
-    for line in (*(one for part in parts for one in part(results, names)), *_target_lines(results)):
+    for line in (
+        *(text for part in parts for text in part(results, names)),
+        *_target_lines(results),
+    ):
         print_line(console, line)
 
 
@@ -59,7 +62,7 @@ def _print_tornado(
         table.add_column(title, header_style="dim", justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
     factors = {factor for name in names for factor in sensitivity[name]}
-    largest = {one: max(abs(sensitivity[name][one]) for name in names) for one in factors}
+    largest = {factor: max(abs(sensitivity[name][factor]) for name in names) for factor in factors}
     ordered = sorted(largest, key=lambda one: (-largest[one], one))
     shown = [one for one in ordered if verbose or largest[one] >= LEAST_ELASTICITY]
     for one in shown if verbose else shown[:MOST_FACTORS]:
@@ -85,7 +88,7 @@ def _bar(slope: float, *, unicode: bool) -> str:
 
 def _wave_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     """Return a line per count whose next unit changes a latency by more than its proportion."""
-    counts = [one for one in all_factors() if one.kind == "count"]
+    counts = [factor for factor in all_factors() if factor.kind == "count"]
     return [
         f"{METRICS[metric].short_label} changes by more than 1% with 1% more {factor.label}: one"
         f" more {factor.unit} saves a whole wave of tiles, and the next ones save less"
@@ -119,10 +122,12 @@ def _bottleneck_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[
 def _without_effect(results: Mapping[str, Any], metric: str, first: Mapping[str, Any]) -> list[str]:
     """Return labels of factors with a larger elasticity than that whose improvement helps most."""
     slopes = results["sensitivity"][metric]
-    improvable = [one for one in all_factors() if one.improves and one.name in slopes]
-    gains = {one: slopes[one.name] * (1.0 if one.is_latency else -1.0) for one in improvable}
-    own = next(gain for one, gain in gains.items() if one.name == first["field"])
-    return [one.label for one, gain in gains.items() if gain > own + LEAST_ELASTICITY]
+    improvable = [factor for factor in all_factors() if factor.improves and factor.name in slopes]
+    gains = {
+        factor: slopes[factor.name] * (1.0 if factor.is_latency else -1.0) for factor in improvable
+    }
+    own = next(gain for factor, gain in gains.items() if factor.name == first["field"])
+    return [factor.label for factor, gain in gains.items() if gain > own + LEAST_ELASTICITY]
 
 
 def _target_lines(results: Mapping[str, Any]) -> list[str]:

@@ -53,7 +53,7 @@ def listed(kind: str, results: Mapping[str, Any]) -> list[CatalogTable]:
     key = "profile" if kind == "engines" else "name"
     names = [key, *(name for name in names if name != key)]
     cells = [[str(row[key]), *(format_value(n, row.get(n)) for n in names[1:])] for row in rows]
-    texts = [place for place, n in enumerate(names) if isinstance(rows[0][n], str)]
+    texts = [index for index, n in enumerate(names) if isinstance(rows[0][n], str)]
     head = [spelled_out(n) for n in names]
     return [CatalogTable(head, cells, links=f"/catalog/{kind}/", texts=texts)]
 
@@ -74,11 +74,17 @@ def entry(kind: str, facts: Mapping[str, Any]) -> list[CatalogTable]:
         values = profile_values({n: v for n, v in facts.items() if n not in ("source", "notes")})
         about = [[name, str(facts[name])] for name in ("source",) if facts.get(name)]
         about += [["note", str(note)] for note in facts.get("notes") or ()]
-    refs = list(dict.fromkeys(ref for one in values for ref in one.refs if ref))
+    refs = list(dict.fromkeys(ref for value in values for ref in value.refs if ref))
     numbers = {ref: f"[{number}]" for number, ref in enumerate(refs, start=1)}
     columns = [
-        (one.field, one.value, one.kind, " ".join(numbers[r] for r in one.refs if r), one.note)
-        for one in values
+        (
+            value.field,
+            value.value,
+            value.kind,
+            " ".join(numbers[r] for r in value.refs if r),
+            value.note,
+        )
+        for value in values
     ]
     kept = [n for n in range(len(VALUES)) if n == 0 or any(row[n] for row in columns)]
     rows = [[row[n] for n in kept] for row in columns]

@@ -62,7 +62,7 @@ class Line(NamedTuple):
             y: Key of the y values, whose interval is `y_low` and `y_high`.
         """
         ends = [[row.get(f"{y}_{end}") for row in rows] for end in ("low", "high")]
-        low, high = ([float(value) for value in one if value is not None] for one in ends)
+        low, high = ([float(value) for value in end if value is not None] for end in ends)
         if min(len(low), len(high)) < len(rows):
             low, high = [], []
         along, up = ([row[name] for row in rows] for name in (x, y))

@@ -259,7 +259,7 @@ def _add_passes(figure: _Figure, bars: PassBars, *, labelled: bool) -> None:
         orientation="h",
         name=title,
         legendgroup=title,
-        showlegend=not any(one["legendgroup"] == title for one in figure.data),
+        showlegend=not any(row["legendgroup"] == title for row in figure.data),
         base=_rounded([float(row["start_s"]) for row in rows]),
         x=_rounded([float(row["end_s"]) - float(row["start_s"]) for row in rows]),
         y=[int(row["rank"]) for row in rows],
@@ -281,7 +281,10 @@ def _draw_cells(figure: _Figure, chart: HeatMap) -> None:
         "heatmap",
         x=[_text(name) for name in columns],
         y=[_text(name) for name in rows],
-        z=[[None if one is None else _rounded([one])[0] for one in row] for row in chart.cells],
+        z=[
+            [None if value is None else _rounded([value])[0] for value in row]
+            for row in chart.cells
+        ],
         text=[[_number(text) for text in row] for row in chart.texts],
         texttemplate="%{text}",
         colorscale="Cividis",

@@ -79,7 +79,7 @@ def figure_format(path: str | Path) -> str:
     """
     extension = Path(path).suffix.lower().removeprefix(".")
     if extension not in FORMATS:
-        endings = ", ".join(f".{one}" for one in FORMATS)
+        endings = ", ".join(f".{text}" for text in FORMATS)
         raise UsageError(f"--figure {path}: expected a file that ends in {endings}")
     return extension
 
@@ -245,9 +245,9 @@ def _draw_bars(panel: Any, chart: BarChart) -> None:  # noqa: ANN401 - axes of m
         panel.errorbar(values, places, xerr=errors, fmt="none", ecolor="black", capsize=2.0)
     shown = ["" if bar.interval else _text(typeset(bar.text)) for bar in chart.bars]
     panel.bar_label(drawn, labels=shown, padding=3)
-    for place, bar in zip(places, chart.bars, strict=True):
+    for index, bar in zip(places, chart.bars, strict=True):
         if bar.interval:
-            end = (max(bar.interval[1], bar.value), place)
+            end = (max(bar.interval[1], bar.value), index)
             where = {"xytext": (4.0, 0.0), "textcoords": "offset points", "va": "center"}
             panel.annotate(_text(typeset(bar.text)), end, **where)
     _name_rows(panel, [bar.name for bar in chart.bars])
@@ -257,10 +257,10 @@ def _draw_bars(panel: Any, chart: BarChart) -> None:  # noqa: ANN401 - axes of m
 
 def _draw_waterfall(panel: Any, chart: Waterfall) -> None:  # noqa: ANN401 - axes of matplotlib
     left = 0.0
-    for place, (_, share, text) in enumerate(chart.steps):
-        whole = place in (0, len(chart.steps) - 1)
+    for index, (_, share, text) in enumerate(chart.steps):
+        whole = index in (0, len(chart.steps) - 1)
         start = 0.0 if whole else left
-        drawn = panel.barh(place, share, left=start, color=BLUE if whole else ORANGE, height=0.7)
+        drawn = panel.barh(index, share, left=start, color=BLUE if whole else ORANGE, height=0.7)
         panel.bar_label(drawn, labels=[_text(typeset(text))], padding=3)
         left = start + share
     _name_rows(panel, [label for label, _, _ in chart.steps])
@@ -282,7 +282,7 @@ def _draw_stacks(panel: Any, chart: StackedBars) -> None:  # noqa: ANN401 - axes
 
 
 def _draw_cells(panel: Any, chart: HeatMap) -> None:  # noqa: ANN401 - axes of matplotlib
-    values = [[math.nan if one is None else one for one in row] for row in chart.cells]
+    values = [[math.nan if value is None else value for value in row] for row in chart.cells]
     (x, columns), (y, rows) = chart.x, chart.y
     drawn = panel.imshow(values, cmap="cividis", aspect="auto", origin="lower")
     panel.grid(visible=False)

@@ -20,13 +20,13 @@ def joined_page(pages: Sequence[Page], *, reproduce: str) -> Page:
     Args:
         pages: One or more.
     """
-    labels = dict.fromkeys(one.label for page in pages for one in page.values)
+    labels = dict.fromkeys(value.label for page in pages for value in page.values)
     found = [
-        {one.label: _with_interval(one.value, one.interval) for one in page.values}
+        {value.label: _with_interval(value.value, value.interval) for value in page.values}
         for page in pages
     ]
     numbers = [str(number) for number, _ in enumerate(pages, 1)]
-    rows = [[label, *(one.get(label, "-") for one in found)] for label in labels]
+    rows = [[label, *(row.get(label, "-") for row in found)] for label in labels]
     answers = Table(head=("", *numbers), rows=rows)
     questions = [
         [number, page.title, page.subtitle] for number, page in zip(numbers, pages, strict=True)
@@ -41,9 +41,9 @@ def joined_page(pages: Sequence[Page], *, reproduce: str) -> Page:
     versions: dict[str, str] = {}
     for number, page in zip(numbers, pages, strict=True):
         before = f"{number}: " if len(pages) > 1 else ""
-        sections += [_retitled(one, before) for one in page.sections]
+        sections += [_retitled(section, before) for section in page.sections]
         again = Section(title="Reproduce", blocks=[Command(line=page.reproduce)])
-        evidence += [_retitled(one, before) for one in (*page.evidence, again)]
+        evidence += [_retitled(section, before) for section in (*page.evidence, again)]
         warnings += [f"{before}{text}" for text in page.warnings]
         versions |= dict(page.versions)
     return Page(
@@ -64,8 +64,10 @@ def _with_interval(value: str, interval: str) -> str:
 
 def _retitled(section: Section, before: str) -> Section:
     blocks = [
-        Chart(figure=one.figure, title=f"{before}{one.title}") if isinstance(one, Chart) else one
-        for one in section.blocks
+        Chart(figure=block.figure, title=f"{before}{block.title}")
+        if isinstance(block, Chart)
+        else block
+        for block in section.blocks
     ]
     return Section(title=f"{before}{section.title}", blocks=blocks)
 
@@ -105,8 +107,8 @@ def _block(block: Block, images: Iterator[str]) -> list[str]:
             return _code(block.line)
         case Table():
             sides = [
-                ":--" if place in block.text_columns else "--:"
-                for place, _ in enumerate(block.head)
+                ":--" if index in block.text_columns else "--:"
+                for index, _ in enumerate(block.head)
             ]
             return [_row(block.head), f"|{'|'.join(sides)}|", *map(_row, block.rows)]
 

@@ -60,7 +60,7 @@ class Table:
         return cls(
             head=tuple(columns),
             rows=[list(cells.values()) for cells in cells_of(rows, columns)],
-            text_columns=[place for place, title in enumerate(columns) if title in texts],
+            text_columns=[index for index, title in enumerate(columns) if title in texts],
         )
 
 
@@ -150,8 +150,8 @@ class Page:
         if wanted is None:
             return charts
         word = wanted.casefold()
-        found = [one for one in charts if one[0].casefold() == word]
-        found = found or [one for one in charts if word in one[0].casefold()]
+        found = [chart for chart in charts if chart[0].casefold() == word]
+        found = found or [chart for chart in charts if word in chart[0].casefold()]
         if len(found) != 1:
             titles = "; ".join(title for title, _ in charts)
             many = "several charts have it in the title"
@@ -171,9 +171,9 @@ class Page:
     def text(self) -> str:
         """Return the question and the key numbers with their intervals as a few lines."""
         lines = [self._head()]
-        for one in self.values[:MOST_SHOWN]:
-            interval = f" ({one.interval})" if one.interval else ""
-            lines.append(f"  {one.label}: {one.value}{interval}")
+        for value in self.values[:MOST_SHOWN]:
+            interval = f" ({value.interval})" if value.interval else ""
+            lines.append(f"  {value.label}: {value.value}{interval}")
         if self.warnings:
             lines.append(f"  {self._warned()}")
         return "\n".join(lines)
@@ -189,9 +189,9 @@ class Page:
     def part(self) -> str:
         """Return the question, the key numbers and the main chart as HTML for a notebook."""
         rows = [
-            f"<tr><th style='text-align:left'>{_escaped(one.label)}</th>"
-            f"<td>{_escaped(one.value)}</td><td>{_escaped(one.interval)}</td></tr>"
-            for one in self.values[:MOST_SHOWN]
+            f"<tr><th style='text-align:left'>{_escaped(value.label)}</th>"
+            f"<td>{_escaped(value.value)}</td><td>{_escaped(value.interval)}</td></tr>"
+            for value in self.values[:MOST_SHOWN]
         ]
         head = f"<b>{_escaped(self._head())}</b>"
         warned = f"<p>{_escaped(self._warned())}</p>" if self.warnings else ""

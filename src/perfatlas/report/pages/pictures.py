@@ -110,13 +110,13 @@ def steps_section(title: str, rows: Rows) -> Section:
         kept.append({"name": name, "bound": "others", "time_s": rest_s})
     texts = [format_value("time_s", row["time_s"]) for row in kept]
     names = [f"{row['name']}, {text}" for row, text in zip(kept, texts, strict=True)]
-    starts_s = [sum(row["time_s"] for row in kept[:place]) for place in range(len(kept))]
+    starts_s = [sum(row["time_s"] for row in kept[:index]) for index in range(len(kept))]
     parts = [BarPart("begins", starts_s, [format_value("time_s", one) for one in starts_s], CLEAR)]
     time_s: dict[str, float] = {}
     for row in kept:
         time_s[row["bound"]] = time_s.get(row["bound"], 0.0) + row["time_s"]
     for bound in (
-        *(one for one in BOUND_COLOURS if one in time_s),
+        *(key for key in BOUND_COLOURS if key in time_s),
         *(time_s.keys() - BOUND_COLOURS),
     ):
         values = [row["time_s"] if row["bound"] == bound else 0.0 for row in kept]

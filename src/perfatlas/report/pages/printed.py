@@ -56,7 +56,7 @@ def print_blocks(console: Console, blocks: Sequence[Block], *, most: int | None 
                 print_aligned(console, block.rows, heads if len(heads) > 1 else ())
             case Table():
                 rows = [dict(zip(block.head, row, strict=True)) for row in block.rows[:most]]
-                texts = [block.head[place] for place in block.text_columns]
+                texts = [block.head[index] for index in block.text_columns]
                 print_rows(console, rows, texts=texts)
                 print_more(console, len(block.rows) - len(rows))
             case Chart(figure=Waterfall() as figure):

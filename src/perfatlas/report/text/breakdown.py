@@ -141,7 +141,7 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
     if len(rows) == len(shown) + 1:
         shown = list(rows)
     cells = [_cells(row, width=width) for row in shown]
-    if folded := [row for row in rows if not any(row is one for one in shown)]:
+    if folded := [row for row in rows if not any(row is record for record in shown)]:
         cells.append(_folded(folded, "small operators" if most is None else "others"))
     for row_cells in cells:
         table.add_row(*(row_cells.get(name, "") for name in names))

@@ -75,7 +75,7 @@ def print_closing(
 def _prices(answer: Mapping[str, Any]) -> list[str]:
     """Return what GPUs cost as one line, shorter for several systems; empty without a price."""
     notes = answer.get("evidence", {}).get("assumptions") or ()
-    told = [one.partition(";")[0] for one in notes if one.startswith(COST_NOTE)]
+    told = [note.partition(";")[0] for note in notes if note.startswith(COST_NOTE)]
     if len(told) > 1:
         each = (one.removeprefix(COST_NOTE).partition(" per GPU-hour")[0] for one in told)
         told = [f"cost per GPU-hour: {'; '.join(each)}"]

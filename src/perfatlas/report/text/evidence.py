@@ -114,7 +114,7 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
 
 def _fitted_to(calibrations: Calibrations) -> list[str]:
     """Return what calibrations were fitted to, in their order."""
-    ids = [str(one.get("id") or "").split("/") for one in calibrations] or [[]]
+    ids = [str(calibration.get("id") or "").split("/") for calibration in calibrations] or [[]]
     return list(dict.fromkeys(FITTED_TO.get("".join(one[1:2]), KERNELS) for one in ids))
 
 
@@ -132,7 +132,9 @@ def _tabulated(answer: Mapping[str, Any]) -> list[str]:
 def _devices(calibrations: Calibrations) -> list[str]:
     """Return the devices that calibrations were measured on."""
     return list(
-        dict.fromkeys(str(one.get("id") or MISSING).partition("/")[0] for one in calibrations)
+        dict.fromkeys(
+            str(calibration.get("id") or MISSING).partition("/")[0] for calibration in calibrations
+        )
     )
 
 

@@ -91,7 +91,9 @@ def _engine(answer: Mapping[str, Any]) -> str:
         pools = [scenario.get("engine"), other]
     if not any(pools):
         return str(usual)
-    return " and ".join(dict.fromkeys(str(one or scenario.get("engine") or usual) for one in pools))
+    return " and ".join(
+        dict.fromkeys(str(pool or scenario.get("engine") or usual) for pool in pools)
+    )
 
 
 def _mode(answer: Mapping[str, Any]) -> str:
@@ -158,7 +160,7 @@ def _pool_plan(pool: str, scenario: Mapping[str, Any], found: int) -> str:
     system = scenario.get(f"{pool}_system") or scenario.get("system")
     workers = scenario.get(f"{pool}_workers", found)
     words = [f"{name} {format_value(name, value)}" for name, value in own.items()]
-    if any(f"{one}_engine" in scenario for one in POOLS):
+    if any(f"{text}_engine" in scenario for text in POOLS):
         words.insert(0, str(scenario.get(f"{pool}_engine") or scenario.get("engine")))
     words.append(counted(workers, "worker"))
     if nodes := _nodes({**own, "system": system}, workers):

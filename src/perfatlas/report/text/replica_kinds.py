@@ -52,10 +52,10 @@ def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     rows += _tier_rows(kinds)
     rows += _cells(kinds, BEFORE)
     for name in LATENCIES:
-        for one in TOLD:
-            values = [(kind.get(name) or {}).get(one) for kind in kinds.values()]
+        for key in TOLD:
+            values = [(kind.get(name) or {}).get(key) for kind in kinds.values()]
             told = [format_value(name, value) for value in values]
-            rows.append([f"{label_of(name, short=True)}, {one}", *told])
+            rows.append([f"{label_of(name, short=True)}, {key}", *told])
     return rows + _cells(kinds, AFTER)
 
 

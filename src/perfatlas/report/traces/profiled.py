@@ -40,13 +40,13 @@ def profile_trace_text(columns: Columns) -> str:
         {
             "ph": "M",
             "name": "process_name",
-            "pid": 1 + place,
+            "pid": 1 + index,
             "tid": 0,
-            "args": {"name": f"{devices[place // 2]}, {TITLES[place % 2]}"},
+            "args": {"name": f"{devices[index // 2]}, {TITLES[index % 2]}"},
         }
-        for place in range(2 * len(devices))
+        for index in range(2 * len(devices))
     ]
-    first = {device: 1 + 2 * place for place, device in enumerate(devices)}
+    first = {device: 1 + 2 * index for index, device in enumerate(devices)}
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
         events += _spans(row, first[row["device"]])
@@ -64,12 +64,12 @@ def _spans(row: Mapping[str, Any], process: int) -> Iterator[dict[str, Any]]:
     if row["predicted_s_high"] is not None:
         facts["slower than predicted"] = row["time_s"] > row["predicted_s_high"]
     spans = ((row["start_s"], row["time_s"]), (row["predicted_start_s"], predicted_s))
-    for place, (start_s, time_s) in enumerate(spans):
+    for index, (start_s, time_s) in enumerate(spans):
         yield {
             "ph": "X",
             "name": row["name"],
             "cat": row["class"],
-            "pid": process + place,
+            "pid": process + index,
             "tid": row["stream"],
             "ts": start_s * MICROSECONDS,
             "dur": time_s * MICROSECONDS,

@@ -73,7 +73,7 @@ class Stream:
         Args:
             outcomes: The schedules, fewer after an interruption.
         """
-        return [self.measured(run, one) for run, one in zip(runs, outcomes, strict=False)]
+        return [self.measured(run, outcome) for run, outcome in zip(runs, outcomes, strict=False)]
 
     def results(self) -> dict[str, Any]:
         """Return load, capacity, stability, warm-up and precision, named as in the vocabulary."""

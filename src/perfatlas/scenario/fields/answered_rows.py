@@ -70,8 +70,8 @@ def answer_columns(
         except PerfatlasError as problem:
             problems[number] = problem
     groups: dict[Hashable, list[int]] = {}
-    for number, one in questions.items():
-        key = grouping_key(type(one), varying)(one), alike(one)
+    for number, question in questions.items():
+        key = grouping_key(type(question), varying)(question), alike(question)
         groups.setdefault(key, []).append(number)
     columns: dict[str, list[Any]] = {}
     warnings: list[str | None] = [None] * size
@@ -121,5 +121,6 @@ def columns_of(inputs: Sequence[InputFields], names: Iterable[str]) -> dict[str,
         inputs: The questions (C).
     """
     return {
-        name: np.array([getattr(one, name) for one in inputs], dtype=np.float64) for name in names
+        name: np.array([getattr(input_fields, name) for input_fields in inputs], dtype=np.float64)
+        for name in names
     }

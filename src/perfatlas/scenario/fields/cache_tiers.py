@@ -104,8 +104,10 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
 
 def _one_gpu(plan: PlanColumns) -> PlanColumns:
     """Return the plan of a model on one GPU."""
-    one = np.ones(1)
-    return type(plan)(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
+    column = np.ones(1)
+    return type(plan)(
+        tp=column, pp=column, cp=column, attention_dp=column, ep=column, moe_tp=column, dp=column
+    )
 
 
 def _ticks(time_s: float) -> int:

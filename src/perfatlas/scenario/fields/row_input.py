@@ -58,6 +58,6 @@ def _rows_of(path: str) -> Sequence[Any]:
     table = read_table(path)
     columns = {name: table.cells(name) for name in table.columns}
     return [
-        {name: cells[place] for name, cells in columns.items() if cells[place] not in (None, "")}
-        for place in range(table.rows)
+        {name: cells[index] for name, cells in columns.items() if cells[index] not in (None, "")}
+        for index in range(table.rows)
     ]

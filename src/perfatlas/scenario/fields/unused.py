@@ -112,7 +112,7 @@ def _missing(
     first, needs = _first_setting(field, questions), field.row.needs
     if first is None or needs is None:
         return None
-    if any(needs.missing(one, facts) is None for one in questions):
+    if any(needs.missing(question, facts) is None for question in questions):
         return None
     return needs.missing(first, facts)
 
@@ -121,7 +121,9 @@ def _first_setting(
     field: Field, questions: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
     """Return the first question that sets a field to a non-default value."""
-    return next((one for one in questions if _asks(field, one.get(field.name))), None)
+    return next(
+        (question for question in questions if _asks(field, question.get(field.name))), None
+    )
 
 
 def _asks(field: Field, value: object) -> bool:

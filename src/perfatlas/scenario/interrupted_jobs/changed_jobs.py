@@ -227,7 +227,7 @@ def _of_lemons(fleet: Fleet, strategy: Strategy) -> Iterator[_Change]:
         return
     lemons = [cause.lemons for cause in fleet.causes if cause.lemons is not None]
     causes = tuple(replace(cause, lemons=None) for cause in fleet.causes)
-    shares = " and ".join(f"{100.0 * one.share:.3g}%" for one in lemons)
+    shares = " and ".join(f"{100.0 * lemon.share:.3g}%" for lemon in lemons)
     assumes = (
         f"{shares} of the units are replaced by normal ones before the job starts; {_SAME_INTERVAL}"
     )

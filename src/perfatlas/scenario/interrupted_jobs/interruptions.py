@@ -104,9 +104,9 @@ def _published(rate: PublishedRate, inputs: SimpleGoodput, gpus: int) -> Interru
         ) from problem
     mtti_s = rate.mean_s / number
     ends: list[float | None] = [None, None]
-    for place, end in enumerate((rate.high_per_day, rate.low_per_day)):
+    for index, end in enumerate((rate.high_per_day, rate.low_per_day)):
         if end:
-            ends[place] = mtti_s * (rate.per_day / end) ** NARROWER
+            ends[index] = mtti_s * (rate.per_day / end) ** NARROWER
     scaling = f"; {rate.scaling}" if rate.scaling else ""
     counts_nodes = rate.of == "node" and rate.gpus_per_node != inputs.gpus_per_node
     if counts_nodes or inputs.gpus_per_node != SimpleGoodput.model_fields["gpus_per_node"].default:

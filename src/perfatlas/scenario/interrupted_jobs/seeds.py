@@ -46,9 +46,9 @@ def over_seeds(answers: list[Answer]) -> Answer:
         return first
     found = [answer.results for answer in answers]
     results: dict[str, Any] = averaged(found)
-    measured = [{name: one[name] for name in MEASURED if name in one} for one in found]
+    measured = [{name: row[name] for name in MEASURED if name in row} for row in found]
     results |= half_widths(measured)
-    results["replicas"] = sum(one["replicas"] for one in found)
+    results["replicas"] = sum(row["replicas"] for row in found)
     results |= {"seed": found[0]["seed"], "seeds_simulated": count}
     points = 100.0 * results["goodput_seed_half_width"]
     note = (

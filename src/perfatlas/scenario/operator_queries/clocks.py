@@ -79,7 +79,7 @@ def at_clocks(
         limit_w_C = np.where(measured_C, power.clock_limit_w, np.inf)
         applied = replace(power, clock_limit_w=limit_w_C)
         clock = capped_clock_ratio(
-            lambda one: _step_energy(priced(one)), energy, applied, calibrated
+            lambda column: _step_energy(priced(column)), energy, applied, calibrated
         )
         ratio_C = locked_ratio(np.where(measured_C, clock.ratio, 1.0), ratio_C)
         time_width_C = np.where(measured_C & (ratio_C == clock.ratio), clock.time_width, 0.0)

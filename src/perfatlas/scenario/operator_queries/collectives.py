@@ -137,10 +137,13 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
     """
     first, named = inputs[0], resolve_system(inputs[0].system)
     sized = is_pod(named)
-    placed = [(one.gpus if one.nodes or sized else 0, one.nodes) for one in inputs]
+    placed = [
+        (collective_inputs.gpus if collective_inputs.nodes or sized else 0, collective_inputs.nodes)
+        for collective_inputs in inputs
+    ]
     places = list(dict.fromkeys(placed))
     systems = [spread(named, gpus, nodes) for gpus, nodes in places]
-    index_U = np.array([places.index(one) for one in placed])
+    index_U = np.array([places.index(pair) for pair in placed])
     implementation = _implementation(first, named)
     require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
     size = columns_of(inputs, COLLECTIVE_SIZES)

@@ -98,17 +98,24 @@ def own_kernels(
         return lambda prices, _: prices
     half = {"format": half_format(first.system)}
     columns = conv_columns(
-        [one.model_copy(update=half) for one in inputs if isinstance(one, ConvInputs)]
+        [
+            conv_inputs.model_copy(update=half)
+            for conv_inputs in inputs
+            if isinstance(conv_inputs, ConvInputs)
+        ]
     )
     gathered = gather_operators([columns], devices, family=family, tier=tier)
 
     def capped(prices: PricedOperators, at: DeviceColumns) -> PricedOperators:
         """Return prices in a borrowed format no slower than the own ones in 16 bits."""
-        borrowed = np.array([borrows_format(first, one) for one in prices.matches] or [False])
+        borrowed = np.array(
+            [borrows_format(first, calibration_match) for calibration_match in prices.matches]
+            or [False]
+        )
         if not borrowed.any():
             return prices
         other = gathered.at(at.clock_ratio()[:, None]).fastest()
-        own = np.array([one.own for one in other.matches] or [False])
+        own = np.array([calibration_match.own for calibration_match in other.matches] or [False])
         faster_CO = np.minimum(other.time_s_CO / prices.time_s_CO, 1.0)
         applies_CO = (prices.match_CO >= 0) & borrowed[prices.match_CO]
         applies_CO &= (other.match_CO >= 0) & own[other.match_CO]

@@ -78,7 +78,7 @@ def gemm_columns(inputs: Sequence[GemmInputs]) -> Gemm:
         inputs: Queries that differ in sizes alone.
     """
     number_format = format_of(inputs[0].format)
-    tiles = np.array([fixed_tile(one) for one in inputs], dtype=np.float64)
+    tiles = np.array([fixed_tile(gemm_inputs) for gemm_inputs in inputs], dtype=np.float64)
     size = columns_of(inputs, GEMM_SIZES)
     return Gemm(
         name="gemm",
@@ -302,15 +302,15 @@ def fixed_tile(inputs: GemmInputs) -> tuple[float, float]:
         return 0.0, 0.0
     device = resolve_system(inputs.system).device
     name, own = format_of(inputs.format).name, inputs.grouped_kernel
-    for one in _tiles():
-        if (one["kernel"], one["architecture"]) == (own, device.architecture) and (
-            name in one["formats"]
+    for tile in _tiles():
+        if (tile["kernel"], tile["architecture"]) == (own, device.architecture) and (
+            name in tile["formats"]
         ):
-            return _of_sizes(one, inputs)
+            return _of_sizes(tile, inputs)
     known = "; ".join(
-        f"{', '.join(one['formats'])} on {one['architecture']}"
-        for one in _tiles()
-        if one["kernel"] == own
+        f"{', '.join(tile['formats'])} on {tile['architecture']}"
+        for tile in _tiles()
+        if tile["kernel"] == own
     )
     raise UnsupportedError(
         f"grouped_kernel = {own} has no kernel for {name} on {device.name}"

@@ -109,7 +109,7 @@ def backward_passes() -> Passes:
     """Return the backward pass in forward passes."""
     rate = shipped_table(_DATA)["rate"]
     rates = (1.0, *(float(rate[name]) for name in ("median", "highest", "lowest")))
-    return Passes(*(ATTENTION_BACKWARD / one for one in rates))
+    return Passes(*(ATTENTION_BACKWARD / value for value in rates))
 
 
 def forward_passes(inputs: OperatorInputs) -> Passes:
@@ -220,7 +220,8 @@ class PricedQueries:
         times = {"time_s_CO": time_s, "low_s_CO": low_s, "high_s_CO": high_s}
         other = with_fields(self.prices, **{name: np.array([[s]]) for name, s in times.items()})
         before, after = (
-            with_energy([self.operator], one, self.devices) for one in (self.prices, other)
+            with_energy([self.operator], priced_operators, self.devices)
+            for priced_operators in (self.prices, other)
         )
         # at the voltage of the clock, which the energies of the queries have
         chip_j_CO = self.prices.chip_energy_j_CO * after.chip_energy_j_CO / before.chip_energy_j_CO
@@ -251,7 +252,7 @@ class PricedQueries:
         counted_C = ~(total_j_C == 0.0)
         width_C = np.divide(width_j_C, total_j_C, out=np.zeros_like(total_j_C), where=counted_C)
         low, high = power_interval(power.low, power.high, width_C)
-        least_w, most_w = (power.mean_w(energy_C, one) for one in (high_s_C, low_s_C))
+        least_w, most_w = (power.mean_w(energy_C, column) for column in (high_s_C, low_s_C))
         columns = {
             "power_w": power_C,
             "power_w_low": low * least_w,

@@ -78,13 +78,13 @@ def _fp8_weights(inputs: TrainInputs, question: TrainingQuestion, at: int) -> tu
         return ()
     narrow = replace(question.recipe, fp8_parameter_gather=True)
     place = np.array([at])
-    one = replace(
+    training_question = replace(
         question,
         recipe=narrow,
         layouts=take_layouts(question.layouts, place),
         index_C=question.index_C[place],
     )
-    fits = bool(training_steps(one).memory.fits[0])
+    fits = bool(training_steps(training_question).memory.fits[0])
     return ("fp8_parameter_gather = true",) if fits and not inputs.fp8_parameter_gather else ()
 
 
@@ -141,11 +141,11 @@ def _fitting(
             valid = replace(question, layouts=take_layouts(layouts, whole), index_C=index_C)
             steps = training_steps(replace(valid, schedule=schedule))
             own = zip(steps.step_s_C.tolist(), whole.tolist(), steps.memory.fits, strict=True)
-            fits += [(step_s, place) for step_s, place, fit in own if fit]
+            fits += [(step_s, index) for step_s, index, fit in own if fit]
     found: list[tuple[dict[str, float], Layouts]] = []
-    for _, place in sorted(fits):
-        if all(earlier.keys() != changes[place].keys() for earlier, _ in found):
-            found.append((changes[place], take_layouts(layouts, np.array([place]))))
+    for _, index in sorted(fits):
+        if all(earlier.keys() != changes[index].keys() for earlier, _ in found):
+            found.append((changes[index], take_layouts(layouts, np.array([index]))))
     return found[:MOST_ADVICE]
 
 
@@ -172,32 +172,32 @@ def _pinning(recipe: Recipe) -> str:
     return " and ".join(given)
 
 
-def _recipe_options(one: Layouts) -> dict[str, list[float]]:
+def _recipe_options(layouts: Layouts) -> dict[str, list[float]]:
     """Return the values to which fields of a layout may change on the same ranks."""
-    more = range(int(one.recompute[0]) + 1, len(RECOMPUTE_LEVELS))
-    half = one.micro_batch[0] // 2
+    more = range(int(layouts.recompute[0]) + 1, len(RECOMPUTE_LEVELS))
+    half = layouts.micro_batch[0] // 2
     options = {
         "recompute": [float(level) for level in more],
-        "zero": [float(zero) for zero in range(int(one.zero[0]) + 1, 4)],
+        "zero": [float(zero) for zero in range(int(layouts.zero[0]) + 1, 4)],
         "micro_batch": sorted({half, 1.0}, reverse=True) if half >= 1 else [],
     }
     return {name: values for name, values in options.items() if values}
 
 
-def _sizes(one: Layouts, domain: float) -> dict[str, list[float]]:
+def _sizes(layouts: Layouts, domain: float) -> dict[str, list[float]]:
     """Return larger parallel sizes, doubled or with dp divided over them; tp stays in a domain."""
     most = {
         "tp": domain,
         "pp": MOST_RANKS,
         "ep": MOST_RANKS,
-        "cp": one.sequence_length[0] / LEAST_TOKENS,
+        "cp": layouts.sequence_length[0] / LEAST_TOKENS,
     }
     # divisors of the data-parallel ranks, which three stages of three GPUs need
-    dp = int(one.dp[0])
+    dp = int(layouts.dp[0])
     parts = [float(part) for part in range(2, MOST_PARTS + 1) if dp % part == 0]
     sizes: dict[str, list[float]] = {}
     for name, limit in most.items():
-        size = float(getattr(one, name)[0])
+        size = float(getattr(layouts, name)[0])
         doubled = {size * 2.0**step for step in range(1, int(math.log2(MOST_GPUS)))}
         values = sorted(doubled | {size * part for part in parts})
         sizes[name] = [value for value in values if value <= min(limit, MOST_RANKS)]
@@ -205,12 +205,12 @@ def _sizes(one: Layouts, domain: float) -> dict[str, list[float]]:
 
 
 def _changed(
-    inputs: TrainInputs, one: Layouts, changes: list[dict[str, float]], gpus: float
+    inputs: TrainInputs, layouts: Layouts, changes: list[dict[str, float]], gpus: float
 ) -> Layouts:
     """Return a layout with each of some changes (C,), on a number of GPUs."""
     columns: dict[str, Any] = {
         name: np.array([change.get(name, value[0]) for change in changes], value.dtype)
-        for name, value in vars(one).items()
+        for name, value in vars(layouts).items()
     }
     columns["dp"] = gpus / (columns["tp"] * columns["pp"] * columns["cp"])
     if inputs.sequence_parallel is None:
@@ -219,16 +219,16 @@ def _changed(
 
 
 def _change_text(
-    change: Mapping[str, float], one: Layouts, changed: Layouts, *, dp_given: bool
+    change: Mapping[str, float], layouts: Layouts, changed: Layouts, *, dp_given: bool
 ) -> str:
     """Return a change as text, with dp and the GPUs if it needs others."""
     words = [
         f"{name} = {RECOMPUTE_LEVELS[int(value)] if name == 'recompute' else f'{value:.0f}'}"
         for name, value in change.items()
     ]
-    if dp_given and changed.dp[0] != one.dp[0]:
+    if dp_given and changed.dp[0] != layouts.dp[0]:
         words.append(f"dp = {changed.dp[0]:.0f}")
-    if changed.gpus[0] != one.gpus[0]:
+    if changed.gpus[0] != layouts.gpus[0]:
         words.append(f"gpus = {changed.gpus[0]:.0f}")
     return ", ".join(words[:-1]) + (" and " if words[1:] else "") + words[-1]
 

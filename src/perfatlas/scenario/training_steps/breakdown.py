@@ -89,12 +89,12 @@ def _exchange_rows(
     layers_G = layers_of_busiest(question, steps, 0)
     batches = float(question.layouts.micro_batches[0])
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for at, one in enumerate(steps.costs.exchanges):
-        count = batches * float(layers_G[one.segment])
+    for at, exchange in enumerate(steps.costs.exchanges):
+        count = batches * float(layers_G[exchange.segment])
         time_s = count * float(steps.costs.exposed_s_UE[shape, at])
         if time_s <= 0.0:
             continue
-        key = (one.name, PHASES[one.part])
+        key = (exchange.name, PHASES[exchange.part])
         row = found.setdefault(key, _row(*key, (0.0, 0.0), "network", "communication"))
         row["count"] += count
         row["time_s"] += time_s

@@ -157,7 +157,10 @@ def training_warnings(
         inputs: Fields of the candidates.
     """
     above, power = above_measured(question, steps), power_remarks(inputs, question, steps)
-    unused = [unused_warnings(vars(one), fields_of(type(one))) for one in inputs]
+    unused = [
+        unused_warnings(vars(train_inputs), fields_of(type(train_inputs)))
+        for train_inputs in inputs
+    ]
     graph = _of_graphs(question, steps)
     memory = [() if fits else (UPPER_MEMORY,) for fits in steps.memory.fits]
     return [tuple(chain(*notes)) for notes in zip(above, power, unused, memory, graph, strict=True)]

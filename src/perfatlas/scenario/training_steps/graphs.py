@@ -71,7 +71,11 @@ def check_engine(inputs: TrainInputs) -> None:
     engine = resolve_training_engine(inputs.engine)
     if engine.trains(model.network):
         return
-    others = (one.name for one in training_engines().values() if one.trains(model.network))
+    others = (
+        training_engine.name
+        for training_engine in training_engines().values()
+        if training_engine.trains(model.network)
+    )
     graph = bool(model.network.item)
     raise UnsupportedError(
         f"{engine.name} trains {'language models' if graph else 'graphs of operators'}, and"

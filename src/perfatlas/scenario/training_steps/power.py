@@ -127,13 +127,13 @@ def _prices(
         node_power_w: AC power of a node (C,) [W], NaN if unknown.
     """
     systems = [question.systems[at] for at in question.index_C.tolist()]
-    asked = ([getattr(one, name) for one in inputs] for name in PRICED)
-    prices, place_C = prices_of([one.name for one in systems], *asked)
-    devices_C = np.array([one.node.devices for one in systems], np.float64)
+    asked = ([getattr(train_inputs, name) for train_inputs in inputs] for name in PRICED)
+    prices, place_C = prices_of([system.name for system in systems], *asked)
+    devices_C = np.array([system.node.devices for system in systems], np.float64)
     found = PoolPrices(prices, place_C, busy_w=node_power_w / devices_C)
     if not any(price.is_owned for price in prices):
         return found
-    on_w = [(one.node, board_energy(one.device).on_w) for one in systems]
+    on_w = [(system.node, board_energy(system.device).on_w) for system in systems]
     idle_w_C = np.array([node_power(node).node_w(watts) for node, watts in on_w])
     return found._replace(idle_w=idle_w_C / devices_C)
 
@@ -223,22 +223,24 @@ def power_remarks(
     dynamic_j_C = clock.energy_share * totals.chip_j[at] + totals.memory_j[at]
     watts_C = steps.power.on_w_C + dynamic_j_C / totals.time_s[at]
     locked_C = np.full(watts_C.size, question.clock_ratio)
-    for place, remark in raised_clock_notes("passes", locked_C, watts_C, power.cap_w):
-        found[place].append(remark)
+    for index, remark in raised_clock_notes("passes", locked_C, watts_C, power.cap_w):
+        found[index].append(remark)
     readers = {*STEPS, *format_readers(*vars(question.formats).values())}
-    for place, system in enumerate(question.index_C.tolist()):
-        own = readers | collective_readers(question.systems[system], question.layouts.gpus[place])
-        found[place] += unread_overrides(question.systems[system], own)
+    for position, system in enumerate(question.index_C.tolist()):
+        own = readers | collective_readers(
+            question.systems[system], question.layouts.gpus[position]
+        )
+        found[position] += unread_overrides(question.systems[system], own)
         node, board = question.systems[system].node, board_energy(question.systems[system].device)
         if unknown := math.isnan(board.on_w):
-            found[place].append(board.notes[0])
-        given = {name: getattr(inputs[place], name) for name in PER_KWH}
+            found[position].append(board.notes[0])
+        given = {name: getattr(inputs[position], name) for name in PER_KWH}
         is_given = any(value is not None for value in given.values())
         if is_given and (unknown or math.isnan(node_power(node).host_w)):
-            found[place].append(unused_meter_note(node, given))
+            found[position].append(unused_meter_note(node, given))
         if math.isfinite(question.power_cap_w) and question.power_cap_w > board.cap_w:
             name = question.systems[system].device.name
-            found[place].append(unreached_limit_note(name, question.power_cap_w, board.cap_w))
+            found[position].append(unreached_limit_note(name, question.power_cap_w, board.cap_w))
     return found
 
 

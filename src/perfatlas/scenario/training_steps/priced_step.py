@@ -48,8 +48,13 @@ class TrainingStep:
     @property
     def price(self) -> GpuPrice:
         """The price of its GPUs."""
-        system, one = resolve_system(self.inputs.system).name, self.inputs
-        prices, _ = prices_of([system], [one.usd_per_gpu_hour], [one.pue], [one.usd_per_kwh])
+        system, train_inputs = resolve_system(self.inputs.system).name, self.inputs
+        prices, _ = prices_of(
+            [system],
+            [train_inputs.usd_per_gpu_hour],
+            [train_inputs.pue],
+            [train_inputs.usd_per_kwh],
+        )
         return prices[0]
 
 
@@ -85,9 +90,12 @@ def training_rows(inputs: Sequence[TrainInputs]) -> list[TrainingStep | Perfatla
     for problem in layout_problems(question.network, question.layouts, question.schedule):
         for at in problem.broken_C.nonzero()[0].tolist():
             found.setdefault(at, InvalidSpecError(problem.sentence(at)))
-    problems = {given: price_problem(given) for given in {one.usd_per_gpu_hour for one in inputs}}
-    for at, one in enumerate(inputs):
-        if (unread := problems[one.usd_per_gpu_hour]) is not None:
+    problems = {
+        given: price_problem(given)
+        for given in {train_inputs.usd_per_gpu_hour for train_inputs in inputs}
+    }
+    for at, train_inputs in enumerate(inputs):
+        if (unread := problems[train_inputs.usd_per_gpu_hour]) is not None:
             found.setdefault(at, unread)
     legal = [at for at in range(len(inputs)) if at not in found]
     if legal:
@@ -104,16 +112,16 @@ def _priced(
     steps = training_steps(question)
     warnings = training_warnings(inputs, question, steps)
     power, results = power_rows(inputs, question, steps), training_results(question, steps)
-    for at, one in enumerate(inputs):
+    for at, train_inputs in enumerate(inputs):
         if steps.memory.too_large[at]:
-            yield does_not_fit(one, question, steps.memory, at)
+            yield does_not_fit(train_inputs, question, steps.memory, at)
         elif (error := broken_limit(question, steps, at)) is not None:
             yield error
         else:
-            told = results[at] | power[at] | checkpoint_results(one, question, steps, at)
+            told = results[at] | power[at] | checkpoint_results(train_inputs, question, steps, at)
             item = question.network.item
             found = TrainingStep(
-                inputs=one,
+                inputs=train_inputs,
                 question=question,
                 steps=steps,
                 results=item_results(item, told) if item else told,

@@ -187,7 +187,7 @@ def _check_release(inputs: TrainInputs) -> None:
                 " leave it out, or use another engine, such as megatron or torchtitan"
             )
     network = resolve_model(inputs.model).network
-    plain = all(one.qkv_widths is not None for one in network.layers)
+    plain = all(layer.qkv_widths is not None for layer in network.layers)
     if not engine.fused_attention and not plain:
         raise UnsupportedError(
             f"engine = {engine.id} stores the scores of attention in memory, which is supported for"
@@ -218,9 +218,17 @@ def _check_kind(inputs: TrainInputs, engine: TrainingEngine) -> None:
     if _runs_on(engine, device):
         return
     network = resolve_model(inputs.model).network
-    every = [one for one in training_engines().values() if one.trains(network)]
-    others = [one.name for one in every if one.kinds and _runs_on(one, device)]
-    anywhere = [one.name for one in every if not one.kinds]
+    every = [
+        training_engine
+        for training_engine in training_engines().values()
+        if training_engine.trains(network)
+    ]
+    others = [
+        training_engine.name
+        for training_engine in every
+        if training_engine.kinds and _runs_on(training_engine, device)
+    ]
+    anywhere = [training_engine.name for training_engine in every if not training_engine.kinds]
     named = ", ".join(dict.fromkeys((*others, *anywhere)))
     if device.kind in engine.kinds:
         raise UnsupportedError(
@@ -265,12 +273,19 @@ def data_parallel(inputs: TrainInputs) -> int:
 def _on_slices(inputs: Sequence[TrainInputs]) -> tuple[tuple[System, ...], IntArray]:
     """Return the distinct systems, of pods the slices that jobs take, and that of each (C,)."""
     placed = []
-    for one in inputs:
-        pod = is_pod(resolve_system(one.system))
-        placed.append((one.system, one.tp * one.pp * one.cp * data_parallel(one) if pod else 0))
+    for train_inputs in inputs:
+        pod = is_pod(resolve_system(train_inputs.system))
+        placed.append(
+            (
+                train_inputs.system,
+                train_inputs.tp * train_inputs.pp * train_inputs.cp * data_parallel(train_inputs)
+                if pod
+                else 0,
+            )
+        )
     distinct = list(dict.fromkeys(placed))
     systems = tuple(slice_of_pod(resolve_system(name), chips) for name, chips in distinct)
-    return systems, np.array([distinct.index(one) for one in placed], np.int64)
+    return systems, np.array([distinct.index(pair) for pair in placed], np.int64)
 
 
 def schedule_of(inputs: TrainInputs) -> str:
@@ -311,7 +326,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
     network = trained_network(first.model, engine)
     name = training_format(first.format)
     systems, index_C = _on_slices(inputs)
-    parallel = [one.sequence_parallel for one in inputs]
+    parallel = [train_inputs.sequence_parallel for train_inputs in inputs]
     return TrainingQuestion(
         network=network,
         engine=engine,
@@ -321,15 +336,20 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         index_C=index_C,
         layouts=Layouts(
             **columns_of(inputs, SIZES),
-            dp=np.array([data_parallel(one) for one in inputs], np.float64),
-            zero=np.array([ZERO[one.zero or str(engine.zero)] for one in inputs], np.int64),
+            dp=np.array([data_parallel(train_inputs) for train_inputs in inputs], np.float64),
+            zero=np.array(
+                [ZERO[train_inputs.zero or str(engine.zero)] for train_inputs in inputs], np.int64
+            ),
             sequence_parallel=np.array(
                 [
-                    one.tp > 1 if own is None else own
-                    for one, own in zip(inputs, parallel, strict=True)
+                    train_inputs.tp > 1 if own is None else own
+                    for train_inputs, own in zip(inputs, parallel, strict=True)
                 ]
             ),
-            recompute=np.array([RECOMPUTE_LEVELS.index(one.recompute) for one in inputs], np.int64),
+            recompute=np.array(
+                [RECOMPUTE_LEVELS.index(train_inputs.recompute) for train_inputs in inputs],
+                np.int64,
+            ),
         ),
         schedule=schedule_of(first),
         optimizer=first.optimizer,

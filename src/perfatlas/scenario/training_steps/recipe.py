@@ -154,7 +154,7 @@ def _check_modules(inputs: TrainInputs) -> None:
     """Refuse recomputed modules that the model does not have."""
     given = inputs.recompute_modules.split(",") if inputs.recompute_modules else []
     layers = resolve_model(inputs.model).network.layers
-    held = {name for one in layers for name in one.modules}
+    held = {name for layer in layers for name in layer.modules}
     for name in given:
         if name in _SOME_LAYERS and name not in held:
             raise InvalidSpecError(
@@ -207,7 +207,7 @@ def _check_mtp(inputs: TrainInputs) -> None:
     if not inputs.mtp_depth:
         return
     layers = resolve_model(inputs.model).network.layers
-    attends = all("core_attn" in one.modules for one in layers)
+    attends = all("core_attn" in layer.modules for layer in layers)
     if not attends or layers[-1].modules.isdisjoint(("mlp", "moe")):
         raise UnsupportedError(
             f"mtp_depth is not supported for {inputs.model}: its layers differ in kind, and the one"

@@ -56,7 +56,7 @@ def check_availability(fleet: Fleet, last: int) -> None:
 
 def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
     before: dict[int, Outage] = {}
-    for outage in sorted(outages, key=lambda one: (one.replica, one.start)):
+    for outage in sorted(outages, key=lambda outage: (outage.replica, outage.start)):
         name = f"replica {outage.replica}"
         if not 0 <= outage.replica < number:
             raise InvalidSpecError(

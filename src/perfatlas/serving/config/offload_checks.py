@@ -45,7 +45,7 @@ def check_offload(fleet: Fleet, requests: Requests) -> None:
                 "KV cache offloading is not supported with outages or autoscaling, as the contents"
                 " of host and SSD then depend on the deployment; remove one of them"
             )
-        if len({one.limits.offloads for one in fleet.groups}) > 1:
+        if len({replica_group.limits.offloads for replica_group in fleet.groups}) > 1:
             raise UnsupportedError(
                 "KV cache offloading is supported only for all engine types or none; set the same"
                 " tiers for all"

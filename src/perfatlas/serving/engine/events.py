@@ -165,10 +165,10 @@ def end_steps(groups: tuple[SimulationState, ...], now: int) -> None:
         now: Time [ps].
     """
     sim = groups[0]
-    for place in range(sim.end_F.shape[0]):
-        if sim.end_F[place] == now:
-            owner = groups[sim.group_F[place]]
-            end_step(owner, place - owner.first_replica, now)
+    for index in range(sim.end_F.shape[0]):
+        if sim.end_F[index] == now:
+            owner = groups[sim.group_F[index]]
+            end_step(owner, index - owner.first_replica, now)
 
 
 @part
@@ -208,8 +208,8 @@ def _finish_planned(sim: SimulationState, s: int, now: int) -> None:
     """Finish the requests of a scheduler whose end was planned when their last step started."""
     scheduler = sim.scheduler_S[s]
     left = scheduler.leaving + scheduler.learning + scheduler.ended
-    for place in range(scheduler.leaving):
-        i = sim.leaving_SH[s, place]
+    for index in range(scheduler.leaving):
+        i = sim.leaving_SH[s, index]
         if sim.request_N[i].computed == 0:  # preempted meanwhile
             leave_queue(sim, i)
         _end_request(sim, i, now)
@@ -256,9 +256,9 @@ def energy_until(groups: tuple[SimulationState, ...], now: int) -> float:
         now: Time [ps].
     """
     total = 0.0
-    for place in range(groups[0].replica_F.shape[0]):
-        owner = groups[groups[0].group_F[place]]
-        r = place - owner.first_replica
+    for index in range(groups[0].replica_F.shape[0]):
+        owner = groups[groups[0].group_F[index]]
+        r = index - owner.first_replica
         on = owner.on_power * owner.ranks * _allocated(owner, r, now)
         total += owner.rank_gpus * (on + owner.replica_R[r].spent + _running(owner, r, now))
     return total
@@ -368,9 +368,9 @@ def _arrive(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
         wait_at_router(sim, i)
         return
     clock = sim.clock_1[0]
-    place, clock.turn = route(sim, i, (0, sim.entries), clock.turn)
-    sim.replica_N[i] = place
-    queue_at(groups[sim.group_F[place]], i, place, now)
+    index, clock.turn = route(sim, i, (0, sim.entries), clock.turn)
+    sim.replica_N[i] = index
+    queue_at(groups[sim.group_F[index]], i, index, now)
 
 
 @part
@@ -381,9 +381,9 @@ def _advance_transfer(groups: tuple[SimulationState, ...], i: int, now: int) -> 
     if travel.stage == HANDED:
         clock = sim.clock_1[0]
         pool = (sim.entries, sim.end_F.shape[0])
-        place, clock.decode_turn = route(sim, i, pool, clock.decode_turn)
-        travel.replica = place
-        queue_at(groups[sim.group_F[place]], i, place, now)
+        index, clock.decode_turn = route(sim, i, pool, clock.decode_turn)
+        travel.replica = index
+        queue_at(groups[sim.group_F[index]], i, index, now)
     elif is_in_transfer(sim, i):
         send_kv(groups, i, now)
     elif receive_kv(groups, i, now):
@@ -414,8 +414,8 @@ def _sample(groups: tuple[SimulationState, ...], now: int) -> None:
     waiting = 0
     used = 0
     up = 0
-    for place in range(sim.replica_F.shape[0]):
-        up += 1 if sim.replica_F[place].status == UP else 0
+    for index in range(sim.replica_F.shape[0]):
+        up += 1 if sim.replica_F[index].status == UP else 0
     for k in range(len(groups)):
         for s in range(groups[k].scheduler_S.shape[0]):
             scheduler = groups[k].scheduler_S[s]

@@ -101,8 +101,8 @@ def _remove_all(sim: SimulationState, s: int, now: int) -> None:
     """Remove all requests of a scheduler."""
     scheduler = sim.scheduler_S[s]
     if sim.draft_tokens == 0:
-        for place in range(scheduler.heap):
-            request = sim.request_N[sim.finishing_SH[s, place].item]
+        for index in range(scheduler.heap):
+            request = sim.request_N[sim.finishing_SH[s, index].item]
             request.generated = request.osl - (request.finish - scheduler.step)
     i = scheduler.running_tail
     while i != NO_INDEX:

@@ -48,8 +48,8 @@ def next_sync(sim: SimulationState) -> int:
         sim: The simulation, with an autoscaler.
     """
     time = sim.scaler_1[0].due
-    for place in range(sim.replica_F.shape[0]):
-        replica = sim.replica_F[place]
+    for index in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[index]
         if replica.status == STARTING:
             time = min(time, replica.up_at)
     return int(time)
@@ -70,8 +70,8 @@ def scale(groups: tuple[SimulationState, ...], now: int) -> None:
         return
     scaler.due += scaler.period
     current = 0
-    for place in range(sim.replica_F.shape[0]):
-        status = sim.replica_F[place].status
+    for index in range(sim.replica_F.shape[0]):
+        status = sim.replica_F[index].status
         current += 1 if status in (UP, STARTING) else 0
     wanted = _stable(sim, current, _wanted(groups, current), now)
     if wanted > current:
@@ -86,15 +86,15 @@ def scale(groups: tuple[SimulationState, ...], now: int) -> None:
 def _end_changes(groups: tuple[SimulationState, ...], now: int) -> None:
     """Put started replicas into service, and remove drained ones."""
     sim = groups[0]
-    for place in range(sim.replica_F.shape[0]):
-        replica = sim.replica_F[place]
+    for index in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[index]
         if replica.status == STARTING and replica.up_at <= now:
             replica.status = UP
         busy = replica.load + replica.steps + replica.next_steps
         if replica.status == DRAINING and busy == 0:
             replica.status = OFF
-            owner = groups[sim.group_F[place]]
-            clear(owner, place - owner.first_replica)
+            owner = groups[sim.group_F[index]]
+            clear(owner, index - owner.first_replica)
 
 
 @part
@@ -103,11 +103,11 @@ def _wanted(groups: tuple[SimulationState, ...], current: int) -> int:
     sim = groups[0]
     scaler = sim.scaler_1[0]
     requests = 0
-    for place in range(sim.replica_F.shape[0]):
-        replica = sim.replica_F[place]
+    for index in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[index]
         if replica.status == UP and scaler.queue_only:
-            owner = groups[sim.group_F[place]]
-            r = place - owner.first_replica
+            owner = groups[sim.group_F[index]]
+            r = index - owner.first_replica
             for s in range(r * owner.ranks, (r + 1) * owner.ranks):
                 requests += owner.scheduler_S[s].waiting + owner.scheduler_S[s].unread
         elif replica.status == UP:
@@ -146,8 +146,8 @@ def _record(sim: SimulationState, now: int, wanted: int) -> None:
 @part
 def _start(sim: SimulationState, more: int, now: int) -> None:
     """Start stopped replicas in order of index, as far as available."""
-    for place in range(sim.replica_F.shape[0]):
-        replica = sim.replica_F[place]
+    for index in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[index]
         if more > 0 and replica.status == OFF:
             replica.status = STARTING
             replica.up_at = now + sim.scaler_1[0].start_up
@@ -160,11 +160,11 @@ def _start(sim: SimulationState, more: int, now: int) -> None:
 def _stop(sim: SimulationState, fewer: int) -> None:
     """Stop replicas: starting ones first, then those with the highest index."""
     for status in (STARTING, UP):
-        for place in range(sim.replica_F.shape[0] - 1, -1, -1):
-            replica = sim.replica_F[place]
+        for index in range(sim.replica_F.shape[0] - 1, -1, -1):
+            replica = sim.replica_F[index]
             if fewer > 0 and replica.status == status:
                 replica.status = OFF if status == STARTING else DRAINING
-                drop_replica(sim, place)
+                drop_replica(sim, index)
                 fewer -= 1
 
 
@@ -198,13 +198,13 @@ def change(groups: tuple[SimulationState, ...], now: int) -> bool:
     cut_now = False
     sim = groups[0]
     clock = sim.clock_1[0]
-    for place in range(sim.replica_F.shape[0]):
-        replica = sim.replica_F[place]
+    for index in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[index]
         if replica.status in (UP, STARTING, DRAINING):
             replica.held += now - clock.counted
         if replica.doomed:
-            owner = groups[sim.group_F[place]]
-            take_down(owner, place - owner.first_replica, now)
+            owner = groups[sim.group_F[index]]
+            take_down(owner, index - owner.first_replica, now)
     clock.counted = now
     while clock.strike < sim.failure_E.shape[0] and clock.left > 0:
         event = sim.failure_E[clock.strike]
@@ -224,8 +224,8 @@ def change(groups: tuple[SimulationState, ...], now: int) -> bool:
 def serves(sim: SimulationState) -> bool:
     """Return whether any replica accepts requests."""
     up = False
-    for place in range(sim.entries):
-        up = up or sim.replica_F[place].status == UP
+    for index in range(sim.entries):
+        up = up or sim.replica_F[index].status == UP
     return bool(up)
 
 

@@ -160,8 +160,8 @@ def _count_gaps(sim: SimulationState, line: tuple[int, int], steps: int, sequenc
 def cache_finished_prompts(sim: SimulationState, s: int) -> None:
     """Register prompt blocks computed by the ending step in the prefix cache."""
     scheduler = sim.scheduler_S[s]
-    for place in range(scheduler.learning):
-        blocks.cache_prompt(sim, sim.learning_SH[s, place])
+    for index in range(scheduler.learning):
+        blocks.cache_prompt(sim, sim.learning_SH[s, index])
 
 
 @part

@@ -69,9 +69,9 @@ class Latencies:
         """Return the latencies of the requests of a window."""
         taken_N = (self.place_N >= window.first) & (self.place_N < window.last)
         columns = {
-            one.name: values_N[taken_N] if values_N.size else values_N
-            for one in fields(self)
-            if (values_N := getattr(self, one.name)) is not None
+            field.name: values_N[taken_N] if values_N.size else values_N
+            for field in fields(self)
+            if (values_N := getattr(self, field.name)) is not None
         }
         return Latencies(**columns)
 

@@ -36,11 +36,11 @@ def choice(name: str, places: Iterable[int]) -> Callable[..., Any]:
     names: dict[str, Any] = {"__name__": __name__}
     lines = [f"def {name}({given}):"]
     owners: dict[Callable[..., Any], list[int]] = {}
-    for place in places:
-        owners.setdefault(getattr(POLICIES[place], name), []).append(place)
+    for index in places:
+        owners.setdefault(getattr(POLICIES[index], name), []).append(index)
     *others, most = sorted(owners, key=lambda function: len(owners[function]))
     for function in others:
-        test = " or ".join(f"sim.policy == {place}" for place in owners[function])
+        test = " or ".join(f"sim.policy == {index}" for index in owners[function])
         names[f"{name}_{owners[function][0]}"] = function
         lines.append(f"    if {test}: return {name}_{owners[function][0]}({given})")
     names[f"{name}_otherwise"] = most

@@ -185,9 +185,9 @@ def step_parts(
         quantities: Summable columns of the priced record, time first (N).
         keys: Keys per sequence of the decode steps that decide the clock of their linear part.
     """
-    one = np.ones(1)
-    prefill = prefill_work(context, StepTokens(batch=one, q_len=one, kv_len=one)).operators
-    decode = decode_work(context, one, one).operators
+    array = np.ones(1)
+    prefill = prefill_work(context, StepTokens(batch=array, q_len=array, kv_len=array)).operators
+    decode = decode_work(context, array, array).operators
     shared = {op.name for op in prefill} & {op.name for op in decode}
     apart = {op.name for op in (*prefill, *decode) if _is_head(op) or op.per_sequence}
     sharing = bool(np.any(context.plan.attention_dp > 1))

@@ -206,15 +206,15 @@ def _passes(parts: StepParts, limits: TableLimits) -> QuantityTables:
 
 
 def _largest_steps(context: StepContext, limits: TableLimits) -> tuple[StepCost, StepCost]:
-    one = np.ones(1)
+    column = np.ones(1)
     if context.network.item:
-        items = limits.max_num_batched_tokens * one
-        largest = prefill_step(context, StepTokens(batch=items, q_len=one, kv_len=one))
+        items = limits.max_num_batched_tokens * column
+        largest = prefill_step(context, StepTokens(batch=items, q_len=column, kv_len=column))
         return largest, largest
     longest, most = float(limits.longest_context), float(limits.max_num_batched_tokens)
-    tokens = min(most, longest) * one
-    decode = decode_step(context, limits.max_num_seqs * one, np.maximum(longest / 2.0, one))
-    return decode, prefill_step(context, StepTokens(batch=one, q_len=tokens, kv_len=tokens))
+    tokens = min(most, longest) * column
+    decode = decode_step(context, limits.max_num_seqs * column, np.maximum(longest / 2.0, column))
+    return decode, prefill_step(context, StepTokens(batch=column, q_len=tokens, kv_len=tokens))
 
 
 def _head(parts: StepParts, most: int) -> FloatArray:

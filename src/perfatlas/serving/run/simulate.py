@@ -271,7 +271,16 @@ def _run_energy(sims: tuple[SimulationState, ...], series_WV: NDArray[np.int64])
     gpus_F, on_F = (
         np.array(values)[group_F]
         for values in zip(
-            *((one.rank_gpus, one.rank_gpus * one.ranks * one.on_power * stages) for one in sims),
+            *(
+                (
+                    simulation_state.rank_gpus,
+                    simulation_state.rank_gpus
+                    * simulation_state.ranks
+                    * simulation_state.on_power
+                    * stages,
+                )
+                for simulation_state in sims
+            ),
             strict=True,
         )
     )

@@ -84,9 +84,9 @@ def _settle_up(heap_H: Rows, request_N: Rows, place: int, node: tuple[int, int, 
 def _settle_down(
     heap_H: Rows, request_N: Rows, size: int, at: tuple[int, tuple[int, int, int]]
 ) -> None:
-    place, node = at
+    index, node = at
     while True:
-        child = 2 * place + 1
+        child = 2 * index + 1
         if child >= size:
             break
         row = heap_H[child]
@@ -97,6 +97,6 @@ def _settle_down(
                 child += 1
         if _earlier(node, row):
             break
-        _set(heap_H, request_N, place, (row.key, row.tie, row.item))
-        place = child
-    _set(heap_H, request_N, place, node)
+        _set(heap_H, request_N, index, (row.key, row.tie, row.item))
+        index = child
+    _set(heap_H, request_N, index, node)

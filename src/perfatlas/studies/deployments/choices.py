@@ -54,7 +54,7 @@ def read_choices(listed: tuple[str, ...] | None) -> Choices:
             )
         if name in choices:
             raise InvalidSpecError(f"choices lists {name} twice; list its values once")
-        found = [_value(known[name], one.strip(), text) for one in values.split(":")]
+        found = [_value(known[name], part.strip(), text) for part in values.split(":")]
         choices[name] = tuple(dict.fromkeys(found))
     return choices
 

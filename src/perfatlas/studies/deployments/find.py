@@ -172,7 +172,7 @@ def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
     points = judged.points
     after = np.minimum(places + 1, points.size - 1)
     exists = (places + 1 < points.size) & (points.rows[after] == points.rows[places])
-    ends = ["memory" if one == "kv_cache" and inputs.of_items else one for one in ENDS]
+    ends = ["memory" if text == "kv_cache" and inputs.of_items else text for text in ENDS]
     names = [*judged.probabilities, NO_GAIN, *ends]
     code = np.where(exists, names.index(NO_GAIN), len(names) - len(ENDS) + points.ends[places])
     if judged.probabilities:

@@ -50,20 +50,24 @@ def launcher_of(emit: str, engine: str, *, pools: bool) -> str:
         >>> launcher_of("dynamo", "vllm", pools=True), launcher_of("dynamo", "trtllm", pools=True)
         ('dynamo', 'dynamo_trtllm')
     """
-    launchers = {key: one for key, one in launch_rules().items() if "engine" in one}
-    own = {key: one for key, one in launchers.items() if one.get("emit", key) == emit}
-    found = [key for key, one in own.items() if one["engine"] == engine]
+    launchers = {
+        key: launch_rule for key, launch_rule in launch_rules().items() if "engine" in launch_rule
+    }
+    own = {
+        key: launcher for key, launcher in launchers.items() if launcher.get("emit", key) == emit
+    }
+    found = [key for key, row in own.items() if row["engine"] == engine]
     if not found:
-        names = " or ".join(one["engine"] for one in own.values())
+        names = " or ".join(row["engine"] for row in own.values())
         raise InvalidSpecError(
             f"emit = {emit} launches {names}, but plans are searched for {engine};"
             f" set engine = {names}"
         )
     if pools and "pool" not in own[found[0]]:
         known = [
-            one.get("emit", key)
-            for key, one in launchers.items()
-            if "pool" in one and one["engine"] == engine
+            launcher.get("emit", key)
+            for key, launcher in launchers.items()
+            if "pool" in launcher and launcher["engine"] == engine
         ]
         raise UnsupportedError(
             f"emit = {emit} does not cover prefill and decode pools; use emit ="
@@ -186,7 +190,7 @@ def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], long
     stored = rules.get("kv_formats", {}).get(plan.get("kv_format"))
     if stored:
         words += [rules["kv_format"], stored]
-    named = [word for one in _settings(rules, plan).values() for word in one or ()]
+    named = [word for setting in _settings(rules, plan).values() for word in setting or ()]
     named += _pool(rules, plan)
     text = shlex.join([*words, *_quantization(rules, plan), *named])
     if plan.get("attention_dp", 1) > 1 and "attention_data_parallel" in rules:
@@ -267,7 +271,7 @@ def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
     known = (None, STORED_KV, *rules.get("kv_formats", {}))
     names += [] if plan.get("kv_format") in known else ["kv_format"]
     for name, none in UNNAMED.items():
-        own = (plan.get(one, none) for one in (name, *(f"{role}_{name}" for role in ROLES)))
+        own = (plan.get(key, none) for key in (name, *(f"{role}_{name}" for role in ROLES)))
         names += [name] if any(value != none for value in own) else []
     parts = [plan, *(_of_role(plan, role) for role in ROLES if pools)]
     names += ["nodes"] if any(left_out_nodes(rules, part) for part in parts) else []

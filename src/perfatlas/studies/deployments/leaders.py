@@ -77,7 +77,7 @@ class Leader:
         """Whether the simulation meets the limits only at a lower load than the closed forms."""
         if not self.at_first:
             return False
-        now, first = (one["concurrency"] / one.get("dp", 1) for one in (self.row, self.at_first))
+        now, first = (row["concurrency"] / row.get("dp", 1) for row in (self.row, self.at_first))
         return bool(now < first)
 
     def order(self, least: float) -> tuple[bool, float, float, float]:
@@ -105,14 +105,14 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
     places = distinct_plans(found, order, most, identity)
     return [
         Leader(
-            place=place,
-            row=plan_row(found, place, inputs),
+            place=index,
+            row=plan_row(found, index, inputs),
             rank=rank,
-            score=float(columns["score"][place]),
-            probability=float(columns["slo_probability"][place]),
-            excess=float(columns["excess"][place]),
+            score=float(columns["score"][index]),
+            probability=float(columns["slo_probability"][index]),
+            excess=float(columns["excess"][index]),
         )
-        for rank, place in enumerate(places, start=1)
+        for rank, index in enumerate(places, start=1)
     ]
 
 
@@ -259,10 +259,10 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
         limited.append(start)
     met = min(
         (
-            met_limits(arrays | {n: _array(v) for n, v in one.items()}, gpus * share, inputs)
-            for one in limited
+            met_limits(arrays | {n: _array(v) for n, v in row.items()}, gpus * share, inputs)
+            for row in limited
         ),
-        key=lambda one: float(one.least[0]),
+        key=lambda met: float(met.least[0]),
     )
     metrics = {name: float(value[0]) for name, value in arrays.items()}
     told = {n: v if np.isfinite(v) else None for n, v in metrics.items() if n in leader.row}

@@ -92,7 +92,9 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
         excess = np.maximum(excess, known / limit)
     if inputs.max_accuracy_loss is not None:
         deltas = (results[name] for name in (DELTA, f"{DELTA}_high", f"{DELTA}_low"))
-        left, least, most = (PERCENT - np.where(np.isnan(one), -np.inf, one) for one in deltas)
+        left, least, most = (
+            PERCENT - np.where(np.isnan(delta), -np.inf, delta) for delta in deltas
+        )
         limit = PERCENT + inputs.max_accuracy_loss
         probabilities[LOSS] = probability_at_most(left, least, most, limit)
         excess = np.maximum(excess, left / limit)

@@ -56,7 +56,7 @@ def placement_of(row: Mapping[str, Any]) -> str:
             nodes = nodes_of_pools(sizes, (first.number, last.number), node_gpus(first.system))
         placed = _named(nodes, first.system)
     else:
-        placed = "; ".join(f"{one.role}: {_named(one.nodes, one.system)}" for one in pools)
+        placed = "; ".join(f"{pool.role}: {_named(pool.nodes, pool.system)}" for pool in pools)
     crossing = crossing_of(row)
     return f"{placed}, crossed by {'; '.join(crossing)}" if crossing else placed
 
@@ -70,9 +70,9 @@ def crossing_of(row: Mapping[str, Any]) -> list[str]:
         ['tp, pp']
     """
     return [
-        ", ".join(names) + (f" of {one.role} workers" if one.role else "")
-        for one in _workers_of(row)
-        if (names := crossing_groups(one.sizes, node_gpus(one.system)))
+        ", ".join(names) + (f" of {worker.role} workers" if worker.role else "")
+        for worker in _workers_of(row)
+        if (names := crossing_groups(worker.sizes, node_gpus(worker.system)))
     ]
 
 

@@ -112,7 +112,7 @@ def deployments(
         rejected: Receives the number of pairs of plans that the nodes cannot hold.
     """
     prefill, decode = pools
-    systems = [one.question.placement.systems[0] for one in pools]
+    systems = [pool.question.placement.systems[0] for pool in pools]
     shared = systems[0] == systems[1]
     per_node = node_gpus(systems[0]) if shared else float(inputs.most_gpus)
     pairs = matched_pairs(
@@ -178,11 +178,11 @@ def _priced(
     times = _times(pools, pairs, inputs)
     results: Columns = dict(times.columns())
     if energy:
-        first, second = (one.results.energy for one in (pools.prefill, pools.decode))
+        first, second = (workers.results.energy for workers in (pools.prefill, pools.decode))
         each = times.energy(first.take(pairs.first), second.take(pairs.second))
         results |= energy_columns(each, results, times.decode.osl)
     share = pairs.prefill_workers * times.prefill.gpus / times.gpus
-    named = [one.family.fields["system"] for one in (pools.prefill, pools.decode)]
+    named = [workers.family.fields["system"] for workers in (pools.prefill, pools.decode)]
     results |= costs(inputs, results, [(named[0], share), (named[1], 1.0 - share)])
     worker = accuracies(inputs, pools.decode.question)
     results |= {name: values[pairs.second] for name, values in worker.items()}
@@ -302,7 +302,8 @@ def _of_pair(
     first, second = prefill.family, decode.family
     formats = first.base.formats, second.base.formats
     common = [
-        {n: v for n, v in one.fields.items() if n not in POOL_FIELDS} for one in (first, second)
+        {n: v for n, v in family.fields.items() if n not in POOL_FIELDS}
+        for family in (first, second)
     ]
     if not _hands_over(*formats) or common[0] != common[1]:
         return None
@@ -337,7 +338,9 @@ def _workers_at(points: Points, role: str, inputs: SearchInputs) -> Workers:
     """
     gpus, evaluated = points.question.plan.gpus_per_replica, points.evaluated
     low, high = evaluated.low, evaluated.high
-    busy = Times(*(_busy_s(one, role, inputs) for one in (evaluated.latencies, low, high)))
+    busy = Times(
+        *(_busy_s(latencies, role, inputs) for latencies in (evaluated.latencies, low, high))
+    )
     energy_j = None
     if ENERGY in inputs.objectives:
         energy = evaluated.energy

@@ -237,8 +237,8 @@ def _of_items(fields: Mapping[str, Any]) -> dict[str, Any]:
         raise graph_error(str(given["model"]))
     if isinstance(objective := given.get("objective"), str):
         own = {item: token for token, item in ITEM_NAMES.items()}
-        named = (one.strip() for one in objective.split(","))
-        given["objective"] = ",".join(own.get(one, one) for one in named)
+        named = (part.strip() for part in objective.split(","))
+        given["objective"] = ",".join(own.get(name, name) for name in named)
     listed = str(given.get("choices"))  # of engines none is the default
     return {n: v for n, v in ONE_PASS.items() if f"{n}=" not in listed} | given
 

@@ -89,8 +89,8 @@ class RequestMix:
 
 def equal_requests(isl: int, osl: int) -> RequestMix:
     """Return requests that all have the same lengths."""
-    one, two = (np.array([float(tokens)]) for tokens in (isl, osl))
-    return RequestMix(classes=RequestClasses(isl_K=one, osl_K=two, weight_K=np.ones(1)))
+    column, two = (np.array([float(tokens)]) for tokens in (isl, osl))
+    return RequestMix(classes=RequestClasses(isl_K=column, osl_K=two, weight_K=np.ones(1)))
 
 
 def given_classes(classes: tuple[str, ...]) -> RequestMix:

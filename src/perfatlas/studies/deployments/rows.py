@@ -65,7 +65,7 @@ def deficit(score: float, following: float | None, inputs: SearchInputs) -> floa
 def frontier_rows(found: Found, inputs: SearchInputs) -> list[dict[str, Any]]:
     """Return the points of the frontier, fastest for a user first."""
     size = int(found.frontier["gpus"].size) if found.frontier else 0
-    return [_row(found.frontier, place, found.families, inputs) for place in range(size)]
+    return [_row(found.frontier, index, found.families, inputs) for index in range(size)]
 
 
 def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
@@ -108,7 +108,7 @@ def _cells(
     pools = len(ROLES) if inputs.mode == "disaggregated" else 1
     which = columns["family"][places].tolist()
     named = {one: _names(families[one : one + pools], inputs) for one in dict.fromkeys(which)}
-    names = dict.fromkeys(name for one in named.values() for name in one)
+    names = dict.fromkeys(name for row in named.values() for name in row)
     cells: dict[str, list[Any]] = {name: [named[one].get(name) for one in which] for name in names}
     for title, name in _counts(inputs).items():
         cells[title] = columns[name][places].astype(np.int64).tolist()
@@ -139,7 +139,7 @@ def _names(families: Sequence[Family], inputs: SearchInputs) -> dict[str, Any]:
     each = [_family_names(family, inputs) for family in families]
     named: dict[str, Any] = {}
     for name, value in each[-1].items():
-        values = [one.get(name) for one in each]
+        values = [row.get(name) for row in each]
         if len(each) > 1 and (name == "system" or values[0] != value):
             named |= {f"{role}_{name}": one for role, one in zip(ROLES, values, strict=True)}
         else:
@@ -195,7 +195,7 @@ def _pool_fields(
     ]
     fields = {**decode.fields, **{name: row[name] for name in named if name in row}}
     fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")} | cached
-    engines = [one.fields.get("engine", DEFAULT_ENGINE) for one in families]
+    engines = [family.fields.get("engine", DEFAULT_ENGINE) for family in families]
     if engines[0] != engines[1]:
         fields["prefill_engine"] = engines[0]
     if prefill.base.formats != decode.base.formats:

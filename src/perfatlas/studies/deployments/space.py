@@ -79,7 +79,7 @@ def all_plans(
             f"{inputs.most_gpus:,} GPUs have more than {MOST_PLANS:,} plans, too many for one"
             f" search; set some of {', '.join(sorted(free, key=REPLICA.index))}, or fewer {asked}"
         )
-    return PlanColumns(**{name: table[:, place] for place, name in enumerate(names)})
+    return PlanColumns(**{name: table[:, index] for index, name in enumerate(names)})
 
 
 def _rows(inputs: SearchInputs, free: set[str], *, has_experts: bool) -> Iterator[tuple[int, ...]]:
@@ -325,8 +325,8 @@ def combinations_of(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
     shared |= {"mode": inputs.mode}
     if inputs.accuracy_benchmark is not None:
         shared["benchmark"] = inputs.accuracy_benchmark
-    formats = [{"format": one} for one in inputs.formats or ()] or [{}]
-    caches = [{"kv_format": one} for one in inputs.kv_formats or ()] or [{}]
+    formats = [{"format": text} for text in inputs.formats or ()] or [{}]
+    caches = [{"kv_format": kv_format} for kv_format in inputs.kv_formats or ()] or [{}]
     settings = settings_of(inputs.listed, given)
     combined = product(inputs.all_systems, *settings.values(), formats, caches, inputs.depths)
     for system, *values, weights, cache, depth in combined:

@@ -219,7 +219,7 @@ def result_names(command: str) -> tuple[str, ...]:
         name = metric.name.replace(".", "_")
         ends = ["", LOW_ENDING, HIGH_ENDING] if metric.has_interval else [""]
         if command in metric.statistics_of:
-            ends = [f"_{one}" for one in metric.statistics]
+            ends = [f"_{statistic}" for statistic in metric.statistics]
         found |= dict.fromkeys(f"{name}{end}" for end in ends)
         found |= dict.fromkeys(f"{name}_{part}" for part in metric.parts)
     return (*found, "tier", *STATUS)

@@ -54,18 +54,18 @@ def check_base(points: Points, base: Mapping[str, Any], origin: str) -> None:
     for name, value in base.items():
         axis = next((axis for axis in points.axes if name in axis.names), None)
         if axis is None:
-            names = [one for axis in points.axes for one in axis.names]
+            names = [text for axis in points.axes for text in axis.names]
             raise InvalidSpecError(
                 f"{origin}: base.{name} does not vary in [vary] or [[zip]]"
                 f"{did_you_mean(name, names)}"
             )
-        missing = [one for one in axis.names if one not in base]
+        missing = [key for key in axis.names if key not in base]
         if missing:
             raise InvalidSpecError(
                 f"{origin}: base.{name}: {missing[0]} varies together with it; name it in base too"
             )
         together = zip(*axis.values, strict=True)
-        if tuple(base[one] for one in axis.names) not in together:
+        if tuple(base[key] for key in axis.names) not in together:
             known = ", ".join(repr_for_error(one) for one in axis.values[axis.names.index(name)])
             raise InvalidSpecError(
                 f"{origin}: base.{name} = {repr_for_error(value)} is none of its values: {known}"
@@ -115,7 +115,7 @@ def _axis(command: str, table: Mapping[str, Any], where: str) -> Axis:
     rows = list(zip(*values.values(), strict=True))
     texts = dict.fromkeys(map(repr, rows))
     if len(texts) < len(rows):
-        twice = next(row for place, row in enumerate(rows) if row in rows[:place])
+        twice = next(row for index, row in enumerate(rows) if row in rows[:index])
         raise InvalidSpecError(
             f"{where}: {', '.join(f'{n} = {v}' for n, v in zip(table, twice, strict=True))} is"
             " listed twice"
@@ -276,9 +276,9 @@ class Study:
     def inputs(self) -> dict[str, Any]:
         """Values that are known before a point is answered: names with a fixed value or None."""
         defaults = {
-            name: one.default
-            for name, one in verb_fields(self.command).items()
-            if one.default is not None
+            name: verb_field.default
+            for name, verb_field in verb_fields(self.command).items()
+            if verb_field.default is not None
         }
         return {**defaults, **self.fixed, **dict.fromkeys(self.points.names)}
 
@@ -406,7 +406,7 @@ def _objective(raw: Mapping[str, Any], command: str, origin: str) -> str:
 
 
 def _check_once(names: tuple[str, ...], origin: str) -> None:
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
     if twice:
         raise InvalidSpecError(f"{origin}: {twice[0]} varies twice; give it once")
     if not names:
@@ -420,7 +420,9 @@ def _checked(study: Study, origin: str) -> Study:
     inputs, results = study.inputs, result_names(study.command)
     known = [*inputs, *study.derived, *results]
     expressions = {f"derived.{name}": one for name, one in study.derived.items()}
-    expressions |= {f"constraint {one.text!r}": one for one in study.constraints}
+    expressions |= {
+        f"constraint {constraint.text!r}": constraint for constraint in study.constraints
+    }
     earlier: set[str] = set()
     for where, expression in expressions.items():
         for name in expression.names:

@@ -191,7 +191,9 @@ def refuse_unmeetable(search: SizeSearch) -> None:
     if outcome.rejected().any():
         raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
     found = request_latencies(resolved.requests, outcome, ready.seen)
-    checks = [one for one in slo_checks(found, search.traffic, 1) if one.is_missed]
+    checks = [
+        slo_check for slo_check in slo_checks(found, search.traffic, 1) if slo_check.is_missed
+    ]
     if checks:
         raise InfeasibleError(
             f"no number of {search.plural} meets the SLOs: of requests that run alone, the"
@@ -269,10 +271,10 @@ def _judged_in_steady_state(search: SizeSearch, size: Size, first: int = FIRST) 
         raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
     checks = slo_checks(found, search.traffic, min(size))
     reason = checks_text(checks)
-    if any(one.is_missed for one in checks):
+    if any(check.is_missed for check in checks):
         return Judgement("missed", reason, run)
     settled = run.window is not None and run.window.settled
-    met = settled and all(one.is_met for one in checks)
+    met = settled and all(check.is_met for check in checks)
     return Judgement("met" if met else "undecided", reason, run)
 
 
@@ -284,8 +286,8 @@ def _excess(found: Latencies, traffic: Traffic, replicas: int) -> float:
     mean_s = float(found.request_latency_s.mean())
     short = math.sqrt(SPANS * mean_s / span_s) if span_s else math.inf
     checks = slo_checks(found, traffic, replicas)
-    missed = any(one.is_missed for one in checks)
-    return short if missed else max(short, *(one.excess for one in checks), 0.0)
+    missed = any(check.is_missed for check in checks)
+    return short if missed else max(short, *(check.excess for check in checks), 0.0)
 
 
 def _judged_by_sample(search: SizeSearch, size: Size) -> Judgement:

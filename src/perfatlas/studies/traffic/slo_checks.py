@@ -139,9 +139,9 @@ def checks_text(checks: Sequence[SloCheck]) -> str:
     Args:
         checks: Checks at one number of replicas.
     """
-    missed = [one for one in checks if one.is_missed]
-    open_ = [one for one in checks if not one.is_met]
-    return "; ".join(one.text for one in missed or open_ or checks)
+    missed = [check for check in checks if check.is_missed]
+    open_ = [check for check in checks if not check.is_met]
+    return "; ".join(slo_check.text for slo_check in missed or open_ or checks)
 
 
 def _statistic_name(traffic: Traffic) -> str:

@@ -139,7 +139,9 @@ def stable_probability(load: OfferedLoad | None, slow: OfferedLoad | None) -> di
     """
     if load is None or load.grows or slow is None or slow.stability == "stable":
         return {}
-    gap_s, slow_s = (np.array([1.0 / one.capacity_requests_per_s]) for one in (load, slow))
+    gap_s, slow_s = (
+        np.array([1.0 / offered_load.capacity_requests_per_s]) for offered_load in (load, slow)
+    )
     found = probability_at_most(gap_s, gap_s * np.nan, slow_s, 1.0 / load.requests_per_s)
     return {"stable_probability": float(found[0])}
 

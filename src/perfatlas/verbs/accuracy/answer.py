@@ -76,8 +76,8 @@ def accuracy_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]
 
 
 def _rows(inputs: Sequence[AccuracyInputs]) -> Answered:
-    rows = [_model(one) for one in inputs]
-    return Answered.of([(_results(one), _warnings(one.change)) for one in rows])
+    rows = [_model(accuracy_inputs) for accuracy_inputs in inputs]
+    return Answered.of([(_results(row), _warnings(row.change)) for row in rows])
 
 
 def _model(inputs: AccuracyInputs) -> QuantizedModel:

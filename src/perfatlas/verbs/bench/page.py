@@ -55,19 +55,19 @@ def _measured(records: Records) -> list[Section]:
     if not records:
         return []
     table = measured_table(records)
-    known = [one for one in records if one["residual"] is not None]
-    largest = sorted(known, key=lambda one: -abs(one["residual"]))[:MOST_BARS]
+    known = [record for record in records if record["residual"] is not None]
+    largest = sorted(known, key=lambda row: -abs(row["residual"]))[:MOST_BARS]
     section = Section(title="Records", blocks=[table])
     if not largest:
         return [section]
     bars = [
         Bar(
-            case_text(one),
-            one["residual"],
-            _residual(one),
-            ORANGE if one["residual"] > 0.0 else BLUE,
+            case_text(row),
+            row["residual"],
+            _residual(row),
+            ORANGE if row["residual"] > 0.0 else BLUE,
         )
-        for one in largest
+        for row in largest
     ]
     axis = Axis("measured over predicted time, less 1", unit="%")
     return [Section.charted("Largest residuals", BarChart(bars, axis)), section]
@@ -113,7 +113,7 @@ def _residual(record: Mapping[str, Any]) -> str:
 
 def failed_section(records: Records) -> list[Section]:
     """Return the cases that were not measured, with their reason; empty for none."""
-    failed = [one for one in records if one["error"] is not None]
+    failed = [record for record in records if record["error"] is not None]
     columns = {
         "case": case_text,
         "reason": lambda one: "; ".join(filter(None, (str(one["error"]), _designed(one)))),

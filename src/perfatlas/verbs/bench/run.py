@@ -93,7 +93,7 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
         "suite": suite,
         "device": bench.machine.device,
         "interrupted": interrupted,
-        "failed": sum(one["error"] is not None for one in records),
+        "failed": sum(record["error"] is not None for record in records),
         "records": [
             {name: cells[at] for name, cells in table.items()} for at in range(len(records))
         ],
@@ -159,8 +159,8 @@ def _progress(rows: Sequence[dict[str, Any]]) -> None:
 
 def _columns(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return records as columns; what a failed case lacks is empty."""
-    names = dict.fromkeys(name for one in records for name in one)
-    return {name: [one.get(name) for one in records] for name in names}
+    names = dict.fromkeys(name for record in records for name in record)
+    return {name: [record.get(name) for record in records] for name in names}
 
 
 def _print(results: dict[str, Any], bench: Bench) -> None:

@@ -183,7 +183,12 @@ def engine_facts(name: str) -> dict[str, Any]:
     from perfatlas.engines import profile_fields, resolve_engine
 
     facts: dict[str, Any] = _plain(resolve_engine(name))
-    return {**facts, "read_by": {path: one.read_by for path, one in profile_fields().items()}}
+    return {
+        **facts,
+        "read_by": {
+            path: profile_field.read_by for path, profile_field in profile_fields().items()
+        },
+    }
 
 
 def rate_rows() -> list[dict[str, Any]]:

@@ -105,13 +105,13 @@ def _warnings(
                 None,
                 [
                     other_vendors_note(
-                        m.foreign_device for m in _matches(priced.found.prices, place)
+                        m.foreign_device for m in _matches(priced.found.prices, index)
                     )
                 ],
             ),
-            *_warnings_of(inputs, system, {name: cells[place] for name, cells in results.items()}),
+            *_warnings_of(inputs, system, {name: cells[index] for name, cells in results.items()}),
         )
-        for place, (inputs, system) in enumerate(zip(priced.inputs, priced.systems, strict=True))
+        for index, (inputs, system) in enumerate(zip(priced.inputs, priced.systems, strict=True))
     ]
 
 

@@ -30,9 +30,9 @@ def collective_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
     table = {name: [value] * len(sizes) for name, value in named.items()} | {"bytes": sizes}
     found = collective_columns(table)
     rows = [
-        {"bytes": size} | {name: cells[place] for name, cells in found.items()}
-        for place, size in enumerate(sizes)
-        if found[TIME][place]
+        {"bytes": size} | {name: cells[index] for name, cells in found.items()}
+        for index, size in enumerate(sizes)
+        if found[TIME][index]
     ]
     sections = [
         Section.charted("Time by message size", _chart(rows, results, scenario, TIME)),
@@ -54,8 +54,8 @@ def _chart(
     algorithms = dict.fromkeys(str(row["algorithm"]) for row in scaled)
     colours = dict(zip(algorithms, (*COLOURS, *[GREY] * len(algorithms)), strict=False))
     lines = [
-        Line.of(list(run), "bytes", name, one, colours[one])
-        for one, run in groupby(scaled, lambda row: str(row["algorithm"]))
+        Line.of(list(run), "bytes", name, key, colours[key])
+        for key, run in groupby(scaled, lambda row: str(row["algorithm"]))
     ]
     limit = limits_of(rows[0]).get(name, "")
     title = "time" if name == TIME else "bus bandwidth [GB/s]"

@@ -143,19 +143,19 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
     resolved = [_resolved(first, base)]
     answers = [base]
     for given in asked[1:]:
-        one = given
+        row = given
         try:
             answer = _estimated(given)
-            one = _named(given, answer)
+            row = _named(given, answer)
         except PerfatlasError as problem:
-            rows.append({"label": one["label"], "error": str(problem)})
-            resolved.append(dict(one))
+            rows.append({"label": row["label"], "error": str(problem)})
+            resolved.append(dict(row))
             continue
         answers.append(answer)
-        rows.append(_row(one["label"], answer, base))
-        resolved.append(_resolved(one, answer))
+        rows.append(_row(row["label"], answer, base))
+        resolved.append(_resolved(row, answer))
         steps = (_prefill_steps(base), _prefill_steps(answer))
-        differences += step_differences(one["label"], base.breakdown, answer.breakdown, steps)
+        differences += step_differences(row["label"], base.breakdown, answer.breakdown, steps)
     tiers = {answer.evidence.tier for answer in answers}
     warnings = dict.fromkeys(text for answer in answers for text in answer.warnings)
     if len(tiers) > 1 and any("bound" in tier for tier in tiers):
@@ -172,10 +172,10 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
     return answer, cases
 
 
-def _named(one: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+def _named(row: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
     """Return a scenario whose label names the engine that was chosen for it."""
     engine = f"{answer.scenario['engine']} (default)"
-    return {**one, "label": one["label"].replace("default engine", engine)}
+    return {**row, "label": row["label"].replace("default engine", engine)}
 
 
 def _decision(
@@ -190,7 +190,7 @@ def _decision(
 
     if len(answers) < DESIGNS:
         raise UsageError("--decide needs two designs that can be answered; leave it out")
-    return decided(answers, [step_costs(_fields(one)) for one in asked])
+    return decided(answers, [step_costs(_fields(row)) for row in asked])
 
 
 def _estimated(scenario: Mapping[str, Any]) -> Answer:
@@ -217,8 +217,8 @@ def _resolved(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
 
 def _check_kinds(asked: Sequence[Mapping[str, Any]]) -> None:
     """Refuse graphs of operators beside language models, whose results have no name in common."""
-    graphs = dict.fromkeys(str(one["model"]) for one in asked if is_graph(one.get("model")))
-    others = dict.fromkeys(str(one.get("model")) for one in asked if not is_graph(one.get("model")))
+    graphs = dict.fromkeys(str(row["model"]) for row in asked if is_graph(row.get("model")))
+    others = dict.fromkeys(str(row.get("model")) for row in asked if not is_graph(row.get("model")))
     if graphs and others:
         raise InvalidSpecError(
             f"{', '.join(graphs)}, a graph of operators, and {', '.join(others)} have no results in"
@@ -248,7 +248,9 @@ def _prefill_steps(answer: Answer) -> float:
 def _joined(answers: Sequence[Answer]) -> Evidence:
     """Return the evidence of all answers, without repetitions."""
     calibrations = {
-        str(one["id"]): one for answer in answers for one in answer.evidence.calibrations
+        str(calibration["id"]): calibration
+        for answer in answers
+        for calibration in answer.evidence.calibrations
     }
     versions: dict[str, str] = {}
     for answer in answers:
@@ -302,19 +304,19 @@ def compared_scenarios(
         if getattr(lists, several)
     }
     found = []
-    for place, given in enumerate(scenarios or [{}]):
+    for index, given in enumerate(scenarios or [{}]):
         for values in product(*varied.values()):
             chosen = dict(zip(varied, values, strict=True))
             named = [str(given["label"])] if "label" in given else []
             if not named and scenarios:
-                named = [f"scenario {place + 1}"]
+                named = [f"scenario {index + 1}"]
             words = (str(v or given.get(name, f"default {name}")) for name, v in chosen.items())
             label = " ".join([*named, *words]) or "as given"
             own = {name: v for name, v in chosen.items() if v is not None}
             found.append({**given, **shared, **own, "label": label})
     for several in REQUIRED:
         name, values = ALTERNATIVES[several], getattr(lists, several)
-        if values and (len(found) < 2 or not all(one.get(name) for one in found)):
+        if values and (len(found) < 2 or not all(row.get(name) for row in found)):
             raise InvalidSpecError(
                 f"--{several} {','.join(values)} needs --{name}, the {name} with which they are"
                 f" compared, or a second {name}"
@@ -330,7 +332,7 @@ def compared_scenarios(
             f"{len(found)} scenarios are more than the {MOST_SCENARIOS} of a comparison; use"
             " `perfatlas estimate --table` for many"
         )
-    labels = [one["label"] for one in found]
+    labels = [row["label"] for row in found]
     if twice := next((one for one in labels if labels.count(one) > 1), ""):
         raise InvalidSpecError(f"two scenarios are called {twice!r}; give different ones")
     return found

@@ -68,13 +68,15 @@ def print_comparison(
     results = answer["results"]
     rows = results["rows"]
     scenarios = answer["scenario"]["scenarios"]
-    models = dict.fromkeys(str(one.get("model")) for one in scenarios)
-    named = all(str(one.get("model")).partition("{")[0] in one["label"] for one in scenarios)
+    models = dict.fromkeys(str(scenario.get("model")) for scenario in scenarios)
+    named = all(
+        str(scenario.get("model")).partition("{")[0] in scenario["label"] for scenario in scenarios
+    )
     about = "" if named else f"{', '.join(models)}: "
     print_line(console, f"{about}{rows[0]['label']} compared with others", style="bold")
-    for one in scenarios:
-        if SOLVED in one["label"]:
-            print_line(console, f"{one['label']} is {one['model']}")
+    for scenario in scenarios:
+        if SOLVED in scenario["label"]:
+            print_line(console, f"{scenario['label']} is {scenario['model']}")
     console.print()
     _print_results(console, rows, PASSES if "latency_s" in rows[0] else SHOWN)
     for names in (FACILITY, CARBON, ACCURACY):
@@ -136,7 +138,8 @@ def _cell(row: Row, base: Row, name: str) -> str:
     if value is None:
         return "-"
     limit, of_base = (
-        limits_of(one, tier=str(one.get("tier") or "")).get(name, "") for one in (row, base)
+        limits_of(record, tier=str(record.get("tier") or "")).get(name, "")
+        for record in (row, base)
     )
     text = limited_text(format_value(name, value), limit)
     if row is base or base.get(name) is None or name in ACCURACY:
@@ -267,10 +270,10 @@ def _by_bound(phase: str, rows: Rows, differences: Rows) -> Section:
     cells = [
         [
             label,
-            *(part.texts[place] for part in parts),
+            *(part.texts[index] for part in parts),
             format_value("time_s", sum(times[label].values())),
         ]
-        for place, label in enumerate(labels)
+        for index, label in enumerate(labels)
     ]
     title = f"{PHASES.get(phase, phase)} by what bounds its operators"
     axis = Axis(f"time{_at_least(rows)}", "s")
@@ -285,7 +288,7 @@ def _at_least(rows: Rows) -> str:
 
 def _by_operator(phase: str, compared: Row, base: Row, differences: Rows) -> Section:
     """Return the operators that make a phase longer or shorter than that of the first scenario."""
-    label, tiers = compared["label"], (str(one.get("tier") or "") for one in (compared, base))
+    label, tiers = compared["label"], (str(record.get("tier") or "") for record in (compared, base))
     note = comparison_note(*tiers)
     own = [row for row in differences if (row["label"], row["phase"]) == (label, phase)]
     total = sum(row["difference_s"] for row in own)

@@ -71,11 +71,11 @@ class _Sweep:
         progress = None if self.tell is None else simulated_points(self.tell)
         columns = estimate_table({**table, self.field: values}, progress).columns
         points = []
-        for place, value in enumerate(values):
-            if columns["error_code"][place]:
-                points.append({"error": columns["error"][place]})
+        for index, value in enumerate(values):
+            if columns["error_code"][index]:
+                points.append({"error": columns["error"][index]})
                 continue
-            row = {k: v[place] for k, v in columns.items() if k not in NOT_OF_POINTS}
+            row = {k: v[index] for k, v in columns.items() if k not in NOT_OF_POINTS}
             memory = memory_of(row)
             points.append({self.label: value} | row | {"memory": memory})
         return points

@@ -14,7 +14,9 @@ declare_metrics(
         name="sensitivity",
         label="elasticities",
         holds="object",
-        parts={one.name: one.label for one in metrics_of("estimate") if one.has_interval},
+        parts={
+            metric.name: metric.label for metric in metrics_of("estimate") if metric.has_interval
+        },
         description="By metric and factor: change of the metric in percent for 1% of the factor.",
     ),
     Metric(

@@ -362,7 +362,7 @@ def operators_page(answer: Row, *, reproduce: str) -> Page:
     results, scenario = answer["results"], answer["scenario"]
     tier = str(answer["evidence"].get("tier") or "")
     phases = dict.fromkeys(row["phase"] for row in answer["breakdown"])
-    own = {one: [row for row in answer["breakdown"] if row["phase"] == one] for one in phases}
+    own = {phase: [row for row in answer["breakdown"] if row["phase"] == phase] for phase in phases}
     longest = sorted(answer["breakdown"], key=lambda row: -row["time_s"])
     operators = Table.of(longest, OPERATOR_COLUMNS, ("operator", "step", "bound"))
     return answer_page(

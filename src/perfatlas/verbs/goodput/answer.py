@@ -95,7 +95,9 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     inputs = _not_before_saved(SimpleGoodput.read({**fields, **derived}), predicted)
     seeds = seeds_of(inputs) if is_simulated(inputs) else [inputs.seed]
     seeded = (inputs.model_copy(update={"seed": seed}) for seed in seeds)
-    answer = over_seeds([with_energy(_answered(one), one) for one in seeded])
+    answer = over_seeds(
+        [with_energy(_answered(simple_goodput), simple_goodput) for simple_goodput in seeded]
+    )
     decided = {"method": answer.results["method"], "detection_s": inputs.detection_s}
     decided["gpus_per_node"] = inputs.gpus_per_node
     if answer.results["method"] == "simulate":

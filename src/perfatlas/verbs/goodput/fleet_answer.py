@@ -272,28 +272,28 @@ def _priced(
     """Return one row and the replicas of each strategy."""
     rows, outcomes = [], []
     most = min(most_replicas(ready), MOST_REPLICAS)
-    for one in found.tried:
+    for tried in found.tried:
         outcome = simulate_until(
-            replace(ready.job, fleet=one.fleet),
-            one.strategy,
+            replace(ready.job, fleet=tried.fleet),
+            tried.strategy,
             half_width=inputs.half_width,
             relative_to=WHOLE_TIME,
             most_replicas=most,
             seed=inputs.seed,
         )
-        rows.append(_row(inputs, ready, one, outcome))
+        rows.append(_row(inputs, ready, tried, outcome))
         outcomes.append(outcome)
     return rows, outcomes
 
 
-def _row(inputs: FleetGoodput, ready: FleetJob, one: Tried, outcome: Outcome) -> dict[str, Any]:
-    spares = one.strategy.spares.count or 0
-    held = ready.gpus + spares * one.fleet.gpus_per_unit
+def _row(inputs: FleetGoodput, ready: FleetJob, tried: Tried, outcome: Outcome) -> dict[str, Any]:
+    spares = tried.strategy.spares.count or 0
+    held = ready.gpus + spares * tried.fleet.gpus_per_unit
     useful = outcome.goodput * ready.gpus / held
     row: dict[str, Any] = {
-        "response": one.policy,
-        "checkpoint_levels": " + ".join(level.name for level in one.strategy.levels),
-        "checkpoint_interval_s": one.strategy.interval_s,
+        "response": tried.policy,
+        "checkpoint_levels": " + ".join(level.name for level in tried.strategy.levels),
+        "checkpoint_interval_s": tried.strategy.interval_s,
         "spares": spares,
         "gpus_held": held,
         "goodput": outcome.goodput,
@@ -353,8 +353,8 @@ def _frontier_answer(
 def _runner_up(rows: list[dict[str, Any]], best: int) -> int | None:
     """Return the next best strategy per GPU-hour held that is not the best at another interval."""
     others = [
-        place
-        for place, row in enumerate(rows)
+        index
+        for index, row in enumerate(rows)
         if any(
             row[name] != rows[best][name] for name in ("response", "checkpoint_levels", "spares")
         )
@@ -367,7 +367,7 @@ def _why(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) -> str:
     other = _runner_up(rows, best)
     if other is None:
         return "the only combination of policy, levels and spares that applies"
-    ours, theirs = (_lost(rows[place], outcomes[place]) for place in (best, other))
+    ours, theirs = (_lost(rows[index], outcomes[index]) for index in (best, other))
     more = {name: theirs[name] - ours[name] for name in ours}
     most = max(more, key=lambda name: more[name])
     behind = rows[best]["useful_share_of_held"] - rows[other]["useful_share_of_held"]
@@ -410,9 +410,11 @@ def _warnings(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) ->
     """Return what the simulation cannot tell apart, and remarks on the best strategy."""
     other = _runner_up(rows, best)
     told = list(outcomes[best].remarks())
-    wide = [one for one in outcomes if not one.converged and one is not outcomes[best]]
+    wide = [
+        outcome for outcome in outcomes if not outcome.converged and outcome is not outcomes[best]
+    ]
     if wide:
-        widest = max(one.half_width for one in wide)
+        widest = max(outcome.half_width for outcome in wide)
         told.append(
             f"{len(wide):,} of {len(rows):,} strategies stopped after"
             f" {counted(wide[0].ticks_RF.shape[0], 'replica')}: their goodput is known to ±"

@@ -149,7 +149,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         "time_s": time_s,
         **({} if ends_s is None else dict(zip(SHARED[1:], ends_s, strict=True))),
         "limiting_unit": design.limiting_unit,
-        **{name: getattr(design.tile, one) for one, name in TILE.items()},
+        **{name: getattr(design.tile, key) for key, name in TILE.items()},
         "ctas_per_mma": 2 if design.tile.paired else 1,
         "inner_dimension": _schedule(design.tile),
         "bound_time_s": bound_s,
@@ -196,14 +196,14 @@ def _work_of_units(design: KernelDesign) -> dict[str, Any]:
         "iteration_cycles": design.iteration.cycles,
         "timeline": [
             {
-                "unit": one.unit,
-                "work": one.words[0],
-                "block": one.words[1],
-                "warpgroup": one.words[2] if len(one.words) > LOADED else None,
-                "start_cycles": one.start,
-                "end_cycles": one.end,
+                "unit": interval.unit,
+                "work": interval.words[0],
+                "block": interval.words[1],
+                "warpgroup": interval.words[2] if len(interval.words) > LOADED else None,
+                "start_cycles": interval.start,
+                "end_cycles": interval.end,
             }
-            for one in design.iteration.intervals
+            for interval in design.iteration.intervals
         ],
     }
 
@@ -253,8 +253,8 @@ def _designed(
     inputs: DesignInputs, work: Work, family: KernelFamily, silicon: Silicon, factor: float
 ) -> KernelDesign:
     """Return the kernel with the given tile, with the faster of 1-CTA and 2-CTA MMA."""
-    sizes = {one: getattr(inputs, name) for one, name in TILE.items()}
-    given = {one: value for one, value in sizes.items() if value is not None}
+    sizes = {key: getattr(inputs, name) for key, name in TILE.items()}
+    given = {name: value for name, value in sizes.items() if value is not None}
     if not given:
         return design_kernel(work, family, silicon, factor)
     found: list[KernelDesign] = []
@@ -268,7 +268,7 @@ def _designed(
             problems.append(problem)
     if not found:
         raise problems[0]
-    return min(found, key=lambda one: one.time_s)
+    return min(found, key=lambda kernel_design: kernel_design.time_s)
 
 
 def _measured(inputs: DesignInputs) -> PricedQueries:

@@ -92,8 +92,8 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
     command = reproduce_line(f"{COMMAND} {file}", given)
     with notice_if_slow("compiling and disassembling"):
         found = [_inspected(one, flags) for one in files]
-    rows = [row for one in found for row in one.rows]
-    warnings = [note for one in found for note in one.notes] + _warnings(rows)
+    rows = [row for inspection in found for row in inspection.rows]
+    warnings = [note for inspection in found for note in inspection.notes] + _warnings(rows)
     written = []
     if flags.reproducer is not None:
         source = own.path if (own := _own_kernel(file)) else file
@@ -102,8 +102,8 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
         results = {**rows[0], "kernels": rows, "reproducer": [str(one) for one in written]}
         scenario = {"file": str(file), **given}
         answer = envelope(COMMAND, results=results, scenario=scenario, warnings=warnings)
-        for one in (made for inspection in found for made in inspection.compiled.values()):
-            answer["evidence"]["data_versions"] |= one.versions
+        for compiled in (made for inspection in found for made in inspection.compiled.values()):
+            answer["evidence"]["data_versions"] |= compiled.versions
         print_json(answer)
         return 0
     console = open_terminal(sys.stdout)
@@ -135,7 +135,9 @@ def _check_flags(flags: InspectFlags, files: list[File]) -> None:
         if value < least or (most is not None and value > most):
             upper = "or more" if most is None else f"to {most:,}"
             raise InvalidSpecError(f"{flag} {value} is out of bounds; set {least} {upper}")
-        if name in OPTIONS and not any(one.suffix in TRITON or _own_kernel(one) for one in files):
+        if name in OPTIONS and not any(
+            file.suffix in TRITON or _own_kernel(file) for file in files
+        ):
             raise InvalidSpecError(
                 f"{flag} applies only to Triton sources ({', '.join(TRITON)}), and"
                 f" {printable(files[0].name)} is none; leave it out"
@@ -210,7 +212,7 @@ def _print_columns(console: Console, rows: Sequence[Row], *, verbose: bool) -> N
     with_file = len({row["file"] for row in rows}) > 1
     titles = {str(at): _title(row, with_file=with_file) for at, row in enumerate(rows)}
     table = [
-        {"": label} | {str(at): one[label] for at, one in enumerate(facts)} for label in facts[0]
+        {"": label} | {str(at): fact[label] for at, fact in enumerate(facts)} for label in facts[0]
     ]
     print_rows(console, table, columns={"": ""} | titles)
 
@@ -269,9 +271,9 @@ def _occupancy(row: Row) -> str:
 def _loops(found: Sequence[Row] | None, *, verbose: bool) -> str:
     if found is None or not verbose:
         return _count(None if found is None else len(found))
-    shown = [one for one in found if one["count"] > MAX_WAIT]
+    shown = [row for row in found if row["count"] > MAX_WAIT]
     waits = [f"{len(found) - len(shown)} of up to {MAX_WAIT} instructions"]
-    return "\n".join([*(_mix(one, verbose=False) for one in shown), *waits])
+    return "\n".join([*(_mix(row, verbose=False) for row in shown), *waits])
 
 
 def _mix(found: Row | None, *, verbose: bool) -> str:

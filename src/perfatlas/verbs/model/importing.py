@@ -87,8 +87,8 @@ def _sizes(text: str) -> dict[str, str]:
     from perfatlas.quantities import UsageError
 
     found = {}
-    for part in filter(None, (one.strip() for one in text.split(","))):
-        name, equals, value = (one.strip() for one in part.partition("="))
+    for part in filter(None, (word.strip() for word in text.split(","))):
+        name, equals, value = (word.strip() for word in part.partition("="))
         if not name or not equals:
             raise UsageError(f"--sizes {text!r}: {part!r} is not name=number")
         found[name] = value

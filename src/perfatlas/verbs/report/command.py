@@ -58,7 +58,7 @@ def report(*answers: str, flags: ReportFlags | None = None) -> int:
     suffix = flags.output.suffix.lower()
     if suffix not in FORMATS:
         raise UsageError(f"--output {flags.output}: expected a file that ends in .html or .md")
-    pages = [_page(one) for one in answers]
+    pages = [_page(answer) for answer in answers]
     line = shlex.join(["perfatlas", "report", *answers, "--output", str(flags.output)])
     whole = joined_page(pages, reproduce=line)
     if suffix == ".html":

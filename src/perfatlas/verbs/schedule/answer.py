@@ -70,10 +70,16 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
     fields = verb_fields(COMMAND)
     for name, column, seconds_field in FIELD_COLUMNS:
         needs = fields[name].row.needs
-        given = [one for one, _ in ones if getattr(one, name) not in (fields[name].default, 0.0)]
+        given = [
+            schedule
+            for schedule, _ in ones
+            if getattr(schedule, name) not in (fields[name].default, 0.0)
+        ]
         if not given:
             continue
-        reading = [jobs for one, jobs in ones if needs and not needs.missing(one.values, {})]
+        reading = [
+            jobs for schedule, jobs in ones if needs and not needs.missing(schedule.values, {})
+        ]
         if reading and all(getattr(jobs, column) is not None for jobs in reading):
             raise InvalidSpecError(
                 f"{name} = {value_text(getattr(given[0], name))} has no effect here:"
@@ -81,30 +87,36 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
             )
     if any(jobs.limits_end_jobs for _, jobs in ones):
         return
-    inputs = [{**one.values, "jobs": None} for one, _ in ones]  # if time limits end no job
+    inputs = [
+        {**schedule.values, "jobs": None} for schedule, _ in ones
+    ]  # if time limits end no job
     checkpoints = {name: fields[name] for name in ("checkpoint_interval_s",)}
     refuse_unused(inputs[0], checkpoints, others=inputs[1:])
 
 
-def draws(one: Schedule) -> bool:
+def draws(schedule: Schedule) -> bool:
     """Return whether a schedule has random draws, so that the seed has an effect."""
     needs = verb_fields(COMMAND)["seed"].row.needs
-    return needs is None or not needs.missing(one.values, {})
+    return needs is None or not needs.missing(schedule.values, {})
 
 
 def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
     """Return what is asked for, is legitimate and changes nothing with these jobs, in sentences."""
     notes: dict[str, None] = {}
-    for one, jobs in ones:
-        if one.order == "priority" and jobs.values_of("priority_J") == 1:
-            also = "" if one.preemption == "none" else f", nor does preemption = {one.preemption}"
+    for schedule, jobs in ones:
+        if schedule.order == "priority" and jobs.values_of("priority_J") == 1:
+            also = (
+                ""
+                if schedule.preemption == "none"
+                else f", nor does preemption = {schedule.preemption}"
+            )
             notes[
                 f"order = priority has no effect{also}: all jobs have the same priority (column"
                 " priority of a job table)"
             ] = None
-        if one.order == "fair_share" and jobs.values_of("user_J") == 1:
+        if schedule.order == "fair_share" and jobs.values_of("user_J") == 1:
             notes["order = fair_share has no effect: all jobs belong to the same user"] = None
-        if unused := unused_system(one):
+        if unused := unused_system(schedule):
             notes[unused] = None
     return list(notes)
 
@@ -126,7 +138,7 @@ def schedule_scenario(
     """
     fields = verb_fields(COMMAND)
     first, *others = decided
-    known = {name: v for name, v in first.items() if all(one.get(name) == v for one in others)}
+    known = {name: v for name, v in first.items() if all(other.get(name) == v for other in others)}
     if seeded:
         known["seed"] = inputs.seed
     values = {**inputs.values, **known}
@@ -234,12 +246,12 @@ def fleet_schedule(
     if outcomes[1:]:
         results["compared"], remark = _compared(changes, others, outcomes[1:])
         base = replace(base, warnings=(*base.warnings, *filter(None, [remark])))
-    results["interrupted"] = any(one.interrupted for one in outcomes)
+    results["interrupted"] = any(schedule_outcome.interrupted for schedule_outcome in outcomes)
     given = schedule_scenario(
         inputs,
         [_decided(run, stream=stream is not None) for run in (base, *others)],
         compare,
-        seeded=any(draws(one) for one in (inputs, *compared)),
+        seeded=any(draws(schedule) for schedule in (inputs, *compared)),
     )
     return FleetSchedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
@@ -289,8 +301,8 @@ def _compared(
 ) -> tuple[list[dict[str, Any]], str]:
     """Return the rows of other schedules, and a remark on their failed jobs or ""."""
     found = [
-        compared_row(change, one) | energy_results(run.inputs, breakdown(one))
-        for change, run, one in zip(changes, runs, outcomes, strict=False)
+        compared_row(change, outcome) | energy_results(run.inputs, breakdown(outcome))
+        for change, run, outcome in zip(changes, runs, outcomes, strict=False)
     ]
     rows = zip((row["name"] for row in found), outcomes, strict=True)
     return found, failed_jobs_remark([*rows])
@@ -332,7 +344,7 @@ def _outcomes(runs: Sequence[Prepared]) -> tuple[list[ScheduleOutcome], float]:
     for _ in range(MOST_DOUBLINGS):
         outcomes = _all(runs, horizon_s)
         if outcomes[-1].interrupted or all(
-            one.now / TICKS_PER_SECOND <= horizon_s for one in outcomes
+            outcome.now / TICKS_PER_SECOND <= horizon_s for outcome in outcomes
         ):
             return outcomes, horizon_s
         horizon_s *= 2.0

@@ -195,7 +195,10 @@ def _results(results: Answered, *, brief: bool = False) -> list[Block]:
     waits = [
         (
             label_of(name),
-            *(GROWS if grows else format_value(name, results[name][one]) for one in STATISTICS),
+            *(
+                GROWS if grows else format_value(name, results[name][statistic])
+                for statistic in STATISTICS
+            ),
         )
         for name in WAITS
     ]

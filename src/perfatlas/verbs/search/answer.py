@@ -111,8 +111,8 @@ class SearchProgress:
         known = replace(found, candidates=joined(best), by_frontier=False)
         words = "none meets all limits yet"
         if within_slos(known, self._inputs):
-            place = int(ranked(known, self._inputs)[0])
-            words = f"best so far {self._row(plan_row(known, place, self._inputs))}"
+            index = int(ranked(known, self._inputs)[0])
+            words = f"best so far {self._row(plan_row(known, index, self._inputs))}"
         self._tell(f"{known.size:,} candidates priced; {words}")
         self._told = time.monotonic()
 
@@ -291,7 +291,7 @@ def search(
             notes += exceeded
     leaders, left_out = with_known_percentiles(leaders, inputs)
     notes += left_out
-    leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
+    leaders = [leader for leader in leaders if leader.probability >= inputs.min_slo_probability]
     if not leaders:
         raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
     return _answer(inputs, found, leaders, notes)
@@ -373,7 +373,7 @@ def _answer(
         evidence=replace(
             evidence[0],
             assumptions=(*evidence[0].assumptions, *notes),
-            sources=(*evidence[0].sources, *(text for one in prices for text in one.sources)),
+            sources=(*evidence[0].sources, *(text for price in prices for text in price.sources)),
         ),
         warnings=tuple(dict.fromkeys(warnings)),
     )
@@ -469,5 +469,7 @@ def _complete(inputs: SearchInputs) -> dict[str, Any]:
     given |= inputs.pinned
     if not inputs.of_items:
         return given
-    given["objective"] = ",".join(ITEM_NAMES.get(one, one) for one in inputs.objectives)
+    given["objective"] = ",".join(
+        ITEM_NAMES.get(objective, objective) for objective in inputs.objectives
+    )
     return {name: value for name, value in given.items() if name not in NOT_OF_GRAPHS}

@@ -93,14 +93,14 @@ def solved_machine(inputs: SearchInputs) -> tuple[Answer, dict[str, Any]]:
         "machine": _machine(found, answer),
         "unknowns": [
             {
-                "field": one.name,
-                "value": found.solved[one.name],
-                "base_value": one.base,
-                "least": one.least,
-                "most": one.most,
-                "held_by": list(found.held_by[one.name]),
+                "field": unknown.name,
+                "value": found.solved[unknown.name],
+                "base_value": unknown.base,
+                "least": unknown.least,
+                "most": unknown.most,
+                "held_by": list(found.held_by[unknown.name]),
             }
-            for one in search.unknowns
+            for unknown in search.unknowns
         ],
         "limit_costs": limit_costs(search, found, MOVED),
     }

@@ -80,7 +80,7 @@ RESULTS: Final = declare_metrics(
         for rows in ROWS
         for name, label in TEXTS.items()
     ),
-    *(replace(one, name=f"{rows}.{one.name}") for one in OF_BOTH for rows in ROWS),
+    *(replace(metric, name=f"{rows}.{metric.name}") for metric in OF_BOTH for rows in ROWS),
     *(
         Metric(
             name=f"plans.{percentile_name(name)}",

@@ -381,7 +381,7 @@ def plan_name(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
 def _of_pools(name: str, plan: Mapping[str, Any]) -> str:
     """Return a setting of a plan, or those of its prefill and decode pools."""
     names = (name, *(f"{role}_{name}" for role in ROLES))
-    return " and ".join(dict.fromkeys(str(plan[one]) for one in names if one in plan))
+    return " and ".join(dict.fromkeys(str(plan[key]) for key in names if key in plan))
 
 
 VARIED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
@@ -466,7 +466,7 @@ def reason_of(
 
 def held_back(leader: Leader, found: Found, inputs: SearchInputs) -> str:
     """Return what prevents a higher load of a plan."""
-    place, binding = leader.place, str(leader.row["binding_constraint"])
+    index, binding = leader.place, str(leader.row["binding_constraint"])
     columns = found.leading
     if leader.is_lowered:
         load = leader.at_first["concurrency"]
@@ -482,13 +482,13 @@ def held_back(leader: Leader, found: Found, inputs: SearchInputs) -> str:
         return "a higher load improves one objective at the expense of another"
     if binding in ENDED:
         return ENDED[binding]
-    load = float(columns["next_concurrency"][place])
+    load = float(columns["next_concurrency"][index])
     if binding == AVAILABILITY:
         return (
             f"at {load:,.0f} requests in flight, the spare replicas for availability ="
             f" {inputs.availability:g} do not fit"
         )
-    chance = float(columns["next_probability"][place])
+    chance = float(columns["next_probability"][index])
     # closed forms have no percentiles
     mean = "mean " if inputs.slo_percentile is not None and binding in LATENCIES else ""
     return f"at {load:,.0f} requests in flight, {mean}{_limit(binding, inputs)} {chance:.0%}"
@@ -549,7 +549,7 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
         return [f"{none} simulated: {leaders[0].note}"]
     first = next(leader for leader in leaders if leader.rank == 1)
     now = leaders.index(first) + 1
-    moved = sum(leader.rank != place for place, leader in enumerate(leaders, start=1))
+    moved = sum(leader.rank != index for index, leader in enumerate(leaders, start=1))
     verb = "is" if len(simulated) == 1 else "are"
     count = "the plan is simulated"
     if len(simulated) < len(leaders):
@@ -610,8 +610,8 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
             f"no plan is possible on {counted(inputs.most_gpus, 'GPU')} ({reason})",
             advice=_fitting_advice(found, inputs),
         )
-    place = int(ranked(found, inputs)[0])
-    nearest = plan_row(found, place, inputs)
+    index = int(ranked(found, inputs)[0])
+    nearest = plan_row(found, index, inputs)
     missed = [
         f"{slo.removeprefix('slo_')} = {significant(1e3 * nearest[name], 4)} ms (limit"
         f" {significant(1e3 * limit, 4)} ms)"
@@ -621,7 +621,7 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
     if inputs.request_rate is not None:
         served = nearest["output_tokens_per_s_per_gpu"] * nearest["gpus"] / inputs.mix.mean_osl
         missed.append(f"{significant(served, 4)} requests/s (at least {inputs.request_rate:g})")
-    if inputs.availability is not None and not found.candidates["spares_fit"][place]:
+    if inputs.availability is not None and not found.candidates["spares_fit"][index]:
         missed.append(
             f"its spare replicas for availability = {inputs.availability:g} do not fit on"
             f" {counted(inputs.most_gpus, 'GPU')}"

@@ -268,30 +268,36 @@ def simulation_of(
         again = traffic.model_copy(update={"seed": seed})
         resolved_again = resolve_traffic(again, scenario) if repeated else run.resolved
         watch = _part(progress, 1 + seed - traffic.seed, 1 + traffic.num_seeds)
-        one = _repetition(run._replace(resolved=resolved_again, traffic=again), watch, drawn=drawn)
-        interrupted = one.results["interrupted"]
+        repetition = _repetition(
+            run._replace(resolved=resolved_again, traffic=again), watch, drawn=drawn
+        )
+        interrupted = repetition.results["interrupted"]
         if not (interrupted and repeated):  # an incomplete run counts only if there is no other
-            repeated.append(one)
+            repeated.append(repetition)
         if interrupted:
             break
-    results = averaged([one.results for one in repeated]) | {"interrupted": interrupted}
+    results = averaged([repetition.results for repetition in repeated]) | {
+        "interrupted": interrupted
+    }
     if traffic.num_seeds > 1:
         results["seeds_simulated"] = len(repeated)
     if len(repeated) > 1:
-        results |= half_widths([one.results for one in repeated]) | mean_power(results)
+        results |= half_widths([repetition.results for repetition in repeated]) | mean_power(
+            results
+        )
     warnings = steady_warnings(run, slow)
     if run.window is not None:
         results = steady_rates(results, run.load, slow)
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
         results |= stable_probability(run.load, slow)
     results = widened(results, repeated[0].spread)
-    spent = [run for one in repeated for run in one.spent]
-    one = repeated[0]._replace(results=results, spent=spent)
+    spent = [run for repetition in repeated for run in repetition.spent]
+    repetition = repeated[0]._replace(results=results, spent=spent)
     resolved = run.resolved._replace(
         assumptions=(*run.resolved.assumptions, *length_note(run, results)),
         warnings=(*warnings, *run.resolved.warnings),
     )
-    return _simulation(run.ready, resolved, one, (traffic, scenario, fields))
+    return _simulation(run.ready, resolved, repetition, (traffic, scenario, fields))
 
 
 def simulated(
@@ -306,8 +312,10 @@ def simulated(
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen)
     results = traffic_results(ready, resolved, outcome, found)
     results |= run_energy(ready, outcome, results["makespan_s"])
-    one = _Repetition(results, outcome, [spent_energy(ready, resolved.requests, outcome)], {})
-    return _simulation(ready, resolved, one, (traffic, scenario, fields))
+    repetition = _Repetition(
+        results, outcome, [spent_energy(ready, resolved.requests, outcome)], {}
+    )
+    return _simulation(ready, resolved, repetition, (traffic, scenario, fields))
 
 
 class _Repetition(NamedTuple):
@@ -320,12 +328,12 @@ class _Repetition(NamedTuple):
 def _simulation(
     ready: Service,
     resolved: ResolvedTraffic,
-    one: _Repetition,
+    repetition: _Repetition,
     inputs: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Simulation:
     traffic, scenario, _ = inputs
-    seeds = one.results.get("seeds_simulated", 1)
-    energies = energy_results(ready, one.spent, one.results)
+    seeds = repetition.results.get("seeds_simulated", 1)
+    energies = energy_results(ready, repetition.spent, repetition.results)
     prices = run_prices(ready, energies)
     assumed, sources, stale = cost_notes(prices)
     own = (*seeds_note(traffic, seeds), *traffic.assumptions(), *assumed)
@@ -339,18 +347,20 @@ def _simulation(
     )
     resolved = resolved._replace(assumptions=notes, warnings=remarks)
     series: dict[str, Any] = {"seed": traffic.seed}
-    series |= binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS)
+    series |= binned_series(repetition.outcome.series, ready.kv_blocks, SERIES_BINS)
     if known_energy(ready):
-        series |= binned_power(one.outcome.series, one.outcome.energy, SERIES_BINS)
-    costs = cost_results(ready, one.spent, one.results, prices)
-    results = one.results | energies | costs | {"series": series}
-    one = one._replace(results=item_results(results, ready.item) if ready.item else results)
-    answer = _answer(ready, resolved, one, inputs)
+        series |= binned_power(repetition.outcome.series, repetition.outcome.energy, SERIES_BINS)
+    costs = cost_results(ready, repetition.spent, repetition.results, prices)
+    results = repetition.results | energies | costs | {"series": series}
+    repetition = repetition._replace(
+        results=item_results(results, ready.item) if ready.item else results
+    )
+    answer = _answer(ready, resolved, repetition, inputs)
     evidence = replace(answer.evidence, sources=(*answer.evidence.sources, *sources))
     return Simulation(
         answer=replace(answer, evidence=evidence),
         requests=resolved.requests,
-        outcome=one.outcome,
+        outcome=repetition.outcome,
         seen=ready.seen,
         kv_blocks=ready.kv_blocks,
         kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.heterogeneous else (),
@@ -403,11 +413,11 @@ def _part(watch: OnProgress | None, number: int, parts: int) -> OnProgress | Non
 def _answer(
     ready: Service,
     resolved: ResolvedTraffic,
-    one: _Repetition,
+    repetition: _Repetition,
     inputs: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Answer:
     traffic, scenario, fields = inputs
-    rows, shown, raised = typical_step_rows(ready, resolved.requests, one.outcome)
+    rows, shown, raised = typical_step_rows(ready, resolved.requests, repetition.outcome)
     standing = [*ready.descriptions(), *resolved.assumptions, *shown, client_note(ready)]
     if not ready.heterogeneous:
         standing += engine_assumptions(ready.decoding.question)
@@ -424,12 +434,12 @@ def _answer(
     return Answer(
         command="simulate",
         scenario=resolved_scenario,
-        results=one.results,
+        results=repetition.results,
         breakdown=rows,
         evidence=_evidence(ready, standing),
         warnings=(
             *resolved.warnings,
-            *traffic_warnings(ready, resolved, one.outcome, one.results),
+            *traffic_warnings(ready, resolved, repetition.outcome, repetition.results),
             *raised,
         ),
     )

@@ -144,7 +144,7 @@ def _values(results: Mapping[str, Any], tier: str) -> list[Value]:
     latencies = key_values(means, known, tier=tier, short=True)
     return [
         *key_values(results, OBJECTIVES, tier=tier),
-        *(replace(one, label=f"{one.label}, mean") for one in latencies),
+        *(replace(latency, label=f"{latency.label}, mean") for latency in latencies),
         *key_values(results, RATES, tier=tier),
     ]
 
@@ -160,12 +160,12 @@ def _results(results: Mapping[str, Any], limits: Mapping[str, str]) -> list[Sect
     rows: list[list[str]] = []
     dim = []
     for name, values in distributions(results).items():
-        cells = [format_value(name, values[one]) for one in STATISTICS]
+        cells = [format_value(name, values[statistic]) for statistic in STATISTICS]
         label = f"{label_of(name)}, {limits[name]}" if name in limits else label_of(name)
         rows.append([label, *cells, _mean_interval(results, name) or "-"])
         if width := results.get(f"{name}_seed_half_width"):
             dim.append(len(rows))
-            cells = [f"± {format_value(name, width[one])}" for one in STATISTICS]
+            cells = [f"± {format_value(name, width[statistic])}" for statistic in STATISTICS]
             rows.append(["over seeds, 90%", *cells, ""])
     if rows:
         head = ("", *STATISTICS, "90% interval of the mean")
@@ -285,13 +285,13 @@ def _states(series: Columns, *names: tuple[str, str]) -> list[Line]:
 def _spans(run: SimulatedRun) -> list[Span]:
     """Return the outages of replicas, or the starts and stops by an autoscaler."""
     out = []
-    for one in run.out_of_service:
-        end_s = float("inf") if one["to_s"] is None else one["to_s"]
-        what = "crash" if one["kind"] == "crash" else "drained"
-        until = "permanently" if one["to_s"] is None else f"to {one['to_s']:g} s"
-        text = f"replica {one['replica']} out of service ({what}) from {one['from_s']:g} s {until}"
+    for row in run.out_of_service:
+        end_s = float("inf") if row["to_s"] is None else row["to_s"]
+        what = "crash" if row["kind"] == "crash" else "drained"
+        until = "permanently" if row["to_s"] is None else f"to {row['to_s']:g} s"
+        text = f"replica {row['replica']} out of service ({what}) from {row['from_s']:g} s {until}"
         name = f"a replica out of service ({what})"
-        out.append(Span(name, one["from_s"], end_s, OUT_COLOURS[one["kind"]], text))
+        out.append(Span(name, row["from_s"], end_s, OUT_COLOURS[row["kind"]], text))
     return out or _marks(run.series)
 
 

@@ -117,9 +117,11 @@ def answer_block(run: str, number: int) -> tuple[bytes, dict[str, Any]]:
     columns: Columns = {POINT: range(first, last)}
     columns |= study.points.columns(first, last)
     block = _Block(study, PointColumns(columns, study.inputs, last - first))
-    known = [name for name, one in study.derived.items() if study.is_known_before(one)]
-    before = [one for one in study.constraints if study.is_known_before(one)]
-    after = [one for one in study.constraints if one not in before]
+    known = [
+        name for name, expression in study.derived.items() if study.is_known_before(expression)
+    ]
+    before = [constraint for constraint in study.constraints if study.is_known_before(constraint)]
+    after = [constraint for constraint in study.constraints if constraint not in before]
     for name in known:
         block.points.derive(name, study.derived[name])
     if before:
@@ -221,8 +223,8 @@ def _best(block: _Block) -> list[dict[str, Any]]:
     }
     best = heapq.nsmallest(BEST_ROWS, score, key=lambda row: (-score[row], row))
     shown = [POINT, *study.points.names, *study.derived, name, f"{name}_low", f"{name}_high"]
-    shown = [one for one in dict.fromkeys((*shown, "tier")) if one in columns]
-    return [{one: columns[one][row] for one in shown} for row in best]
+    shown = [key for key in dict.fromkeys((*shown, "tier")) if key in columns]
+    return [{key: columns[key][row] for key in shown} for row in best]
 
 
 def _base(block: _Block) -> dict[str, float]:
@@ -231,9 +233,9 @@ def _base(block: _Block) -> dict[str, float]:
     if block.objective not in columns:
         return {}
     found = {}
-    for place, value in block.points.finite(block.objective).items():
-        row = {one: columns[one][place] for one in study.points.names}
-        if all(row[one] == study.base[one] for one in study.base):
+    for index, value in block.points.finite(block.objective).items():
+        row = {name: columns[name][index] for name in study.points.names}
+        if all(row[name] == study.base[name] for name in study.base):
             found[base_key(row, study.points.names, study.base)] = value
     return found
 
@@ -435,7 +437,7 @@ def block_points(study: Study) -> int:
     for axis in points.axes:
         systems *= axis.size if any(map(is_hardware, axis.names)) else 1
     sampled = () if points.sample is None else points.sample.names
-    if systems > MANY_SYSTEMS or any(is_hardware(one.name) for one in sampled):
+    if systems > MANY_SYSTEMS or any(is_hardware(sampled_name.name) for sampled_name in sampled):
         most = MANY_SYSTEMS
     return min(most, max(SMALL_BLOCK, points.size // FEWEST_BLOCKS))
 

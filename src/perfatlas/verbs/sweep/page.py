@@ -58,20 +58,20 @@ def _charts(columns: Columns, study: Mapping[str, Any], objective: str) -> list[
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
     ]
     rows = [row for row in rows if row[name] is not None]
-    found = {one: list(dict.fromkeys(row.get(one) for row in rows)) for one in _varied(study)}
-    axes = {one: values for one, values in found.items() if len(values) > 1}
+    found = {key: list(dict.fromkeys(row.get(key) for row in rows)) for key in _varied(study)}
+    axes = {key: values for key, values in found.items() if len(values) > 1}
     if not axes:
         return []
     shown = label_of(objective)
     metric = find_metric(objective)
     value = Axis(shown, "s" if metric and metric.unit == "s" else "")
-    curve = next((one for one, values in axes.items() if _is_curve(values)), None)
-    lines = math.prod(len(values) for one, values in axes.items() if one != curve)
+    curve = next((text for text, values in axes.items() if _is_curve(values)), None)
+    lines = math.prod(len(values) for text, values in axes.items() if text != curve)
     if curve is not None and lines <= MOST_LINES:
         figure: Drawing = _curves(rows, axes, curve, (name, value))
         return [Section.charted(f"{shown} by {spelled_out(curve)}", figure)]
-    x, *more = sorted(axes, key=lambda one: -len(axes[one]))
-    own = {one: axes[one] for one in (x, *more[:1])}
+    x, *more = sorted(axes, key=lambda name: -len(axes[name]))
+    own = {key: axes[key] for key in (x, *more[:1])}
     if hidden := ", ".join(map(spelled_out, more[1:])):
         value = value._replace(title=f"{shown}, best {hidden}")
     figure = _cells(rows, own, (name, value), higher=is_higher_better(objective))
@@ -87,7 +87,9 @@ def _varied(study: Mapping[str, Any]) -> list[str]:
 
 
 def _is_curve(values: Sequence[Any]) -> bool:
-    numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in values)
+    numbers = all(
+        isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
+    )
     return numbers and len(values) >= FEWEST
 
 
@@ -98,7 +100,7 @@ def _curves(
     name, value = of
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        others = [f"{spelled_out(one)} {row[one]}" for one in axes if one != x]
+        others = [f"{spelled_out(axis)} {row[axis]}" for axis in axes if axis != x]
         groups.setdefault(", ".join(others) or value.title, []).append(row)
     colours = (*COLOURS, *[GREY] * len(groups))
     lines = [
@@ -125,7 +127,9 @@ def _cells(
         known = best.get(place, value)
         best[place] = max(known, value) if higher else min(known, value)
     cells = [[best.get((column, line)) for column in columns] for line in lines]
-    texts = [["" if one is None else format_value(name, one) for one in row] for row in cells]
+    texts = [
+        ["" if number is None else format_value(name, number) for number in row] for row in cells
+    ]
     names = ((spelled_out(x), list(map(str, columns))), (spelled_out(y), list(map(str, lines))))
     return HeatMap(*names, cells, texts, values)
 

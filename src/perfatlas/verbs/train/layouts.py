@@ -136,7 +136,7 @@ def search_training(
 
 
 def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
-    rows = [_row(one, inputs) for one in found.best]
+    rows = [_row(priced, inputs) for priced in found.best]
     shown = rows[: inputs.num_layouts]
     for number, row in enumerate(shown):
         row["why"] = _reason(row, rows[number + 1], inputs) if number + 1 < len(rows) else ""
@@ -162,9 +162,9 @@ def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
     )
 
 
-def _row(one: Priced, inputs: LayoutSearchInputs) -> dict[str, Any]:
+def _row(priced: Priced, inputs: LayoutSearchInputs) -> dict[str, Any]:
     """Return a layout with its results, as `train` answers them."""
-    question = one.question
+    question = priced.question
     layouts = question.layouts
     results = training_results(question, training_steps(question))[0]
     sizes = {name: int(getattr(layouts, name)[0]) for name in SIZES}
@@ -198,7 +198,7 @@ def _reason(
     if inputs.objective == "gpus" and following["gpus"] != row["gpus"]:
         return f"the next layout needs {following['gpus']:,} GPUs"
     if inputs.objective == "effective_step_time_s" and following["gpus"] != row["gpus"]:
-        own_s, other_s = (one["effective_step_time_s"] for one in (row, following))
+        own_s, other_s = (record["effective_step_time_s"] for record in (row, following))
         return (
             f"the next layout, on {following['gpus']:,} GPUs, takes {other_s / own_s - 1.0:.1%}"
             f" longer at a goodput of {following['goodput']:.1%}"
@@ -206,18 +206,18 @@ def _reason(
     per_gpu = inputs.objective == "tokens_per_s_per_gpu"
     own, other = (
         {
-            name: seconds * (one["gpus"] if per_gpu else 1.0)
-            for name, seconds in one["waterfall"].items()
+            name: seconds * (record["gpus"] if per_gpu else 1.0)
+            for name, seconds in record["waterfall"].items()
         }
-        for one in (row, following)
+        for record in (row, following)
     )
     total = sum(own.values())
     worse = (sum(other.values()) - total) / total
     changes = sorted(
         ((other[name] - own[name]) / total, name) for name in own if other[name] != own[name]
     )
-    most = [one for one in reversed(changes) if one[0] > 0.0][:MOST_DIFFERENCES]
-    least = [one for one in changes if one[0] < 0.0][:1]
+    most = [change for change in reversed(changes) if change[0] > 0.0][:MOST_DIFFERENCES]
+    least = [change for change in changes if change[0] < 0.0][:1]
     words = ", ".join(f"{PARTS[name]} {change:+.1%}" for change, name in (*most, *least))
     if worse <= 0.0:
         return "the next layout is equally fast, and needs as much memory or more"

@@ -116,7 +116,9 @@ def print_training(
     console.print()
     hfu = ("hfu",) if verbose or results["hfu"] != results["mfu"] else ()
     found = key_values(results, (*FIRST, *hfu, *POWER, *CHECKPOINT))
-    rows = [(one.label, f"{one.value}  ({one.interval})".removesuffix("  ()")) for one in found]
+    rows = [
+        (value.label, f"{value.value}  ({value.interval})".removesuffix("  ()")) for value in found
+    ]
     print_labelled(console, rows)
     for section in _wholes(results):
         if verbose or not section.is_detail:
@@ -336,8 +338,10 @@ def layouts_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
 def _layout_columns(answer: Row) -> dict[str, Any]:
     """Return the columns of layouts: their number of GPUs if it differs, and effective times."""
     layouts, scenario = answer["results"]["layouts"], answer["scenario"]
-    several = len({one["gpus"] for one in layouts}) > 1 or scenario.get("max_gpus") is not None
-    joined = any("effective_step_time_s" in one for one in layouts)
+    several = (
+        len({layout["gpus"] for layout in layouts}) > 1 or scenario.get("max_gpus") is not None
+    )
+    joined = any("effective_step_time_s" in layout for layout in layouts)
     return {
         "layout": layout_text,
         **({"GPUs": "gpus"} if several else {}),

@@ -172,11 +172,11 @@ class AllOf:
     def __init__(self, *conditions: Condition) -> None:
         """Store the conditions."""
         self.conditions = conditions
-        self.reads = tuple(name for one in conditions for name in one.reads)
+        self.reads = tuple(name for condition in conditions for name in condition.reads)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
         """Return what the first unmet condition misses, or None if all hold."""
-        found = (one.missing(values, facts) for one in self.conditions)
+        found = (condition.missing(values, facts) for condition in self.conditions)
         return next((missing for missing in found if missing), None)
 
 
@@ -186,13 +186,13 @@ class AnyOf:
     def __init__(self, *conditions: Condition) -> None:
         """Store the conditions; messages suggest the first."""
         self.conditions = conditions
-        self.reads = tuple(name for one in conditions for name in one.reads)
+        self.reads = tuple(name for condition in conditions for name in condition.reads)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
         """Return what the first condition misses, or None if any holds."""
         first = None
-        for one in self.conditions:
-            found = one.missing(values, facts)
+        for condition in self.conditions:
+            found = condition.missing(values, facts)
             if found is None:
                 return None
             first = first or found

@@ -59,13 +59,13 @@ def _read_text(text: str) -> float | str:
     if text.lower().endswith(".toml"):
         return text
     if PRICES_BY_SYSTEM in text:
-        pairs = [one.partition(PRICES_BY_SYSTEM) for one in text.split(",")]
+        pairs = [part.partition(PRICES_BY_SYSTEM) for part in text.split(",")]
         if not all(name.strip() and price.strip() for name, _, price in pairs):
             raise ValueError(f"{repr_for_error(text)}: {_EXPECTED}")
         read = {name.strip(): read_gpu_price(price) for name, _, price in pairs}
         if len(read) < len(pairs):
             raise ValueError(f"{repr_for_error(text)}: a system has two prices; omit one")
-        each = (f"{one:.12g}" if isinstance(one, float) else one for one in read.values())
+        each = (f"{value:.12g}" if isinstance(value, float) else value for value in read.values())
         return ",".join(f"{n}{PRICES_BY_SYSTEM}{one}" for n, one in zip(read, each, strict=True))
     word = text.casefold().replace("-", "_")
     if word in PRICE_KINDS:

@@ -186,7 +186,7 @@ def _flat(hint: Any) -> Iterable[Any]:  # noqa: ANN401 - any annotation
         yield from _flat(inner)
         yield from notes
     elif get_origin(hint) in (Union, types.UnionType):
-        (inner,) = (one for one in get_args(hint) if one is not type(None))
+        (inner,) = (arg for arg in get_args(hint) if arg is not type(None))
         yield from _flat(inner)
     else:
         yield hint

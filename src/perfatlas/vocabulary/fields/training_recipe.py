@@ -27,20 +27,20 @@ Share = Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)]
 
 def _modules(text: str) -> str:
     """Return names of modules, separated by commas, in the order of `RECOMPUTE_MODULES`."""
-    given = [one.strip().casefold() for one in text.split(",")]
-    unknown = [one for one in given if one not in RECOMPUTE_MODULES]
+    given = [part.strip().casefold() for part in text.split(",")]
+    unknown = [name for name in given if name not in RECOMPUTE_MODULES]
     if unknown:
         raise InvalidSpecError(
             f"recompute_modules = {repr_for_error(unknown[0])} is not a module; use"
             f" {', '.join(RECOMPUTE_MODULES)}, separated by commas"
         )
-    return ",".join(one for one in RECOMPUTE_MODULES if one in given)
+    return ",".join(name for name in RECOMPUTE_MODULES if name in given)
 
 
 def _stages(text: str) -> str:
     """Return layers of stages, such as 4x15,1, without spaces."""
-    parts = [one.strip() for one in text.split(",")]
-    if not all(re.fullmatch(r"\d{1,4}(x\d{1,4})?", one) for one in parts):
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"\d{1,4}(x\d{1,4})?", part) for part in parts):
         raise InvalidSpecError(
             f"stage_layers = {repr_for_error(text)} must be layers of stages, separated by commas;"
             " 4x15,1 is fifteen stages of 4 layers and one of 1"

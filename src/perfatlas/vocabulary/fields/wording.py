@@ -170,9 +170,9 @@ def _joined(parts: Mapping[Condition, str], word: str) -> str:
     """Return conditions as one: "a and b", "a, b and (c or d)"."""
     told = [
         text
-        if isinstance(one, Equals) or len(parts) == 1 or not _is_composed(text)
+        if isinstance(condition, Equals) or len(parts) == 1 or not _is_composed(text)
         else f"({text})"
-        for one, text in parts.items()
+        for condition, text in parts.items()
     ]
     *most, last = dict.fromkeys(told)
     return f"{', '.join(most)} {word} {last}" if most else last

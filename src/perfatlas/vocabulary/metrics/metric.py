@@ -88,7 +88,7 @@ def reported_by(*metrics: Metric, verbs: tuple[str, ...]) -> tuple[Metric, ...]:
         *metrics: Rows of a table.
         verbs: Commands that report most of them.
     """
-    return tuple(one if one.verbs else replace(one, verbs=verbs) for one in metrics)
+    return tuple(metric if metric.verbs else replace(metric, verbs=verbs) for metric in metrics)
 
 
 def ending_of_unit(unit: str) -> str:
@@ -101,8 +101,8 @@ def ending_of_unit(unit: str) -> str:
     """
     first, *others = unit.split("/")
     words = [] if first in ("", "1") else [UNIT_WORDS.get(first, first.lower())]
-    for one in others:
-        *qualified, symbol = one.split()
+    for other in others:
+        *qualified, symbol = other.split()
         words += ["per", *qualified, PER_WORDS.get(symbol, symbol.lower())]
     return "_".join(words)
 
@@ -114,4 +114,4 @@ def _unit_of(name: str) -> str:
     """Return the unit that a name ends as, "" for none."""
     words = name.split("_")
     endings = ("_".join(words[first:]) for first in range(len(words)))
-    return next((_ENDINGS[one] for one in endings if one in _ENDINGS), "")
+    return next((_ENDINGS[ending] for ending in endings if ending in _ENDINGS), "")
