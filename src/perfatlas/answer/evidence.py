@@ -186,8 +186,8 @@ def _copied_experts(question: Candidates) -> list[str]:
 def _acceptance(chances: tuple[float, ...]) -> str:
     if len(set(chances)) == 1:
         return f"each accepted with probability {chances[0]:g}"
-    told = ", ".join(f"{chance:g}" for chance in chances)
-    return f"accepted with probabilities {told} in turn"
+    text = ", ".join(f"{chance:g}" for chance in chances)
+    return f"accepted with probabilities {text} in turn"
 
 
 def _unquantized_gather(question: Candidates) -> list[str]:

@@ -51,8 +51,8 @@ def unread_overrides(system: System, readers: Collection[str]) -> list[str]:
     """
     found = []
     for path in system.overridden:
-        if said := _contained(system, path, readers):
-            found.append(said)
+        if text := _contained(system, path, readers):
+            found.append(text)
             continue
         read_by = FIELDS[path].read_by
         if set(readers).isdisjoint(read_by):

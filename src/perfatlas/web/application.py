@@ -126,9 +126,9 @@ class _Guarded:
             length, host = headers.get("content-length", "0"), headers.get("host", "")
             size = int(length) if length.isdecimal() else MOST_REQUEST_BYTES + 1
             if self._hosts and host.partition(":")[0] not in self._hosts:
-                told = f"the request is for the host {repr_for_error(host)}"
-                told += f", and this server is {' or '.join(self._hosts)}"
-                answer = _json(Reply.refused("usage", told))
+                text = f"the request is for the host {repr_for_error(host)}"
+                text += f", and this server is {' or '.join(self._hosts)}"
+                answer = _json(Reply.refused("usage", text))
             elif max(size, len(scope["query_string"])) > MOST_REQUEST_BYTES:
                 answer = _json(TOO_LARGE)
             if scope["method"] == "HEAD":  # that of GET; the server drops its body

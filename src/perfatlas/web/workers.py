@@ -172,8 +172,8 @@ class Workers:
                 return await self._reply(worker, question, tell)
         except TimeoutError:
             line = shlex.join(["perfatlas", *question.words])
-            told = f"no answer after {self._limit_s:g} s, the time limit of this server"
-            return Reply.refused("time_limit", told, advice=[f"`{line}` has no time limit"])
+            text = f"no answer after {self._limit_s:g} s, the time limit of this server"
+            return Reply.refused("time_limit", text, advice=[f"`{line}` has no time limit"])
         except (EOFError, OSError):
             worker.answers = MOST_ANSWERS_OF_PROCESS
             return Reply.refused("defect", PROCESS_ENDED)

@@ -152,10 +152,10 @@ class Waterfall(NamedTuple):
     def steps(self) -> list[tuple[str, float, str]]:
         """Label, signed share and text of the whole, of each loss and of the remainder."""
         (first, text), *others = zip(self.rows, self.texts, strict=True)
-        lost = [(row, told) for row, told in others if row["share"]]
+        lost = [(row, message) for row, message in others if row["share"]]
         return [
             ("total", 1.0, "100%"),
-            *((self.labels[row["name"]], -float(row["share"]), told) for row, told in lost),
+            *((self.labels[row["name"]], -float(row["share"]), message) for row, message in lost),
             (self.labels[first["name"]], float(first["share"]), text),
         ]
 
@@ -293,21 +293,21 @@ def alt_text(title: str, drawing: Drawing) -> str:
     match drawing:
         case LineChart():
             names = ", ".join(dict.fromkeys(line.name for line in drawing.drawn))
-            said = f"{drawing.y.title} over {drawing.x.title}; {names}"
+            message = f"{drawing.y.title} over {drawing.x.title}; {names}"
         case BarChart():
             bars = ", ".join(f"{bar.name} {bar.text}".strip() for bar in drawing.bars)
-            said = f"{drawing.values.title}; {bars}"
+            message = f"{drawing.values.title}; {bars}"
         case Waterfall():
-            said = ", ".join(f"{label} {text}" for label, _, text in drawing.steps)
+            message = ", ".join(f"{label} {text}" for label, _, text in drawing.steps)
         case StackedBars():
             parts = dict.fromkeys(part.name for part in drawing.parts if part.colour != CLEAR)
-            said = f"{drawing.values.title} by {', '.join(parts)}"
+            message = f"{drawing.values.title} by {', '.join(parts)}"
         case Histogram():
-            said = f"{drawing.y.title} over {drawing.x.title}"
+            message = f"{drawing.y.title} over {drawing.x.title}"
         case DaysChart():
-            said = f"{drawing.y.title} by day"
+            message = f"{drawing.y.title} by day"
         case PipelineChart():
-            said = f"passes of {drawing.ranks} pipeline ranks over time"
+            message = f"passes of {drawing.ranks} pipeline ranks over time"
         case HeatMap():
-            said = f"{drawing.values.title} by {drawing.x[0]} and {drawing.y[0]}"
-    return f"{title}: {said}"
+            message = f"{drawing.values.title} by {drawing.x[0]} and {drawing.y[0]}"
+    return f"{title}: {message}"

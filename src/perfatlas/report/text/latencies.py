@@ -221,13 +221,13 @@ def print_tail(console: Console, results: Mapping[str, Any], *, brief: bool = Fa
             )
             print_line(console, f"{tail_title(results, tail)}: {largest}")
             continue
-        told = ", ".join(
+        text = ", ".join(
             f"{part.label} {_unbroken(part.value)} ({format_share(part.share)})"
             for part in tail.parts
             if part.share >= SMALLEST_SHARE
         )
         title = tail_title(results, tail)
         title = title.replace(tail.value, _unbroken(tail.value))
-        for line in textwrap.wrap(f"{title}: {told}", console.width):
+        for line in textwrap.wrap(f"{title}: {text}", console.width):
             print_line(console, line.replace(NO_BREAK, " "))
     console.print()

@@ -185,11 +185,11 @@ def print_shown(
     if any(titles[column] for column in shown):
         text.append(_aligned(titles, shown, widths, gap) + "\n", "dim")
     for line in lines:
-        told = _aligned(line, shown, widths, gap)
+        message = _aligned(line, shown, widths, gap)
         start = INDENT + widths[0] + gap
-        text.append(told[:start])
-        text.append(told[start : start + widths[1]], "bold")
-        text.append(told[start + widths[1] :] + "\n")
+        text.append(message[:start])
+        text.append(message[start : start + widths[1]], "bold")
+        text.append(message[start + widths[1] :] + "\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
     left = [titles[column] for column in (2, 3) if titles[column] and column not in shown]

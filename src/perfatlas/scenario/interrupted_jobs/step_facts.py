@@ -190,10 +190,10 @@ def topology_notes(inputs: Goodput) -> list[str]:
     if "gpus_per_node" in inputs.model_fields_set and count != found.gpus_per_node:
         known = found.gpus_per_node
         return [f"gpus_per_node = {count} overrides the {known} of {inputs.system}"]
-    told = f"{counted(found.gpus_per_node, 'GPU')} per node, as in {inputs.system}"
+    text = f"{counted(found.gpus_per_node, 'GPU')} per node, as in {inputs.system}"
     if found.gpus_per_node == verb_fields("goodput")["gpus_per_node"].default:
-        told += f": system = {inputs.system} has no effect, as it is the default"
-    return [told]
+        text += f": system = {inputs.system} has no effect, as it is the default"
+    return [text]
 
 
 def units_of_another_size(system: str, fleet: Fleet) -> str:

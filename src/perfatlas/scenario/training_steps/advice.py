@@ -114,8 +114,8 @@ def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -
             layouts = _changed(inputs, one, changes, gpus)
             found = _fitting(inputs, question, at, changes, layouts)
             if found:
-                said = inputs.dp is not None
-                return [_change_text(change, one, new, dp_given=said) for change, new in found]
+                stated = inputs.dp is not None
+                return [_change_text(change, one, new, dp_given=stated) for change, new in found]
     return []
 
 

@@ -172,8 +172,8 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
                 yield first, block
                 first += block.count(b"\n")
     except _DAMAGED as problem:
-        said = f"truncated or damaged gzip file ({problem}); copy it again"
-        raise refuse(path, f"line {first}", said) from problem
+        text = f"truncated or damaged gzip file ({problem}); copy it again"
+        raise refuse(path, f"line {first}", text) from problem
     except OSError as problem:
         raise refuse(path, "", f"cannot be read: {problem.strerror}") from problem
     if rest:

@@ -61,22 +61,22 @@ def read_choices(listed: tuple[str, ...] | None) -> Choices:
 
 def _value(field: Field, text: str, whole: str) -> str | int:
     """Return one listed value of a field."""
-    told = f"choices = {repr_for_error(whole)}: {repr_for_error(text)}"
+    message = f"choices = {repr_for_error(whole)}: {repr_for_error(text)}"
     if field.number is None:
         word = str(field.folded(text))
         if not text or (field.choices and word not in field.choices):
             valid = f"one of {', '.join(field.choices)}" if field.choices else "a name"
-            raise InvalidSpecError(f"{told} is not {valid}{did_you_mean(word, field.choices)}")
+            raise InvalidSpecError(f"{message} is not {valid}{did_you_mean(word, field.choices)}")
         return word
     least = field.number.at_least or 0
     try:
         number = int(text)
     except ValueError:
-        raise InvalidSpecError(f"{told} is not a whole number") from None
+        raise InvalidSpecError(f"{message} is not a whole number") from None
     if number < least or (field.number.at_most is not None and number > field.number.at_most):
         most = "" if field.number.at_most is None else f", at most {field.number.at_most:,.0f}"
         valid = f"{least:g} or more{most}"
-        raise InvalidSpecError(f"{told} is outside the values of {field.name}: {valid}")
+        raise InvalidSpecError(f"{message} is outside the values of {field.name}: {valid}")
     return number
 
 

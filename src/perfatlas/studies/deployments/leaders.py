@@ -327,8 +327,8 @@ def with_known_percentiles(
     if len(simulated) == len(leaders):
         return simulated, []
     count = counted(len(leaders) - len(simulated), "plan")
-    told = f"{count} without simulation left out: closed forms have no p{inputs.slo_percentile:g}"
-    return simulated, [told]
+    text = f"{count} without simulation left out: closed forms have no p{inputs.slo_percentile:g}"
+    return simulated, [text]
 
 
 def without_exceeded(leaders: list[Leader], inputs: SearchInputs) -> tuple[list[Leader], list[str]]:
@@ -346,5 +346,5 @@ def without_exceeded(leaders: list[Leader], inputs: SearchInputs) -> tuple[list[
     if len(places) == len(leaders):
         return leaders, []
     count = counted(len(leaders) - len(places), "plan")
-    told = f"{count} left out: another one exceeds it in every objective when simulated"
-    return [leaders[place] for place in places], [told]
+    text = f"{count} left out: another one exceeds it in every objective when simulated"
+    return [leaders[place] for place in places], [text]

@@ -76,12 +76,12 @@ class RequestMix:
     def note(self) -> str:
         """What closed forms assume of the mix, in a sentence."""
         columns = (self.classes.isl_K, self.classes.osl_K, self.classes.weight_K)
-        told = ", ".join(
+        text = ", ".join(
             f"{weight:.3g} of {isl:,.0f} + {osl:,.0f}"
             for isl, osl, weight in zip(*columns, strict=True)
         )
         return (
-            f"requests of {self.source}: shares of input + output tokens {told}; closed forms add"
+            f"requests of {self.source}: shares of input + output tokens {text}; closed forms add"
             " up the time that each class takes of the deployment, all at the same load: a request"
             " slows the others as much as among requests of its own class"
         )

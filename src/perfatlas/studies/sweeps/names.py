@@ -149,9 +149,9 @@ def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa:
     value = field.folded(value)
     if field.choices and value not in field.choices:
         given = f"{name} = {repr_for_error(value)}"
-        told = f"{given} is not one of {', '.join(field.choices)}"
-        told += did_you_mean(str(value), field.choices)
-        raise InvalidSpecError(f"{where}: {removed_note(given) or told}")
+        text = f"{given} is not one of {', '.join(field.choices)}"
+        text += did_you_mean(str(value), field.choices)
+        raise InvalidSpecError(f"{where}: {removed_note(given) or text}")
     if isinstance(value, str):
         _check_catalog(field.catalog, value)
     if field.number is None or not isinstance(value, str):

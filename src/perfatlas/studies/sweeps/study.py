@@ -204,8 +204,8 @@ def read_sample(command: str, raw: Mapping[str, Any], origin: str) -> Sample | N
     known_keys(raw, dict.fromkeys(("method", "points", "seed", "vary")), where)
     if (method := raw.get("method", METHOD)) != METHOD:
         given = f"method = {repr_for_error(method)}"
-        told = removed_note(given) or f"{given}: expected {METHOD}"
-        raise InvalidSpecError(f"{where}: {told}")
+        text = removed_note(given) or f"{given}: expected {METHOD}"
+        raise InvalidSpecError(f"{where}: {text}")
     points, seed = raw.get("points", DEFAULT_SAMPLES), raw.get("seed", 0)
     for key, value, least in (("points", points, 1), ("seed", seed, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -298,11 +298,13 @@ def _judged_by_sample(search: SizeSearch, size: Size) -> Judgement:
     if outcome.rejected().any():
         raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
     found = request_latencies(resolved.requests, outcome, ready.seen)
-    said = missed_slos(search.traffic, slo_statistics(found, search.traffic))
+    message = missed_slos(search.traffic, slo_statistics(found, search.traffic))
     sampled = not search.each and not resolved.concurrency  # else the capacity tells it
-    if not said and sampled and saturated(outcome):
-        said = "the load exceeds the capacity"
-    return Judgement("missed" if said else "met", said, TrafficRun(search.traffic, resolved, ready))
+    if not message and sampled and saturated(outcome):
+        message = "the load exceeds the capacity"
+    return Judgement(
+        "missed" if message else "met", message, TrafficRun(search.traffic, resolved, ready)
+    )
 
 
 def _outcome(

@@ -238,16 +238,16 @@ def _missed(search: RateSearch, factor: float, runs: list[RateRun]) -> str:
         for name, value in slo_statistics(found, traffic).items():
             values.setdefault(name, []).append(value)
         flows.append(flow(resolved.requests, outcome))
-    said = missed_slos(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
-    said = said or growing_queue(flows)
-    if not said and any(saturated(run.outcome) for run in runs):
-        said = "the load exceeds the capacity"
-    needed = 0 if said else required_requests(flows)
+    text = missed_slos(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
+    text = text or growing_queue(flows)
+    if not text and any(saturated(run.outcome) for run in runs):
+        text = "the load exceeds the capacity"
+    needed = 0 if text else required_requests(flows)
     if needed and search.traffic.requests is not None and not too_short(flows):
         return "the number of requests in flight grows, and the file is too short for significance"
     if needed:
         raise TooShortError(math.ceil(needed * resolved.requests.isl_N.size / flows[0].units))
-    return said
+    return text
 
 
 def rate_at(search: RateSearch, slower: tuple[StepScale, ...]) -> float:

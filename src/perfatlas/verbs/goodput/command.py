@@ -141,8 +141,8 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
         found = goodput_frontier(**set_fields)
     if output.output is not None:
         write_table(str(output.output), found.columns)
-        told = f"{found.results['strategies']:,} strategies written to {output.output}"
-        sys.stderr.write(printable(f"perfatlas: {told}\n"))
+        text = f"{found.results['strategies']:,} strategies written to {output.output}"
+        sys.stderr.write(printable(f"perfatlas: {text}\n"))
     from perfatlas.verbs.goodput.sections import print_strategies
 
     answer = found.answer.to_dict()

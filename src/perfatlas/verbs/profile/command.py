@@ -88,12 +88,12 @@ def profile(files: list[File], /, *, flags: ProfileFlags | None = None) -> int:
     if flags.to is not None:
         rows = measured_rows(profiles, rules)
         write_table(flags.to, rows)
-        told = f"{counted(len(rows['time_s']), 'row')} written to {flags.to}"
-        sys.stderr.write(f"perfatlas: {told}\n")
+        text = f"{counted(len(rows['time_s']), 'row')} written to {flags.to}"
+        sys.stderr.write(f"perfatlas: {text}\n")
     if flags.trace is not None:
         write_atomic(flags.trace, profile_trace_text(activity_spans(profiles, rules, results)))
-        told = f"trace written to {flags.trace}; open it in ui.perfetto.dev"
-        sys.stderr.write(f"perfatlas: {told}\n")
+        text = f"trace written to {flags.trace}; open it in ui.perfetto.dev"
+        sys.stderr.write(f"perfatlas: {text}\n")
     _show(results, files, flags)
     return 0
 

@@ -146,8 +146,8 @@ def time_lines(results: Facts) -> list[tuple[str, str]]:
         lines.append(("  exposed", f"{exposed}, no other kernel at the same time"))
     if results["communication_transfer_s"] is not None:
         waited_s, moved_s = results["communication_wait_s"], results["communication_transfer_s"]
-        told = f"{_part(waited_s, wall_s)}; transfer {_time(moved_s)}"
-        lines.append(("  wait for the latest rank", told))
+        text = f"{_part(waited_s, wall_s)}; transfer {_time(moved_s)}"
+        lines.append(("  wait for the latest rank", text))
     lines.append(("critical path", _path(results)))
     return lines
 
@@ -228,12 +228,12 @@ def _prediction_lines(results: Facts) -> list[tuple[str, str]]:
     """Return lines about the prediction."""
     if not results["predicted_share"]:
         return []
-    told = f"{format_share(results['predicted_share'])} of the kernel time has a prediction"
-    lines = [("prediction", f"{told}; {_slower(results)}")]
+    text = f"{format_share(results['predicted_share'])} of the kernel time has a prediction"
+    lines = [("prediction", f"{text}; {_slower(results)}")]
     if results["shorter_share"]:
         shorter = _part(results["shorter_share"] * results["wall_s"], results["wall_s"])
-        told = f"the profile is up to {shorter} shorter"
-        lines.append(("at the prediction", f"{told}, if nothing ran beside these kernels"))
+        text = f"the profile is up to {shorter} shorter"
+        lines.append(("at the prediction", f"{text}, if nothing ran beside these kernels"))
     return lines
 
 

@@ -290,8 +290,8 @@ def _steady_state(
         notes, warnings = transient_note(found), unfilled_warning(results, outcome, stream=False)
     else:
         return run, {}
-    told = replace(run, notes=(*run.notes, *notes), warnings=(*run.warnings, *warnings))
-    return told, found
+    prepared = replace(run, notes=(*run.notes, *notes), warnings=(*run.warnings, *warnings))
+    return prepared, found
 
 
 def _compared(

@@ -127,11 +127,11 @@ class SearchProgress:
             self._best = leader
         place = "best so far" if leader is self._best else f"behind {self._name(self._best.row)}"
         if leader.row["method"] != "simulate":
-            told = f"plan {number} of {count}, {self._name(leader.row)}: not simulated; {place}"
+            text = f"plan {number} of {count}, {self._name(leader.row)}: not simulated; {place}"
         else:
             misses = "" if leader.probability >= least else "misses a limit, "
-            told = f"simulated {number} of {count}: {misses}{self._row(leader.row)}; {place}"
-        self._tell(told)
+            text = f"simulated {number} of {count}: {misses}{self._row(leader.row)}; {place}"
+        self._tell(text)
 
     def _name(self, row: Mapping[str, Any]) -> str:
         """Return a plan with what else the search varies."""
@@ -265,11 +265,11 @@ def search(
     if inputs.emit is not None:
         _refuse_changed_model(inputs)
         _launcher(inputs)
-    told = None if progress is None else SearchProgress(progress, inputs)
+    search_progress = None if progress is None else SearchProgress(progress, inputs)
     found = (
-        find_pools(inputs, told.priced if told else None)
+        find_pools(inputs, search_progress.priced if search_progress else None)
         if inputs.mode == "disaggregated"
-        else find_deployments(inputs, told.priced if told else None)
+        else find_deployments(inputs, search_progress.priced if search_progress else None)
     )
     if found.size and not found.has_scores:
         raise UnsupportedError(
@@ -283,7 +283,10 @@ def search(
     if inputs.num_simulated and inputs.mode != "static":
         fewer = fewer_plans_note(leaders, inputs)
         leaders = simulated_leaders(
-            found, leaders[: inputs.num_simulated], inputs, told.simulated if told else None
+            found,
+            leaders[: inputs.num_simulated],
+            inputs,
+            search_progress.simulated if search_progress else None,
         )
         notes = [*ranking_notes(leaders), *fewer]
         if found.by_frontier:
@@ -417,8 +420,8 @@ def _options(inputs: SearchInputs) -> dict[str, Any]:
 
 def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
     """Return the assumptions of the search, and how its ranking changed."""
-    told = f"{PROBABILITIES}; {OF_SIMULATION}"
-    notes = [*([PERCENTILES] if inputs.slo_percentile else []), told, *ranking]
+    text = f"{PROBABILITIES}; {OF_SIMULATION}"
+    notes = [*([PERCENTILES] if inputs.slo_percentile else []), text, *ranking]
     if inputs.of_items:
         notes = [PROBABILITIES, OF_BATCHES, *ranking]
     if len(inputs.objectives) > 1:

@@ -582,11 +582,11 @@ def _before_simulated(leaders: list[Leader]) -> list[str]:
     why = f"{plans} ranked by closed forms, which leave out queueing and may favor them"
     staged = all(leader.row.get("pp", 1) > 1 for leader in leaders)
     alone = "; set pp = 1 to search plans that can be simulated" if staged else ""
-    told = (
+    text = (
         f"{why}: prefer the best simulated plan, at rank {rank + 1}, unless a benchmark of both"
         f" confirms the order{alone}"
     )
-    return [told]
+    return [text]
 
 
 LEAST_PROBABILITY: Final = 0.05  # advice to accept less would be advice to ignore the limit

@@ -366,8 +366,8 @@ def _why(layouts: Sequence[Mapping[str, Any]]) -> str:
     labels = METRICS["waterfall"].parts
     lost = {name: s / total for name, s in first["waterfall"].items() if name != "compute"}
     largest = sorted(lost, key=lambda name: -lost[name])[:2]
-    told = ", ".join(f"{labels[name]} {format_share(lost[name])}" for name in largest if lost[name])
-    own = f"it loses {told}" if told else "it loses nothing"
+    text = ", ".join(f"{labels[name]} {format_share(lost[name])}" for name in largest if lost[name])
+    own = f"it loses {text}" if text else "it loses nothing"
     return f"{own}; {first['why']}" if first["why"] else f"{own}; no layout of other sizes fits"
 
 
