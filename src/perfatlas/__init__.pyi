@@ -311,11 +311,13 @@ def compare(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -624,11 +626,13 @@ def estimate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -937,11 +941,13 @@ def explain(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -1405,11 +1411,13 @@ def frontier(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -2802,11 +2810,13 @@ def max_request_rate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -3237,11 +3247,13 @@ def required_replicas(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -3561,11 +3573,13 @@ def search(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -4106,11 +4120,13 @@ def simulate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
