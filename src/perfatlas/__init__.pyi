@@ -3745,9 +3745,11 @@ def search_training(
         pp: Pipeline-parallel size. Default: searched.
         cp: Context-parallel size. Default: searched.
         dp: Data-parallel size. Default: gpus / (tp x pp x cp).
-        ep: Expert-parallel size; ep x expert_tp divides tp x cp x dp. Default: searched. Needs an
-            MoE model.
-        expert_tp: Tensor-parallel size inside an expert. Default: searched. Needs an MoE model.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; ep x expert_tp
+            divides tp x cp x dp, and is dp of tables. Default: searched. Needs an MoE model, or a
+            graph with embedding tables.
+        expert_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding
+            tables. Default: searched. Needs an MoE model, or a graph with embedding tables.
         vpp: Chunks of layers per stage of an interleaved pipeline. Default: searched.
         pipeline_schedule: Order of forward and backward passes. Default: those of the engine are
             searched.
@@ -4344,9 +4346,11 @@ def train(
         pp: Pipeline-parallel size. Default: 1.
         cp: Context-parallel size. Default: 1.
         dp: Data-parallel size. Default: gpus / (tp x pp x cp); 1 if gpus is not set.
-        ep: Expert-parallel size; ep x expert_tp divides tp x cp x dp. Default: 1. Needs an MoE
-            model.
-        expert_tp: Tensor-parallel size inside an expert. Default: 1. Needs an MoE model.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; ep x expert_tp
+            divides tp x cp x dp, and is dp of tables. Default: 1. Needs an MoE model, or a graph
+            with embedding tables.
+        expert_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding
+            tables. Default: 1. Needs an MoE model, or a graph with embedding tables.
         vpp: Chunks of layers per stage of an interleaved pipeline. Default: those of the engine's
             recipes for the model; 1 without any.
         pipeline_schedule: Order of forward and backward passes. Default: interleaved if vpp > 1,

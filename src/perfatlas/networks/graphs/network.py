@@ -282,7 +282,7 @@ class GraphNetwork(Network):
         else per product.
 
         Raises:
-            UnsupportedError: Most parameters are tables, which training divides over GPUs.
+            UnsupportedError: Most parameters are tables without `table_rows`.
         """
         part = self
         if self.denoiser:
@@ -291,18 +291,23 @@ class GraphNetwork(Network):
             part = replace(self, nodes=nodes, sizes=sizes, batch_share=share, live=0.0)
         columns = part.columns(1.0)
         weights = weights_of_products(part.nodes, columns)
-        looks_up = any(node.kind in LOOKUPS for node in part.nodes)
-        in_tables = 1.0 - weights / max(self.weight_count, 1)
-        if part is self and looks_up and in_tables > MOST_IN_TABLES:
+        lookups = [node.values(columns) for node in part.nodes if node.kind in LOOKUPS]
+        known = [one["count"] * one.get("table_rows", 0.0) * one["width"] for one in lookups]
+        count = self.weight_count if part is self else weights
+        dense = count - round(sum(known))  # tables of known rows are updated apart
+        in_tables = 1.0 - weights / max(dense, 1)
+        if part is self and lookups and in_tables > MOST_IN_TABLES:
             raise UnsupportedError(
-                f"{self.model_type}: {in_tables:.0%} of its parameters are embedding tables, which"
-                " training divides over GPUs by table or by row; that is not priced"
+                f"{self.model_type}: {in_tables:.0%} of its parameters are embedding tables of"
+                " unknown rows, which training divides over GPUs; state table_rows of embedding_bag"
             )
         return replace(
             part,
-            layers=(WholeGraph(count=blocks_of(part.nodes, columns)),),
+            layers=(WholeGraph(count=1, tables=self.tables),)
+            if self.tables
+            else (WholeGraph(count=blocks_of(part.nodes, columns)),),
             decoder=(),
-            weight_count=self.weight_count if part is self else weights,
+            weight_count=dense,
             fuses_casts=CAST in fused,
         )
 
