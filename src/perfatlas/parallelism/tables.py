@@ -42,8 +42,8 @@ def place_tables(loads_LO: FloatArray, tables_O: FloatArray, groups: int) -> Flo
         groups: Number of groups.
 
     Source: pytorch/torchrec, torchrec/distributed/planner/partitioners.py, GreedyPerfPartitioner:
-        the most expensive table to the device with the least cost. Its costs are times of an
-        estimator; equal shares of all loads are an assumption.
+        tables by storage, the largest first, each on the device with the least cost. Its costs are
+        times of an estimator; the sum of equal shares of all loads is an assumption.
 
     Example:
         >>> import numpy as np
@@ -92,8 +92,9 @@ def shard_tables(operators: tuple[Operator, ...], plan: PlanColumns) -> tuple[Op
         operators: The unsharded operators over the items of one rank.
         plan: The plans (C,); attention_dp = 1 divides nothing.
 
-    Source: TorchRec (RecSys 2022), sections 3 and 4: table-wise, row-wise and table-row-wise
-        sharding; FBGEMM (arXiv 2101.05615) for the table-batched kernel.
+    Source: Mudigere et al. 2022 (arXiv 2104.05158): hybrid parallelism, table-wise and row-wise
+        sharding, and the kernel that looks up several tables (FBGEMM, table-batched embedding);
+        pytorch/torchrec, TwRwPooledEmbeddingSharding for both together.
     Limits: Indices are spread evenly over rows. Lengths of bags, the sorting of indices by rank and
         copies around exchanges are left out; nothing overlaps with the dense layers.
     """

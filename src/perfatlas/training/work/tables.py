@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from perfatlas.training.layouts import Layouts
 
 # Row-wise Adagrad keeps one sum of squares per row.
-# Source: pytorch/FBGEMM, OptimType.EXACT_ROWWISE_ADAGRAD; mlcommons/training recommendation_v2,
-# torchrec_dlrm: Adagrad for all parameters.
+# Source: pytorch.org/FBGEMM, SplitTableBatchedEmbeddingBagsCodegen: the backward operator updates
+# tables, of 32 bits by default; EmbOptimType.EXACT_ROWWISE_ADAGRAD.
 ROW_STATE_BYTES: Final = 4.0
 _SEGMENT: Final = 1  # of all operators of a graph
 _BACK: Final = {"all_to_all": "all_to_all", "reduce_scatter": "all_gather"}
@@ -38,7 +38,7 @@ def table_exchanges(work: Work, layouts: Layouts) -> Iterator[Exchange]:
     Args:
         layouts: The layouts (C,).
 
-    Source: TorchRec (RecSys 2022), section 3; gradients take the way of sums back.
+    Source: Mudigere et al. 2022 (arXiv 2104.05158): gradients take the way of sums back.
     Limits: Nothing runs beside them, where TorchRec's pipeline exchanges indices of the next batch.
     """
     if not work.network.tables:
