@@ -311,11 +311,13 @@ def compare(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -624,11 +626,13 @@ def estimate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -937,11 +941,13 @@ def explain(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -1405,11 +1411,13 @@ def frontier(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -2802,11 +2810,13 @@ def max_request_rate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -3237,11 +3247,13 @@ def required_replicas(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -3565,11 +3577,13 @@ def search(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -3735,9 +3749,11 @@ def search_training(
         pp: Pipeline-parallel size. Default: searched.
         cp: Context-parallel size. Default: searched.
         dp: Data-parallel size. Default: gpus / (tp x pp x cp).
-        ep: Expert-parallel size; ep x expert_tp divides tp x cp x dp. Default: searched. Needs an
-            MoE model.
-        expert_tp: Tensor-parallel size inside an expert. Default: searched. Needs an MoE model.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; ep x expert_tp
+            divides tp x cp x dp, and is dp of tables. Default: searched. Needs an MoE model, or a
+            graph with embedding tables.
+        expert_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding
+            tables. Default: searched. Needs an MoE model, or a graph with embedding tables.
         vpp: Chunks of layers per stage of an interleaved pipeline. Default: searched.
         pipeline_schedule: Order of forward and backward passes. Default: those of the engine are
             searched.
@@ -4110,11 +4126,13 @@ def simulate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1; search tries all.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set; search tries all.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
-            tries all.
+        attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
+            Default: 1; search tries all.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
+            ep x moe_tp. Default: tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries
+            all.
+        moe_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.
+            Default: tp x attention_dp / ep; search tries all.
         dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -4332,9 +4350,11 @@ def train(
         pp: Pipeline-parallel size. Default: 1.
         cp: Context-parallel size. Default: 1.
         dp: Data-parallel size. Default: gpus / (tp x pp x cp); 1 if gpus is not set.
-        ep: Expert-parallel size; ep x expert_tp divides tp x cp x dp. Default: 1. Needs an MoE
-            model.
-        expert_tp: Tensor-parallel size inside an expert. Default: 1. Needs an MoE model.
+        ep: Expert-parallel size, of embedding tables groups with whole ones; ep x expert_tp
+            divides tp x cp x dp, and is dp of tables. Default: 1. Needs an MoE model, or a graph
+            with embedding tables.
+        expert_tp: Tensor-parallel size inside an expert; ranks that divide rows of embedding
+            tables. Default: 1. Needs an MoE model, or a graph with embedding tables.
         vpp: Chunks of layers per stage of an interleaved pipeline. Default: those of the engine's
             recipes for the model; 1 without any.
         pipeline_schedule: Order of forward and backward passes. Default: interleaved if vpp > 1,

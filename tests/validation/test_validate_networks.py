@@ -226,6 +226,7 @@ def test_training_steps_are_compared_per_gpu() -> None:
     runs = training_runs()
     assert {run.source for run in runs} == {
         *("training, MLPerf", "training, DeepLearningExamples", TIMM),
+        "training, MLPerf, recommender",
         *(TRAINED_GPU, TRAINED_HOST, COMPILED_GPU, COMPILED_HOST),
     }
     # a row of timm in NHWC: 128 images of 300 x 300

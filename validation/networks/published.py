@@ -67,6 +67,7 @@ class Run(NamedTuple):
     memory_bytes: float = 0.0  # Largest memory of tensors [bytes], 0 if it was not measured
     # Limit of the p99 of latencies at the measured request rate [s]; 0 of other speeds
     limit_s: float = 0.0
+    items: int = 1  # Items of a sample, of which batches that are not stated are multiples
 
 
 @cache
@@ -145,9 +146,13 @@ def _mlperf(rows: list[dict[str, str]]) -> Iterator[Run]:
         speed = batch / (value / 1e3) if batch else value / gpus / tokens
         of_query = {"batch": batch} if batch else {}
         source = GENERATED if tokens > 1 else source
+        items = known["mlperf_items"].get(name, 1)
+        if items > 1 and source == SERVER:
+            continue
+        speed *= items
         run = _run(source, name, device, speed, engine="tensorrt", format=number_format, **of_query)
         limit_s = known["mlperf_limit_s"][row["network"]] if source == SERVER else 0.0
-        yield run._replace(limit_s=limit_s)
+        yield run._replace(limit_s=limit_s, items=items)
 
 
 def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:

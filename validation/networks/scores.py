@@ -184,7 +184,7 @@ def predictions(runs: Sequence[Run]) -> list[Predicted | None]:
     """
     asked: dict[str, dict[str, Any]] = {}
     for run in runs:
-        batches = (run.fields["batch"],) if "batch" in run.fields else BATCHES
+        batches = _batches(run)
         models = [run.fields["model"], *([run.less] if run.less else [])]
         for batch, model in product(batches, models):
             one = {**run.fields, "batch": batch, "model": model}
@@ -218,12 +218,19 @@ def training_predictions(runs: Sequence[Run]) -> list[Predicted | None]:
     ]
 
 
+def _batches(run: Run) -> tuple[int, ...]:
+    """Return the batch of a run, or those of which the smallest that saturates is taken."""
+    if "batch" in run.fields:
+        return (run.fields["batch"],)
+    return tuple(run.items * samples for samples in BATCHES)
+
+
 def _chosen(
     run: Run,
     own: dict[str, dict[str, Any]],
     bound: dict[str, dict[str, Any]],
 ) -> Predicted | None:
-    batches = (run.fields["batch"],) if "batch" in run.fields else BATCHES
+    batches = _batches(run)
     keys = [key for batch in batches if (key := _key(run.fields, batch)) in own and key in bound]
     if not keys:
         return None

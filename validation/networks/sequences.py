@@ -212,6 +212,5 @@ ROWS: Final[Mapping[str, Row]] = {
         source="DLRM-DCNv2 of MLPerf (mlcommons/inference recommendation/dlrm_v2), Criteo",
         parts=(Part(build=_dlrm, sizes={}),),
         sizes={},
-        notes=("the tables are on one GPU; their lookups are one operator each",),
     ),
 }

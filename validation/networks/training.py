@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.networks import resolve_model
 from perfatlas.verbs.train import train_columns
 from validation.networks.published import (
     EAGER_ENGINES,
@@ -101,7 +102,7 @@ def _runs(rows: Iterator[Mapping[str, str]]) -> Iterator[Run]:
         batch = int(row["batch"]) if mlperf else each * gpus
         if not batch or batch % gpus:
             continue
-        fields = {
+        fields: dict[str, Any] = {
             "model": network["model"],
             "system": device,
             "engine": network["engine"],
@@ -110,6 +111,9 @@ def _runs(rows: Iterator[Mapping[str, str]]) -> Iterator[Run]:
             "micro_batch": batch // gpus,
             "optimizer": network["optimizer"],
         }
+        if tables := resolve_model(network["model"]).network.tables:
+            whole = max(ways for ways in range(1, tables + 1) if gpus % ways == 0)
+            fields |= {"ep": whole, "expert_tp": gpus // whole}
         speed = float(row["value"]) / gpus
         name = network["model"].partition("{")[0]
         yield Run(f"training, {network['source']}", name, device, speed, 0.0, fields)
@@ -128,7 +132,8 @@ def training_answers(
     asked = [{**run.fields, **more} for run in runs]
     if not asked:
         return []
-    columns = train_columns({name: [one[name] for one in asked] for name in asked[0]})
+    names = dict.fromkeys(name for one in asked for name in one)
+    columns = train_columns({name: [one.get(name, 1) for one in asked] for name in names})
     found: list[dict[str, float | None] | None] = []
     for place, one in enumerate(asked):
         if columns["error"][place]:

@@ -89,6 +89,8 @@ class LiveElements:
     fixed: float = 0.0  # Elements that do not grow with the tokens
     divided: float = 0.0  # Elements that tensor-parallel ranks divide
     whole: float = 0.0  # Elements that context-parallel ranks do not divide either
+    # Sums of tables, which a rank holds for the tokens of all attention-DP ranks, and ep divides
+    tables: float = 0.0
     experts: RoutedExperts | None = None  # Experts whose workspace comes on top; None for none
 
 
@@ -110,6 +112,11 @@ class Segment(ABC):
     def experts(self) -> RoutedExperts | None:
         """Routed experts, None for a layer without."""
         return None
+
+    @property
+    def tables(self) -> int:
+        """Embedding tables that a plan divides as it divides experts, 0 for none."""
+        return 0
 
     @property
     def modules(self) -> frozenset[str]:
@@ -356,6 +363,16 @@ class Network(ABC):
     def has_experts(self) -> bool:
         """Whether any layer routes tokens to experts."""
         return any(group.experts is not None for group in self.layers)
+
+    @property
+    def tables(self) -> int:
+        """Embedding tables that attention-DP ranks divide, 0 for none."""
+        return sum(group.tables for group in self.layers)
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether attention-DP ranks divide weights: those of experts, or embedding tables."""
+        return self.has_experts or self.tables > 0
 
     @property
     def has_shared_experts(self) -> bool:

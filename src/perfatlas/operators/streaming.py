@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 
 from perfatlas.operators.copies import with_fields
-from perfatlas.operators.operator import ACTIVATION_BYTES, Backward, Operator
+from perfatlas.operators.operator import ACTIVATION_BYTES, Backward, Operator, WeightMatrix
 from perfatlas.operators.work import FloatArray, Work
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Streaming(Operator):
     gathers: FloatArray | float = 0.0
     # Bytes of a row that is looked up, or that one thread block reduces, else 0 (C,)
     row_bytes: FloatArray | float = 0.0
+    # Rows of the table that is looked up, which ranks divide, else 0 (C,)
+    table_rows: FloatArray | float = 0.0
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
@@ -66,6 +68,13 @@ class Streaming(Operator):
     def stream_kind(self) -> str:
         """Kind of the operator."""
         return self.stream
+
+    def weights(self) -> tuple[WeightMatrix, ...]:
+        """Return the table that is looked up."""
+        if not np.any(self.table_rows):
+            return ()
+        rows_C, width_C = np.broadcast_arrays(self.table_rows, self.row_bytes)
+        return (WeightMatrix(rows_C, width_C / ACTIVATION_BYTES, None, ACTIVATION_BYTES),)
 
     def divided(self, ranks: Ranks) -> Self:
         """Return the part of one rank.

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         stage_layers as stage_layers,
         stage_share as stage_share,
     )
+    from perfatlas.parallelism.tables import hold_tables as hold_tables
     from perfatlas.parallelism.weights import weight_columns as weight_columns
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -58,7 +58,9 @@ def activation_bytes(
     for live in network.live_elements():
         if live.experts is None:
             elements = tokens * (live.repeated + live.divided / plan.tp) + live.fixed
+            everyone = max_num_batched_tokens * plan.attention_dp
             elements = elements + max_num_batched_tokens * live.whole
+            elements = elements + everyone * live.tables / plan.ep
         else:
             workspace = _expert_elements(live.experts, plan, tokens, hidden, moe_chunk_tokens)
             elements = tokens * live.repeated + workspace

@@ -153,7 +153,7 @@ def _wider(question: MemoryInputs, axis: str, accepts: Accepts, *, states_gpus: 
             size = float(getattr(variants.plan, axis)[at])
             gpus = float(variants.plan.gpus_per_replica[at])
             change = f"{axis} = {size:g}"
-            if axis != "pp" and _has_experts(question):
+            if axis != "pp" and question.network.shares_weights:
                 grown = _grown(question)
                 change += f" with {grown} = {float(getattr(variants.plan, grown)[at]):g}"
             if states_gpus:
@@ -164,7 +164,7 @@ def _wider(question: MemoryInputs, axis: str, accepts: Accepts, *, states_gpus: 
 
 def _plan_change(question: MemoryInputs, axis: str, at: int) -> dict[str, float | str]:
     """Return the sizes of a wider plan that differ from the current ones, and its GPUs."""
-    names = (axis, "ep", "moe_tp") if _has_experts(question) and axis != "pp" else (axis,)
+    names = (axis, "ep", "moe_tp") if question.network.shares_weights and axis != "pp" else (axis,)
     sizes: dict[str, float | str] = {n: float(getattr(question.plan, n)[at]) for n in names}
     return sizes | {"gpus": float(question.plan.ranks[at])}
 
@@ -175,7 +175,7 @@ def _widened(question: MemoryInputs, axis: str) -> MemoryInputs:
     variants = _repeat(question, 0, len(growth))
     plan, load = variants.plan, variants.load
     sizes = {axis: getattr(plan, axis) * growth}
-    if not _has_experts(question):
+    if not question.network.shares_weights:
         sizes["moe_tp"] = np.ones_like(plan.tp)
     elif axis != "pp":
         grown = _grown(question)
@@ -183,10 +183,6 @@ def _widened(question: MemoryInputs, axis: str) -> MemoryInputs:
     if axis == "attention_dp":  # the sequences of a replica are divided over more ranks
         load = replace(load, sequences=np.ceil(load.sequences / growth))
     return replace(variants, plan=replace(plan, **sizes), load=load)
-
-
-def _has_experts(question: MemoryInputs) -> bool:
-    return question.network.has_experts
 
 
 def _grown(question: MemoryInputs) -> str:

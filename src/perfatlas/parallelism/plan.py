@@ -228,17 +228,34 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
                 "redundant_experts_with_ep",
             )
         )
+    if network.tables:
+        why = "all ranks hold tables"
+        return [*rules, *_moe_rules(plan, why), _tables(network, plan)]
     return rules + (_moe_rules(plan) if experts else _dense_rules(plan))
 
 
-def _moe_rules(plan: PlanColumns) -> list[_Rule]:
+def _tables(network: Network, plan: PlanColumns) -> _Rule:
+    """Return the rule that each group of ranks holds a table."""
+    return _Rule(
+        plan.ep > network.tables,
+        lambda i: (
+            f"ep = {plan.ep[i]:g}: {network.model_type} has {network.tables} embedding tables; ep"
+            f" is at most {network.tables}, and moe_tp divides their rows"
+        ),
+        "ep_within_tables",
+    )
+
+
+def _moe_rules(
+    plan: PlanColumns, why: str = "attention and experts use the same ranks"
+) -> list[_Rule]:
     group = plan.tp * plan.attention_dp
 
     def sentence(i: int) -> str:
         return (
             f"tp x attention_dp = {plan.tp[i]:g} x {plan.attention_dp[i]:g} = {group[i]:g} must"
             f" equal ep x moe_tp = {plan.ep[i]:g} x {plan.moe_tp[i]:g} ="
-            f" {plan.ep[i] * plan.moe_tp[i]:g}; attention and experts use the same ranks"
+            f" {plan.ep[i] * plan.moe_tp[i]:g}; {why}"
         )
 
     return [_Rule(group != plan.ep * plan.moe_tp, sentence, "experts_on_the_ranks_of_attention")]
@@ -274,6 +291,7 @@ def _whole_graph(network: Network, plan: PlanColumns) -> list[_Rule]:
     sizes = (size for group in network.layers for size in group.divided_sizes)
     denoiser = any(size.by == "cp" and size.size > 1 for size in sizes)
     instead = ", or cp for ranks that share its denoiser" if denoiser else ""
+    instead = ", or attention_dp for ranks that share its tables" if network.tables else instead
     why = {by: f"graphs of operators are not divided by {by}" for by in ("tp", "pp")}
     if not denoiser:
         why["cp"] = "only a denoiser that is a transformer is divided by cp"

@@ -11,7 +11,7 @@ with `stage_share`.
 Context parallelism applies to prefill. Every rank holds two chunks of the sequence, one early and
 one late, to balance causal work; keys and values are all-gathered before each attention. In decode
 all cp ranks repeat the same work. Denoisers exchange heads instead (Ulysses), and what runs before
-and after them is repeated on all cp ranks.
+and after them is repeated on all cp ranks. Attention-DP ranks divide embedding tables (`tables`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from perfatlas.operators import (
     Ranks,
 )
 from perfatlas.parallelism.exchange import ExpertExchange, expert_collectives, received_tokens
+from perfatlas.parallelism.tables import shard_tables
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def shard_operators(
     result: list[Operator] = []
     waiting: tuple[Collective, ...] = ()  # the experts' reduction
     hidden = float(network.hidden_size)
-    for operator in operators:
+    for operator in shard_tables(operators, plan) if network.tables else operators:
         if not operator.name.startswith(_BESIDE_EXPERTS):
             result += waiting
             waiting = ()

@@ -14,6 +14,7 @@ import numpy as np
 from perfatlas.networks import StepTokens
 from perfatlas.operators import ACTIVATION_BYTES, Phase
 from perfatlas.parallelism.sharding import dividing_ranks, stage_share
+from perfatlas.parallelism.tables import hold_tables
 
 Multiples = tuple[int, int]
 """Multiples to which a kernel pads the hidden size and the expert intermediate size of a rank."""
@@ -53,7 +54,7 @@ def weight_columns(
     over tp, key-value heads replicated beyond their number; MLA down projections, routers and
     sparse indexers are replicated. Norms, biases and convolutions are replicated, in 16 bits. The
     fullest pipeline stage holds ceil(L/pp) layers and the larger of embedding and head, or its
-    share of both.
+    share of both. Embedding tables of a graph are those of the rank with the most bytes of them.
 
     Args:
         plan: The plans (C,).
@@ -83,7 +84,8 @@ def weight_columns(
     layers_bytes = np.zeros_like(plan.tp)
     head_bytes, ranks = np.zeros_like(plan.tp), dividing_ranks(plan)
     quantized_expansion = False
-    for operator in _linear_layers(network, formats, Phase.PREFILL, plan.tp):
+    layers = _linear_layers(network, formats, Phase.PREFILL, plan.tp)
+    for operator in hold_tables(layers, plan):
         if operator.name == _HEAD:
             head_bytes = operator.divided(ranks).weight_bytes()
         else:

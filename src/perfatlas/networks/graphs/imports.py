@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Size = int | str
 # Producers in the order in which a reader with several of them is fused.
-_OVER_ITEMS: Final = (("m", "read", "write", "rows", "sequences"), ("groups",))
+_OVER_ITEMS: Final = (("m", "read", "write", "rows", "samples", "sequences"), ("groups",))
 _FIRST: Final = ("conv", "depthwise_conv", "linear")
 _ELEMENT_BY_ELEMENT: Final = ("activation", "add", "elementwise")
 

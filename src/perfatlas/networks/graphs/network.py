@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 MOST: int = 10_000_000
 MOST_IN_TABLES: Final = 0.5  # of the parameters
+MOST_TABLES: Final = 10_000
 _DIVIDED: Final = re.compile(r"[^/]/[^/]")
 
 
@@ -94,6 +95,9 @@ class WholeGraph(Segment):
     # Numbers of heads of a denoiser that is a transformer, which context-parallel ranks divide with
     # its tokens; () for other graphs
     heads: tuple[int, ...] = ()
+    tables: int = (
+        0  # Embedding tables whose sizes are known: whole ones or rows of each are divided
+    )
 
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:
@@ -206,8 +210,8 @@ class GraphNetwork(Network):
         names = [name for name, _ in _named(self.nodes)]
         return frozenset(names[place] for place in self._tokens)
 
-    def with_heads(self) -> Self:
-        """Return the network with the heads of its denoiser, which context parallelism divides."""
+    def with_parts(self) -> Self:
+        """Return the network with what ranks divide: heads of its denoiser, and tables."""
         columns = self.columns(1.0)
         heads = dict.fromkeys(
             int(self.nodes[place].values(columns)[name])
@@ -215,7 +219,14 @@ class GraphNetwork(Network):
             if self.nodes[place].kind == "attention"
             for name in ("num_heads", "num_kv_heads")
         )
-        return replace(self, layers=(WholeGraph(count=1, heads=tuple(heads)),))
+        sizes = [node.values(columns) for node in self.nodes if node.kind in LOOKUPS]
+        tables = sum(int(one["count"]) for one in sizes if one.get("table_rows"))
+        if tables > MOST_TABLES:
+            raise InvalidSpecError(
+                f"{self.model_type} has {tables:,} embedding tables with table_rows, more than"
+                f" {MOST_TABLES:,}; leave table_rows out"
+            )
+        return replace(self, layers=(WholeGraph(count=1, heads=tuple(heads), tables=tables),))
 
     @cached_property
     def _by_output(self) -> frozenset[str]:
@@ -271,7 +282,7 @@ class GraphNetwork(Network):
         else per product.
 
         Raises:
-            UnsupportedError: Most parameters are tables, which training divides over GPUs.
+            UnsupportedError: Most parameters are tables without `table_rows`.
         """
         part = self
         if self.denoiser:
@@ -280,18 +291,23 @@ class GraphNetwork(Network):
             part = replace(self, nodes=nodes, sizes=sizes, batch_share=share, live=0.0)
         columns = part.columns(1.0)
         weights = weights_of_products(part.nodes, columns)
-        looks_up = any(node.kind in LOOKUPS for node in part.nodes)
-        in_tables = 1.0 - weights / max(self.weight_count, 1)
-        if part is self and looks_up and in_tables > MOST_IN_TABLES:
+        lookups = [node.values(columns) for node in part.nodes if node.kind in LOOKUPS]
+        known = [one["count"] * one.get("table_rows", 0.0) * one["width"] for one in lookups]
+        count = self.weight_count if part is self else weights
+        dense = count - round(sum(known))  # tables of known rows are updated apart
+        in_tables = 1.0 - weights / max(dense, 1)
+        if part is self and lookups and in_tables > MOST_IN_TABLES:
             raise UnsupportedError(
-                f"{self.model_type}: {in_tables:.0%} of its parameters are embedding tables, which"
-                " training divides over GPUs by table or by row; that is not priced"
+                f"{self.model_type}: {in_tables:.0%} of its parameters are embedding tables of"
+                " unknown rows, which training divides over GPUs; state table_rows of embedding_bag"
             )
         return replace(
             part,
-            layers=(WholeGraph(count=blocks_of(part.nodes, columns)),),
+            layers=(WholeGraph(count=1, tables=self.tables),)
+            if self.tables
+            else (WholeGraph(count=blocks_of(part.nodes, columns)),),
             decoder=(),
-            weight_count=self.weight_count if part is self else weights,
+            weight_count=dense,
             fuses_casts=CAST in fused,
         )
 
@@ -359,6 +375,13 @@ class GraphNetwork(Network):
         fixed_most = max(fixed, default=0.0)
         return LiveElements(repeated=max(divided), whole=max(whole), fixed=fixed_most)
 
+    @cached_property
+    def _sums(self) -> float:
+        """Elements of the sums of all tables that ranks divide, of one item."""
+        sizes = [node.values(self.columns(1.0)) for node in self.nodes if node.kind in LOOKUPS]
+        known = [one for one in sizes if one.get("table_rows")]
+        return float(sum(one["count"] * one["samples"] * one["width"] for one in known))
+
     def _moved(self, columns: Mapping[str, Any]) -> list[float]:
         """Return the elements that each operator reads and writes."""
         found = []
@@ -375,6 +398,7 @@ class GraphNetwork(Network):
         """Return the elements live at once: of each item, and of items one after another."""
         live = self._live_elements
         return (
+            *([LiveElements(repeated=0.0, tables=self._sums)] if self.tables else ()),
             LiveElements(repeated=live.repeated),
             LiveElements(repeated=0.0, whole=live.whole),
             LiveElements(repeated=0.0, fixed=live.fixed),

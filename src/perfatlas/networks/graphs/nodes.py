@@ -59,7 +59,8 @@ SIZES: Final[Mapping[str, Mapping[str, str]]] = {
         "head_dim": "",
     },
     "embedding": {"rows": "", "width": ""},
-    "embedding_bag": {"rows": "", "width": "", "samples": ""},
+    # `table_rows` of a table that ranks may divide, 0 of one that they copy
+    "embedding_bag": {"rows": "", "width": "", "samples": "", "table_rows": "0"},
     **{kind: {"read": "", "write": "read"} for kind in STREAMS},
     "depthwise_conv": {"read": "", "write": "read", "taps": ""},
     **{kind: {"read": "", "write": "read", "row": "0"} for kind in ROWS},
@@ -196,6 +197,7 @@ class Node:
             cold_read_bytes=cold_C * ACTIVATION_BYTES,
             taps=size.get("taps", 0.0),
             gathers=gathers_C,
+            table_rows=size.get("table_rows", 0.0),
             row_bytes=size.get("width", ROW_PASSES * size.get("row", 0.0)) * ACTIVATION_BYTES,
         )
 

@@ -179,7 +179,7 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
         network.check_sizes()
     except InvalidSpecError as problem:
         raise InvalidSpecError(f"{origin}: {problem}") from None
-    return network.with_heads()
+    return network.with_parts()
 
 
 def _check_names(expression: Expression, names: set[str], where: str) -> None:

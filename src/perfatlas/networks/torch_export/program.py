@@ -322,7 +322,8 @@ class _Program:
             sizes = {"rows": index.elements(), "width": table.sizes[-1]}
             if name == "embedding":
                 return node(name, sizes)
-            return node("embedding_bag", sizes | {"samples": self.tensor(written[0]).sizes[0]})
+            sizes |= {"samples": self.tensor(written[0]).sizes[0], "table_rows": table.sizes[0]}
+            return node("embedding_bag", sizes)
         moved = [self._moved(one) for one in read if one not in self.weights]
         kinds = kinds_of_operators("torch_export")
         kind = kinds.get(name, "elementwise")

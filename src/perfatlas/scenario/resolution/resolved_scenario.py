@@ -334,7 +334,7 @@ def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candi
     """Return the candidates with the limits that are not given filled in."""
     known_C = columns.is_set("batch") | columns.is_set("concurrency")
     if given.model.network.item:  # one pass holds the batch, of a queue the largest one
-        batch_C = np.ceil(given.load.sequences)
+        batch_C = np.ceil(given.load.sequences / given.plan.attention_dp)
         batch_C = np.where(np.isnan(given.limits.max_num_seqs), batch_C, given.limits.max_num_seqs)
         given = replace(given, limits=replace(given.limits, max_num_batched_tokens=batch_C))
     load = LimitedLoad(

@@ -60,6 +60,8 @@ def does_not_fit(
     advice = tuple(f"set {change}" for change in found[:MOST_ADVICE])
     if not advice and (pinned := _pinning(question.recipe)):
         advice = (f"leave out {pinned}: no change of recompute, zero or micro_batch fits with it",)
+    elif not advice and question.network.tables:
+        advice = ("divide the tables over more GPUs: set gpus, and ep x expert_tp = dp",)
     elif not advice and question.network.item:
         advice = (f"no change of zero and micro_batch fits on up to {MOST_GPUS:,.0f} GPUs",)
     elif not advice:

@@ -141,7 +141,9 @@ def check_experts(inputs: _NamesModel) -> None:
             return Missing(why, "train a MoE model")
         return Missing(f"{inputs.model} is dense", "use a MoE model")
 
-    refuse_unused(vars(inputs), fields_of(type(inputs)), {"experts": experts})
+    divided = (lambda: None) if network.shares_weights else experts
+    facts = {"experts": experts, "experts or tables": divided}
+    refuse_unused(vars(inputs), fields_of(type(inputs)), facts)
 
 
 def _check_expert_overlap(inputs: TrainInputs) -> None:

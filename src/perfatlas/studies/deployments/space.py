@@ -57,19 +57,20 @@ def all_plans(
     are as many replicas as fit. Sizes that are given are kept, of listed ones no others are tried.
 
     Args:
-        network: The network; only experts are divided by attention data parallelism, ep and
-            moe_tp.
+        network: The network; only experts and tables are divided by attention data parallelism,
+            ep and moe_tp.
         divides_prompts: Whether the engine runs context parallelism.
 
     Raises:
         InvalidSpecError: There are more than `MOST_PLANS`.
     """
-    free = {"tp", "pp"} | ({"attention_dp"} if network.has_experts else set())
+    free = {"tp", "pp"} | ({"attention_dp"} if network.shares_weights else set())
     free |= {"cp"} if divides_prompts else set()
-    if network.item:  # only tokens of a denoiser are divided
+    if network.item:  # only tokens of a denoiser and tables are divided
         sizes = [size for group in network.layers for size in group.divided_sizes]
-        free = {"cp"} if any(size.by == "cp" and size.size > 1 for size in sizes) else set()
-    rows = _rows(inputs, free, has_experts=network.has_experts)
+        denoiser = any(size.by == "cp" and size.size > 1 for size in sizes)
+        free = {"cp"} if denoiser else free & {"attention_dp"}
+    rows = _rows(inputs, free, shares_weights=network.shares_weights)
     names = [field.name for field in dataclasses.fields(PlanColumns)]
     row = np.dtype((np.float64, len(names)))
     table: FloatArray = np.fromiter(islice(rows, MOST_PLANS + 1), row)
@@ -82,7 +83,9 @@ def all_plans(
     return PlanColumns(**{name: table[:, index] for index, name in enumerate(names)})
 
 
-def _rows(inputs: SearchInputs, free: set[str], *, has_experts: bool) -> Iterator[tuple[int, ...]]:
+def _rows(
+    inputs: SearchInputs, free: set[str], *, shares_weights: bool
+) -> Iterator[tuple[int, ...]]:
     """Yield tp, pp, cp, attention_dp, ep, moe_tp and dp of every plan."""
     exact, replicas = inputs.gpus is not None, inputs.allowed("dp")
     experts = inputs.allowed("ep"), inputs.allowed("moe_tp")
@@ -93,7 +96,9 @@ def _rows(inputs: SearchInputs, free: set[str], *, has_experts: bool) -> Iterato
         for wanted in replicas or (dp,):
             if wanted > dp or (exact and wanted != dp):
                 continue
-            for ep, moe_tp in _expert_sizes(tp * attention_dp, experts, has_experts=has_experts):
+            for ep, moe_tp in _expert_sizes(
+                tp * attention_dp, experts, shares_weights=shares_weights
+            ):
                 yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted)
 
 
@@ -125,11 +130,11 @@ def _expert_sizes(
     ranks: int,
     allowed: tuple[tuple[int, ...] | None, tuple[int, ...] | None],
     *,
-    has_experts: bool,
+    shares_weights: bool,
 ) -> list[tuple[int, int]]:
     """Return the divisions of the ranks into ep and moe_tp, of which all or some are allowed."""
     own_ep, own_tp = allowed
-    if not has_experts:
+    if not shares_weights:
         return list(product(own_ep or (1,), own_tp or (ranks,)))
     return [
         (ep, moe_tp)
@@ -455,7 +460,7 @@ def spread_candidates(
     """
     moved = replace(base.take([0] * load.isl.size), plan=plan, load=load)
     if base.model.network.item:  # one pass holds the batch
-        limits = replace(limits, max_num_batched_tokens=np.ceil(load.sequences))
+        limits = replace(limits, max_num_batched_tokens=np.ceil(load.sequences / plan.attention_dp))
     limited = LimitedLoad(
         isl=load.isl,
         requests=np.ceil(load.sequences),

@@ -191,7 +191,32 @@ def _nearest_batch(layouts: Layouts, schedule: str, at: int) -> str:
     return f"; the nearest is global_batch = {batch:,.0f}"
 
 
+def _table_rules(network: Network, layouts: Layouts) -> Iterator[Problem]:
+    """Yield the rules of embedding tables, which all data-parallel ranks divide."""
+    ways_C = layouts.ep * layouts.expert_tp
+    yield Problem(
+        "tables_on_all_ranks",
+        ways_C != layouts.dp,
+        lambda at: (
+            f"ep x expert_tp = {layouts.ep[at]:g} x {layouts.expert_tp[at]:g} must equal dp ="
+            f" {layouts.dp[at]:,.0f}: all ranks divide the embedding tables, ep by table and"
+            " expert_tp by row"
+        ),
+    )
+    yield Problem(
+        "ep_within_tables",
+        layouts.ep > network.tables,
+        lambda at: (
+            f"ep = {layouts.ep[at]:g}: the model has {network.tables} embedding tables; ep is at"
+            f" most {network.tables}, and expert_tp divides their rows"
+        ),
+    )
+
+
 def _expert_rules(network: Network, layouts: Layouts) -> Iterator[Problem]:
+    if network.tables:
+        yield from _table_rules(network, layouts)
+        return
     if not network.has_experts:
         yield Problem(
             "dense_without_ep",

@@ -46,6 +46,7 @@ from perfatlas.training.work import (
     rank_parameters,
     repeated_shares,
     saved_bytes,
+    table_exchanges,
 )
 
 if TYPE_CHECKING:
@@ -144,8 +145,10 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         kept = keeping_rows(rows, graph)
         rows = kernel_rows(kept, graph)
     prices, times_VUO = _priced(question, rows)
-    exchanges = rank_exchanges(
-        network, rows, layouts, question.engine, _routes(question), modules.modules
+    routes = _routes(question)
+    exchanges = (
+        *rank_exchanges(network, rows, layouts, question.engine, routes, modules.modules),
+        *table_exchanges(work, layouts),
     )
     comm_VUE, link_bytes_UE = _exchange_prices(question, exchanges)
     exposed_VUE = _exposed(question, exchanges, comm_VUE, times_VUO)

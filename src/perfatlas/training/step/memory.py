@@ -19,6 +19,7 @@ from perfatlas.training.step.states import (
     sharded_sum,
     state_bytes,
     stored_weights,
+    table_states,
 )
 
 if TYPE_CHECKING:
@@ -90,10 +91,11 @@ def training_memory(
     expert_CR = stages.over_ranks(stages.trained_expert_CS)
     on_device = 1.0 - question.recipe.optimizer_offload
     transient_CR = _transient(question, stages)
+    tables_C1, table_states_C1 = (part_C[:, None] for part_C in table_states(question, layouts))
     parts_CR = {
-        "weights_bytes": stored_weights(question, stages),
+        "weights_bytes": stored_weights(question, stages) + tables_C1,
         "gradients_bytes": question.gradient_bytes * sharded_sum(question, dense_CR, expert_CR, 2),
-        "optimizer_bytes": on_device * optimizer_states(question, stages),
+        "optimizer_bytes": on_device * optimizer_states(question, stages) + table_states_C1,
         "activations_bytes": activations_CR + transient_CR,
         "other_bytes": _others(question, stages),
     }
@@ -167,7 +169,9 @@ def _live_of_graph(question: TrainingQuestion) -> FloatArray | float:
         return 0.0
     live = question.network.live_elements()
     elements = [
-        live_elements.repeated * question.layouts.micro_batch + live_elements.fixed
+        (live_elements.repeated + live_elements.tables * question.layouts.expert_tp)
+        * question.layouts.micro_batch
+        + live_elements.fixed
         for live_elements in live
     ]
     largest_C: FloatArray = np.max(elements, axis=0) * ACTIVATION_BYTES

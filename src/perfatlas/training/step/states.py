@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.training.layouts import take_layouts
-from perfatlas.training.work import Work, model_operators, rank_parameters
+from perfatlas.training.work import Work, model_operators, rank_parameters, table_bytes
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
+    from perfatlas.training.layouts import Layouts
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.step.stages import StageColumns
 
@@ -157,6 +158,17 @@ def optimizer_states(question: TrainingQuestion, stages: StageColumns) -> FloatA
     return sharded_sum(question, stages.over_ranks(dense_CS), stages.over_ranks(expert_CS), 1)
 
 
+def table_states(question: TrainingQuestion, layouts: Layouts) -> tuple[FloatArray, FloatArray]:
+    """Return weights and optimizer states of the embedding tables of a rank, each (C,) [bytes].
+
+    Args:
+        question: The candidates, of which layouts are not read.
+        layouts: The layouts (C,).
+    """
+    work = Work(question.network, question.priced_formats, question.distribution)
+    return table_bytes(work, layouts)
+
+
 def checkpoint_bytes(question: TrainingQuestion) -> FloatArray:
     """Return the bytes of a checkpoint: weights and optimizer states that are trained (C,) [bytes].
 
@@ -171,6 +183,9 @@ def checkpoint_bytes(question: TrainingQuestion) -> FloatArray:
     states = layers * each.states + ends * each.end_states
     separate = question.engine.master_weights == "separate"
     states += (WEIGHT_BYTES if separate else sole_weight_bytes(question)) * (layers + ends)
+    first = take_layouts(question.layouts, np.zeros(1, np.int64))
+    alone = replace(first, ep=np.ones(1), expert_tp=np.ones(1))
+    states += sum(float(part_C[0]) for part_C in table_states(question, alone))
     if _frozen(question):
         states = _adapter_parameters(question) * (each.weights + each.states)
     return np.full(question.layouts.size, states)

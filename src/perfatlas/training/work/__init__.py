@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from perfatlas.training.work.recomputation import RecomputedModules as RecomputedModules
     from perfatlas.training.work.routed import expert_kernels as expert_kernels
     from perfatlas.training.work.saved import saved_bytes as saved_bytes
+    from perfatlas.training.work.tables import (
+        table_bytes as table_bytes,
+        table_exchanges as table_exchanges,
+    )
     from perfatlas.training.work.unfused import (
         dropout_of_residual as dropout_of_residual,
         unfused_attention_kernels as unfused_attention_kernels,

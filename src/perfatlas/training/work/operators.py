@@ -111,7 +111,7 @@ def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:
     """
     rows: list[Row] = []
     groups = work.network.layers
-    last, tokens = len(groups) + 1, _tokens(layouts, work.recipe)
+    last, tokens = len(groups) + 1, tokens_of(layouts, work.recipe)
     for segment in (0, 1, last, *range(2, last)):
         whole = work.network.segment_operators(segment, work.formats, Phase.FORWARD, tokens)
         for operator in _on_rank(whole, work, layouts):
@@ -191,7 +191,9 @@ def _predicted_ahead(work: Work, layouts: Layouts, last: int) -> Iterator[Row]:
     depth = work.recipe.mtp_depth
     if depth == 0:
         return
-    whole = work.network.draft_operators(work.formats, Phase.FORWARD, _tokens(layouts, work.recipe))
+    whole = work.network.draft_operators(
+        work.formats, Phase.FORWARD, tokens_of(layouts, work.recipe)
+    )
     each = tuple(_on_rank(whole, work, layouts))
     for operator in each * depth:
         if operator.name == EMBEDDING or operator.name in HEAD_OPERATORS:
@@ -200,7 +202,7 @@ def _predicted_ahead(work: Work, layouts: Layouts, last: int) -> Iterator[Row]:
             yield from _of_layer(operator, last, work.network.layers[-1], work)
 
 
-def _tokens(layouts: Layouts, recipe: Recipe) -> StepTokens:
+def tokens_of(layouts: Layouts, recipe: Recipe) -> StepTokens:
     """Return the tokens of a micro-batch; attention stays inside packed documents."""
     length_C = layouts.sequence_length
     if recipe.packed_length:
@@ -214,23 +216,35 @@ def _tokens(layouts: Layouts, recipe: Recipe) -> StepTokens:
     )
 
 
-def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Iterator[Operator]:
-    """Yield operators as one rank executes them."""
+def plan_of(network: Network, layouts: Layouts) -> PlanColumns:
+    """Return the plan that divides operators, of which experts are divided later.
+
+    Args:
+        network: The network, of which data-parallel ranks divide embedding tables.
+        layouts: The layouts (C,).
+    """
     column = np.ones_like(layouts.tp)
-    plan = PlanColumns(
+    ep, inside = (layouts.ep, layouts.expert_tp) if network.tables else (column, column)
+    return PlanColumns(
         tp=layouts.tp,
         pp=column,
         cp=layouts.cp,
-        attention_dp=column,
-        ep=column,
-        moe_tp=column,
+        attention_dp=ep * inside,
+        ep=ep,
+        moe_tp=inside,
         dp=column,
     )
-    for operator in shard_operators(whole, plan, work.network):
+
+
+def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Iterator[Operator]:
+    """Yield operators as one rank executes them."""
+    for operator in shard_operators(whole, plan_of(work.network, layouts), work.network):
         if operator.communicates or _cast_before(operator, work):
             continue
         if isinstance(operator, GroupedGemm):
             yield _experts(operator, layouts, work.distribution)
+        elif work.network.tables and isinstance(operator, Streaming):
+            yield with_fields(operator, table_rows=0.0)  # `tables` counts their weights
         elif operator.shard == "replicated":
             yield operator.split_rows(layouts.token_ranks)
         elif operator.name == "kv_b_projection":

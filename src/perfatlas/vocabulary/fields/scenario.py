@@ -190,7 +190,7 @@ class Plan:
     attention_dp: Annotated[
         Count,
         Row(
-            "Attention data-parallel size.",
+            "Attention data-parallel size; its ranks divide experts or embedding tables.",
             default="1; search tries all",
             pools=POOLS,
             by_replica=True,
@@ -200,7 +200,8 @@ class Plan:
     ep: Annotated[
         Count | None,
         Row(
-            "Expert-parallel size; tp x attention_dp = ep x moe_tp.",
+            "Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp ="
+            " ep x moe_tp.",
             default="tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries all",
             pools=POOLS,
             by_replica=True,
@@ -210,7 +211,7 @@ class Plan:
     moe_tp: Annotated[
         Count | None,
         Row(
-            "Tensor-parallel size inside an expert.",
+            "Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.",
             default="tp x attention_dp / ep; search tries all",
             pools=POOLS,
             by_replica=True,

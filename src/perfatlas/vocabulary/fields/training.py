@@ -108,16 +108,17 @@ class TrainingLayout:
     ep: Annotated[
         Count,
         Row(
-            "Expert-parallel size; ep x expert_tp divides tp x cp x dp.",
-            needs=Fact("experts"),
+            "Expert-parallel size, of embedding tables groups with whole ones; ep x expert_tp"
+            " divides tp x cp x dp, and is dp of tables.",
+            needs=Fact("experts or tables"),
             elsewhere=("expert_parallel_size", "ep_size", "expert_model_parallel_size"),
         ),
     ] = 1
     expert_tp: Annotated[
         Count,
         Row(
-            "Tensor-parallel size inside an expert.",
-            needs=Fact("experts"),
+            "Tensor-parallel size inside an expert; ranks that divide rows of embedding tables.",
+            needs=Fact("experts or tables"),
             elsewhere=("expert_tensor_parallel_size", "etp", "moe_tp"),
         ),
     ] = 1

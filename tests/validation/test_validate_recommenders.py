@@ -1,0 +1,61 @@
+"""Published speeds of recommenders: what a sample is, plans of tables, figures of warnings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfatlas.scenario.deployments.estimate_remarks import OF_COPIES
+from perfatlas.scenario.training_steps.evidence import OF_RECOMMENDER
+from validation.networks.published import FOLDER, MLPERF, Run, published_runs
+from validation.networks.scores import predictions, training_predictions
+from validation.networks.training import training_runs
+from validation.runs.shared_data import missing_data, shared_folder
+
+pytestmark = pytest.mark.skipif(
+    not (shared_folder() / FOLDER).is_dir(), reason=missing_data(shared_folder() / FOLDER)
+)
+NAME = "dlrm-dcnv2"
+PAIRS = 270
+
+
+def _trained() -> list[Run]:
+    return [run for run in training_runs() if run.network == NAME]
+
+
+def test_a_sample_is_270_pairs() -> None:
+    runs = [run for run in published_runs() if run.network == NAME]
+    assert {run.source for run in runs} == {MLPERF}
+    assert {run.items for run in runs} == {PAIRS}
+    # 113,651 samples/s of 4 H100 NVL
+    assert any(run.items_per_s == pytest.approx(113_651 / 4 * PAIRS) for run in runs)
+
+
+def test_copies_are_off_by_what_their_warning_says() -> None:
+    runs = [run for run in published_runs() if run.network == NAME]
+    errors: dict[str, list[float]] = {}
+    for run, found in zip(runs, predictions(runs), strict=True):
+        if found is not None:  # an L40S does not hold the tables
+            errors.setdefault(run.device, []).append(found.items_per_s / run.items_per_s - 1.0)
+    each = [np.median(np.abs(some)) for some in errors.values()]
+    least, most = (end(one for some in errors.values() for one in some) for end in (min, max))
+    assert f"{np.median(each):.0%} off in the median, {-least:.0%} too slow" in OF_COPIES
+    assert f"{most:.0%} too fast" in OF_COPIES
+
+
+def test_whole_tables_are_on_as_many_groups_as_divide_the_gpus() -> None:
+    plans = {(r.fields["gpus"], r.fields["ep"], r.fields["expert_tp"]) for r in _trained()}
+    assert plans == {(4, 4, 1), (8, 8, 1), (16, 16, 1)}
+
+
+def test_steps_are_off_by_what_their_warning_says() -> None:
+    errors: dict[tuple[str, int], list[float]] = {}
+    runs = _trained()
+    for run, found in zip(runs, training_predictions(runs), strict=True):
+        assert found is not None
+        key = (run.device, run.fields["gpus"])
+        errors.setdefault(key, []).append(found.items_per_s / run.items_per_s - 1.0)
+    few, many = (np.median(errors["b200_sxm", gpus]) for gpus in (8, 16))
+    assert f"{-few:.0%} too slow in the median on 8 B200 and {-many:.0%} on 16" in OF_RECOMMENDER
+    pcie = [one for (gpu, _), some in errors.items() if gpu != "b200_sxm" for one in some]
+    assert f"{max(pcie):.0%} too fast to {-min(pcie):.0%} too slow" in OF_RECOMMENDER
