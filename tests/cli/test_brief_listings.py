@@ -38,18 +38,3 @@ def lines_of(tables: list[TitledRows], *, verbose: bool) -> list[str]:
     stream = io.StringIO()
     print_tables(open_terminal(stream, width=WIDTH, environ={}), tables, verbose=verbose)
     return stream.getvalue().splitlines()
-
-
-def test_rows_are_printed_up_to_a_screen() -> None:
-    rows = [{"name": f"row {number}", "value": number} for number in range(60)]
-    tables = [TitledRows("first", rows[:2]), TitledRows("many", rows), TitledRows("last", rows[:5])]
-    brief = lines_of(tables, verbose=False)
-    assert len(brief) <= MOST_LINES
-    assert "more), last (5 rows)" in brief[-1]
-    assert len(lines_of(tables, verbose=True)) == 60 + 7 + 3 * 3
-
-
-def test_details_are_omitted_however_short() -> None:
-    table = TitledRows("detail", [{"name": "row"}], detail=True)
-    assert lines_of([table], verbose=False) == ["--verbose shows detail (1 row)"]
-    assert lines_of([table], verbose=True)[0] == "detail"

@@ -10,7 +10,6 @@ import pytest
 import perfatlas
 from perfatlas.energy import board_energy
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.simulate import Simulation
 
 PARTS = ("prefill_energy_j", "decode_energy_j", "bubble_energy_j", "idle_energy_j")
@@ -122,22 +121,3 @@ def test_seeds_are_averaged() -> None:
     # one way for all: energy of both runs over their time
     assert found["deployment_power_w"] == pytest.approx(joules / seconds)
     assert found["energy_j_seed_half_width"] > 0.0
-
-
-def test_devices_without_energies_have_no_energy_of_a_run() -> None:
-    found = results(system="mi300x", num_requests=5)
-    assert all(found[name] is None for name in (*PARTS, "energy_j", "deployment_power_w"))
-    assert "deployment_power_w" not in found["series"]
-
-
-def test_a_device_without_energies_is_named_in_a_warning() -> None:
-    warnings = simulated(system="mi300x").answer.warnings
-    assert [text for text in warnings if text.startswith("power of mi300x is not predicted")]
-    assert not [text for text in simulated().answer.warnings if "not predicted" in text]
-    kernel = perfatlas.kernel_gemm(m=64, n=4096, k=4096, system="mi300x")
-    assert [text for text in kernel.warnings if text.startswith("power of mi300x is not predicted")]
-
-
-def test_a_number_of_requests_is_not_read_as_a_file() -> None:
-    with pytest.raises(InvalidSpecError, match="use num_requests = 200"):
-        simulated(requests="200")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perfatlas.verbs.fleet.glossary import unit_of
-from perfatlas.verbs.fleet.page import days_of, lives_of, shares_of
+from perfatlas.verbs.fleet.page import lives_of, shares_of
 from tests.report.figures import plotly_figure
 
 HOUR = 3600.0
@@ -35,32 +35,12 @@ def test_the_shortest_life_sets_the_unit_of_all(shortest_s: float, unit: str) ->
     assert figure.layout.yaxis.title.text == f"mean time to interruption [{unit}s]"
 
 
-def test_one_life_alone_is_no_line() -> None:
-    assert lives_of([{"gpus": 8, "mtti_s": HOUR}, {"gpus": 16, "mtti_s": float("inf")}]) == []
-
-
 def test_one_cause_alone_needs_no_chart() -> None:
     cause = {"name": "gpu", "share": 1.0}
     assert shares_of([cause]) == []
     figure = figure_of(shares_of([cause | {"share": 0.75}, {"name": "nic", "share": 0.25}]))
     assert list(figure.data[0].y) == ["gpu", "nic"]
     assert list(figure.data[0].x) == [0.75, 0.25]
-
-
-def test_of_many_causes_the_most_frequent_are_drawn() -> None:
-    causes = [{"name": f"c{n}", "share": 1 / 30} for n in range(30)]
-    sections = shares_of(causes)
-    assert sections[0].blocks[0] == "The 20 most frequent; the table has 10 more."
-    assert len(figure_of(sections).data[0].y) == 20
-
-
-def test_days_without_a_failure_have_no_chart() -> None:
-    assert days_of({"days": [], "failures_per_day": []}) == []
-    days = ["2026-03-01", "2026-03-02"]
-    assert days_of({"days": days[:1], "failures_per_day": [3]}) == []
-    figure = figure_of(days_of({"days": days, "failures_per_day": [3, 1]}))
-    assert list(figure.data[0].x) == days
-    assert list(figure.data[0].y) == [3, 1]
 
 
 def test_a_unit_is_the_largest_that_is_full() -> None:

@@ -30,27 +30,6 @@ def test_the_chart_fits_and_labels_its_ends(width: int, unicode: bool) -> None: 
     assert chart.isascii() == (not unicode)
 
 
-def test_the_highest_point_is_the_largest_batch() -> None:
-    lines = frontier_chart(points(), width=80, unicode=False).splitlines()
-    top = next(line for line in lines[1:] if "o" in line)
-    assert "1024" in top
-
-
-def test_chart_table_and_command_are_printed() -> None:
-    stream = io.StringIO()
-    console = open_terminal(stream, width=80, environ={})
-    scenario = {"model": "m", "system": "h200_sxm", "tp": 8, "isl": 1024, "osl": 128}
-    results = {"frontier": points()}
-    answer = {"scenario": scenario, "results": results, "evidence": {"tier": "physics"}}
-    print_frontier(console, answer, reproduce="perfatlas estimate --frontier")
-    text = stream.getvalue()
-    assert "tokens/s/GPU" in text
-    assert "plan: tp 8, 1 node\n1,024 tokens in, 128 out\n" in text
-    assert "confidence: analytical model (physics)" in text
-    assert text.endswith("reproduce: perfatlas estimate --frontier\n")
-    assert max(map(len, text.splitlines())) <= 80
-
-
 def test_a_narrow_terminal_cuts_no_number() -> None:
     for width in (40, 50):
         stream = io.StringIO()

@@ -66,11 +66,6 @@ def test_accepted(fields: dict[str, Any]) -> None:
     assert estimate_table({n: [v] for n, v in fields.items()}).columns["error"] == [""]
 
 
-def test_gpus_of_two_pools_are_derived() -> None:
-    # 2 prefill workers of 4 and 1 decode worker of 8 devices
-    assert estimate(**POOLS, prefill_tp=4, prefill_workers=2).results["gpus"] == 16
-
-
 def test_attention_ranks_share_a_batch() -> None:
     fields: dict[str, Any] = {
         "model": "deepseek-ai/DeepSeek-V3",
@@ -84,16 +79,6 @@ def test_attention_ranks_share_a_batch() -> None:
         estimate(**fields, batch=33)
 
 
-@pytest.mark.study
-def test_a_frontier_ends_where_more_only_queue() -> None:
-    fields = {**BASE, "isl": 128, "mode": "aggregated"}
-    rows = frontier(**fields).results["frontier"]
-    assert rows[-1]["batch"] == 1024  # max_num_seqs of the engine
-    assert rows[-1]["tpot_s"] > rows[-2]["tpot_s"]
-    assert frontier(**fields, dp=2, max_num_seqs=100).columns["batch"][-1] == 200
-    assert frontier(**BASE, max_num_seqs=100).columns["batch"][-1] == 100
-
-
 def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
     fields = {**BASE, "isl": 30_000, "osl": 1000, "mode": "aggregated"}
     last = frontier(**fields).columns["batch"][-1]
@@ -101,24 +86,6 @@ def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
     said = "run concurrently"
     assert not any(said in w for w in estimate(**fields, concurrency=last).warnings)
     assert any(said in w for w in estimate(**fields, concurrency=last + 1).warnings)
-
-
-def test_a_prefill_bottleneck_is_reported() -> None:
-    load = {**POOLS, "decode_workers": 4, "isl": 2048, "osl": 512, "method": "formula"}
-    fields = {**load, "concurrency": 2000, "prefill_tp": 2}
-    answer = estimate(**fields)
-    (said,) = [w for w in answer.warnings if "prefill limits" in w]
-    results = answer.results
-    running = results["output_tokens_per_s_per_gpu"] * results["gpus"] / 512
-    running *= results["request_latency_s"]
-    assert f"of 2000 requests in flight, about {running:.0f} run concurrently" in said
-    assert "TPOT is priced at 500 sequences per decode worker" in said
-    enough = estimate(**{**fields, "prefill_workers": 400})
-    assert not any("prefill limits" in w for w in enough.warnings)
-    alone = estimate(**load, concurrency=4, prefill_workers=4)
-    assert not any("prefill limits" in w for w in alone.warnings)
-    held = estimate(**load, decode_batch=64, prefill_tp=2).warnings
-    assert any("priced at 64 sequences" in w and "in flight" not in w for w in held)
 
 
 @pytest.mark.parametrize(

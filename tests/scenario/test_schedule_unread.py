@@ -144,28 +144,3 @@ def test_checkpoints_have_an_effect_if_a_limit_kills(folder: Path) -> None:
     # killed after 70 s, two checkpoints of 30 s are never used
     assert hours["unfinished"] == pytest.approx(60 * 8 / 3600)
     assert hours["lost_work"] == pytest.approx(10 * 8 / 3600)
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"order": "priority"}, "order = priority has no effect: all jobs have the same"),
-        ({"order": "priority", "preemption": "cancel"}, "nor does preemption = cancel"),
-        ({"order": "fair_share"}, "all jobs belong to the same user"),
-    ],
-)
-def test_options_without_effect_on_these_jobs_are_remarked_on(
-    fields: dict[str, Any], said: str
-) -> None:
-    assert any(said in text for text in fleet_schedule(**DRAWN, **fields).answer.warnings)
-    assert not any(said in text for text in fleet_schedule(**DRAWN).answer.warnings)
-
-
-def test_explicit_defaults_are_accepted() -> None:
-    told: dict[str, Any] = {
-        "run_sigma": 1.5,
-        "run_median_s": "30min",
-        "restart_s": 0,
-        "checkpoint_interval_s": 0,
-    }
-    assert fleet_schedule(**FILE, **told).answer.results["jobs"] == 2

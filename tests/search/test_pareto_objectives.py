@@ -100,19 +100,6 @@ def test_plans_are_distinct_points_of_the_frontier_with_what_they_give_up() -> N
     assert plans[0]["runner_up_deficit"] == pytest.approx(1.0 - np.exp((second - first) / 2))
 
 
-@pytest.mark.study
-@pytest.mark.parametrize(
-    "objective", ["request_latency_s,gpus", "output_tokens_per_s_per_gpu,request_latency_s"]
-)
-def test_simulated_plans_that_another_one_exceeds_are_left_out(objective: str) -> None:
-    asked = {**SMALL, "num_simulated": 3, "objective": objective}
-    results = search(**asked).results
-    points = [_signed(plan, asked["objective"]) for plan in results["plans"]]
-    for one in points:
-        assert not any(all(a >= b for a, b in zip(o, one, strict=True)) for o in points if o != one)
-    assert {plan["method"] for plan in results["plans"]} == {"simulate"}
-
-
 def test_a_system_without_the_objective_is_a_candidate_and_no_plan() -> None:
     asked = {"model": SMALL["model"], "system": "mi300x", "systems": "h200_sxm", "gpus": 1}
     asked |= {"isl": 64, "osl": 16, "num_simulated": 0, "tier": "bound"}

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOONCAKE = {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}
-BAILIAN = {
-    "chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5,
-    "input_length": 17, "output_length": 4, "type": "text", "turn": 1, "hash_ids": [1, 2],
-}  # fmt: skip
 HEADERS = {
     "azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n",
     "burstgpt": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
@@ -119,42 +115,6 @@ def test_a_wrong_record_names_line_column_and_value(
     with pytest.raises(InvalidSpecError, match=words):
         read_requests(path, name)
     assert len(message) < 400
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "words"),
-    [
-        ("mooncake", {"timestamp": -1}, "line 2: timestamp = -1: expected a positive number or 0"),
-        ("mooncake", {"timestamp": True}, "line 2: timestamp = True is not a number"),
-        ("mooncake", {"timestamp": "now"}, "line 2: timestamp = 'now' is not a number"),
-        ("mooncake", {"timestamp": None}, "line 2: timestamp = None is not a number"),
-        ("mooncake", {"timestamp": 10**400}, "timestamp = an integer of 1329 bits is not a number"),
-        ("mooncake", {"timestamp": 6e9}, "line 2: arrives 6,000,000 s after the start"),
-        ("mooncake", {"input_length": 0}, "line 2: input_length = 0: expected a positive"),
-        ("mooncake", {"input_length": 5.5}, "line 2: input_length = 5.5: expected a whole number"),
-        ("mooncake", {"input_length": 10**30}, "line 2: input_length = .* does not fit in 64 bits"),
-        ("mooncake", {"input_length": [5]}, "line 2: input_length = a list of 1 items: expected a"),
-        ("mooncake", {"output_length": 0}, "line 2: output_length = 0: expected a positive"),
-        ("mooncake", {"input_length": 1025}, "2 hashes for 1025 tokens; .* 512 tokens require 3"),
-        ("mooncake", {"hash_ids": None}, "line 2: hash_ids = None is not a list"),
-        ("mooncake", {"hash_ids": [1, None]}, "line 2: hash_ids = None: expected a whole number"),
-        ("mooncake", {"hash_ids": [1, "x"]}, "line 2: hash_ids = 'x': expected a whole number"),
-        ("mooncake", {"hash_ids": [1, 2**64]}, "does not fit in 64 bits"),
-        ("mooncake", {"hash_ids": []}, "line 2: 0 hashes for 600 tokens"),
-        ("bailian", {"chat_id": 1}, "line 2: chat_id 1 is a duplicate"),
-        ("bailian", {"chat_id": 2, "timestamp": 0.25}, "line 2: arrives before the previous row"),
-        ("bailian", {"chat_id": 2, "turn": "two"}, "line 2: turn = 'two': expected a whole number"),
-        ("bailian", {"chat_id": 2, "input_length": 33}, "line 2: 2 hashes for 33 tokens"),
-    ],
-)  # fmt: skip
-def test_a_wrong_object_names_line_key_and_value(
-    tmp_path: Path, name: str, change: dict[str, object], words: str
-) -> None:
-    row = MOONCAKE if name == "mooncake" else BAILIAN
-    path = jsonl(tmp_path, row, row | change)
-    refusal(path, name)
-    with pytest.raises(InvalidSpecError, match=words):
-        read_requests(path, name)
 
 
 @pytest.mark.parametrize("name", sorted(REQUEST_FORMATS))

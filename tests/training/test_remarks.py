@@ -34,38 +34,6 @@ def options_named(answer: Answer) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "change"),
-    [
-        (SMALL, {"sequence_parallel": True}),
-        (SMALL | {"lora_rank": 16}, {"fused_weight_gradient": False}),
-    ],
-)
-def test_an_option_without_effect_is_named(asked: dict[str, Any], change: dict[str, Any]) -> None:
-    plain, changed = train(**asked), train(**(asked | change))
-    assert changed.results["step_time_s"] == plain.results["step_time_s"]
-    assert not options_named(plain)
-    (remark,) = options_named(changed)
-    assert remark.split()[0] in change
-    assert "has no effect" in remark
-    row = train_columns({name: [given] for name, given in (asked | change).items()})
-    assert remark in row["warnings"][0]
-
-
-@pytest.mark.parametrize(
-    ("asked", "change"),
-    [
-        (SMALL | {"tp": 2}, {"sequence_parallel": False}),
-        (SMALL, {"fused_weight_gradient": False}),
-        (EXPERTS, {"cuda_graphs": "full"}),
-    ],
-)
-def test_an_option_with_an_effect_is_not(asked: dict[str, Any], change: dict[str, Any]) -> None:
-    plain, changed = train(**asked), train(**(asked | change))
-    assert changed.results["step_time_s"] != plain.results["step_time_s"]
-    assert not options_named(changed)
-
-
-@pytest.mark.parametrize(
     ("engine", "shards"),
     [
         ("fsdp", "3"),
@@ -114,28 +82,6 @@ def test_the_default_schedule_is_that_of_the_recipe() -> None:
     assert (default.scenario["vpp"], default.scenario["pipeline_schedule"]) == (4, "interleaved")
     assert default.results == train(**asked, vpp=4).results
     assert train(**asked, pipeline_schedule="1f1b").scenario["vpp"] == 1
-
-
-@pytest.mark.parametrize(("engine", "wider"), [("automodel", True), ("megatron", False)])
-def test_a_generation_without_runs_is_named_beside_the_wider_interval(
-    engine: str, *, wider: bool
-) -> None:
-    """Megatron has dense runs on Ampere, AutoModel borrows those on Hopper."""
-    asked = SMALL | {"engine": engine, "system": "a100_sxm", "recompute": "full"}
-    said = "no published run of dense models on ampere is among the fitted ones of automodel@"
-    assumed = [one for one in train(**asked).evidence.assumptions if one.startswith(said)]
-    assert [one.endswith("a factor of 1.1, the drift of releases") for one in assumed] == (
-        [True] if wider else []
-    )
-
-
-def test_the_recipe_that_sets_defaults_is_among_the_sources() -> None:
-    asked = SMALL | {"tp": 8, "pp": 8, "gpus": 512}
-    recipe = resolve_training_engine("megatron").recipe_of(resolve_model(LARGE).network)
-    assert recipe is not None
-    for model, cited in ((LARGE, True), (SMALL["model"], False)):
-        sources = train(**asked | {"model": model}).evidence.sources
-        assert (recipe.source in sources) == cited
 
 
 def test_an_mfu_above_the_highest_measured_is_named() -> None:

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from perfatlas.reliability.fleet.laws import Constant, Exponential, LogNormal, weibull_of_mean
@@ -24,7 +23,6 @@ from perfatlas.reliability.fleet.model import (
     pack,
 )
 from perfatlas.reliability.fleet.simulator import Outcome, simulate
-from tests.reliability.fleet.slow_fleet import Replica
 
 H = 3600.0
 DAY = 24 * H
@@ -76,24 +74,6 @@ def mean_of(outcome: Outcome, column: str) -> tuple[float, float]:
 
 # each of these alone; "all" has their causes together
 ALONE = ("lemons", "ageing, cold", "ageing, warm", "lemons and bursts")
-
-
-@pytest.mark.study
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.study] * (name in ALONE)) for name in FLEETS],
-)
-def test_a_slow_simulation_of_named_units_agrees(name: str) -> None:
-    causes, spares = FLEETS[name]
-    job, strategy = posed(causes, **spares)
-    rows = np.array([Replica(job, strategy, seed).run() for seed in range(COUNT)])
-    slow, errors = rows.mean(axis=0), rows.std(axis=0, ddof=1) / math.sqrt(COUNT)
-    outcome = simulate(job, strategy, replicas=4000, seed=7)
-    both = math.hypot(errors[0], outcome.standard_error)
-    assert abs(outcome.goodput - slow[0]) < max(0.001, 3.0 * both)
-    mean, error = mean_of(outcome, "interruptions")
-    assert abs(mean - slow[1]) < 3.0 * math.hypot(errors[1], error)
-    assert errors[1] < 0.03 * slow[1]
 
 
 @pytest.mark.parametrize("order", ["first", "last_returned"])
