@@ -148,16 +148,6 @@ def test_versions_in_a_table_stay_text(tmp_path: Path) -> None:
     assert "expected text" not in row["error"]
 
 
-def test_a_column_with_another_tools_name_is_refused() -> None:
-    table = {"model": [MODEL["model"]], "system": ["h200_sxm"], "batch_size": [8]}
-    with pytest.raises(
-        InvalidSpecError, match="column 'batch_size' would be ignored; perfatlas calls it"
-    ):
-        perfatlas.estimate_table(table)
-    both = perfatlas.estimate_table({**table, "batch": [4]})
-    assert both.columns["error"] == [""]
-
-
 @pytest.mark.parametrize("field", ["ep", "moe_tp"])
 def test_a_dense_model_takes_the_sizes_of_experts_that_change_nothing(field: str) -> None:
     one: dict[str, Any] = {field: 1}

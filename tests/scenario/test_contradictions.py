@@ -47,18 +47,6 @@ ACCEPTED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "parts"), REFUSED)
-def test_refused_alone_and_as_a_row(fields: dict[str, Any], parts: tuple[str, ...]) -> None:
-    with pytest.raises(InvalidSpecError) as raised:
-        estimate(**fields)
-    for part in parts:
-        assert part in str(raised.value)
-    rows = [fields, BASE]
-    columns = estimate_table({n: [r.get(n) for r in rows] for n in {*fields, *BASE}}).columns
-    assert columns["error_code"] == ["invalid", ""]
-    assert columns["error"][0] == str(raised.value)
-
-
 @pytest.mark.parametrize("fields", ACCEPTED)
 def test_accepted(fields: dict[str, Any]) -> None:
     gpus = estimate(**fields).results["gpus"]

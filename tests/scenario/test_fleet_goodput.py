@@ -265,25 +265,3 @@ name = "s"
 checkpoint = [{ name = "c", write = "30 s" }]
 restart = [{ name = "r", phases = { all = "5 min" } }]
 """
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("units = 16", "units = 99999999999999999999", "units = 9999.*: expected 1 to"),
-        ("units = 16", "units = 16\ngpus_per_unit = 1000000000", "gpus_per_unit = 1000000000"),
-        ('[{ name = "c", write = "30 s" }]', "[]", "strategy 's': levels = 0"),
-        ('write = "30 s"', 'write = "30 s", every = 0', r"levels every \[0\] segments"),
-        ('[{ name = "r", phases = { all = "5 min" } }]', "[]", "strategy 's': restarts = 0"),
-        ("per_unit = 1", 'per_unit = 1\nrepair = "no"', "unknown repair 'no'; known: 'swap'"),
-    ],
-)
-def test_a_file_that_cannot_be_run_is_refused_with_its_place(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(FILE, "utf-8")
-    assert goodput(fleet=str(path), half_width=0.05, duration_s=864_000).results["goodput"] > 0.9
-    path.write_text(FILE.replace(old, new), "utf-8")
-    with pytest.raises(InvalidSpecError, match=said):
-        goodput(fleet=str(path), half_width=0.05, duration_s=864_000)

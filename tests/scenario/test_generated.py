@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from perfatlas.files import mapped_arrays as scratch
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import ResolvedTraffic, refuse_unused_options, resolve_traffic
 from perfatlas.scenario.fields import Scenario, parse_traffic
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -101,45 +100,6 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
     file.write_text("arrival_s,isl,osl\n" + "0,9,9\n" * 4 + "2,9,9\n" * 4)
     spread = made(requests=str(file), spread_batches=True).requests.arrival_N / SECOND
     assert spread[:4].tolist() == [0.0, 0.5, 1.0, 1.5]
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"request_rate": 1, "arrival": "ramp", "ramp_s": 5}, "ramp_to_rate is not set"),
-        ({"request_rate": 1, "ramp_to_rate": 5}, "set arrival = ramp, or leave ramp_to_rate out"),
-        (
-            {"request_rate": float("inf"), "arrival": "ramp", "ramp_s": 5, "ramp_to_rate": 2},
-            "rate of the ramp",
-        ),
-        (
-            {"request_rate": 9, "arrival": "ramp", "ramp_s": 5, "ramp_to_rate": 0},
-            "on average, fewer than num_requests = 1000",
-        ),
-        ({"request_rate": 1, "think_time_s": 2}, "turns = 1; set turns"),
-        ({"concurrency": 3, "turns": 2}, "turns = 2 cannot be used in a closed loop"),
-        ({"request_rate": 1, "turns": 0}, "turns = 0"),
-        ({"request_rate": 1, "turns": 2, "think_time_s": -1}, "think_time_s"),
-        ({"request_rate": 1, "turns": 10**9}, "less than one session"),
-        ({"request_rate": 1, "num_requests": 9000, "shared_prefix": 9_999_999}, "hashed blocks"),
-        ({"request_rate": 1, "num_requests": 10**6, "turns": 10**6}, "hashed blocks"),
-        ({"request_rate": 1, "shared_prefix": -5}, "shared_prefix"),
-        ({"request_rate": 1, "length_distribution": "empirical"}, "lengths_from"),
-        ({"request_rate": 1, "lengths_from": "x.csv"}, "length_distribution = empirical"),
-        ({"request_rate": 1, "requests_from_s": 5}, "requests is not set; set requests"),
-        ({"request_rate": 1, "spread_batches": True}, "= true .* requests is not set"),
-        (
-            {"requests": "x.csv", "turns": 2},
-            "turns = 2 .* requests = x.csv replaces generated requests",
-        ),
-        ({"requests": "x.csv", "isl": 77}, "isl = 77 .* requests = x.csv gives the lengths"),
-        ({"requests": "x.csv", "arrival": "gamma"}, "arrival = gamma .* leave requests out, or"),
-        ({"requests": "x.csv", "requests_from_s": 9, "requests_to_s": 3}, "before the end"),
-    ],
-)
-def test_fields_that_contradict_are_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        made(**fields)
 
 
 def test_traces_larger_than_memory_run_as_small_ones_do(

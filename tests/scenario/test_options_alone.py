@@ -9,7 +9,6 @@ import pytest
 import perfatlas
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import questions, verb_fields
-from perfatlas.quantities import InvalidSpecError
 from tests.golden.option_changes import UNFELT, Change, asked_of, changes, sample
 from tests.golden.option_questions import FURTHER, further_questions
 from tests.golden.option_values import VERBS, others_of
@@ -149,32 +148,6 @@ def test_a_change_that_nothing_reads_is_reported(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(perfatlas, "goodput_spares", lambda **_: NOTHING)
     (change,) = changes("goodput spares", sample("goodput spares", 1), ["repair_s"])
     assert change.outcome == "ignored"
-
-
-def test_a_format_that_others_override_is_refused() -> None:
-    asked = {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "format": "int8"}
-    layers = {"gemm_format": "fp8_block", "moe_format": "bf16"}
-    told = "format = int8 has no effect here: gemm_format = fp8_block and moe_format = bf16"
-    for verb in (perfatlas.estimate, perfatlas.simulate):
-        with pytest.raises(InvalidSpecError, match=told):
-            verb(**asked, **layers)  # type: ignore[arg-type]
-    dense = {**asked, "model": "meta-llama/Llama-3.1-8B", "gemm_format": "bf16"}
-    with pytest.raises(InvalidSpecError, match="gemm_format = bf16 overrides it"):
-        perfatlas.estimate(**dense)  # type: ignore[arg-type]
-    scenario = perfatlas.estimate(**asked, gemm_format="bf16").scenario  # type: ignore[arg-type]
-    assert "format" not in scenario
-    assert (scenario["gemm_format"], scenario["moe_format"]) == ("bf16", "int8")
-
-
-def test_a_size_that_both_pools_override_is_refused() -> None:
-    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "mode": "disaggregated"}
-    sizes = {"tp": 4, "prefill_tp": 1, "decode_tp": 2}
-    told = r"tp = 4 has no effect here: all pools override it \(1, 2\); leave tp out"
-    with pytest.raises(InvalidSpecError, match=told):
-        perfatlas.estimate(**asked, **sizes)  # type: ignore[arg-type]
-    table = {name: [value] * 2 for name, value in {**asked, **sizes}.items()}
-    columns = perfatlas.estimate_table({**table, "decode_tp": [2, 4]}).columns
-    assert [bool(text) for text in columns["error"]] == [True, False]
 
 
 def test_one_token_over_two_ranks_has_a_price() -> None:

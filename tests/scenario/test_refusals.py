@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities import InfeasibleError, UnsupportedError
+from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.fields import FIELD_NAMES
-from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate, estimate_table
-from perfatlas.verbs.kernel import kernel_attention, kernel_gemm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 BASE = {"model": "meta-llama/Llama-3.1-70B-Instruct", "system": "h200_sxm", "tier": "bound"}
 EXPERTS = {"model": "deepseek-ai/DeepSeek-V3", "system": "b300_sxm", "tier": "bound"}
@@ -116,24 +114,3 @@ def test_advice_that_is_followed_fits() -> None:
     with pytest.raises(InfeasibleError, match="tp = 2 fits"):
         estimate(**BASE)
     assert estimate(**BASE, tp=2).results["memory"]["fits"]
-
-
-@pytest.mark.parametrize(
-    ("call", "fields"),
-    [
-        (kernel_gemm, {"m": 8, "n": 8192, "k": 8192}),
-        (
-            kernel_attention,
-            {"phase": "decode", "batch": 8, "kv_len": 2048, "num_heads": 32, "head_dim": 128},
-        ),
-        (collective, {"op": "all_reduce", "bytes": 16384, "gpus": 8}),
-    ],
-)
-def test_kernels_of_engines_for_other_vendors_are_refused(
-    call: Callable[..., Any], fields: dict[str, Any]
-) -> None:
-    with pytest.raises(
-        UnsupportedError, match=r"a device of AMD; set kernel_family = sglang, vllm or"
-    ):
-        call(system="mi300x", kernel_family="trtllm", **fields)
-    assert call(system="h200_sxm", kernel_family="trtllm", **fields).results["time_s"] > 0.0

@@ -9,7 +9,6 @@ import pytest
 
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.cluster_schedules import Schedule
 from perfatlas.verbs.schedule import fleet_schedule
 
 DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}
@@ -74,18 +73,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "jobs.csv").write_text("submit_s,run_s,gpus\n0,100,8\n5,100,16\n", "utf-8")
     return tmp_path
-
-
-@pytest.mark.parametrize(("fields", "name", "read"), UNREAD)
-def test_an_option_that_nothing_reads_is_refused_by_name(
-    fields: dict[str, Any], name: str, read: dict[str, Any]
-) -> None:
-    with pytest.raises(InvalidSpecError, match=rf"^{name} = .*leave {name} out$"):
-        fleet_schedule(**fields)
-    neutral = Schedule.model_fields[name].get_default(call_default_factory=True)
-    assert fleet_schedule(**{**fields, name: neutral}).answer.results["jobs"] > 0
-    if read:
-        assert fleet_schedule(**{**fields, **read}).answer.results["jobs"] > 0
 
 
 def test_each_field_that_needs_another_is_tried_here() -> None:

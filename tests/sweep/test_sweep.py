@@ -249,11 +249,3 @@ def test_best_rows_are_ratios_to_their_base(capsys: pytest.CaptureFixture[str]) 
     assert "ratio_to_base" not in perfatlas.sweep(ESTIMATE, jobs=1).results["best"][0]
     assert main(["sweep", "exponentials"]) == 0
     assert "1.22x" in capsys.readouterr().out
-
-
-def test_a_base_of_names_that_vary_together_has_all_of_them() -> None:
-    together = {**ESTIMATE, "vary": {"batch": [1, 8]}, "zip": [{"tp": [1, 2], "isl": [512, 1024]}]}
-    with pytest.raises(PerfatlasError, match="isl varies together with it"):
-        perfatlas.sweep({**together, "base": {"tp": 1}}, jobs=1)
-    found = perfatlas.sweep({**together, "base": {"tp": 1, "isl": 512}}, jobs=1)
-    assert sum(row["ratio_to_base"] == 1.0 for row in found.results["best"]) == 2

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-import perfatlas
 from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.networks.graphs.network import GraphNetwork
 from perfatlas.networks.graphs.training import weights_of_products
-from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
 from perfatlas.training.work import Part, Work, model_operators
@@ -192,11 +191,3 @@ def test_only_a_stated_denoiser_is_trained_alone(tmp_path: Path) -> None:
         path.write_text(f"denoiser = 2\n{text}", encoding="utf-8")
         with pytest.raises(InvalidSpecError, match=message):
             resolve_model(str(path))
-
-
-def test_engines_of_graphs_train_no_language_models() -> None:
-    language_model = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm"}
-    fields: dict[str, Any] = {**language_model, "global_batch": 8}
-    with pytest.raises(PerfatlasError, match="inductor trains graphs of operators, and"):
-        train(**fields, engine="inductor")
-    assert perfatlas.train(**fields, engine="ideal", gpus=8).results["step_time_s"] > 0.0
