@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-TINY = (
-    *("--rows", "12", "--shapes", "300", "--questions", "20"),
-    *("--runs", "1", "--table-runs", "1", "--command-runs", "1"),
-)
 
 
 @pytest.fixture

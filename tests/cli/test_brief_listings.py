@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
 from perfatlas.cli.entry import main
-from perfatlas.report.text import TitledRows, open_terminal, print_tables
 
 MOST_LINES = 33
 WIDTH = 80
@@ -32,9 +29,3 @@ def test_an_entry_fits_a_screen(
     assert len(brief) <= MOST_LINES
     assert max(map(len, brief)) <= WIDTH
     assert len(printed(f"catalog {entry} --verbose", capsys)) >= len(brief) - 2
-
-
-def lines_of(tables: list[TitledRows], *, verbose: bool) -> list[str]:
-    stream = io.StringIO()
-    print_tables(open_terminal(stream, width=WIDTH, environ={}), tables, verbose=verbose)
-    return stream.getvalue().splitlines()

@@ -162,11 +162,6 @@ def test_completion_is_installed_at_the_given_path(
     assert main(words) == 2
 
 
-def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["catalog", *words]) == 0
-    return capsys.readouterr().out
-
-
 def test_numbers_are_read_with_their_units(capsys: pytest.CaptureFixture[str]) -> None:
     asked = {"mtti": "7.9h 28440", "checkpoint-write": "1min 60", "duration": "2d 172800"}
     answers = []

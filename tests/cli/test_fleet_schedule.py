@@ -21,7 +21,6 @@ JobID|State|Submit|Start|End|ElapsedRaw|AllocTRES|NodeList|ExitCode
 9|PENDING|{d}T01:00:00|Unknown|Unknown|0||None assigned|0:0
 10|COMPLETED|{d}T02:00:00|{d}T02:00:00|{d}T02:30:00|1800|gres/gpu=4|n3|0:0
 """.format(d="2026-01-01")
-DRAWN = ["--num-jobs", "400", "--load", "0.7", "--nodes", "16"]
 
 
 @pytest.fixture(autouse=True)

@@ -70,10 +70,6 @@ def test_two_pools_by_flags_files_and_tables(
     assert [bool(code) for code in table.cells("error_code")] == [False, False, True]
 
 
-KINDS = '[{"system": "a100_sxm", "dp": 2}, {"system": "h200_sxm"}]'
-SERVED = ["--model", "meta-llama/Llama-3.1-8B-Instruct", *FEW, "--request-rate", "10"]
-
-
 def _interrupting(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
     """Send Ctrl-C at the n-th summary of a simulation, counted from 1."""
     module = sys.modules[scenario_simulate.__module__]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import perfatlas
-
-if TYPE_CHECKING:
-    pass
 
 ENERGY = "energy_per_output_token_j"
 ASKED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "isl": 512}

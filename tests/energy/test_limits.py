@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,17 +13,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields.vocabulary import parse_scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 
-if TYPE_CHECKING:
-    pass
-
 LLAMA = "meta-llama/Llama-3.1-8B"
-TIMES = ("ttft_s", "tpot_s", "request_latency_s")
-MODES: tuple[dict[str, Any], ...] = (
-    {"batch": 64},
-    {"mode": "aggregated", "concurrency": 64},
-    {"mode": "disaggregated", "prefill_tp": 1, "decode_tp": 1, "decode_batch": 32},
-    {"mode": "aggregated", "concurrency": 64, "model": "Qwen/Qwen3-30B-A3B", "tp": 2},
-)
 
 
 def served(**fields: object) -> dict[str, Any]:

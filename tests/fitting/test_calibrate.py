@@ -15,7 +15,6 @@ from perfatlas.fitting.device import calibrate_cell, calibration_target
 from perfatlas.fitting.held_out_residuals import expected_residuals
 from perfatlas.machines.gpu.streaming import STREAMING_SHAPE, streaming_time_s
 from perfatlas.measurements.calibrations import read_calibrations, user_calibration_folder
-from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -31,9 +30,6 @@ TRUTH = {
     "l2_fraction": 0.5,
     "row_bytes_per_cycle": 40.0,
 }
-needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
-)
 
 
 def shapes() -> FloatArray:

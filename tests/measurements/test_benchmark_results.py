@@ -26,7 +26,6 @@ from tests.measurements.benchmark_files import (
     write,
 )
 
-ROOT = Path(__file__).parents[2]
 JSON = st.recursive(
     st.none()
     | st.booleans()

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.files import write_table
 from perfatlas.measurements.tables import PROTOCOL_COLUMNS, SHAPE_COLUMNS, read_measured_rows
 from perfatlas.measurements.tables.rows import COLUMNS
-from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.quantities import PerfatlasError
 from tests.examples import scaled_examples
 
 SHAPES: dict[str, dict[str, float]] = {
@@ -82,12 +82,6 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
     names = list(dict.fromkeys(name for one in rows for name in one))
     write_table(path, {name: [one.get(name) for one in rows] for name in names})
     return path
-
-
-def refused(path: Path, *rows: dict[str, Any]) -> str:
-    with pytest.raises(InvalidSpecError) as caught:
-        read_measured_rows(write(path, *rows))
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])

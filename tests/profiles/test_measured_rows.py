@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,31 +10,12 @@ import pytest
 from perfatlas.cli import main
 from perfatlas.measurements.tables import read_measured_rows
 from perfatlas.profiles import import_profile, measured_rows, read_rules
-from perfatlas.verbs.kernel import kernel_gemm
 from tests.profiles.samples import ADD, MM, event, launch, trace, written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from perfatlas.profiles.events import Profile
-
-
-def products(path: Path, sizes: list[tuple[int, int, int]], factor: float) -> Path:
-    """Write a trace of products that each take a multiple of their predicted time."""
-    events: list[dict[str, Any]] = []
-    at_us = 0.0
-    for number, (m, n, k) in enumerate(sizes):
-        shapes = {"Input Dims": [[m, k], [k, n]], "Input type": MM["Input type"]}
-        priced = kernel_gemm(system="h100_sxm", m=m, n=n, k=k, format="bf16").results
-        time_us = round(priced["time_s"] * 1e6 * factor, 3)
-        events += [
-            event("cpu_op", "aten::mm", at_us, 10.0, **shapes),
-            launch("cudaLaunchKernel", at_us + 2.0, number),
-            event("kernel", "sm90_gemm", at_us + 8.0, time_us, correlation=number, stream=7),
-        ]
-        at_us += 20.0 + time_us
-    named = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
-    return written(path, {"deviceProperties": named, "traceEvents": events})
 
 
 def repeated(path: Path) -> Profile:

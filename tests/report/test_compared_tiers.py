@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.report.text import limited_text, ratio_text
-
-if TYPE_CHECKING:
-    pass
 
 MODEL = ["--model", "meta-llama/Llama-3.1-8B", "--isl", "512", "--osl", "32"]
 

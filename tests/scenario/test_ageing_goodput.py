@@ -32,17 +32,6 @@ def asked(
     return {"fleet": str(path), "gpus": 8 * nodes, **JOB}
 
 
-SILENT = """
-units = 64
-[[cause]]
-name = "quiet"
-lifetime = { law = "exponential", mean = "29.6 d" }
-per_unit = 1
-effect = "corrupts"
-lasts = { law = "exponential", mean = "1 h" }
-"""
-
-
 # infant mortality fails 512 nodes as often as wear 2,048: the simulation takes as long
 @pytest.mark.parametrize(
     ("shape", "scale", "nodes"),

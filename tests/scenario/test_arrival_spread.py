@@ -18,7 +18,6 @@ SERVED: Final[dict[str, Any]] = {
     "osl": 50,
     "num_requests": 120,
 }
-RATES: Final = ("requests_per_s", "output_tokens_per_s")
 
 
 def test_the_spread_of_arrivals_by_hand() -> None:

@@ -16,27 +16,6 @@ BASE: dict[str, Any] = {
     "tp": 8,
 }
 POOLS = {**BASE, "mode": "disaggregated"}
-
-REFUSED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-    (
-        {**POOLS, "prefill_tp": 4, "decode_tp": 8, "gpus": 8},
-        ("gpus = 8", "1 x 4 + 1 x 8 = 12", "leave gpus out"),
-    ),
-    ({**POOLS, "batch": 8}, ("batch = 8", "disaggregated", "decode_batch")),
-    ({**POOLS, "dp": 2}, ("dp = 2", "disaggregated", "decode_workers")),
-    (
-        {**POOLS, "decode_batch": 16, "concurrency": 8},
-        ("decode_batch = 16", "concurrency = 8", "set decode_batch to at most 8"),
-    ),
-    ({**POOLS, "decode_batch": 3, "decode_workers": 4, "concurrency": 10}, ("at most 2",)),
-    ({**POOLS, "prefill_batch": 9, "concurrency": 8}, ("prefill_batch = 9", "concurrency = 8")),
-    ({**POOLS, "decode_batch": 9, "max_num_seqs": 8}, ("max_num_seqs = 8", "batch of 9")),
-    ({**BASE, "prefill_tp": 4}, ("prefill_tp = 4", "mode = static", "has no effect here")),
-    ({**BASE, "decode_system": "h100_sxm"}, ("decode_system = h100_sxm", "mode = static")),
-    ({**BASE, "mode": "aggregated", "decode_batch": 1}, ("decode_batch = 1", "mode = aggregated")),
-    ({**BASE, "batch": 8, "max_num_seqs": 4}, ("max_num_seqs = 4", "batch of 8", "at most 4")),
-    ({**BASE, "concurrency": 9, "max_num_seqs": 4, "dp": 2}, ("batch of 5",)),
-]
 ACCEPTED: list[dict[str, Any]] = [
     {**POOLS, "prefill_tp": 4, "gpus": 12},
     {**POOLS, "prefill_tp": 4, "prefill_workers": 2, "decode_workers": 3, "gpus": 32},

@@ -250,18 +250,3 @@ def test_a_job_that_follows_the_advice_fits_its_fleet(small: dict[str, object]) 
     quick = {**small, "duration_s": DAY, "half_width": 0.2}
     assert goodput(**(quick | {"gpus": 296})).results["spares"] == 3
     assert goodput(**(quick | {"gpus": 400, "fleet_units": 53})).results["spares"] == 3
-
-
-FILE = """
-units = 16
-
-[[cause]]
-name = "node"
-per_unit = 1
-lifetime = { law = "exponential", rate = "6.5e-3 /d" }
-
-[[strategy]]
-name = "s"
-checkpoint = [{ name = "c", write = "30 s" }]
-restart = [{ name = "r", phases = { all = "5 min" } }]
-"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,8 +11,6 @@ import perfatlas
 from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.goodput.answer import goodput_row
 
-if TYPE_CHECKING:
-    pass
 JOB: dict[str, Any] = {
     "mtti_s": 7200.0,
     "checkpoint_write_s": 60.0,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from perfatlas.verbs.goodput import goodput
 
-if TYPE_CHECKING:
-    pass
-
 DAY = 86400.0
 JOB: dict[str, Any] = {"checkpoint_write_s": 60, "restart_s": 300}
 SIMPLE: dict[str, Any] = {**JOB, "mtti_s": 28_440}
 FLEET: dict[str, Any] = {**JOB, "fleet": "llama3", "gpus": 16_384, "half_width": 0.05}
-SPARES: dict[str, Any] = {"nodes": 100, "node_mtbf_s": 1e7, "repair_s": DAY}
 
 
 @pytest.mark.parametrize(

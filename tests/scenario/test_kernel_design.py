@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,9 +29,6 @@ from perfatlas.scenario.operator_queries import QUERIES, PricedQueries
 from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
 from tests.examples import few
 from validation.kernels.design import anchors, ratios
-
-if TYPE_CHECKING:
-    pass
 
 ATTENTION: dict[str, Any] = {"system": "h100_sxm", "batch": 4, "num_heads": 16}
 GEMM: dict[str, Any] = {"system": "h100_sxm", "m": 4096, "n": 4096, "k": 7168}

@@ -21,7 +21,6 @@ POOLS: Final[dict[str, Any]] = {
     "isl": 1024,
     "osl": 128,
 }
-NAMES: Final = ("ttft_s", "tpot_s", "energy_per_output_token_j", "output_tokens_per_s_per_gpu")
 
 
 def _told(**fields: Any) -> Mapping[str, Any]:  # noqa: ANN401 - fields of estimate

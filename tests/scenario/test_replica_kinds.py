@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +20,6 @@ from perfatlas.scenario.deployments import (
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.verbs.simulate import simulate
-
-if TYPE_CHECKING:
-    pass
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 LOAD: dict[str, Any] = {"model": MODEL, "isl": 512, "osl": 32, "num_requests": 150}

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from perfatlas.scenario.resolution import split_fields
 from perfatlas.studies import cheapest_pair
 from perfatlas.verbs.simulate import required_replicas, simulate
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 POOLS: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
     "system": "h200_sxm",

@@ -22,7 +22,6 @@ SERVED: dict[str, Any] = {
     "num_requests": 30,
 }
 RATE: dict[str, Any] = {**SERVED, "request_rate": 20}
-POOLS: dict[str, Any] = {**RATE, "mode": "disaggregated"}
 
 
 @pytest.fixture

@@ -12,13 +12,6 @@ from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_columns
 
 ASKED: dict[str, Any] = {"isl": 1024, "osl": 128, "concurrency": 8}
-EXPERTS: dict[str, Any] = {
-    "tokens": 64,
-    "hidden": 7168,
-    "intermediate": 2048,
-    "experts": 256,
-    "top_k": 8,
-}
 
 
 def test_an_nvfp4_checkpoint_runs_weight_only_on_hopper() -> None:

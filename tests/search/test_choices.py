@@ -112,13 +112,6 @@ def test_prefix_caching_is_searched_where_prompts_have_a_cached_part() -> None:
         read_search({**MOE, "prefix_caching": True})
 
 
-@cache
-def _pools() -> SearchAnswer:
-    asked = {n: v for n, v in MOE.items() if n not in ("max_num_batched_tokens", "num_simulated")}
-    asked |= {"mode": "disaggregated", "gpus": 3, "model": "meta-llama/Llama-3.1-8B"}
-    return search(**asked, choices=("engine=vllm:ideal",))
-
-
 def test_a_prediction_without_interval_meets_its_limit_or_misses_it() -> None:
     predicted, none = np.array([0.1, 2.0]), np.full(2, np.nan)
     assert probability_at_most(predicted, none, none, 1.0).tolist() == [1.0, 0.0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -13,9 +13,6 @@ import perfatlas
 from perfatlas.studies.deployments.groups import OBJECTIVES
 from perfatlas.verbs.search import search
 from tests.examples import few
-
-if TYPE_CHECKING:
-    pass
 
 MOST: Final = 4
 RATE: Final = 30.0

@@ -16,13 +16,6 @@ from tests.parallelism.packing import holds
 
 SIZES = ("tp", "pp", "cp", "attention_dp")
 MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-235B-A22B")
-SPREAD: dict[str, Any] = {
-    "mode": "disaggregated",
-    "prefill_tp": 4,
-    "decode_tp": 2,
-    "decode_attention_dp": 6,
-    "decode_moe_tp": 12,
-}
 
 
 def workers_of(plan: dict[str, Any]) -> tuple[int, ...]:

@@ -22,7 +22,6 @@ SMALL: Final[dict[str, Any]] = {
     "max_num_batched_tokens": 8192,
     "num_simulated": 0,
 }
-NOTE: Final = "prefix caching: {} of the prompt tokens of the trace repeat the start"
 MIX: Final = ("16000:200:0.2", "1000:800:0.8")
 
 

@@ -17,15 +17,6 @@ SMALL: Final[dict[str, Any]] = {
     "gpus": 8,
     "global_batch": 64,
 }
-LARGE: Final = "meta-llama/Llama-3.1-405B"
-EXPERTS: Final = {
-    "model": "Qwen/Qwen3-30B-A3B",
-    "system": "h100_sxm",
-    "gpus": 64,
-    "tp": 2,
-    "ep": 8,
-    "global_batch": 256,
-}
 
 
 def options_named(answer: Answer) -> list[str]:

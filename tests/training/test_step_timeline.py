@@ -14,8 +14,6 @@ from tests.training.asked import layouts, question
 
 if TYPE_CHECKING:
     from perfatlas.training.step import TrainingQuestion
-
-MODEL = "meta-llama/Llama-3.1-8B"
 EXPERTS = "Qwen/Qwen3-30B-A3B"
 DENSE = layouts(tp=2, pp=4, dp=2, global_batch=64, zero=3, recompute=2)
 CASES = {

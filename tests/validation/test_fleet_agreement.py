@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,9 +20,6 @@ from validation.fleet.agreement import (
     families,
 )
 from validation.fleet.check_values import CheckValue, check_values, exactness
-
-if TYPE_CHECKING:
-    pass
 
 
 def moved(first: float, second: float) -> Agreement:

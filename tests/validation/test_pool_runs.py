@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perfatlas.scenario.deployments import resolve_traffic, service
 from perfatlas.scenario.resolution import split_fields
@@ -14,9 +14,6 @@ from validation.runs import (
 )
 from validation.runs.pool_traffic import launched_pools, pool_fields
 from validation.runs.run_selection import parse_serving_rules
-
-if TYPE_CHECKING:
-    pass
 
 DRAWN = RULES.replace("dump = 0.5", "dump = 0.9") + LAUNCHES
 POOLS = """

@@ -2,17 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from perfatlas.measurements.tables import SLOWER_PART, has_silicon
+from perfatlas.measurements.tables import SLOWER_PART
 from validation.scoring import (
     slow_medians,
 )
 from validation.scoring.left_out import LeftOut
 
-needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
-)
 CELL = {"operator": "moe", "family": "trtllm", "format": "bf16"}
 
 
@@ -33,11 +28,6 @@ def left(
         left_mape=0.7,
         with_mape=after,
     )
-
-
-def median(mape: float, goal: float) -> dict[str, Any]:
-    met = "yes" if mape <= goal else "no"
-    return {**CELL, "goal_mape": goal, "goal_median_mape": mape, "goal_met": met}
 
 
 def test_slow_rows_come_back_on_the_gpus_that_left_them_out() -> None:

@@ -13,8 +13,6 @@ from validation.serving import outside
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-STATED = ("id", "title", "url", "date", "scale", "command", "note", "fields", "rows")
-
 
 def source(name: str, *rows: str) -> Mapping[str, Any]:
     """Return a source with some of its measurements."""

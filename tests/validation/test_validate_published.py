@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
@@ -15,9 +13,6 @@ from perfatlas.verbs.kernel import kernel_gemm
 from validation.laboratories import published_times
 from validation.laboratories.operator_spread import class_deviation, effect_variance
 from validation.laboratories.table_draws import Draw, table_draw
-
-if TYPE_CHECKING:
-    pass
 
 OUTSIDE = {  # figures outside the interval of other machines; the list may only get shorter
     "bridge-h100-pcie",

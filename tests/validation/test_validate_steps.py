@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError
 from validation.runs import (
     ServingRun,
@@ -25,10 +24,6 @@ from validation.serving.steps import gate
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured runs (extra [silicon]) are not installed"
-)
 
 RULES = """
 title = "some runs"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.measurements.tables import has_silicon
 from perfatlas.scenario.deployments import deployment, resolve_traffic
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.verbs.simulate import simulate
@@ -28,10 +27,6 @@ from validation.runs.shared_data import VARIABLE, shared_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured runs (extra [silicon]) are not installed"
-)
 needs_shared = pytest.mark.skipif(
     not (shared_folder() / recorded_runs.FOLDER).is_dir(),
     reason=f"no shared data; {VARIABLE} names their folder",

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import numpy as np
 import pytest
 
 from perfatlas.training.profiles import highest_mfu
 from perfatlas.training.step import training_steps
-from validation.training.fits import UNFITTED, fit_training_engine, predicted_steps
+from validation.training.fits import fit_training_engine, predicted_steps
 from validation.training.peers import calculon_rows
 from validation.training.runs import published_runs, rules
 from validation.training.scores import error_of
-
-# Numbers of torchtitan as a fit without Hopper would return them, if it had other runs.
-FIT: Final[dict[str, Any]] = {
-    "generation": "hopper",
-    "engine": "torchtitan",
-    "rows": 1,
-    **UNFITTED,
-    "efficiency_compute": 0.5,
-    "release": {},
-}
 
 
 @pytest.mark.study

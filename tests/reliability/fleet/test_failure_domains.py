@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,9 +11,6 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.model import failure_domains
 from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.schedule import fleet_schedule
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.mark.parametrize(

@@ -132,31 +132,6 @@ def test_whatever_stands_in_a_strategy_it_runs_or_is_refused() -> None:
 
 
 H = 3600.0
-SMALL = """
-[[strategy]]
-name = "small"
-interval = "12 min"
-{more}
-
-[[strategy.restart]]
-name = "restart"
-phases = {{ start = "2 min" }}
-
-[[strategy.checkpoint]]
-name = "near"
-write = "18 s"
-read = "72 s"
-survives = "{survives}"
-{far}
-"""
-FAR = """
-[[strategy.checkpoint]]
-name = "far"
-write = "3 min"
-read = "12 min"
-every = 6
-"""
 NODE = Cause(
     name="node", lifetime=Exponential(mean_s=10 * H), shared=1.0, detection=Constant(value_s=90.0)
 )
-SILENT = Cause(name="silent", lifetime=Exponential(mean_s=24 * H), shared=1.0, effect="corrupts")

@@ -10,8 +10,6 @@ import pytest
 from scipy.integrate import quad
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.fleet.model import cause_rate_per_s
-from perfatlas.reliability.fleet.model.fleet_file import fleet_of
 from perfatlas.reliability.telemetry.fits.distributions import FAMILIES, Family
 from perfatlas.reliability.telemetry.fleets import (
     FleetOptions,
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from perfatlas.reliability.telemetry.fleets import FleetFit
-
     Draw = Callable[[np.random.Generator], float]
 
 DAY_S = 86400.0
@@ -52,12 +48,6 @@ def history_of(rows: Iterable[tuple[str, float, float]], cause: str = "dead") ->
     tally = Tally(path=f"{cause}.log", unit="lines", parsed=count)
     builder.end_file(tally.close(total=count, data_hash=f"sha256:{cause}"))
     return builder.close()
-
-
-def expected_failures(fit: FleetFit, watched_s: float) -> float:
-    """Return how many failures the simulated fleet has in such a time."""
-    fleet = fleet_of(fleet_document(fit), "fitted")
-    return sum(cause_rate_per_s(cause, fit.nodes) for cause in fleet.causes) * watched_s
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
