@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perfatlas import estimate, search
-from perfatlas.verbs.accuracy import accuracy
+from perfatlas.verbs.accuracy import accuracy, accuracy_columns
 
 MODEL = "meta-llama/Llama-3.1-8B"
 SEARCHED: dict[str, Any] = {"model": MODEL, "system": "b200_sxm", "gpus": 1, "isl": 512, "osl": 64}
@@ -38,3 +38,12 @@ def test_search_limits_and_ranks_by_it() -> None:
             and other["accuracy_delta"] > point["accuracy_delta"]
             for other in front
         )
+
+
+def test_rows_of_a_table_answer_as_alone_or_have_their_error() -> None:
+    found = accuracy_columns(
+        {"model": [MODEL, MODEL, "no/model"], "gemm_format": ["nvfp4", "fp7", "fp8"]}
+    )
+    alone = accuracy(model=MODEL, gemm_format="nvfp4").results
+    assert found["accuracy_delta"][0] == alone["accuracy_delta"]
+    assert found["error_code"] == [None, "unsupported", "invalid"]

@@ -21,14 +21,14 @@ FIELDS: Final = {"osl_spread", "acceptance_by_position", "prefill_ep", "feed_for
 # questions of each verb
 FEW: Final = {
     "kernel gemm": 2,
-    "kernel attention": 3,
-    "kernel moe": 2,
+    "kernel attention": 10,
+    "kernel moe": 4,
     "kernel conv": 2,
     "kernel norm": 1,
     "kernel softmax": 1,
     "kernel embedding": 1,
-    "kernel elementwise": 1,
-    "collective": 5,
+    "kernel elementwise": 4,
+    "collective": 8,
     "goodput spares": 3,
     "fleet schedule": 4,
     "goodput": 2,
