@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,17 +11,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 JOB = ["--checkpoint-write-s", "60", "--restart-s", "300"]
-
-
-def test_the_answer_is_an_envelope_with_the_fixed_names(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["goodput", *JOB, "--mtti-s", "28440", "--gpus", "1024", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["command"] == "goodput"
-    fixed = {"goodput", "goodput_low", "goodput_high", "optimal_checkpoint_interval_s"}
-    assert {*fixed, "interruptions"} <= set(answer["results"])
-    assert answer["breakdown"][0]["name"] == "productive"
 
 
 def test_an_answered_interval_leaves_the_question_as_it_was(tmp_path: Path) -> None:

@@ -116,18 +116,6 @@ def test_the_trace_opens_and_lasts_as_long_as_the_step(
     assert last_us == pytest.approx(1e6 * longest_s)
 
 
-def test_the_frontier_trades_throughput_for_interactivity(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words = ["--model", "meta-llama/Llama-3.1-8B-Instruct", "--system", "h200_sxm", "--isl", "512"]
-    rows = answered(capsys, "estimate", *words, "--frontier")["results"]["frontier"]
-    assert rows[0]["batch"] == 1
-    users = [row["output_tokens_per_s_per_user"] for row in rows]
-    assert users == sorted(users, reverse=True)
-    assert main(["estimate", *words, "--frontier"]) == 0
-    assert "tokens/s per user" in capsys.readouterr().out
-
-
 def test_a_trace_that_cannot_be_written_is_refused_first(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -146,27 +134,6 @@ def test_an_answer_survives_its_trace(
     captured = capsys.readouterr()
     assert "TTFT" in captured.out
     assert "not a regular file" in captured.err
-
-
-def test_kernels_and_collectives_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (
-        "kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format fp8",
-        "kernel attention --system h200_sxm --phase decode --batch 8 --kv-len 4096 --num-heads 8",
-        (
-            "kernel moe --system h200_sxm --tokens 64 --hidden 2048 --intermediate 768 --experts 8"
-            " --top-k 2"
-        ),
-        "collective --system h200_sxm --op all_reduce --bytes 1MiB --gpus 8",
-        (
-            "collective --system h200_sxm --op all_reduce --bytes 64KiB --gpus 8"
-            " --kernel-family vllm --tier physics"
-        ),
-    ):
-        answer = answered(capsys, *words.split())
-        assert answer["command"] == " ".join(words.split(" --")[0].split())
-        assert answer["results"]["time_s"] > 0
-        assert main(words.split()) == 0
-        assert "reproduce: perfatlas " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["systems", "models", "formats", "engines", "rates", "durations"])

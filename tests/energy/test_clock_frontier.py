@@ -36,9 +36,3 @@ def test_the_last_point_is_the_deployment_without_a_limit() -> None:
         last = curve(over, batch=64)["frontier"][-1]
         assert last["tpot_s"] == free["tpot_s"]
         assert last[ENERGY] == pytest.approx(free[ENERGY])
-
-
-def test_a_larger_batch_of_a_memory_bound_decode_costs_less_at_every_clock() -> None:
-    small, large = (curve("clock_ratio", batch=batch)["frontier"] for batch in (4, 16))
-    for one, other in zip(small, large, strict=True):
-        assert other[ENERGY] < one[ENERGY]

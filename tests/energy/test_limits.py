@@ -26,11 +26,6 @@ def test_a_limit_that_binds_is_reached_within_a_tenth_of_a_percent() -> None:
     assert 450.0 * (1.0 - 1e-3) <= prefill["power_w"] <= 450.0
 
 
-def test_a_lower_tdp_and_a_limit_are_the_same() -> None:
-    lower, limited = served(system="h100_sxm{device.tdp=450W}"), served(power_cap_w=450.0)
-    assert lower == limited
-
-
 def test_a_limit_and_the_clock_that_it_leaves_agree() -> None:
     limited = perfatlas.estimate(
         model=LLAMA, system="h100_sxm", isl=4096, osl=1, batch=8, power_cap_w=450.0

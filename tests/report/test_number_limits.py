@@ -9,7 +9,6 @@ from perfatlas.report.text import (
     interval_text,
     share_text,
 )
-from perfatlas.verbs.collective import collective, collective_columns
 
 
 def test_an_exact_value_has_no_interval() -> None:
@@ -23,16 +22,3 @@ def test_an_exact_value_has_no_interval() -> None:
 def test_extreme_shares_are_printed_as_limits(share: float, text: str) -> None:
     assert share_text(share) == text
     assert format_share(3.18e7) == "> 9,999%"
-
-
-def test_one_gpu_exchanges_no_data_and_the_answer_says_so() -> None:
-    fields = {"system": "h100_sxm", "op": "all_reduce", "bytes": 2**20}
-    alone = collective(**fields, gpus=1)
-    assert alone.results["time_s"] == 0.0
-    (warning,) = alone.warnings
-    assert "one GPU exchanges no data" in warning
-    table = collective_columns(
-        {name: [value] * 2 for name, value in fields.items()} | {"gpus": [1, 2]}
-    )
-    assert table["warnings"][0] == warning
-    assert not table["warnings"][1]

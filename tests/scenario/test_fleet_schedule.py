@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from perfatlas.quantities import InfeasibleError
@@ -88,18 +87,6 @@ def test_every_gpu_hour_is_in_one_bucket(response: str, backfill: str) -> None:
     assert results["allocated_share"] <= 1.0
 
 
-def test_work_is_kept_whoever_waits() -> None:
-    # without failures every policy does the same work, once all have ended
-    compared = fleet_schedule(
-        **MANY, until_s=1e8, compare=["backfill=none,easy,conservative", "placement=pack,best_fit"]
-    ).answer.results["compared"]
-    assert len(compared) == 6
-    work = [row["productive_share"] * row["duration_s"] for row in compared]
-    assert work == pytest.approx([work[0]] * 6)
-    waits = {row["name"]: row["wait_s"]["mean"] for row in compared}
-    assert waits["backfill easy, placement pack"] < waits["backfill none, placement pack"]
-
-
 def test_one_gpu_per_job_is_a_queue_with_many_servers() -> None:
     # M/M/c would need exponential run times; a lognormal of sigma 0 is M/D/c: with c = 8 servers at
     # load 0.5 the wait is at most that of M/M/c, C / (c mu - lambda), by Erlang C.
@@ -117,12 +104,6 @@ def test_one_gpu_per_job_is_a_queue_with_many_servers() -> None:
     assert 0.4 * mean_s < told < 0.75 * mean_s
 
 
-def test_failures_come_as_often_as_the_mean_time_says() -> None:
-    results = fleet_schedule(**MANY, node_mtbf_s=1e5, repair_s=0).answer.results
-    expected = MANY["nodes"] * results["duration_s"] / 1e5
-    assert abs(results["failures"] - expected) < 5.0 * np.sqrt(expected)
-
-
 def test_compared_schedules_meet_the_same_failures() -> None:
     found = fleet_schedule(**MANY, **FAILING, until_s=50_000, compare=["response=jobset,drain"])
     again = fleet_schedule(**MANY, **FAILING, until_s=50_000, response="drain")
@@ -138,30 +119,6 @@ def test_compared_schedules_meet_the_same_failures() -> None:
         assert drained[name] == again.answer.results[name]
 
 
-def test_failures_that_never_let_a_job_end_are_cut_off(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.csv"
-    path.write_text("submit_s,run_s,gpus\n0,100000,32\n", "utf-8")
-    found = fleet_schedule(jobs=str(path), nodes=4, node_mtbf_s=2e4, repair_s=60, backfill="none")
-    assert found.answer.results["states"] == {"running": 1} or (
-        found.answer.results["states"] == {"queued": 1}
-    )
-    assert any("had not ended" in text for text in found.answer.warnings)
-
-
-def test_lemon_nodes_of_a_fleet_fail_in_a_schedule(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(
-        'units = 20\n[[cause]]\nname = "bad"\nper_unit = 1\n'
-        'lifetime = { law = "exponential", mean = "100 d" }\n'
-        "lemons = { share = 0.1, factor = 500 }\n"
-        '[[repair]]\nname = "swap"\nstages = [{ name = "swap", lasts = "1 h" }]\n',
-        "utf-8",
-    )
-    found = fleet_schedule(num_jobs=300, load=0.5, run_median_s=20_000, fleet=str(path))
-    assert found.answer.results["failures"] > 5
-    assert not any("left out" in text for text in found.answer.warnings)
-
-
 def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:
     with pytest.raises(InfeasibleError, match="row 3: a job of 16 GPUs takes 2 nodes"):
         fleet_schedule(jobs=table, nodes=1)
@@ -170,11 +127,3 @@ def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:
     assert any("can never run here: 1 of 3 jobs" in text for text in found.answer.warnings)
     with pytest.raises(InfeasibleError, match="none of 3 jobs"):
         fleet_schedule(jobs=table, nodes=1, gpus_per_node=4, leave_out_larger=True)
-
-
-def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
-    asked: dict[str, Any] = {**MANY, **FAILING, "response": "torchrun", "max_restarts": 99}
-    half = fleet_schedule(**asked, fewest_share=0.5).answer.results
-    none = fleet_schedule(**asked, fewest_share=1.0).answer.results
-    # a job that needs all its nodes waits for the repaired one, 600 s at most, and fails
-    assert half["states"].get("node_fail", 0) < none["states"]["node_fail"]

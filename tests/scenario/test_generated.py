@@ -30,20 +30,6 @@ def made(concurrency: int | None = None, isl: int | None = None, **fields: Any) 
     return resolve_traffic(traffic, scenario)
 
 
-def test_a_ramp_grows_to_its_rate_and_keeps_it() -> None:
-    asked: dict[str, Any] = {
-        "arrival": "ramp",
-        "request_rate": 10,
-        "ramp_to_rate": 110,
-        "ramp_s": 60,
-    }
-    arrival_N = made(num_requests=9600, **asked).requests.arrival_N
-    # (10 + 110) / 2 x 60 = 3600 in the ramp, 6000 in the 54.5 s after it
-    assert np.searchsorted(arrival_N, 60 * SECOND) == pytest.approx(3600, rel=0.05)
-    assert np.searchsorted(arrival_N, 30 * SECOND) == pytest.approx(1050, rel=0.12)
-    assert arrival_N[-1] / SECOND == pytest.approx(60 + 6000 / 110, rel=0.03)
-
-
 def test_turns_contain_the_conversation_and_wait() -> None:
     came = made(request_rate=4, num_requests=30, turns=3, think_time_s=5, shared_prefix=64)
     requests = came.requests
@@ -67,24 +53,6 @@ def test_the_rate_counts_requests_and_not_sessions() -> None:
     assert think[think >= 0].mean() / SECOND == pytest.approx(2.0, rel=0.03)
 
 
-def test_prompts_that_share_a_prefix_have_it_on_top() -> None:
-    requests = made(request_rate=4, num_requests=5, shared_prefix=40).requests
-    assert requests.isl_N.tolist() == [140] * 5
-    assert requests.hash_block == 16
-    starts = requests.hash_H[requests.hash_first_N[:-1, None] + np.arange(3)]
-    assert (starts[:, :2] == [0, 1]).all()  # two full blocks of 16; the third is not
-    assert len(set(starts[:, 2].tolist())) == 5
-
-
-def test_lengths_are_drawn_row_by_row(tmp_path: Path) -> None:
-    sample = tmp_path / "sample.csv"
-    sample.write_text("arrival_s,isl,osl\n0,10,1\n1,20,2\n2,70,7\n")
-    drawn: dict[str, Any] = {"length_distribution": "empirical", "lengths_from": str(sample)}
-    requests = made(request_rate=9, num_requests=3000, **drawn).requests
-    assert (requests.isl_N == 10 * requests.osl_N).all()
-    assert np.bincount(requests.osl_N)[[1, 2, 7]] == pytest.approx([1000] * 3, rel=0.1)
-
-
 def test_a_window_of_a_file_starts_at_zero(tmp_path: Path) -> None:
     file = tmp_path / "trace.csv"
     rows = "".join(f"{second},{second + 1},5\n" for second in range(100))
@@ -93,13 +61,6 @@ def test_a_window_of_a_file_starts_at_zero(tmp_path: Path) -> None:
     assert part.requests.isl_N.tolist() == list(range(21, 31))
     assert (part.requests.arrival_N / SECOND).tolist() == list(range(10))
     assert "seconds 20 to 30 of the file" in part.assumptions[0]
-
-
-def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
-    file = tmp_path / "trace.csv"
-    file.write_text("arrival_s,isl,osl\n" + "0,9,9\n" * 4 + "2,9,9\n" * 4)
-    spread = made(requests=str(file), spread_batches=True).requests.arrival_N / SECOND
-    assert spread[:4].tolist() == [0.0, 0.5, 1.0, 1.5]
 
 
 def test_traces_larger_than_memory_run_as_small_ones_do(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -126,31 +125,6 @@ def test_a_batch_of_a_worker_is_a_limit_of_its_schedulers() -> None:
     ready = service(scenario, traffic, resolve_traffic(traffic, scenario))
     assert ready.decoding.limits.max_num_seqs == 3  # 5 over two ranks
     assert ready.decoding.replicas.ranks == 2
-
-
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
-def test_ranks_of_attention_serve_in_pools(engine: str) -> None:
-    found = results_of(
-        model="Qwen/Qwen3-30B-A3B",
-        engine=engine,
-        prefill_attention_dp=2,
-        prefill_ep=2,
-        decode_attention_dp=4,
-        decode_ep=4,
-        concurrency=16,
-    )
-    assert found["requests_completed"] == 60
-    assert found["gpus"] == 6
-
-
-def test_seeds_repeat_and_files_arrive(tmp_path: Any) -> None:  # noqa: ANN401
-    assert results_of(request_rate=20, seed=3) == results_of(request_rate=20, seed=3)
-    widths = results_of(request_rate=20, num_seeds=2)["kv_transfer_s_seed_half_width"]
-    assert math.isfinite(widths["p99"])
-    path = tmp_path / "requests.csv"
-    path.write_text("arrival_s,isl,osl\n0,100,5\n0.1,200,1\n0.2,300,7\n")
-    found = simulate(**DEPLOYED, requests=str(path)).answer.results
-    assert found["requests_completed"] == 3
 
 
 def test_a_decode_pool_too_small_for_a_request_rejects_it() -> None:

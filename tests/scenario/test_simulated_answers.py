@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from perfatlas.answer.repetitions import half_width, half_widths
 from perfatlas.scenario.deployments import containing_predictions
 from perfatlas.verbs.simulate import simulate
 
@@ -62,14 +61,6 @@ def test_throughput_and_goodput_have_half_widths_over_seeds() -> None:
     assert found["seeds_simulated"] == 3
     assert not [n for n in found if n.endswith(("_low_seed_half_width", "_high_seed_half_width"))]
     assert "kv_capacity_tokens_seed_half_width" not in found
-
-
-def test_half_widths_by_hand_and_unknown_values() -> None:
-    # 6.314 is t of 1 degree of freedom at 95 %; the deviation of 1 and 3 is sqrt 2
-    assert half_width([1.0, 3.0]) == pytest.approx(6.314, rel=1e-3)
-    assert half_width([1.0, None]) is None
-    widths = half_widths([{"gpus": 8, "x": 1.0, "ok": True}, {"gpus": 8, "x": None, "ok": True}])
-    assert widths == {"x_seed_half_width": None}
 
 
 def test_an_interval_contains_its_value() -> None:
