@@ -121,23 +121,6 @@ def test_verbose_holds_every_assumption_source_and_version(
         assert [one for one in told if "".join(one.split()) not in text] == []
 
 
-NO_PLAN = ("search", "accuracy")  # commands that print several plans, or none
-
-
-def test_the_plan_is_named_where_a_model_runs(
-    answers: dict[str, dict[str, Any]], texts: Callable[..., dict[str, str]]
-) -> None:
-    for name, answer in answers.items():
-        if "model" in answer["scenario"] and answer["command"].split()[0] not in NO_PLAN:
-            lines = texts()[name].splitlines()
-            plans = [line for line in lines if line.startswith(("plan", "prefill:", "decode:"))]
-            assert plans
-            ranks = "dp " if answer["command"] == "train" else "attention_dp "
-            assert all("tp " in line and ranks in line for line in plans)
-            assert all(" node" in line or " domain" in line for line in plans)
-    assert "pp 2, cp 1, attention_dp 4, ep 1, moe_tp 8, dp 2, 4 nodes" in texts()["nodes"]
-
-
 def test_a_time_is_at_least_and_a_rate_at_most() -> None:
     results = {"ttft_s": 1.0, "ttft_s_low": 1.0, "ttft_s_high": None}
     results |= {"requests_per_s": 4.0, "steps": 3, "bound_time_s": 1.0}

@@ -40,19 +40,6 @@ def test_a_narrow_terminal_cuts_no_number() -> None:
         assert format_value("tpot_s", 5e-3 + 2e-5 * 1024) in stream.getvalue()
 
 
-def test_points_of_several_tiers_are_marked_one_by_one() -> None:
-    rows = points()
-    rows = [{**row, "tier": "bound" if row["batch"] > 64 else "physics"} for row in rows]
-    stream = io.StringIO()
-    answer = {"scenario": {"model": "m"}, "results": {"frontier": rows}}
-    console = open_terminal(stream, width=80, environ={})
-    print_frontier(console, answer, reproduce="r", verbose=True)
-    lines = [line.split() for line in stream.getvalue().partition("TPOT")[2].splitlines()]
-    shown = {line[0]: line[-2] for line in lines if line and line[0].replace(",", "").isdigit()}
-    assert shown["64"] == format_value("tpot_s", rows[6]["tpot_s"]).split()[0]
-    assert shown["128"] == "≥" + format_value("tpot_s", rows[7]["tpot_s"]).split()[0]
-
-
 def test_batches_that_tell_the_same_are_listed_once() -> None:
     rows = [{"batch": batch} for batch in (1, 2, 3, 1177, 1180, 1184)]
     assert [row["batch"] for row in distinct(rows)] == [1, 2, 3, 1184]

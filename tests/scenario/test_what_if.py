@@ -114,17 +114,6 @@ def test_faster_checkpoints_thirty_spares_and_a_hot_standby_are_all_answered() -
     assert any("spare_start_s" in said for said in at_once.evidence.assumptions)
 
 
-def test_searched_intervals_are_called_best_found(tmp_path: Path) -> None:
-    fleet = written(tmp_path, WEARING)
-    asked = {"fleet": fleet, "gpus": 4096, "checkpoint_write_s": 60, "restart_s": 60}
-    watched = {"half_width": 0.05, "duration_s": 100 * DAY}
-    faster = changes(**asked, **watched)["checkpoints written twice as fast"]
-    assert "the best found then" in faster["assumes"]
-    given = changes(**asked, **watched, checkpoint_interval_s=100.0)
-    assert "s of work between" in given["checkpoints at the best interval found"]["assumes"]
-    assert "the same work between" in given["checkpoints written twice as fast"]["assumes"]
-
-
 def test_work_held_by_peers_is_not_lost(tmp_path: Path) -> None:
     """A day of work in stretches of two hours: only what a failure would undo is unsaved."""
     often, seldom = (

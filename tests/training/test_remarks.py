@@ -8,8 +8,8 @@ import pytest
 
 from perfatlas.answer import Answer
 from perfatlas.networks import resolve_model
-from perfatlas.training.profiles import highest_mfu, resolve_training_engine
-from perfatlas.verbs.train import search_training, train, train_columns
+from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.verbs.train import train
 
 SMALL: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -73,18 +73,3 @@ def test_the_default_schedule_is_that_of_the_recipe() -> None:
     assert (default.scenario["vpp"], default.scenario["pipeline_schedule"]) == (4, "interleaved")
     assert default.results == train(**asked, vpp=4).results
     assert train(**asked, pipeline_schedule="1f1b").scenario["vpp"] == 1
-
-
-def test_an_mfu_above_the_highest_measured_is_named() -> None:
-    """53% in bf16 on H100; the highest published one is 48%."""
-    above = train(**SMALL)
-    (warning,) = above.warnings
-    assert f"MFU {above.results['mfu']:.1%} is above the highest published" in warning
-    assert highest_mfu()["h100_sxm", "dense", "bf16"].source in warning
-    assert train_columns({name: [value] for name, value in SMALL.items()})["warnings"] == [warning]
-    assert search_training(**SMALL).warnings == above.warnings
-    # slower steps, lower limits and changed devices are not compared
-    assert not train(**SMALL | {"recompute": "full"}).warnings
-    assert not train(**SMALL, tier="bound").warnings
-    faster = SMALL | {"system": "h100_sxm{device.memory.bandwidth=4 TB/s}"}
-    assert not train(**faster).warnings
