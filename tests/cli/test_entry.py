@@ -76,17 +76,6 @@ def test_internal_errors_are_one_line_without_debug(tmp_path: Path) -> None:
         assert "ZeroDivisionError" in finished.stderr
 
 
-def test_a_closed_pipe_is_the_exit_code_alone() -> None:
-    with subprocess.Popen(
-        [*PERFATLAS, "catalog", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 141
-
-
 def test_a_full_disk_is_reported_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         finished = subprocess.run(

@@ -10,7 +10,6 @@ import pytest
 
 import perfatlas
 from perfatlas.cli import main
-from perfatlas.declarations import commands
 from perfatlas.quantities import InvalidSpecError, nearest_name
 from perfatlas.studies.sweeps.study import read_sample
 from tests.examples import few
@@ -108,18 +107,3 @@ def test_the_first_of_listed_systems_is_the_base(capsys: pytest.CaptureFixture[s
 def test_a_short_name_is_no_misspelling_of_one_with_another_first_letter() -> None:
     assert nearest_name("lpu", ["cpu", "gb200"]) is None
     assert nearest_name("cpi", ["cpu", "gb200"]) == "cpu"
-
-
-SLOW = ("validate", "calibrate", "fleet", "simulate", "search")
-
-
-@pytest.mark.parametrize("width", [40, pytest.param(80, marks=pytest.mark.study)])
-def test_no_number_of_a_table_is_cut(
-    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    examples = [one.example for name, (_, one) in commands().items() if not name.startswith(SLOW)]
-    asked = [*filter(None, examples), f"estimate {LLAMA} --gpus 8 --frontier", "catalog systems"]
-    for line in asked:
-        main(shlex.split(line))
-        assert "…" not in capsys.readouterr().out, line

@@ -30,20 +30,15 @@ def test_the_chart_fits_and_labels_its_ends(width: int, unicode: bool) -> None: 
     assert chart.isascii() == (not unicode)
 
 
-def test_a_narrow_terminal_cuts_no_number() -> None:
-    for width in (40, 50):
-        stream = io.StringIO()
-        console = open_terminal(stream, width=width, environ={})
-        answer = {"scenario": {"model": "m"}, "results": {"frontier": points()}}
-        print_frontier(console, answer, reproduce="r")
-        assert "\u2026" not in stream.getvalue()
-        assert format_value("tpot_s", 5e-3 + 2e-5 * 1024) in stream.getvalue()
+@pytest.mark.parametrize("width", [40, 50])
+def test_a_narrow_terminal_cuts_no_number(width: int) -> None:
+    stream = io.StringIO()
+    answer = {"scenario": {"model": "m"}, "results": {"frontier": points()}}
+    print_frontier(open_terminal(stream, width=width, environ={}), answer, reproduce="r")
+    assert "\u2026" not in stream.getvalue()
+    assert format_value("tpot_s", 5e-3 + 2e-5 * 1024) in stream.getvalue()
 
 
 def test_batches_that_tell_the_same_are_listed_once() -> None:
     rows = [{"batch": batch} for batch in (1, 2, 3, 1177, 1180, 1184)]
     assert [row["batch"] for row in distinct(rows)] == [1, 2, 3, 1184]
-
-
-def test_a_frontier_without_points_is_reported() -> None:
-    assert frontier_chart([], width=80, unicode=True) == "  no points to draw"

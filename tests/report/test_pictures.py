@@ -8,7 +8,7 @@ import pytest
 
 import perfatlas
 from perfatlas.declarations import page_of
-from perfatlas.report.charts import BarChart, HeatMap, LineChart, StackedBars
+from perfatlas.report.charts import HeatMap, LineChart, StackedBars
 from perfatlas.studies import runs_folder
 
 if TYPE_CHECKING:
@@ -85,15 +85,6 @@ def test_memory_of_a_gpu_adds_up_to_its_capacity() -> None:
     assert sum(amounts.values()) == pytest.approx(answer.results["memory"]["capacity_bytes"])
 
 
-def test_sensitivities_are_bars_from_the_largest() -> None:
-    answer = perfatlas.explain(**MODEL, isl=64, osl=8)
-    chart = _charts(answer)["What time per output token (TPOT) depends on"]
-    assert isinstance(chart, BarChart)
-    found = answer.results["sensitivity"]["tpot_s"]
-    assert {bar.name: bar.value for bar in chart.bars}.items() <= found.items()
-    assert abs(chart.bars[0].value) == max(map(abs, found.values()))
-
-
 @pytest.mark.parametrize("operator", KERNELS)
 def test_a_curve_of_sizes_passes_through_the_operator(operator: str) -> None:
     answer = KERNELS[operator]()
@@ -137,16 +128,6 @@ def test_a_frontier_names_its_one_plan_and_has_its_intervals() -> None:
     assert line.name == "tp 2, dp 4"
     lows = [row["output_tokens_per_s_per_gpu_low"] for row in answer.results["frontier"]]
     assert line.low == lows
-
-
-def test_plans_of_a_search_have_colours_of_their_own() -> None:
-    answer = perfatlas.search(**MODEL, gpus=4, num_simulated=0)
-    (chart,) = _charts(answer).values()
-    assert isinstance(chart, LineChart)
-    whole, *plans, others, best = chart.lines
-    assert sorted(x for plan in plans for x in plan.x) == sorted(whole.x)
-    assert len({plan.colour for plan in plans}) == len(plans) > 1
-    assert best.texts[0] in {plan.name for plan in plans} | {others.name}
 
 
 def test_waiting_time_passes_through_the_spares() -> None:

@@ -140,11 +140,6 @@ def test_the_key_determines_the_format_of_its_value(key: str, value: object, tex
     assert format_value(key, value) == text
 
 
-def test_an_interval_names_its_unit_once() -> None:
-    assert format_interval("ttft_s", 1.09, 1.3) == "1.09 - 1.30 s"
-    assert format_interval("ttft_s", 0.9, 1.1) == "900 ms - 1.10 s"
-
-
 def test_the_reproducing_command_is_safe_to_paste() -> None:
     fields = {"system": "h200_sxm{device.tdp=500W}", "tp": 8, "clock_ratio": 1.0, "dp": None}
     line = reproduce_line("estimate", fields | {"frontier": True})

@@ -65,10 +65,6 @@ def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
         ({"dp": 4}, {"batch": 1}),
         ({"mode": "aggregated", "concurrency": 64}, {"concurrency": 64}),
         (
-            {"mode": "disaggregated", "concurrency": 64, "decode_workers": 4, "prefill_tp": 4},
-            {"dp": 1, "prefill_tp": 4, "prefill_workers": 1, "decode_workers": 4},
-        ),
-        (
             {
                 "mode": "disaggregated",
                 "method": "formula",

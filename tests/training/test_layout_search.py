@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.cli import main
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.training.layouts import Layouts, layout_problems, take_layouts
 from perfatlas.training.schedules import Pipelines, peak_activations, pipeline_refusals
@@ -165,22 +164,6 @@ def test_given_sizes_are_kept_and_others_are_searched() -> None:
     for row in answer.results["layouts"]:
         assert (row["tp"], row["recompute"], row["zero"]) == (4, "full", "3")
     assert answer.scenario["tp"] == 4
-
-
-def test_both_spellings_answer_the_same(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Any,  # noqa: ANN401 - a folder
-) -> None:
-    flags = ["--model", SMALL["model"], "--system", "h100_sxm", "--gpus", "8"]
-    flags += ["--global-batch", "32", "--pp", "1"]
-    assert main(["search", "training", *flags]) == 0
-    told = capsys.readouterr().out
-    assert "why the first" in told
-    assert "legal layouts" in told
-    table = tmp_path / "layouts.csv"
-    assert main(["search", "--training", *flags, "--output", str(table)]) == 0
-    assert capsys.readouterr().out == told
-    assert table.read_text().startswith("gpus,tp,pp,")
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"])

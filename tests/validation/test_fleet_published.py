@@ -17,7 +17,6 @@ from perfatlas.reliability.fleet.model import (
     Spares,
     Strategy,
     find_rate,
-    fleet_rate_per_s,
     published_durations,
     published_rates,
 )
@@ -161,22 +160,6 @@ def test_catalog_rates_carry_kind_source_and_interval() -> None:
     assert counted == pytest.approx(419.0)
     with pytest.raises(InvalidSpecError, match="did you mean 'rsc1_node'"):
         find_rate("rsc1_nodes")
-
-
-@pytest.mark.parametrize("gpus_per_unit", [1, 4, 8, 72])
-def test_rates_of_nodes_and_jobs_are_counted_by_gpus(gpus_per_unit: int) -> None:
-    names = [name for name in published_rates() if name.startswith("llama3_")]
-    causes = tuple(
-        published_cause(name, gpus_per_unit=gpus_per_unit)
-        for name in names
-        if not name.startswith("llama3_node_")
-    )
-    units = 16_384 // gpus_per_unit
-    fleet = Fleet(units=units, gpus_per_unit=gpus_per_unit, causes=causes)
-    per_gpu = fleet_rate_per_s(fleet, units) / (units * gpus_per_unit)
-    assert per_gpu * 16_384 * 54 * 86400 == pytest.approx(419.0)
-    one = find_rate("llama3_node_unexpected")
-    assert one.ones_in(gpus_per_unit) == pytest.approx(gpus_per_unit / 8)
 
 
 def test_what_a_rate_is_of_must_be_known() -> None:
