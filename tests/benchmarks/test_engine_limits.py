@@ -63,22 +63,6 @@ def test_a_cliff_needs_an_explanation(
     assert bool(limits.explanation(cliff)) is explained
 
 
-def test_a_page_keeps_the_sections_of_other_engines(limits: ModuleType, tmp_path: Path) -> None:
-    path = tmp_path / "page.md"
-    cliff = limits.Cliff(
-        limits.Pair(ASKED, "batch", 8, 9), 10.0, 0.0, "infeasible: does not fit | x"
-    )
-    limits.write_page(path, {"vllm": limits.section("vllm", [cliff, cliff], 40)})
-    limits.write_page(path, {"sglang": limits.section("sglang", [], 7)})
-    limits.write_page(path, {"vllm": limits.section("vllm", [cliff], 41)})
-    text = path.read_text("utf-8")
-    assert "engine_limits.py vllm sglang --page" in text
-    assert "41 questions, 1 cliff" in text
-    assert "40 questions" not in text
-    assert "7 questions, 0 cliffs" in text
-    assert "| 1 | m | static | isl 64, batch 8 to 9 | 10 to refused |" in text
-
-
 def test_every_engine_has_a_section_whose_cliffs_are_explained(limits: ModuleType) -> None:
     text = PAGE.read_text("utf-8")
     assert [f"## {engine}" in text for engine in limits.ENGINES] == [True] * len(limits.ENGINES)

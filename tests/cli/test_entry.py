@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -60,12 +59,6 @@ def test_version_and_help_need_few_packages_of_perfatlas() -> None:
         assert set(folders) <= {"", "declaration"}
 
 
-def test_help_names_every_verb() -> None:
-    text = run("--help").stdout
-    for verb in ("estimate", "kernel", "collective", "catalog", "calibrate", "validate"):
-        assert f" {verb} " in text
-
-
 def test_internal_errors_are_one_line_without_debug(tmp_path: Path) -> None:
     code = (
         "import sys; from perfatlas.verbs.catalog.facts import CATALOGS;"
@@ -81,17 +74,6 @@ def test_internal_errors_are_one_line_without_debug(tmp_path: Path) -> None:
         assert finished.returncode == 1
         assert ("Traceback" in finished.stderr) == traceback
         assert "ZeroDivisionError" in finished.stderr
-
-
-def test_a_closed_pipe_is_the_exit_code_alone() -> None:
-    with subprocess.Popen(
-        [*PERFATLAS, "catalog", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 141
 
 
 def test_a_full_disk_is_reported_in_one_line() -> None:
@@ -137,12 +119,6 @@ def test_a_completion_script_knows_the_verbs(
         assert word in script
 
 
-@pytest.mark.usefixtures("scripts_made_once")
-def test_a_process_prints_the_completion_script(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "bash"]) == 0
-    assert run("completion", "bash").stdout == capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "name"),
     [
@@ -173,79 +149,6 @@ def test_completion_is_installed_at_the_given_path(
     assert "estimate" in target.read_text()
     monkeypatch.setenv("SHELL", "/bin/ksh")
     assert main(words) == 2
-
-
-def test_no_color_reaches_the_help() -> None:
-    assert "\x1b[" not in run("--help", FORCE_COLOR="1", NO_COLOR="1").stdout
-
-
-def test_catalog_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["catalog", "formats", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert list(answer) == [
-        "schema",
-        "version",
-        "command",
-        "scenario",
-        "results",
-        "breakdown",
-        "evidence",
-        "warnings",
-    ]
-    assert "nvfp4" in [row["name"] for row in answer["results"]["formats"]]
-
-
-def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["catalog", *words]) == 0
-    return capsys.readouterr().out
-
-
-def test_a_system_is_shown_with_each_source_written_once(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    text = shown(capsys, "systems", "show", "h200_sxm", "--verbose")
-    assert max(map(len, text.splitlines())) <= 80
-    line = next(line for line in text.splitlines() if "device.memory.bandwidth " in line)
-    assert line.split()[1:4] == ["4.8", "TB/s", "datasheet"]
-    assert f"\n  {line.split()[4]} " in text
-    table, sources = text.split("\nsources\n")
-    refs = {row["ref"] for row in shown_json(capsys, "systems", "h200_sxm")["values"].values()}
-    for ref in refs:
-        assert ref[:20] not in table
-        assert sources.count(ref[:40]) <= sum(other.startswith(ref[:40]) for other in refs)
-    assert "datasheet: 1979 with sparsity" in sources
-
-
-def shown_json(capsys: pytest.CaptureFixture[str], kind: str, name: str) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads(shown(capsys, kind, "show", name, "--json"))["results"]
-    return facts
-
-
-def test_engine_profiles_use_the_engines_units(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = " ".join(shown(capsys, "engines", "show", "vllm@0.24").split())
-    assert "64 MiB at tp 2, 2 MiB at tp" in text
-    assert "model_types ," not in text
-    assert "67,108,864" not in text
-
-
-def test_a_model_and_a_format_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, "models", "show", "openai/gpt-oss-20b")
-    assert "MoeFfn (" in text
-    assert "20,914,757,184" in text
-    # 4.5 bits: 4 bits and a scale of 8 bits per 16 elements
-    assert "0.5625 B" in shown(capsys, "formats", "show", "nvfp4")
-
-
-def test_help_has_full_sentences_and_defaults() -> None:
-    text = run("estimate", "--help", COLUMNS="200").stdout
-    for name, default in (("isl", "1024"), ("engine", "vllm"), ("mode", "static"), ("batch", "1")):
-        line = next(line for line in text.splitlines() if f" --{name} " in line)
-        assert f"[default: {default}]" in line
-    assert "flags fill empty cells." in text
-    assert "--install-completion" in run("completion", "--help", COLUMNS="200").stdout
 
 
 def test_numbers_are_read_with_their_units(capsys: pytest.CaptureFixture[str]) -> None:

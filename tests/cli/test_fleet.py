@@ -79,55 +79,6 @@ def test_logs_become_a_fleet_that_goodput_runs(
     assert per_day == pytest.approx(200 / 31, rel=0.25)
 
 
-def test_reports_describe_fleets_and_histories(
-    fleet: Path, history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = fleet.with_name("page.html")
-    assert main(["fleet", "report", str(fleet), "-o", str(page)]) == 0
-    text = page.read_text("utf-8")
-    assert "This fleet has 64 machines with 8 GPUs each" in text
-    assert "Machines to inspect first" in text
-    assert "n007" in text
-    assert "The most frequent cause: fallen off the bus (gpu_xid_79), 100% of all" in text
-    assert "A job on all 512 GPUs runs" in text
-    assert '<td class="text">Xid</td><td class="text">the number of an error' in text
-    assert '<td class="text">NIC</td>' not in text
-    assert "--fleet fleet.toml" in text
-    assert "<td>100%</td>" in text
-    assert '<script src="http' not in text
-    assert f"perfatlas fleet report {fleet} --output {page}" in text
-    words = ["fleet", "report", str(history), "-o", str(page), "--html-script", "cdn"]
-    assert main(words) == 0
-    assert '<script src="https://cdn.plot.ly/' in page.read_text("utf-8")
-    assert "<dt>failure</dt><dd>200</dd>" in page.read_text("utf-8")
-    capsys.readouterr()
-    assert main(["fleet", "report", "llama3", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)["results"]["fleet"]
-    assert sum(row["share"] for row in facts["causes"]) == pytest.approx(1.0)
-    last = facts["jobs"][-1]
-    assert 86400 / last["mtti_s"] == pytest.approx(facts["events_per_day"])
-
-
-def test_a_report_shows_both_means_and_later_edits(
-    fleet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = fleet.with_name("page.html")
-    words = ["fleet", "report", str(fleet), "-o", str(page)]
-    assert main(words) == 0
-    text = page.read_text("utf-8")
-    assert "for all machines, including those with high failure rates" in text
-    assert "without lemons" in text
-    assert "changed after the fit" not in text
-    fleet.write_text(fleet.read_text("utf-8") + "\n# by hand\n", "utf-8")
-    assert main(words) == 0
-    assert "changed after the fit" in page.read_text("utf-8")
-    beside = fleet.with_suffix(".evidence.toml")
-    beside.write_text('[[cause]]\nname = "gpu_xid_79"\nevents = 1\n', "utf-8")
-    capsys.readouterr()
-    assert main(words) == 3
-    assert "a cause lacks mean_time_between, mean" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -162,36 +113,6 @@ def test_a_component_needs_a_count(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "nic_link_down" in capsys.readouterr().out
 
 
-def test_a_fit_prints_failure_rates_of_fleet_and_component(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    table = tmp_path / "h.csv"
-    rows = [f"2026-03-{day:02}T00:00:00Z,host,x,failure,n{day}" for day in range(1, 32)]
-    table.write_text("\n".join(["start_s,component,cause,kind,node", *rows]) + "\n", "utf-8")
-    words = ["fleet", "fit", str(table), "--nodes", "62", *WATCH]
-    assert main([*words, "--output", str(tmp_path / "f.toml")]) == 0
-    text = capsys.readouterr().out
-    # 31 failures in 31 days: the fleet fails once a day, each of its 62 nodes once in 62 days
-    (line,) = (line for line in text.splitlines() if line.startswith("host_x  "))
-    assert line.split()[1:7] == ["31", "100%", "1", "d", "62", "d"]
-    assert "of the whole fleet,\nand of one part with its interval" in text
-
-
-def test_one_log_of_states_has_no_agreement(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = "start_s,component,cause,kind,node\n2026-03-02T00:00:00Z,node,down,failure,n1\n"
-    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    for path, node in zip(paths, ("n1", "n2"), strict=True):
-        path.write_text(table.replace("n1", node))
-    words = ["--nodes", "4", *WATCH, "--output", str(tmp_path / "f.toml")]
-    assert main(["fleet", "fit", str(paths[0]), *words]) == 0
-    assert "agreement of the logs" not in capsys.readouterr().out
-    assert main(["fleet", "fit", *map(str, paths), *words]) == 0
-    assert "agreement of the logs" in capsys.readouterr().out
-
-
 def test_a_log_of_another_format_is_refused_and_an_empty_one_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,36 +130,3 @@ def test_a_log_of_another_format_is_refused_and_an_empty_one_named(
     assert "log.json contains no records" in capsys.readouterr().err
     log.write_text("2026-03-01T00:00:00Z n1 kernel: usb 1-1: new device\n")
     assert main(["fleet", "import", str(log), "--format", "xid", *output]) == 0
-
-
-def test_a_history_of_jobs_needs_the_number_of_jobs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "h.csv"
-    rows = [f"2026-03-0{job}T00:00:00Z,job,x,failure,{job}" for job in range(1, 6)]
-    table.write_text("\n".join(["start_s,component,cause,kind,job", *rows]) + "\n", "utf-8")
-    words = ["fleet", "fit", str(table), "--nodes", "4", *WATCH]
-    words += ["--output", str(tmp_path / "f.toml")]
-    assert main(words) == 3
-    assert "--units job=5 or more" in capsys.readouterr().err
-    assert main([*words, "--units", "job=5"]) == 0
-
-
-def test_a_report_draws_no_line_where_nothing_stops_a_job(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "slow.toml"
-    path.write_text(
-        'units = 1\n[[cause]]\nname = "hot"\nper_unit = 1\neffect = "slows"\nslowdown = 1.5\n'
-        'lasts = "1 h"\nlifetime = { law = "exponential", mean = "2000 d" }\n',
-        "utf-8",
-    )
-    page = tmp_path / "page.html"
-    assert main(["fleet", "report", str(path), "-o", str(page)]) == 0
-    text = page.read_text("utf-8")
-    assert "This fleet has 1 machine with 8 GPUs" in text
-    assert "once in 5.48 years" in text  # 2000 / 365.25
-    assert "never" in text
-    assert "Mean time to interruption by job size" not in text
-    assert "until a failure interrupts it" not in text
-    assert capsys.readouterr().out == ""

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shlex
 import subprocess
 import sys
 import textwrap
@@ -22,7 +21,6 @@ JobID|State|Submit|Start|End|ElapsedRaw|AllocTRES|NodeList|ExitCode
 9|PENDING|{d}T01:00:00|Unknown|Unknown|0||None assigned|0:0
 10|COMPLETED|{d}T02:00:00|{d}T02:00:00|{d}T02:30:00|1800|gres/gpu=4|n3|0:0
 """.format(d="2026-01-01")
-DRAWN = ["--num-jobs", "400", "--load", "0.7", "--nodes", "16"]
 
 
 @pytest.fixture(autouse=True)
@@ -37,40 +35,6 @@ def _json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
     assert main(["fleet", "schedule", *words, "--json"]) == 0
     answer: dict[str, object] = json.loads(capsys.readouterr().out)
     return answer
-
-
-def test_the_text_has_jobs_waits_gpu_time_classes_and_command(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words = ["--jobs", "jobs.csv", "--nodes", "2", "--compare", "backfill=none,easy", "--verbose"]
-    assert main(["fleet", "schedule", *words]) == 0
-    text = capsys.readouterr().out
-    assert "fleet schedule of 3 jobs on 16 GPUs in 2 nodes: jobs jobs.csv" in text
-    for said in (
-        "jobs completed",
-        "rows ignored: no GPUs requested, first at 5",
-        "where the GPU time goes",
-        "by job class",
-        "comparison",
-        "time limits are assumed: 2 x the run time",
-    ):
-        assert said in text, said
-    assert max(map(len, text.splitlines()[:-1])) <= 80
-    again = shlex.split(text.splitlines()[-1].removeprefix("reproduce: perfatlas "))
-    assert main([*again, "--verbose"]) == 0
-    assert capsys.readouterr().out == text
-
-
-def test_completed_jobs_are_seen_beside_responses_in_a_narrow_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    failing = ["--node-mtbf-s", "200000", "--repair-s", "3600"]
-    words = [*DRAWN, *failing, "--compare", "response=slurm_requeue,jobset,torchrun"]
-    assert main(["fleet", "schedule", *words]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    heads = lines[lines.index("comparison") + 1].split()
-    assert heads[:2] == ["response", "completed"]
-    assert "useful" in heads
 
 
 def test_per_job_and_html_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,27 +75,6 @@ def test_accounting_is_scheduled_run_by_run(
     assert "the file is truncated" in capsys.readouterr().err
 
 
-def test_default_cells_are_no_options_of_a_row(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # Defaults and empty cells are fine in every row; the last asks for a depth that none reads.
-    (folder / "t.csv").write_text(
-        "backfill,depth,half_life_s,shares,keeps_place,response,detection_s,restart_s,seed\n"
-        "easy,5,604800,,false,slurm_requeue,,0,0\n"
-        "none,500,604800,,false,slurm_requeue,,0,0\n"
-        "none,,,,,,,,\n"
-        "none,5,,,,,,,\n",
-        "utf-8",
-    )
-    words = ["--jobs", "jobs.csv", "--nodes", "2", "--table", "t.csv", "--output", "o.csv"]
-    assert main(["fleet", "schedule", *words]) == 0
-    assert "4 rows in" in capsys.readouterr().out
-    table = read_table(folder / "o.csv")
-    assert [c or "" for c in table.cells("error_code")] == ["", "", "", "invalid"]
-    assert "depth = 5 has no effect here: backfill = none" in table.cells("error")[3]
-    assert table.cells("unfinished_share")[:3] == [0.0] * 3
-
-
 def test_compressed_traces_are_read_and_truncated_ones_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,13 +107,6 @@ def test_compressed_traces_are_read_and_truncated_ones_refused(
         assert f"'{path}'" in err
         assert said in err
         assert "again" in err
-
-
-def test_a_comparison_is_no_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "t.csv").write_text("nodes\n2\n", "utf-8")
-    words = ["--table", "t.csv", "--output", "o.csv", "--compare", "backfill=none,easy"]
-    assert main(["fleet", "schedule", "--jobs", "jobs.csv", *words]) == 2
-    assert "--compare cannot be combined with --table" in capsys.readouterr().err
 
 
 def test_ctrl_c_keeps_partial_results() -> None:

@@ -67,15 +67,6 @@ def test_a_page_that_cannot_be_written_is_refused_before_scores_are_computed() -
             assert main([*name.split(), "--page", LONG]) == 3, name
 
 
-def test_a_run_folder_that_cannot_be_created_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "data").write_text("a file where the folder of data belongs")
-    monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path))
-    assert main(["sweep", "hbm"]) == 3
-    assert "cannot create the folder" in capsys.readouterr().err
-
-
 def test_files_are_asked_about_without_errors_of_the_system(tmp_path: Path) -> None:
     assert not is_file(LONG)
     assert not exists(f"{LONG}/{LONG}")

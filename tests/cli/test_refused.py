@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import perfatlas
 from perfatlas.cli import main
-from perfatlas.declarations import commands
 from perfatlas.quantities import InvalidSpecError, nearest_name
 from perfatlas.studies.sweeps.study import read_sample
-from perfatlas.verbs.estimate import estimate_table
-from perfatlas.verbs.kernel import kernel_columns, kernel_elementwise
 from tests.examples import few
 
 LLAMA = "--model meta-llama/Llama-3.1-8B --system h100_sxm"
@@ -82,48 +78,7 @@ def test_several_values_of_a_flag_are_answered_by_the_command_that_the_message_g
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == 3
 
 
-@pytest.mark.parametrize(
-    ("line", "instead"),
-    [
-        ("kernel elementwise norm --system h100_sxm", "use perfatlas kernel norm"),
-        ("kernel elementwise embedding --system h100_sxm", "use perfatlas kernel embedding"),
-        ("fleet fit h.csv --age years", "and --service-start"),
-        ("fleet fit h.csv --failed=dead", "and --service-start"),
-        ("fleet fit h.csv --law weibull", "and --service-start"),
-        ("fleet import x.log --scraped 2025", "leave it out; --format table"),
-        ("fleet import x.log --rules x.json", "leave it out; --format table"),
-        ("fleet import x.log --tolerance-s 3", "leave it out; --format table"),
-    ],
-)
-def test_a_removed_name_is_refused_with_its_replacement(
-    line: str, instead: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(shlex.split(line)) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert "was removed: " in told
-    assert instead in told
-
-
-def test_removed_names_of_tables_studies_and_python_are_refused_with_their_replacement(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    asked: dict[str, Any] = {"system": "h100_sxm", "tokens": 64, "width": 768}
-    norm = {name: [value] for name, value in {"op": "norm", **asked}.items()}
-    (error,) = kernel_columns("elementwise", norm)["error"]
-    assert error == "op = 'norm' was removed: use perfatlas kernel norm"
-    with pytest.raises(InvalidSpecError, match="removed: use perfatlas kernel embedding"):
-        kernel_elementwise(op="embedding", **asked)
-    table: dict[str, list[Any]] = {
-        "model": ["openai/gpt-oss-20b"],
-        "system": ["h200_sxm"],
-        "spread": [3],
-    }
-    with pytest.raises(InvalidSpecError, match="'spread': spread was removed: explain has"):
-        estimate_table(table)
-    Path("rows.csv").write_text("model,system,spread\nopenai/gpt-oss-20b,h200_sxm,3\n", "utf-8")
-    assert main(shlex.split("estimate --table rows.csv --output answers.csv")) == 3
-    assert "'spread': spread was removed: explain has" in capsys.readouterr().err
+def test_removed_names_of_studies_and_python_are_refused_with_their_replacement() -> None:
     with pytest.raises(InvalidSpecError, match='removed: use method = "sobol"'):
         read_sample("estimate", {"method": "latin_hypercube"}, "study.toml")
     for name, instead in (("domains", "parts_per_unit"), ("stragglers", "slow GPUs")):
@@ -152,18 +107,3 @@ def test_the_first_of_listed_systems_is_the_base(capsys: pytest.CaptureFixture[s
 def test_a_short_name_is_no_misspelling_of_one_with_another_first_letter() -> None:
     assert nearest_name("lpu", ["cpu", "gb200"]) is None
     assert nearest_name("cpi", ["cpu", "gb200"]) == "cpu"
-
-
-SLOW = ("validate", "calibrate", "fleet", "simulate", "search")
-
-
-@pytest.mark.parametrize("width", [40, pytest.param(80, marks=pytest.mark.study)])
-def test_no_number_of_a_table_is_cut(
-    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    examples = [one.example for name, (_, one) in commands().items() if not name.startswith(SLOW)]
-    asked = [*filter(None, examples), f"estimate {LLAMA} --gpus 8 --frontier", "catalog systems"]
-    for line in asked:
-        main(shlex.split(line))
-        assert "…" not in capsys.readouterr().out, line

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.commands.output.watch import Progress
-from perfatlas.compiled.listeners import compilation
 from perfatlas.files import read_table
 from perfatlas.verbs.simulate import simulate as scenario_simulate
 
@@ -26,14 +23,6 @@ def answered(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     assert main(["simulate", *ASKED, *FEW, *words, "--json"]) == 0
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer
-
-
-def test_text_shows_the_tail_and_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", *ASKED, *FEW, "--request-rate", "20", "--num-seeds", "2"]) == 0
-    text = capsys.readouterr().out
-    assert all(word in text for word in ("TTFT", "TPOT", "p99", "seeds", "reproduce: perfatlas"))
-    assert max(map(len, text.splitlines()[:-1])) <= 80
-    assert "…" not in text
 
 
 def test_per_request_results_are_written(
@@ -59,68 +48,6 @@ def test_requests_of_a_file_are_simulated(
     assert "line 3" in capsys.readouterr().err
 
 
-def test_the_largest_rate_is_found_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*FEW, "--slo-ttft-s", "0.1", "--slo-percentile", "90", "--find-rate"]
-    assert main(["simulate", *ASKED, *words]) == 0
-    text = capsys.readouterr().out
-    assert "largest request rate within SLOs" in text
-    assert "reproduce: perfatlas simulate --find-rate --model" in text
-    assert main(["simulate", *ASKED, *FEW, "--slo-ttft-s", "1e-4", "--find-rate"]) == 4
-    assert "no request rate meets the SLOs" in capsys.readouterr().err
-
-
-def test_results_of_one_seed_name_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    files = {"--per-request": tmp_path / "r.csv", "--html": tmp_path / "p.html"}
-    words = [word for flag, path in files.items() for word in (flag, str(path))]
-    seeds = ["--request-rate", "20", "--seed", "7", "--num-seeds", "3", "--slo-ttft-s", "0.1"]
-    assert main(["simulate", *ASKED, *FEW, *seeds, *words, "--verbose"]) == 0
-    said = capsys.readouterr()
-    assert all(f"{flag} written to {path} (requests of seed 7)" in said.err
-               for flag, path in files.items())  # fmt: skip
-    assert "over 3 seeds, 90%" in said.out
-    flat = " ".join(said.out.split())
-    assert "seeds 7 to 9" in flat
-    assert "are for seed 7" in flat
-    assert set(read_table(str(tmp_path / "r.csv")).cells("seed")) <= {7, "7"}
-    page = (tmp_path / "p.html").read_text(encoding="utf-8")
-    assert "The charts show the run of seed 7." in page
-    assert "over seeds, 90%" in page
-    (tmp_path / "one.csv").unlink(missing_ok=True)
-    main(
-        [
-            "simulate",
-            *ASKED,
-            *FEW,
-            "--request-rate",
-            "20",
-            "--per-request",
-            str(files["--per-request"]),
-        ]
-    )
-    assert "seed" not in read_table(str(tmp_path / "r.csv")).columns
-
-
-def test_the_state_over_time_is_json_and_no_column_of_a_table(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    series = answered(capsys, "--request-rate", "20")["results"]["series"]
-    points = len(series["time_s"])
-    assert 1 < points <= 200
-    for name in ("running_requests", "waiting_requests", "kv_used_share"):
-        assert len(series[name]) == len(series[f"{name}_max"]) == points
-        assert all(
-            m <= most + 1e-9 for m, most in zip(series[name], series[f"{name}_max"], strict=True)
-        )
-    assert series["seed"] == 0
-    assert series["time_s"][1] - series["time_s"][0] == pytest.approx(series["bin_width_s"])
-    (tmp_path / "in.csv").write_text("request_rate\n20\n")
-    words = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
-    assert main(["simulate", *ASKED, *FEW, *words]) == 0
-    names = read_table(str(tmp_path / "out.csv")).columns
-    assert "utilization" in names
-    assert not [name for name in names if name.startswith("series")]
-
-
 def test_two_pools_by_flags_files_and_tables(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -141,38 +68,6 @@ def test_two_pools_by_flags_files_and_tables(
     assert main(["simulate", *ASKED, *FEW, "--mode", "disaggregated", *asked]) == 0
     table = read_table(str(tmp_path / "out.csv"))
     assert [bool(code) for code in table.cells("error_code")] == [False, False, True]
-
-
-KINDS = '[{"system": "a100_sxm", "dp": 2}, {"system": "h200_sxm"}]'
-SERVED = ["--model", "meta-llama/Llama-3.1-8B-Instruct", *FEW, "--request-rate", "10"]
-
-
-def test_kinds_of_replicas_by_flags_files_and_tables(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    files = ["--per-request", str(tmp_path / "r.csv"), "--html", str(tmp_path / "p.html")]
-    assert main(["simulate", *SERVED, "--replica-kinds", KINDS, *files, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["results"]["kind_1"]["requests"] == 20
-    kind = {"system": "a100_sxm", "engine": "vllm@0.24", "tp": 1, "attention_dp": 1, "dp": 2}
-    assert answer["scenario"]["replica_kinds"][0] == kind
-    assert sorted(set(read_table(str(tmp_path / "r.csv")).cells("kind"))) == [1, 2]
-    assert "2 x 1 a100_sxm" in (tmp_path / "p.html").read_text(encoding="utf-8")
-    (tmp_path / "s.toml").write_text(
-        'replica_kinds = [{ system = "a100_sxm", dp = 2 }, { system = "h200_sxm" }]\n'
-    )
-    assert main(["simulate", *SERVED, "--scenario", str(tmp_path / "s.toml"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["results"] == answer["results"]
-    (tmp_path / "in.jsonl").write_text(
-        json.dumps({"replica_kinds": KINDS}) + "\n" + json.dumps({"replica_kinds": "[]"}) + "\n"
-    )
-    words = ["--table", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.csv")]
-    assert main(["simulate", *SERVED, *words]) == 0
-    table = read_table(str(tmp_path / "out.csv"))
-    assert float(table.cells("kind_2_ttft_s_p99")[0]) == pytest.approx(
-        answer["results"]["kind_2"]["ttft_s"]["p99"]
-    )
-    assert "replica_kinds is empty" in table.cells("error")[1]
 
 
 def _interrupting(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
@@ -252,25 +147,3 @@ def test_a_file_of_no_known_kind_is_refused_before_the_simulation(
     words = ["--request-rate", "10", "--per-request", str(tmp_path / "x.foo")]
     assert main(["simulate", *ASKED, *FEW, *words]) == 3
     assert ".foo is not a table format" in capsys.readouterr().err
-
-
-def test_slow_compilation_is_reported_with_its_duration(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Progress(), compilation():
-        pass  # shorter than what is told
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr("perfatlas.commands.output.waiting.SLOW_S", 0.0)
-    with Progress():
-        pass
-    assert capsys.readouterr().err == ""
-    told = ""
-    with Progress(), compilation():
-        while not told:
-            told = capsys.readouterr().err
-    told += capsys.readouterr().err
-    assert re.fullmatch(
-        r"perfatlas: compiling the simulator \(once; later runs start immediately\)"
-        r" \(took \d+\.\d s\)\n",
-        told,
-    )

@@ -8,23 +8,10 @@ from pathlib import Path
 import pytest
 
 from perfatlas.cli import main
-from tests.measurements.benchmark_files import vllm, write
+from tests.measurements.benchmark_files import vllm
 
 VERB = ["validate", "serving"]
 ON = ["--system", "h200_sxm"]
-
-
-def test_text_shows_every_run_and_its_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    runs = [vllm(max_concurrency=n, mean_tpot_ms=0.1 * n) for n in (4, 8)]
-    path = write(tmp_path, *runs, vllm(completed=0))
-    assert main([*VERB, *ON, "--results", str(path)]) == 0
-    out = capsys.readouterr().out
-    for said in ("TPOT (measured: mean TPOT)", "result.json:2", "roofline", "not compared"):
-        assert said in out
-    assert "perfatlas estimate --model meta-llama/Llama-3.1-8B --engine vllm" in out
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import pytest
 
 import perfatlas
 from perfatlas.cli import main
-from perfatlas.declarations import questions, verb_fields
+from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.vocabulary.fields import needs_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,22 +148,6 @@ def test_versions_in_a_table_stay_text(tmp_path: Path) -> None:
     assert "expected text" not in row["error"]
 
 
-def test_a_column_with_another_tools_name_is_refused() -> None:
-    table = {"model": [MODEL["model"]], "system": ["h200_sxm"], "batch_size": [8]}
-    with pytest.raises(
-        InvalidSpecError, match="column 'batch_size' would be ignored; perfatlas calls it"
-    ):
-        perfatlas.estimate_table(table)
-    both = perfatlas.estimate_table({**table, "batch": [4]})
-    assert both.columns["error"] == [""]
-
-
-def test_a_column_named_like_a_second_flag_is_refused() -> None:
-    table = {"model": [MODEL["model"]], "system": ["h200_sxm"], "replicas": [8]}
-    with pytest.raises(InvalidSpecError, match="'replicas' would be ignored; perfatlas calls it"):
-        perfatlas.estimate_table(table)
-
-
 @pytest.mark.parametrize("field", ["ep", "moe_tp"])
 def test_a_dense_model_takes_the_sizes_of_experts_that_change_nothing(field: str) -> None:
     one: dict[str, Any] = {field: 1}
@@ -175,30 +158,3 @@ def test_a_dense_model_takes_the_sizes_of_experts_that_change_nothing(field: str
     assert perfatlas.estimate_table(table).columns["error"] == [""]
     with pytest.raises(InvalidSpecError, match=field):
         perfatlas.estimate(**MODEL, **two)
-
-
-def test_one_token_is_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["estimate", "--model", MODEL["model"], "--system", "h200_sxm", "--isl", "1"]) == 0
-    assert "1 token in" in " ".join(capsys.readouterr().out.split())
-
-
-def test_what_a_field_needs_names_fields_of_its_verb_alone() -> None:
-    told = {
-        (verb, name): needs_text(field.row.needs, verb_fields(verb))
-        for verb in questions()
-        for name, field in verb_fields(verb).items()
-    }
-    assert told["estimate", "stream_interval"] == (
-        "an engine whose front end takes time and mode other than disaggregated"
-    )
-    assert "measured_at" in told["simulate", "stream_interval"]
-    assert told["fleet schedule", "repair_s"] == "no fleet, no failures and node_mtbf_s"
-    assert told["goodput", "format"] == "step_time_s"
-    assert told["kernel moe", "tokens"] == ""
-
-
-def test_a_command_is_repeated_with_the_catalog_name_of_its_system(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["kernel", "gemm", "--system", "H100", "--m", "8", "--n", "8", "--k", "8"]) == 0
-    assert "reproduce: perfatlas kernel gemm --system h100_sxm --m 8" in capsys.readouterr().out

@@ -230,16 +230,6 @@ def test_one_rank_per_node_gathers_by_trees_with_a_linear_part() -> None:
     assert priced(ALONE, "all_gather", 4.0, 8.0)[0] == pytest.approx(21.6e-6, rel=0.02)
 
 
-def test_the_algorithm_between_nodes_is_named() -> None:
-    def named(system: str, op: str, ranks: float, size: float) -> str:
-        return str(priced_columns(system, op, ranks, np.array([size])).algorithm_U[0])
-
-    assert named("h100_sxm", "all_gather", 16.0, 2.0**20) == "ring"
-    assert named(ALONE, "reduce_scatter", 512.0, 2.0**20) == "pat"
-    assert named("h100_sxm", "all_reduce", 16.0, 2.0**10) == "hierarchical_ring"
-    assert named("h100_sxm", "all_to_all", 16.0, 2.0**10) == "hierarchical_pairwise"
-
-
 @pytest.mark.parametrize("system", ["h100_sxm", "l40s", "l40s{node.nics=1}", ALONE])
 @pytest.mark.parametrize("ranks", [9.0, 16.0, 144.0])
 def test_gathers_between_nodes_grow_with_bytes_without_jumps(system: str, ranks: float) -> None:

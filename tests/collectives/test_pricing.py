@@ -210,22 +210,6 @@ def test_twice_the_rates_halve_the_bound() -> None:
         assert fast == pytest.approx(slow / 2.0)
 
 
-def test_a_table_prices_each_row_as_alone() -> None:
-    systems = [resolve_system("h200_sxm"), resolve_system("tpu_v7"), resolve_system("gb200")]
-    index = np.array([2, 0, 1, 0])
-    sizes, ranks = np.array([1e3, 1e6, 1e8, 1e9]), np.array([8.0, 16.0, 8.0, 2.0])
-    together = price_collectives(
-        CollectiveShapes(op="all_gather", bytes=sizes, ranks=ranks, stride=np.ones(4)),
-        systems=systems,
-        system_index_U=index,
-        tier="physics",
-    )
-    for row, place in enumerate(index):
-        alone = price("all_gather", sizes[row], ranks[row], system=systems[place])
-        assert together.prices.time_s_CO[row, 0] == pytest.approx(alone.prices.time_s_CO[0, 0])
-        assert together.prices.high_s_CO[row, 0] == pytest.approx(alone.prices.high_s_CO[0, 0])
-
-
 def test_unknown_op_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown collective op 'broadcast'"):
         price("broadcast", 1e6, 8.0)

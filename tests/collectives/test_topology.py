@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.collectives.topology import NOTE, PAIR_NOTE, published_rings
+from perfatlas.collectives.topology import NOTE, published_rings
 from perfatlas.verbs.collective import collective, collective_columns
 
 if TYPE_CHECKING:
@@ -138,17 +138,8 @@ def test_engines_leave_large_pcie_groups_to_the_library(family: str, gpus: int) 
     assert any("over PCIe; others use the library" in note for note in own.evidence.assumptions)
 
 
-def test_the_topology_of_a_table_is_said_to_be_unknown() -> None:
-    assert PAIR_NOTE in asked("l40s", 2)[1]
-
-
 def test_a_topology_that_narrows_the_interval_alone_has_an_effect() -> None:
     answer = collective(
         system="l40s{node.topology=two_sockets_8}", op="all_reduce", bytes=SIZE, gpus=8
     )
     assert not [text for text in answer.warnings if "has no effect" in text]
-
-
-def test_an_assumed_network_between_nodes_is_named() -> None:
-    assert any("assumed: ethernet_roce" in note for note in asked("l40s", 16)[1])
-    assert not any("network between nodes is assumed" in note for note in asked("h100_sxm", 16)[1])

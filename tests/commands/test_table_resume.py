@@ -283,12 +283,6 @@ def test_two_runs_do_not_write_one_partial_file(tmp_path: Path) -> None:
     assert read_table(tmp_path / "out.csv").cells("m") == list(range(ROWS))
 
 
-def test_resume_belongs_to_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb in ("estimate", "kernel gemm", "simulate", "goodput", "fleet schedule"):
-        assert main([*verb.split(), "--resume"]) == 2
-        assert "--resume has no effect without --table" in capsys.readouterr().err
-
-
 UNREAD = [
     ("a;b;c\n1;2;3\n", "separated by semicolons: separate them with commas"),
     ("a\tb\n1\t2\n", "separated by tabs"),
@@ -309,18 +303,6 @@ def test_a_table_without_a_field_is_refused_by_every_verb(
     assert f"no column is a field of {verb}" in told
     assert said in told
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
-
-
-def test_columns_that_are_not_read_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "in.csv").write_text("system,m,n,k,team,speed\nh200_sxm,8,8,8,a,1\n")
-    words = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv"), "--json"]
-    assert main(["kernel", "gemm", *words]) == 0
-    told = capsys.readouterr()
-    said = "columns that are no fields of kernel gemm are copied and not read: 'team', 'speed'"
-    assert said in told.err
-    assert json.loads(told.out)["warnings"] == [said]
 
 
 @pytest.mark.parametrize("target", FORMATS)
@@ -395,33 +377,3 @@ def test_rows_answered_with_another_content_of_a_file_are_not_resumed(tmp_path: 
         answer_table(squared, resumed(output), asked)
     engine.write_text('base = "vllm"', "utf-8")
     assert answer_table(squared, resumed(output), asked)["rows"] == ROWS
-
-
-def test_rows_that_name_a_file_with_another_content_are_not_resumed(tmp_path: Path) -> None:
-    model = tmp_path / "mine"
-    model.mkdir()
-    config = model / "config.json"
-    config.write_text("{}", "utf-8")
-    later = tmp_path / "later.toml"
-    later.write_text('base = "vllm"', "utf-8")
-    source = tmp_path / "in.csv"
-    names = [str(model)] * 12 + [str(later)] * 3
-    source.write_text("\n".join(["m,model", *(f"{m},{n}" for m, n in enumerate(names))]), "utf-8")
-    output = OutputFlags(table=source, output=tmp_path / "out.csv")
-    asked = replace(ASKED, names=("m", "model"))
-
-    def one_by_one(stops: int) -> Any:  # noqa: ANN401 - a function of rows
-        def answered(number: int, fields: dict[str, Any]) -> Answer:
-            if number == stops:
-                raise KeyboardInterrupt
-            return row_answer(number, fields)
-
-        return answered
-
-    with pytest.raises(KeyboardInterrupt):
-        answer_rows(one_by_one(5), output, asked)
-    config.write_text('{"layers": 2}', "utf-8")
-    with pytest.raises(InvalidSpecError, match=f"content of '{model}', a file that rows name"):
-        answer_rows(one_by_one(-1), resumed(output), asked)
-    config.write_text("{}", "utf-8")
-    assert answer_rows(one_by_one(-1), resumed(output), asked)["rows"] == 15

@@ -10,7 +10,7 @@ from perfatlas.commands.flags import OutputFlags
 from perfatlas.commands.output import TableQuestion, answer_table, wants_table
 from perfatlas.files import read_table
 from perfatlas.quantities import UsageError
-from perfatlas.verbs.goodput import goodput, goodput_spares
+from perfatlas.verbs.goodput import goodput_spares
 from tests.examples import few
 
 if TYPE_CHECKING:
@@ -118,21 +118,6 @@ def test_a_label_named_as_an_answer_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "again.csv").read_text() == (tmp_path / "out.csv").read_text()
 
 
-def test_the_first_error_of_a_table_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "in.csv"
-    path.write_text("mtti_s,checkpoint_write_s\n9000,60\n-1,60\n-2,60\n")
-    words = ["--table", str(path), "--output", str(tmp_path / "out.csv"), "--restart-s", "60"]
-    for form in ([], ["--json"]):
-        assert main(["goodput", *words, *form]) == 0
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("perfatlas: first error: row 2: mtti_s = -1")
-    path.write_text("mtti_s,checkpoint_write_s\n9000,60\n")
-    assert main(["goodput", *words]) == 0
-    assert not capsys.readouterr().err
-
-
 def test_an_empty_table_is_answered_with_nothing(tmp_path: Path) -> None:
     output = flags(tmp_path, "in.csv", "out.csv", "batch,id\n")
     assert answer_table(doubled, output, asked(["batch"], "doubled", {}))["rows"] == 0
@@ -148,21 +133,6 @@ def test_input_cells_are_never_overwritten(tmp_path: Path) -> None:
     alone = goodput_spares(nodes=72, node_mtbf_s=1e6, repair_s=1e4, target=0.99)
     assert [cell or "" for cell in table.columns["spares"]] == ["", "007"]
     assert table.cells("result_spares") == [alone.results["spares"], 7]
-
-
-def test_a_row_carries_its_warnings(tmp_path: Path) -> None:
-    text = "mtti_s,checkpoint_write_s,restart_s,method\n100,60,300,meta\n11134,60,300,\n"
-    output = flags(tmp_path, "in.csv", "out.csv", text)
-    assert main(["goodput", "--table", str(output.table), "--output", str(output.output)]) == 0
-    first, second = read_table(tmp_path / "out.csv").cells("warnings")
-    assert "method meta is not valid here" in first
-    assert second is None
-
-
-def test_a_linear_estimate_never_falls_below_nothing() -> None:
-    fields = {"mtti_s": 100, "checkpoint_write_s": 60, "restart_s": 300}
-    assert goodput(**fields, method="meta").results["goodput"] == 0.0
-    assert goodput(**fields, method="young").results["goodput"] == 0.0
 
 
 def test_table_and_output_belong_together(tmp_path: Path) -> None:
@@ -195,41 +165,6 @@ def test_a_bound_in_a_table_has_no_upper_end(tmp_path: Path, suffix: str) -> Non
         *bounds, measured = table.cells("time_s_high")
         assert bounds == [None, None]
         assert measured > table.cells("time_s")[2]
-
-
-def test_a_table_of_bounds_alone_has_an_empty_column(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("m\n64\n")
-    words = ["kernel", "gemm", "--system", "cpu", "--n", "64", "--k", "64"]
-    for suffix in (".csv", ".parquet"):
-        tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / f"out{suffix}")]
-        assert main([*words, *tables]) == 0
-        assert read_table(tmp_path / f"out{suffix}").cells("time_s_high") == [None]
-
-
-@pytest.mark.parametrize(
-    ("verb", "text", "said"),
-    [
-        (
-            ["estimate"],
-            "mdlel,system,batch\nmeta-llama/Llama-3.1-8B,h200_sxm,4\n",
-            "model is required; column 'mdlel' is ignored; did you mean 'model'?",
-        ),
-        (
-            ["kernel", "gemm"],
-            "note,Sys,m,n,k\na,cpu,8,8,8\n",
-            "column 'Sys' is ignored; did you mean 'system'?",
-        ),
-    ],
-)
-def test_a_misspelt_column_is_named_where_its_field_is_missing(
-    tmp_path: Path, verb: list[str], text: str, said: str
-) -> None:
-    (tmp_path / "in.csv").write_text(text)
-    tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
-    assert main([*verb, *tables]) == 0
-    (error,) = read_table(tmp_path / "out.csv").cells("error")
-    assert "is required" in error
-    assert error.endswith(said)
 
 
 @pytest.mark.parametrize(
@@ -268,12 +203,3 @@ def test_labels_and_near_names_beside_the_field_pass(tmp_path: Path) -> None:
     table = read_table(tmp_path / "out.csv")
     assert [table.cells(label) for label in labels] == [["x"]] * len(labels)
     assert table.cells("error_code") == [None]
-
-
-def test_other_columns_and_other_errors_stay_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("system,m,n,k,note,mm\n,8,8,8,a,1\ntpu_v7,0,8,8,a,1\n")
-    tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
-    assert main(["kernel", "gemm", *tables]) == 0
-    missing, wrong = read_table(tmp_path / "out.csv").cells("error")
-    assert missing == "system is required"
-    assert wrong == "m = 0: must be at least 1"

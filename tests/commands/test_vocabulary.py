@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import get_type_hints
 
 import pytest
 from hypothesis import given as when, strategies as st
@@ -12,7 +11,6 @@ from perfatlas.commands.output.answers import finite
 from perfatlas.declarations import questions, verb_fields
 from perfatlas.measurements.tables import QUANTIZED_INSIDE
 from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
-from perfatlas.scenario.fields.vocabulary import parse_scenario
 from perfatlas.vocabulary.fields.operators import QUANTIZED
 
 
@@ -34,19 +32,6 @@ def test_simulate_takes_the_fields_of_traffic_and_scenario() -> None:
     # no engine that schedules requests splits layers; accuracy does not depend on traffic
     unread |= {*split, "micro_batches", "benchmark", "quantization_method"}
     assert verb_fields("simulate").keys() == {*FIELD_NAMES, *TRAFFIC_NAMES} - unread
-
-
-def test_help_shows_the_defaults_of_the_scenario() -> None:
-    nothing = parse_scenario({"model": "m", "system": "s"})
-    told = {name: field for name, field in verb_fields("estimate").items() if not field.required}
-    assert {name: field.default for name, field in told.items()} == {
-        name: getattr(nothing, name) for name in told
-    }
-    hints = get_type_hints(flags_of("estimate"), include_extras=True)
-    shown = {name: hint.__metadata__[0] for name, hint in hints.items()}
-    assert shown["pp"].show_default == "1; search tries all"
-    assert shown["tp"].show_default == "the GPUs of one replica; search tries all"
-    assert not shown["model"].show_default
 
 
 def test_the_table_offers_every_collective() -> None:

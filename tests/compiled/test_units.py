@@ -488,20 +488,3 @@ def test_a_lock_that_is_not_given_back_is_not_waited_for_forever(
     with unit_files.one_at_a_time("a"), unit_files.one_at_a_time("a"):
         assert [path.name for path in folder.iterdir()] == ["a.lock"]
     assert not list(folder.iterdir())
-
-
-def test_a_cache_that_cannot_be_written_is_said_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from perfatlas.commands.output.waiting import CompileNotice
-    from perfatlas.compiled.unit_files import MachineCode, write_unit
-
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "/proc")
-    with listening(notice := CompileNotice()):
-        for key in ("a", "b"):
-            write_unit(key, MachineCode("f", (), b""))
-        notice.close()
-        notice.close()
-    said = capsys.readouterr().err
-    assert said.count("compiled code cannot be kept in '/proc/perfatlas' (No such file") == 1
-    assert "set XDG_CACHE_HOME or PERFATLAS_HOME" in said

@@ -104,42 +104,6 @@ def test_file_of_prices(tmp_path: Path) -> None:
     assert gpu_price("h200_sxm", str(path)).kind == "owned"
 
 
-def test_stale_price_warns(tmp_path: Path) -> None:
-    path = tmp_path / "old.toml"
-    path.write_text(FILE.replace("DATE", "2021-05"))
-    assert "more than 2 years ago" in gpu_price("h20", str(path)).warning
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("kind = 'cheap'", "cheap"),
-        ("cost = 1", "unknown key"),
-        ("[ownership]\nutilization = 0", "utilization"),
-        ("[ownership]\ngoodput = 1.5", "goodput"),
-        ("[ownership]\ninterest = 0.1", "unknown term"),
-        (
-            "price = [{system = 'h20', kind = 'market', usd = -1, date = '2026-01', ref = 'x'}]",
-            "usd",
-        ),
-        (
-            "price = [{system = 'h20', kind = 'market', usd = 1, date = 'May', ref = 'x'}]",
-            "expected one such as",
-        ),
-        pytest.param(
-            "[[price]]\nsystem = 'h20'\nkind = 'market'\nusd = 1\ndate = '2026-01'\nref = 'x'\n"
-            "currency = 'EUR'",
-            "USD",
-        ),
-    ],
-)
-def test_files_that_are_refused(tmp_path: Path, text: str, problem: str) -> None:
-    path = tmp_path / "bad.toml"
-    path.write_text(text)
-    with pytest.raises(InvalidSpecError, match=problem):
-        gpu_price("h20", str(path))
-
-
 def test_tariff_of_the_scenario_wins() -> None:
     free, dear = (prices_of(["h200_sxm"], ["owned"], [None], [tariff])[0][0] for tariff in (0, 1))
     assert dear.usd[0] - free.usd[0] == pytest.approx(1.37)  # all-in kW
@@ -156,12 +120,6 @@ def test_colocation_that_includes_power(tmp_path: Path) -> None:
     assert "includes power" in price.note
 
 
-def test_prices_of_other_systems_are_said_to_leave_a_system_out() -> None:
-    listed, shipped = gpu_price("h200_sxm", "b200_sxm=4"), gpu_price("h200_sxm")
-    assert listed.usd == shipped.usd
-    assert listed.note.startswith("cost: b200_sxm=4 has none of h200_sxm: ")
-
-
 def test_a_price_that_cannot_be_read_marks_its_row_alone(tmp_path: Path) -> None:
     given: list[float | str] = [2.0, str(tmp_path / "missing.toml"), "h2000=3", "h200_sxm=3"]
     rows: dict[str, Any] = {"model": ["meta-llama/Llama-3.1-8B"] * 4, "system": ["h200_sxm"] * 4}
@@ -175,43 +133,6 @@ def test_a_price_that_cannot_be_read_marks_its_row_alone(tmp_path: Path) -> None
         assert "missing.toml cannot be read" in columns["error"][1]
         assert "h2000" in columns["error"][2]
     assert [price_problem(one) is None for one in given] == [True, False, False, True]
-
-
-def test_note_of_an_owned_price_has_the_tariff_of_the_scenario() -> None:
-    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 8}
-    fields |= {"global_batch": 8, "sequence_length": 2048, "usd_per_gpu_hour": "owned"}
-    price = prices_of(["h200_sxm"], ["owned"], [None], [0.3])[0][0]
-    told = perfatlas.train(**fields, usd_per_kwh=0.3).evidence.assumptions
-    assert f"{price.usd[0]:.2f} USD" in price.note
-    assert price.note in told
-
-
-def test_goodput_takes_the_price_of_one_system() -> None:
-    asked: dict[str, Any] = {
-        "gpus": 1024,
-        "mtti_s": 1e4,
-        "checkpoint_write_s": 60,
-        "restart_s": 300,
-    }
-    one, number = (
-        perfatlas.goodput(**asked, usd_per_gpu_hour=given).results["lost_usd"]
-        for given in ("h100_sxm=2", 2)
-    )
-    assert one == number
-    with pytest.raises(InvalidSpecError, match="the price of one system such as"):
-        perfatlas.goodput(**asked, usd_per_gpu_hour="h100_sxm=2,h200_sxm=3")
-
-
-def test_a_system_without_a_price_is_rejected_alone() -> None:
-    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h20", "gpus": 1}
-    asked |= {"objective": "usd_per_million_output_tokens", "max_num_batched_tokens": 8192}
-    asked |= {"num_simulated": 0}
-    found = perfatlas.search(**asked, systems="h200_sxm")
-    assert found.results["rejected"] == {"system_without_price": 1}
-    assert {plan["system"] for plan in found.results["plans"]} == {"h200_sxm"}
-    assert any("h20=PRICE" in one for one in found.evidence.assumptions)
-    with pytest.raises(InvalidSpecError, match="h20=PRICE"):
-        perfatlas.search(**asked)
 
 
 def test_chips_of_clouds_have_prices_by_chip() -> None:

@@ -10,13 +10,11 @@ import pytest
 from perfatlas.cost import PoolPrices, TokenCounts, cost_columns, cost_parts, gpu_price
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies.deployments import read_search
-from perfatlas.verbs.compare import compare
-from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate
-from perfatlas.verbs.train import train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,38 +115,6 @@ def test_pools_pay_their_own_prices() -> None:
     assert results["usd_per_hour"] == pytest.approx(4.0)
     share = results["decode_usd_per_million_output_tokens"]
     assert share == pytest.approx(0.75 * results["usd_per_million_output_tokens"])
-
-
-def test_rows_have_prices_of_their_own() -> None:
-    rows = {
-        "model": [BASE["model"]] * 4,
-        "system": ["h200_sxm", "b200_sxm", "h20", "h200_sxm"],
-        "usd_per_gpu_hour": [2, "b200_sxm=4", None, "cheap"],
-    }
-    found = estimate_table(rows).columns
-    assert found["usd_per_hour"][:2] == [2.0, 4.0]
-    assert found["usd_per_hour"][2] is None
-    assert found["error_code"] == ["", "", "", "invalid"]
-
-
-def test_verbs_name_the_price() -> None:
-    priced: dict[str, Any] = {"usd_per_gpu_hour": "h200_sxm=2,b200_sxm=4"}
-    small: dict[str, Any] = {"gpus": 8, "isl": 1024, "osl": 128, "num_simulated": 0}
-    found = search(
-        **BASE, **small, **priced, systems="b200_sxm", objective="usd_per_million_output_tokens"
-    )
-    costs = [plan["usd_per_million_output_tokens"] for plan in found.results["plans"]]
-    assert costs == sorted(costs)
-    for plan in found.results["plans"]:
-        usd = {"h200_sxm": 2.0, "b200_sxm": 4.0}[plan["system"]]
-        assert usd / plan[RATE] / 3600 * 1e6 == pytest.approx(plan["usd_per_million_output_tokens"])
-    step = train(**BASE, dp=8, sequence_length=4096, global_batch=8, **priced)
-    tokens_per_hour = step.results["tokens_per_s_per_gpu"] * 8 * 3600
-    assert step.results["usd_per_million_tokens"] == pytest.approx(16 / tokens_per_hour * 1e6)
-    rows = compare(**BASE, systems="b200_sxm", batch=8, **priced).results["rows"]
-    assert all(row["usd_per_million_output_tokens"] > 0.0 for row in rows)
-    for answer in (found, step):
-        assert any("h200_sxm 2 USD per GPU-hour" in t for t in answer.evidence.assumptions)
 
 
 def test_cost_limits_a_search() -> None:

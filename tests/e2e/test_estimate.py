@@ -80,21 +80,6 @@ def test_the_json_answer_has_every_key(capsys: pytest.CaptureFixture[str]) -> No
         assert set(calibration) >= wanted
 
 
-def test_the_text_has_answer_explanation_and_command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    assert main(["estimate", *QUESTION]) == 0
-    text = capsys.readouterr().out
-    *lines, reproduce = text.splitlines()
-    assert max(map(len, lines)) <= 80
-    for part in ("TTFT", "TPOT", "memory per GPU", "decode step", "bound by", "confidence"):
-        assert part in text
-    assert reproduce.startswith("reproduce: perfatlas estimate --model ")
-    assert main(reproduce.split()[2:]) == 0
-    assert capsys.readouterr().out == text
-
-
 def test_scenario_files_flags_and_table_rows_agree(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -131,36 +116,6 @@ def test_the_trace_opens_and_lasts_as_long_as_the_step(
     assert last_us == pytest.approx(1e6 * longest_s)
 
 
-def test_the_frontier_trades_throughput_for_interactivity(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words = ["--model", "meta-llama/Llama-3.1-8B-Instruct", "--system", "h200_sxm", "--isl", "512"]
-    rows = answered(capsys, "estimate", *words, "--frontier")["results"]["frontier"]
-    assert rows[0]["batch"] == 1
-    users = [row["output_tokens_per_s_per_user"] for row in rows]
-    assert users == sorted(users, reverse=True)
-    assert main(["estimate", *words, "--frontier"]) == 0
-    assert "tokens/s per user" in capsys.readouterr().out
-
-
-def test_a_shortfall_lists_one_bullet_per_change(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    words = ["--model", "Qwen/Qwen3-32B", "--system", "h200_sxm", "--tp", "1", "--batch", "1000"]
-    assert main(["estimate", *words]) == 4
-    *_, told = capsys.readouterr().err.partition("changes that make it fit:\n")
-    assert max(map(len, told.splitlines())) <= 80
-    assert main(["estimate", *words, "--json"]) == 4
-    captured = capsys.readouterr()
-    answer = json.loads(captured.out)
-    assert answer["results"]["memory"]["fits"] is False
-    memory = answer["results"]["memory"]
-    assert memory["total_bytes"] > memory["capacity_bytes"]
-    assert len(answer["results"]["advice"]) == told.count("  - ")
-    assert "does not fit" in captured.err
-
-
 def test_a_trace_that_cannot_be_written_is_refused_first(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -179,45 +134,6 @@ def test_an_answer_survives_its_trace(
     captured = capsys.readouterr()
     assert "TTFT" in captured.out
     assert "not a regular file" in captured.err
-
-
-def test_the_default_load_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["estimate", "--model", "meta-llama/Llama-3.1-8B", "--system", "h200_sxm"]) == 0
-    text = capsys.readouterr().out
-    assert "batch 1, 1,024 tokens in, 128 out" in " ".join(text.split())
-    reproduce = text.splitlines()[-1]
-    assert reproduce.endswith("--model meta-llama/Llama-3.1-8B --system h200_sxm")
-
-
-def test_a_bound_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["kernel", "gemm", "--system", "cpu", "--m", "64", "--n", "8192", "--k", "8192"]) == 0
-    )
-    text = capsys.readouterr().out
-    assert text.startswith("kernel gemm on cpu: m 64")
-    assert "at least" in text
-    assert "90%" not in text
-
-
-def test_kernels_and_collectives_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (
-        "kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format fp8",
-        "kernel attention --system h200_sxm --phase decode --batch 8 --kv-len 4096 --num-heads 8",
-        (
-            "kernel moe --system h200_sxm --tokens 64 --hidden 2048 --intermediate 768 --experts 8"
-            " --top-k 2"
-        ),
-        "collective --system h200_sxm --op all_reduce --bytes 1MiB --gpus 8",
-        (
-            "collective --system h200_sxm --op all_reduce --bytes 64KiB --gpus 8"
-            " --kernel-family vllm --tier physics"
-        ),
-    ):
-        answer = answered(capsys, *words.split())
-        assert answer["command"] == " ".join(words.split(" --")[0].split())
-        assert answer["results"]["time_s"] > 0
-        assert main(words.split()) == 0
-        assert "reproduce: perfatlas " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["systems", "models", "formats", "engines", "rates", "durations"])

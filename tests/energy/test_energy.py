@@ -160,33 +160,6 @@ def test_every_energy_lies_in_its_interval_and_has_a_source() -> None:
         assert len(one["ref"]) > 20
 
 
-def served(**fields: object) -> dict[str, Any]:
-    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 512, "osl": 128}
-    return dict(perfatlas.estimate(**{**asked, **fields}).results)
-
-
-def test_a_larger_decode_batch_costs_less_energy_per_token() -> None:
-    joules = [served(batch=batch)["energy_per_output_token_j"] for batch in (1, 8, 64)]
-    assert joules[0] > 4.0 * joules[1] > 8.0 * joules[2]
-
-
-@pytest.mark.parametrize("fields", [{"batch": 8}, {"mode": "aggregated", "concurrency": 32}])
-def test_joules_per_token_times_tokens_per_second_are_watts(fields: dict[str, Any]) -> None:
-    found = served(tp=2, **fields)
-    watts = found["energy_per_output_token_j"] * found["output_tokens_per_s_per_gpu"]
-    assert watts == pytest.approx(found["power_w"])
-    assert found["energy_per_request_j"] == pytest.approx(128 * found["energy_per_output_token_j"])
-    for name in ("power_w", "energy_per_output_token_j", "energy_per_request_j"):
-        assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
-    assert found["power_w_high"] <= 700.0
-
-
-def test_idle_replicas_cost_energy() -> None:
-    alone, spare = served(concurrency=1), served(concurrency=1, dp=2)
-    assert spare["energy_per_output_token_j"] > alone["energy_per_output_token_j"]
-    assert spare["power_w"] < alone["power_w"]
-
-
 def test_a_lower_tdp_acts_as_a_power_limit_and_a_higher_one_changes_nothing() -> None:
     shape: dict[str, Any] = {"m": 4096, "n": 8192, "k": 8192}
     full, lower, higher = (
@@ -206,26 +179,6 @@ def capped(watts: float | None, **fields: float) -> dict[str, Any]:
     return dict(perfatlas.kernel_gemm(system="h100_sxm", power_cap_w=watts, **shape).results)
 
 
-def test_a_power_limit_never_speeds_anything_up_and_is_kept() -> None:
-    found = [capped(watts) for watts in (None, 700.0, 600.0, 500.0, 400.0)]
-    times, watts = ([one[name] for one in found] for name in ("time_s", "power_w"))
-    assert times[0] == times[1] < times[2] < times[3] < times[4]
-    assert watts == pytest.approx([700.0, 700.0, 600.0, 500.0, 400.0], rel=1e-3)
-    assert max(watts[2] - 600.0, watts[3] - 500.0, watts[4] - 400.0) <= 1e-9
-
-
-def test_a_limit_that_does_not_bind_changes_nothing() -> None:
-    free, limited = capped(None, m=1), capped(600.0, m=1)
-    assert limited["power_w_high"] == 600.0 < free["power_w_high"]
-    for name in ("time_s", "time_s_high", "power_w", "energy_j"):
-        assert limited[name] == free[name]
-
-
-def test_a_lower_clock_saves_energy_per_product() -> None:
-    # (V/V0)^2 falls, the time rises by less than the power falls
-    assert capped(550.0)["energy_j"] < capped(None)["energy_j"]
-
-
 @pytest.mark.parametrize(("system", "engine"), [("tpu_v7", "vllm_tpu"), ("cpu", "vllm")])
 def test_no_power_is_predicted_without_energies_and_the_answer_says_why(
     system: str, engine: str
@@ -235,23 +188,6 @@ def test_no_power_is_predicted_without_energies_and_the_answer_says_why(
     assert [found.results[name] for name in names] == [None] * 3
     assert all(row["energy_j"] is None for row in found.breakdown)
     assert any("is not predicted: no energies" in text for text in found.warnings)
-
-
-@pytest.mark.parametrize(
-    ("system", "kind"),
-    [("h100_sxm", "fitted"), ("b200_sxm", "bf16 and fp8 derived"), ("l40s", "assumed; never")],
-)
-def test_the_evidence_names_the_kind_of_energies(system: str, kind: str) -> None:
-    found = perfatlas.estimate(model=LLAMA, system=system, isl=512, osl=128)
-    assert found.results["power_w"] > 0.0
-    notes = [text for text in found.evidence.assumptions if text.startswith("power of")]
-    assert len(notes) == 1
-    assert kind in notes[0]
-
-
-def test_a_kernel_has_no_power_without_energies() -> None:
-    found = perfatlas.kernel_gemm(system="cpu", m=512, n=512, k=512).results
-    assert (found["power_w"], found["energy_j"]) == (None, None)
 
 
 def test_energy_at_a_clock_does_not_depend_on_how_it_was_chosen() -> None:
@@ -285,12 +221,6 @@ def test_a_limit_below_the_lowest_power_is_refused_with_that_power() -> None:
     found = kernel_columns("gemm", {**table, "power_cap_w": [1.0, 500.0]})
     assert found["error_code"] == ["invalid", None]
     assert found["power_w"] == [None, pytest.approx(500.0, rel=1e-3)]
-
-
-@pytest.mark.parametrize("fields", [{"system": "cpu"}, {"system": "h100_sxm", "tier": "bound"}])
-def test_a_power_limit_without_measured_kernels_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSpecError, match="power_cap_w = 500 W needs measured kernels"):
-        perfatlas.kernel_gemm(m=4096, n=8192, k=8192, power_cap_w=500.0, **fields)
 
 
 def test_a_roofline_time_bounds_power_from_above() -> None:

@@ -13,7 +13,6 @@ from perfatlas.energy.boards import energy_data
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import without_devices
-from perfatlas.quantities import InvalidSpecError
 
 SIZE: dict[str, Any] = {"m": 8192, "n": 8192, "k": 8192}
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -61,40 +60,6 @@ def test_zeros_change_no_time_where_power_does_not_limit_the_clock() -> None:
     unknown = perfatlas.kernel_gemm(system="cpu", **SIZE, input_distribution="zeros")
     told = "input_distribution = zeros changes no time: no clock is predicted"
     assert any(told in one for one in unknown.evidence.assumptions)
-
-
-def test_zeros_without_energies_are_said_to_have_no_effect() -> None:
-    asked: dict[str, Any] = {"model": LLAMA, "system": "cpu", "isl": 64, "osl": 2}
-    zeros = asked | {"input_distribution": "zeros"}
-    row = {name: [value] for name, value in zeros.items()}
-    found = (
-        perfatlas.estimate(**zeros).warnings,
-        perfatlas.simulate(**zeros, num_requests=4, request_rate=1.0).answer.warnings,
-        (perfatlas.estimate_table(row).columns["warnings"][0] or "",),
-    )
-    for texts in found:
-        assert any("input_distribution = zeros has no effect here" in text for text in texts)
-
-
-def test_other_values_are_refused_with_those_known() -> None:
-    with pytest.raises(InvalidSpecError, match="random"):
-        product(input_distribution="ones")
-
-
-def test_tables_read_the_values_of_each_row() -> None:
-    asked: dict[str, Any] = {
-        "model": LLAMA,
-        "system": "h100_sxm",
-        "isl": 2048,
-        "osl": 2,
-        "batch": 8,
-    }
-    table: dict[str, Any] = {name: [value] * 2 for name, value in asked.items()}
-    table["input_distribution"] = ["random", "zeros"]
-    columns = perfatlas.estimate_table(table).columns
-    single = perfatlas.estimate(**asked, input_distribution="zeros").results
-    assert columns["ttft_s"][1] == pytest.approx(single["ttft_s"])
-    assert columns["ttft_s"][1] < columns["ttft_s"][0]
 
 
 def test_generations_of_equal_energies_compare_clocks() -> None:

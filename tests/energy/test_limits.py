@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,20 +12,8 @@ from perfatlas.energy.boards import energy_data
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields.vocabulary import parse_scenario
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.verbs.estimate import estimate_columns
-from perfatlas.verbs.kernel import kernel_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LLAMA = "meta-llama/Llama-3.1-8B"
-TIMES = ("ttft_s", "tpot_s", "request_latency_s")
-MODES: tuple[dict[str, Any], ...] = (
-    {"batch": 64},
-    {"mode": "aggregated", "concurrency": 64},
-    {"mode": "disaggregated", "prefill_tp": 1, "decode_tp": 1, "decode_batch": 32},
-    {"mode": "aggregated", "concurrency": 64, "model": "Qwen/Qwen3-30B-A3B", "tp": 2},
-)
 
 
 def served(**fields: object) -> dict[str, Any]:
@@ -33,26 +21,9 @@ def served(**fields: object) -> dict[str, Any]:
     return dict(perfatlas.estimate(**{**asked, "method": "formula", **fields}).results)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=("static", "aggregated", "pools", "experts"))
-def test_a_power_limit_never_speeds_anything_up_and_is_kept(mode: dict[str, Any]) -> None:
-    limits = (None, 700.0, 600.0, 500.0, 400.0, 330.0)
-    found = [served(**mode, power_cap_w=limit) for limit in limits]
-    for name in TIMES:
-        assert found[0][name] == found[1][name]
-        assert np.all(np.diff([one[name] for one in found]) >= 0.0)
-        assert found[0][name] < found[-1][name]
-    for limit, one in zip(limits[1:], found[1:], strict=True):
-        assert one["power_w"] <= one["power_w_high"] <= limit
-
-
 def test_a_limit_that_binds_is_reached_within_a_tenth_of_a_percent() -> None:
     prefill = served(batch=64, osl=1, power_cap_w=450.0)
     assert 450.0 * (1.0 - 1e-3) <= prefill["power_w"] <= 450.0
-
-
-def test_a_lower_tdp_and_a_limit_are_the_same() -> None:
-    lower, limited = served(system="h100_sxm{device.tdp=450W}"), served(power_cap_w=450.0)
-    assert lower == limited
 
 
 def test_a_limit_and_the_clock_that_it_leaves_agree() -> None:
@@ -101,41 +72,6 @@ def test_idle_gpus_draw_the_power_of_a_board_without_kernels() -> None:
     assert idle_w == pytest.approx(122.2, rel=1e-6)
 
 
-def test_limits_of_tables_equal_those_of_single_estimates() -> None:
-    limits = [None, 500.0, 400.0, 250.0]
-    table: dict[str, list[Any]] = {
-        "model": [LLAMA] * 4,
-        "system": ["h100_sxm"] * 4,
-        "power_cap_w": limits,
-    }
-    found = estimate_columns(table | {"isl": [2048] * 4, "osl": [128] * 4, "batch": [64] * 4})
-    assert found.refused.tolist() == [False, False, False, True]
-    for row, limit in enumerate(limits[:3]):
-        single = served(batch=64, power_cap_w=limit)
-        for name in (*TIMES, "power_w", "energy_per_output_token_j"):
-            assert found.columns[name][row] == pytest.approx(single[name], rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "message"),
-    [
-        ({"power_cap_w": 150.0}, InvalidSpecError, "power_cap_w = 150 W cannot be kept: .* to 2"),
-        (
-            {"system": "h100_sxm{device.tdp=150W}"},
-            InvalidSpecError,
-            "device.tdp = 150 W cannot be kept",
-        ),
-        ({"power_cap_w": 500.0, "tier": "bound"}, InvalidSpecError, "needs measured kernels"),
-        ({"power_cap_w": 500.0, "system": "mi300x"}, UnsupportedError, "no energies are known"),
-    ],
-)
-def test_limits_that_cannot_be_kept_or_applied_are_refused(
-    fields: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        served(**fields)
-
-
 def simulated(**fields: object) -> dict[str, Any]:
     asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 1024, "osl": 64}
     asked |= {"num_requests": 32, "concurrency": 16, "seed": 1, "length_distribution": "fixed"}
@@ -148,12 +84,6 @@ def test_a_simulation_slows_down_under_a_limit_as_the_closed_form() -> None:
     load = {"isl": 1024, "osl": 64, "mode": "aggregated", "concurrency": 16, "power_cap_w": 330.0}
     steady, formula = (served(**load, method=method) for method in ("simulate", "formula"))
     assert steady["tpot_s"] == pytest.approx(formula["tpot_s"], rel=0.03)
-
-
-@pytest.mark.study
-def test_a_simulation_refuses_limits_that_cannot_be_kept() -> None:
-    with pytest.raises(InvalidSpecError, match="power_cap_w = 150 W cannot be kept"):
-        simulated(power_cap_w=150.0)
 
 
 @pytest.mark.parametrize("limit", [None, 450.0])
@@ -177,52 +107,12 @@ def test_simulated_gpus_without_work_draw_the_power_of_a_board_without_kernels()
     assert 122.2 < spare["power_w"] < alone["power_w"]
 
 
-def test_a_raised_clock_beyond_the_power_limit_is_warned_about() -> None:
-    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 2048, "osl": 128}
-    raised = perfatlas.estimate(**asked, batch=64, clock_ratio=1.2).warnings
-    (text,) = (one for one in raised if "clock_ratio = 1.2: prefill steps" in one)
-    assert "above the limit of 700 W" in text
-    for clock in (0.8, 1.0):
-        kept = perfatlas.estimate(**asked, batch=64, clock_ratio=clock).warnings
-        assert not any("would draw" in one for one in kept)
-
-
 @pytest.mark.parametrize("limit", ["power_cap_w", "node_power_cap_w"])
 def test_a_limit_of_unknown_effect_is_refused_before_anything_is_priced(limit: str) -> None:
     scenario = parse_scenario({"model": LLAMA, "system": "mi300x", limit: 6000.0})
     question, (problem,) = resolve_scenarios([scenario])
     assert question is None
     assert isinstance(problem, UnsupportedError)
-
-
-@pytest.mark.parametrize("verb", [perfatlas.estimate, perfatlas.simulate])
-def test_a_limit_above_the_tdp_says_that_it_has_no_effect(verb: Callable[..., Any]) -> None:
-    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 64, "osl": 4}
-    if verb is perfatlas.simulate:
-        asked |= {"request_rate": 4.0, "num_requests": 5}
-    for fields, told in (
-        ({"power_cap_w": 10_000.0}, "power_cap_w = 10000 W has no effect here: h100_sxm draws at"),
-        ({"node_power_cap_w": 90_000.0}, "node_power_cap_w has no effect here: it leaves"),
-    ):
-        answer = verb(**asked, **fields)
-        assert any(told in text for text in getattr(answer, "answer", answer).warnings)
-    kept = verb(**asked, power_cap_w=700.0)
-    assert not any("no effect" in text for text in getattr(kept, "answer", kept).warnings)
-
-
-def test_a_kernel_says_which_options_of_power_have_no_effect() -> None:
-    size: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096}
-    told = perfatlas.kernel_gemm(system="h100_sxm", **size, power_cap_w=5000.0).warnings
-    assert told == (
-        "power_cap_w = 5000 W has no effect here: h100_sxm draws at most its TDP, 700 W",
-    )
-    table: dict[str, list[Any]] = {"system": ["h100_sxm"], "power_cap_w": [700.0]}
-    (kept,) = kernel_columns("gemm", table | {name: [value] for name, value in size.items()})[
-        "warnings"
-    ]
-    assert not kept
-    zeros = perfatlas.kernel_gemm(system="mi300x", **size, input_distribution="zeros").warnings
-    assert any("input_distribution = zeros has no effect here" in text for text in zeros)
 
 
 def test_the_lowest_clock_is_data_with_its_kind_and_bounds_the_frontier() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -81,13 +80,6 @@ def test_facility_power_and_electricity_by_hand() -> None:
         assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
 
 
-def test_the_facility_is_reported_when_asked_for() -> None:
-    plain = served()
-    assert "node_power_w" in plain
-    assert not [name for name in plain if name.startswith(("facility", "electricity"))]
-    assert served(usd_per_kwh=0.1)["facility_power_w"] == served(pue=1.0)["facility_power_w"]
-
-
 def test_nodes_without_data_have_no_power_and_tables_equal_estimates() -> None:
     systems = ["h100_sxm", "l40s", "h100_sxm"]
     table: dict[str, list[Any]] = {"model": [LLAMA] * 3, "system": systems, "isl": [1024] * 3}
@@ -98,40 +90,3 @@ def test_nodes_without_data_have_no_power_and_tables_equal_estimates() -> None:
     assert found["power_w"][1] > 0.0
     assert found["node_power_w"][1] != found["node_power_w"][1]
     assert found["facility_power_w"][2] != found["facility_power_w"][2]
-
-
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ({"system": "l40s"}, "processors, switches and fans of pcie_2_8_5_200 is unknown"),
-        ({"system": "mi355x"}, "processors, switches and fans of ubb_8_400 is unknown"),
-        (
-            {"mode": "disaggregated", "system": "h100_sxm", "decode_system": "b200_sxm"},
-            "no power of nodes is predicted for two pools on different nodes",
-        ),
-    ],
-)
-def test_prices_without_the_power_of_nodes_are_remarked_on(
-    fields: dict[str, Any], why: str
-) -> None:
-    asked: dict[str, Any] = {"model": LLAMA, "isl": 64, "osl": 4, **fields}
-    told = f"pue = 1.25 and usd_per_kwh = 0.1 have no effect here: .*{why}"
-    found = perfatlas.estimate(**asked, pue=1.25, usd_per_kwh=0.1).warnings
-    assert re.search(told, " ".join(found))
-    rows = {name: [value] * 3 for name, value in asked.items()}
-    rows |= {"pue": [1.25, None, None], "usd_per_kwh": [0.1, 0.1, None]}
-    first, second, third = perfatlas.estimate_table(rows).columns["warnings"]
-    assert re.search(told, first)
-    assert "usd_per_kwh = 0.1 has no effect here" in second
-    assert "no effect" not in third
-
-
-def test_simulations_without_the_power_of_nodes_have_the_remark() -> None:
-    asked: dict[str, Any] = {"model": LLAMA, "system": "l40s", "isl": 64, "osl": 4}
-    found = perfatlas.simulate(**asked, num_requests=10, request_rate=5.0, usd_per_kwh=0.1).warnings
-    assert any(text.startswith("usd_per_kwh = 0.1 has no effect here") for text in found)
-
-
-def test_prices_with_the_power_of_nodes_have_no_remark() -> None:
-    answer = perfatlas.estimate(model=LLAMA, system="h100_sxm", pue=1.25, usd_per_kwh=0.1)
-    assert not any("pue" in text for text in answer.warnings)

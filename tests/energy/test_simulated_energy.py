@@ -10,7 +10,6 @@ import pytest
 import perfatlas
 from perfatlas.energy import board_energy
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.simulate import Simulation
 
 PARTS = ("prefill_energy_j", "decode_energy_j", "bubble_energy_j", "idle_energy_j")
@@ -86,15 +85,6 @@ def test_gpus_that_an_autoscaler_has_released_draw_nothing() -> None:
     assert scaled["power_w"] <= 700.0
 
 
-def test_a_limit_holds_at_every_time_and_speeds_nothing_up() -> None:
-    free, limited = results(), results(power_cap_w=400)
-    assert limited["peak_deployment_power_w"] <= 400.0 * (1 + 1e-5)
-    assert free["peak_deployment_power_w"] > 450.0
-    for name in ("ttft_s", "tpot_s", "request_latency_s"):
-        assert limited[name]["mean"] >= free[name]["mean"]
-    assert limited["energy_j"] < free["energy_j"]
-
-
 def test_chunks_beside_many_decodes_draw_in_closed_form_what_they_draw_simulated() -> None:
     # a chunk alone would exceed the limit; with the attention of 255 decodes its step does not
     load = {"concurrency": 256, "max_num_seqs": 256, "isl": 300, "osl": 200}
@@ -122,22 +112,3 @@ def test_seeds_are_averaged() -> None:
     # one way for all: energy of both runs over their time
     assert found["deployment_power_w"] == pytest.approx(joules / seconds)
     assert found["energy_j_seed_half_width"] > 0.0
-
-
-def test_devices_without_energies_have_no_energy_of_a_run() -> None:
-    found = results(system="mi300x", num_requests=5)
-    assert all(found[name] is None for name in (*PARTS, "energy_j", "deployment_power_w"))
-    assert "deployment_power_w" not in found["series"]
-
-
-def test_a_device_without_energies_is_named_in_a_warning() -> None:
-    warnings = simulated(system="mi300x").answer.warnings
-    assert [text for text in warnings if text.startswith("power of mi300x is not predicted")]
-    assert not [text for text in simulated().answer.warnings if "not predicted" in text]
-    kernel = perfatlas.kernel_gemm(m=64, n=4096, k=4096, system="mi300x")
-    assert [text for text in kernel.warnings if text.startswith("power of mi300x is not predicted")]
-
-
-def test_a_number_of_requests_is_not_read_as_a_file() -> None:
-    with pytest.raises(InvalidSpecError, match="use num_requests = 200"):
-        simulated(requests="200")

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.fitting import calibrate, row_groups, write_calibrations
-from perfatlas.fitting.cells import Cell, Range, Rows, device_cells, exclusions
+from perfatlas.fitting import row_groups, write_calibrations
+from perfatlas.fitting.cells import Cell, Range, Rows, exclusions
 from perfatlas.fitting.cells.cell import is_excluded
 from perfatlas.fitting.cells.streaming import RANGES
 from perfatlas.fitting.device import calibrate_cell, calibration_target
 from perfatlas.fitting.held_out_residuals import expected_residuals
 from perfatlas.machines.gpu.streaming import STREAMING_SHAPE, streaming_time_s
 from perfatlas.measurements.calibrations import read_calibrations, user_calibration_folder
-from perfatlas.measurements.tables import has_silicon
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,9 +30,6 @@ TRUTH = {
     "l2_fraction": 0.5,
     "row_bytes_per_cycle": 40.0,
 }
-needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
-)
 
 
 def shapes() -> FloatArray:
@@ -121,17 +117,6 @@ def test_every_exclusion_has_a_reason() -> None:
     assert all(len(rule["reason"]) > 20 for rule in exclusions())
     assert is_excluded("b200_sxm", "gemm", "vllm", "fp8_block")
     assert not is_excluded("b200_sxm", "gemm", "vllm", "bf16")
-
-
-@needs_silicon
-def test_asking_for_nothing_measured_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="gemm"):
-        calibrate("h200_sxm", operators=("gem",))
-
-
-@needs_silicon
-def test_a_device_without_tables_has_no_cells() -> None:
-    assert device_cells("cpu") == ()
 
 
 def test_a_fit_is_the_users_own_unless_a_folder_is_named(

@@ -1,18 +1,15 @@
 from __future__ import annotations
 
-import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from perfatlas.cli import main
-from perfatlas.files import user_folder, write_table
+from perfatlas.files import write_table
 from perfatlas.fitting import MeasurementReport, calibrate_measurements, few_shot, refit_rows
 from perfatlas.fitting.few_shot import REFITS, UNCHANGED, known_calibrations
-from perfatlas.fitting.few_shot_rows import CHOSEN, RANGES, row_cells
+from perfatlas.fitting.few_shot_rows import row_cells
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.devices import silicon_row
@@ -30,7 +27,6 @@ from perfatlas.verbs.kernel import kernel_gemm
 
 H200 = resolve_system("h200_sxm").device
 SHIPPED = load_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"].parameters
-SPEC = 'base = "h200_sxm"\n[device.memory]\nbandwidth = "4.0 TB/s"\n'
 # Slower memory and a longer launch than anything that is shipped: what a fit has to find.
 TRUTH = {**SHIPPED, "efficiency_bandwidth": 0.55, "overhead_launch_s": 5e-6}
 
@@ -160,20 +156,6 @@ def test_rows_faster_than_light_are_refused(tmp_path: Path, factor: float) -> No
     assert not user_calibration_folder().exists()
 
 
-@pytest.mark.study
-def test_a_few_rows_faster_than_light_are_counted_and_left_out(tmp_path: Path) -> None:
-    columns = gemm_columns(TRUTH, 40)
-    for row in (3, 17, 29):
-        columns["time_s"][row] /= 1e3
-    write_table(tmp_path / "rows.csv", columns)
-    report = calibrate_measurements(tmp_path / "rows.csv", "h200_sxm")
-    (change,) = report.changes
-    assert change.rows == 37
-    assert change.after is not None
-    assert change.after.mape < 0.05
-    assert any("gemm/vllm/bf16: 3 rows excluded: faster" in said for said in report.warnings)
-
-
 def test_the_least_time_of_a_row_by_hand(tmp_path: Path) -> None:
     # 64 x 8192 x 8192 in bf16: 134.2 MB of weights at 4.8 TB/s; of them 50 MiB may stay in L2
     cold = {"m": [64] * 3, "n": [8192] * 3, "k": [8192] * 3, "copies": [0, 6, 0], "hot": [0, 0, 1]}
@@ -198,16 +180,6 @@ def test_rows_no_fit_explains_write_nothing(tmp_path: Path) -> None:
     assert report.changes[0].moved == {}
     assert report.written == ()
     assert not user_calibration_folder().exists()
-
-
-@pytest.mark.usefixtures("quick")
-def test_more_rows_than_are_looked_at_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(few_shot, "MOST_ROWS", 30)
-    path = measured(tmp_path / "rows.csv", dict(SHIPPED))
-    assert main(["calibrate", "--measurements", str(path), "--device", "h200_sxm"]) == 0
-    assert "gemm/vllm/bf16: 10 rows excluded: rows beyond the maximum" in capsys.readouterr().err
 
 
 def test_measurements_below_the_bound_make_nothing_sure(
@@ -278,43 +250,6 @@ def test_a_second_file_keeps_the_other_cells(
     assert set(user_calibrations("h200_sxm")) == {"h200_sxm/gemm/mine/bf16"}
 
 
-@pytest.mark.study
-def test_what_a_spec_changes_is_part_of_the_measured_device(
-    tmp_path: Path, once: tuple[MeasurementReport, str]
-) -> None:
-    text = once[1].replace("h200_sxm", "my_gpu")
-    file = place(text.replace("changed = []", 'changed = ["device.memory.bandwidth"]'))
-    file.rename(file.with_name("my_gpu.toml"))
-    spec = tmp_path / "my_gpu.toml"
-    spec.write_text(SPEC)
-    match = find_calibration(resolve_system(str(spec)).device, "gemm", "vllm", "bf16")
-    assert match is not None
-    assert match.own
-    assert match.calibration.id == "my_gpu/gemm/vllm/bf16"
-    changed = resolve_system(f"{spec}{{device.l2=90MiB}}").device
-    match = find_calibration(changed, "gemm", "vllm", "bf16")
-    assert match is not None
-    assert not match.own
-
-
-@pytest.mark.usefixtures("quick")
-def test_an_output_elsewhere_is_not_used(tmp_path: Path) -> None:
-    path, output = measured(tmp_path / "rows.csv", TRUTH), tmp_path / "out.toml"
-    report = calibrate_measurements(path, "h200_sxm", output)
-    assert not report.used
-    assert user_calibrations("h200_sxm") == {}
-    assert tomllib.loads(output.read_text("utf-8"))["calibration"][0]["rows"] == 40
-    assert any("h200_sxm.toml" in warning for warning in report.warnings)
-
-
-def test_rows_of_another_device_are_refused(tmp_path: Path) -> None:
-    path = measured(tmp_path / "rows.csv", TRUTH)
-    with pytest.raises(InvalidSpecError, match="no rows of device 'b200_sxm'"):
-        calibrate_measurements(path, "b200_sxm")
-    with pytest.raises(InvalidSpecError, match="expected the measured device"):
-        calibrate_measurements(path, "h200_sxm{device.tdp=500W}")
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -336,44 +271,3 @@ def test_a_broken_user_file_is_refused_by_name(
     place(once[1].replace(old, new))
     with pytest.raises(InvalidSpecError, match=r"h200_sxm\.toml"):
         find_calibration(H200, "gemm", "vllm", "bf16")
-
-
-@pytest.mark.usefixtures("quick")
-def test_the_command_reports_what_it_changed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = measured(tmp_path / "rows.csv", TRUTH, device=["my_gpu"] * 40)
-    spec, output = tmp_path / "my_gpu.toml", tmp_path / "out.toml"
-    spec.write_text(SPEC)
-    words = ["calibrate", "--measurements", str(path), "--device", str(spec)]
-    assert main([*words, "--output", str(output), "--json"]) == 0
-    written = tomllib.loads(output.read_text("utf-8"))
-    assert written["changed"] == ["device.memory.bandwidth"]
-    assert written["calibration"][0]["id"] == "my_gpu/gemm/vllm/bf16"
-    results = json.loads(capsys.readouterr().out)["results"]
-    (cell,) = results["cells"]
-    assert cell["mape_after"] < cell["mape_before"]
-    assert cell["written"]
-    assert {row["parameter"] for row in results["moved"]} <= set(RANGES["gemm"])
-
-
-def test_the_command_says_it_in_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = measured(tmp_path / "rows.csv", TRUTH, rows=6)
-    assert main(["calibrate", "--measurements", str(path), "--device", "h200_sxm"]) == 0
-    shown = capsys.readouterr().out
-    assert "gemm/vllm/bf16" in shown
-    assert "nothing written" in shown
-
-
-def test_a_missing_file_is_an_invalid_input() -> None:
-    assert main(["calibrate", "h200_sxm", "--measurements", "/nowhere/rows.csv"]) == 3
-
-
-def test_every_choice_is_a_parameter() -> None:
-    for operator, names in CHOSEN.items():
-        assert names <= set(RANGES[operator])
-
-
-def test_the_folder_follows_perfatlas_home(own_home: Path) -> None:
-    assert user_calibration_folder() == user_folder("data") / "calibrations"
-    assert own_home in user_calibration_folder().parents

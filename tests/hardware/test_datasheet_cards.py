@@ -95,13 +95,6 @@ def test_unset_formats_of_an_operator_are_fp16_without_bf16() -> None:
         perfatlas.kernel_gemm(**product, format="bf16")
 
 
-@pytest.mark.parametrize("name", ["bf16", "fp8", "nvfp4_wo"])
-def test_a_format_that_a_card_lacks_is_refused(name: str) -> None:
-    lacks = r"v100_pcie does not multiply in (bf16|fp8).* it multiplies in fp16 \(weight"
-    with pytest.raises(UnsupportedError, match=lacks):
-        perfatlas.estimate(**ASKED, system="v100_pcie", format=name)
-
-
 def test_a_cache_in_bf16_is_refused_where_fp16_is_run() -> None:
     with pytest.raises(UnsupportedError, match=r"kv_format = bf16 .* set kv_format = fp16 or fp8"):
         perfatlas.estimate(**ASKED, system="t4", kv_format="bf16")

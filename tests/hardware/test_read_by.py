@@ -12,8 +12,6 @@ from perfatlas.energy import board_energy
 from perfatlas.hardware import FIELDS, resolve_system
 from perfatlas.hardware.spec import catalog_spec
 from perfatlas.quantities import PerfatlasError, UnsupportedError
-from perfatlas.verbs.collective import collective_columns
-from perfatlas.verbs.kernel import kernel_columns
 from perfatlas.vocabulary.metrics import METRICS
 from tests.golden.flatten import predicted
 
@@ -258,86 +256,6 @@ def test_overrides_without_effect_are_reported(
     assert not any("no effect" in text for text in question(**fields, system="h200_sxm").warnings)
 
 
-def test_table_rows_report_their_own_overrides() -> None:
-    systems = [
-        "h200_sxm{device.dies=2}",
-        "h200_sxm",
-        "h200_sxm{device.memory.bandwidth=6TB/s}",
-    ]
-    told = perfatlas.estimate_table({"model": [LLAMA] * 3, "system": systems}).columns["warnings"]
-    assert ["no effect" in text for text in told] == [True, False, False]
-
-
-def test_simulations_report_overrides_and_use_the_host_link() -> None:
-    asked: dict[str, Any] = {
-        "model": LLAMA,
-        "system": "h200_sxm{device.host_link.bandwidth=50GB/s}",
-    }
-    asked |= {"request_rate": 4, "num_requests": 4, "osl": 4, "turns": 2}
-    told = perfatlas.simulate(**asked).answer.warnings
-    assert any("it applies to KV cache offloading" in text for text in told)
-    told = perfatlas.simulate(**asked, host_cache_bytes="10 GB").answer.warnings
-    assert not any("no effect" in text for text in told)
-
-
-def test_each_row_of_kernels_and_collectives_has_its_own_warnings() -> None:
-    systems = [
-        "h200_sxm{device.dies=2}",
-        "h200_sxm",
-        "h200_sxm{device.memory.bandwidth=6TB/s, device.year=2031}",
-        "no_such_system",
-    ]
-    products: dict[str, list[Any]] = {
-        "system": systems,
-        "m": [8] * 4,
-        "n": [8192] * 4,
-        "k": [8192] * 4,
-    }
-    told = kernel_columns("gemm", products)["warnings"]
-    assert told[0] == "device.dies has no effect on this answer: no prediction uses it"
-    assert not told[1]
-    assert told[2] == "device.year has no effect on this answer: no prediction uses it"
-    sums: dict[str, list[Any]] = {
-        "system": systems,
-        "op": ["all_reduce"] * 4,
-        "bytes": [2**26] * 4,
-        "gpus": [8] * 4,
-    }
-    told = collective_columns(sums)["warnings"]
-    assert told[0] == "device.dies has no effect on this answer: no prediction uses it"
-    assert not told[1]
-    assert "device.memory.bandwidth has no effect" in told[2]
-    single = perfatlas.collective(system=systems[2], op="all_reduce", bytes=2**26, gpus=8)
-    assert set(told[2].split("; ")) == set(single.warnings)
-
-
-def test_overrides_are_those_of_the_links_and_formats_that_an_answer_has() -> None:
-    system = "h200_sxm{fabric.latency=9us, device.peak.fp8=2000TFLOP/s, device.idle=70W}"
-    asked: dict[str, Any] = {"model": LLAMA, "system": system}
-    told = " ".join(perfatlas.estimate(**asked).warnings)
-    assert "fabric.latency has no effect on this answer: it applies to collectives between" in told
-    assert "device.peak.fp8 has no effect on this answer: it applies to fp8 operators" in told
-    assert "device.idle" not in told
-    told = " ".join(perfatlas.estimate(**asked, tp=16, format="fp8").warnings)
-    assert "has no effect" not in told
-    told = " ".join(perfatlas.train(**asked, gpus=8, tp=2, global_batch=64).warnings)
-    assert "fabric.latency has no effect" in told
-    (idle,) = perfatlas.collective(system=system, op="all_reduce", bytes=2**20, gpus=16).warnings[
-        :1
-    ]
-    assert idle == "device.idle has no effect on this answer: it applies to power and energy"
-
-
-def test_kernels_under_design_read_the_fields_of_their_pipeline() -> None:
-    fields = "device.shared_memory=200KB, device.clock.boost=1.9GHz, device.tdp=600W"
-    system = f"h200_sxm{{{fields}, device.exponentials_per_sm_clock=32}}"
-    attention = perfatlas.kernel_design_attention(system=system, **HEADS)
-    assert not any("no effect" in text for text in attention.warnings)
-    told = perfatlas.kernel_design_gemm(system=system, m=4096, n=4096, k=4096).warnings
-    (unread,) = [text for text in told if "no effect" in text]
-    assert unread.startswith("device.exponentials_per_sm_clock has no effect")
-
-
 STEP: dict[str, Any] = {"model": LLAMA, "tp": 2, "batch": 64}
 UNBOUND = {  # read in the answer: limits that do not bind at its values
     "device.vendor": "rules of engines have no other value for it",
@@ -361,21 +279,6 @@ def test_an_override_acts_on_an_estimate_or_the_answer_says_why_not(path: str) -
         return
     acts = predicted(answer.results) != predicted(step(base).results)
     assert acts or path in UNBOUND or any(path in text for text in answer.warnings)
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "number"),
-    [
-        ("device.shared_memory", "100 KiB", "efficiency_compute of h100_sxm/gemm"),
-        ("device.l2", "20 MiB", "efficiency_bandwidth of h100_sxm/gemm"),
-    ],
-)
-def test_fitted_numbers_that_contain_an_override_are_named(
-    path: str, value: str, number: str
-) -> None:
-    (said,) = [text for text in step(f"h100_sxm{{{path}={value}}}").warnings if path in text]
-    assert number in said
-    assert "faster with a larger one" in said
 
 
 def test_hops_and_links_of_todays_gpus_act() -> None:

@@ -121,10 +121,3 @@ def test_a_template_of_a_kind_lists_its_fields_with_their_meaning_and_readers(ki
             assert f"by default {field.default:g}\n" in text
     assert ('device.kind = "' in text) == (schema.name != "gpu")
     assert ('device.architecture = "cpu"' in text) == (kind == "cpu")
-
-
-def test_unknown_kinds_and_bases_of_another_kind_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match=r"kind = 'tpu' is not known; use .*systolic"):
-        system_template(kind="tpu")
-    with pytest.raises(InvalidSpecError, match="base = h100_sxm is of kind gpu"):
-        system_template("h100_sxm", "dataflow")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.hardware import resolve_system, system_names
+from perfatlas.hardware import system_names
 from perfatlas.inference import Evaluation, evaluate
 from perfatlas.machines import DeviceColumns
 from perfatlas.networks import graph_names, model_names, resolve_model
@@ -15,7 +15,6 @@ from perfatlas.operators import (
     Gemm,
     GroupedGemm,
     LatentAttention,
-    Operator,
     Phase,
     Scan,
     Streaming,
@@ -120,10 +119,6 @@ def free_communication(system: System) -> System:
         node=replace(node, nic_bandwidth=1e30),
         fabric=replace(system.fabric, latency_s=0.0),
     )
-
-
-def fast_system(name: str, factor: float) -> System:
-    return scaled(resolve_system(name), factor)
 
 
 def gemm(m: FloatArray, n: FloatArray, k: FloatArray, format_name: str, width: float) -> Gemm:
@@ -231,11 +226,6 @@ def scan(batch: FloatArray, tokens: FloatArray) -> Scan:
         chunk=128.0,
         mixer="mamba2",
     )
-
-
-def taken(operator: Operator) -> int:
-    """Return the number of candidates of an operator."""
-    return int(operator.count.shape[0])
 
 
 def rises_not(values: FloatArray) -> bool:

@@ -44,10 +44,6 @@ ENGINE = st.sampled_from(ENGINES)
 DEPLOYMENT = {"system": LARGE, "tp": 8, "tier": "bound"}
 
 
-def tp_of(model: str) -> int:
-    return 4 if "Nemotron" in model else 8
-
-
 TILE_FIT = 0.03
 
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.measurements.benchmarks import BenchmarkRun, read_results
 from perfatlas.measurements.benchmarks.fields import LARGEST, Fields
 from perfatlas.measurements.benchmarks.formats import NO_LATENCY, reader_of
-from perfatlas.measurements.benchmarks.run import NO_LIMIT, SPECULATIVE
 from perfatlas.quantities import InvalidSpecError
 from tests.examples import scaled_examples
 from tests.measurements.benchmark_files import (
@@ -27,7 +26,6 @@ from tests.measurements.benchmark_files import (
     write,
 )
 
-ROOT = Path(__file__).parents[2]
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -154,54 +152,6 @@ def test_metrics_say_their_unit() -> None:
         read(aiperf(inter_token_latency=metric("fortnights", 1.0)))
 
 
-def test_statistics_stand_in_for_the_mean_and_say_so() -> None:
-    run = read(vllm(mean_tpot_ms=None))
-    assert run.measured_tpot() == (run.tpot.median_s, "median TPOT")
-    # 0 is what the tools write for what they did not measure
-    run = read(vllm(mean_tpot_ms=0.0, median_tpot_ms=0.0))
-    assert run.measured_tpot() == (run.itl.mean_s, "mean ITL")
-    assert "no mean TPOT in the file: mean ITL is compared instead" in run.remarks()
-    run = read(trtllm(streaming_metrics=None))
-    assert run.measured_tpot() == (None, "")
-    assert any("throughput" in text for text in run.remarks())
-    run = read(vllm(mean_ttft_ms=None))
-    assert run.measured_ttft() == (run.ttft.median_s, "median TTFT")
-
-
-@pytest.mark.parametrize(
-    ("result", "doubt"),
-    [
-        (vllm(failed=3), "3 of 83 requests failed"),
-        (sglang(errors=["", "timeout", ""]), "1 of 81 requests failed"),
-        (vllm(spec_decode_num_drafts=10), SPECULATIVE),
-        (sglang(accept_length=2.1), SPECULATIVE),
-        (trtllm(decoding_stats={"mode": "eagle"}), SPECULATIVE),
-        (aiperf(total_draft_tokens=metric("tokens", 5)), SPECULATIVE),
-        (sglang(cache_report={"total_cached_tokens": 5}), "prefix cache"),
-        (aiperf(total_usage_prompt_cache_read_tokens=metric("tokens", 5)), "prefix cache"),
-        (aiperf(was_cancelled=True), "cancelled"),
-        (aiperf(is_complete=False, incomplete_reason="stalled"), "stalled"),
-        (vllm(ramp_up_strategy="linear"), "ramped"),
-        (vllm(max_concurrency=40), "fewer than 4 requests per slot"),
-        (vllm(max_concurrency=20), "of the slots"),
-        (vllm(request_rate=12.0), "completed: the queue grew"),
-        (vllm(max_concurrency=None), NO_LIMIT),
-        (vllm(mean_itl_ms=30.0), "chunks have several tokens"),
-        (vllm(mean_itl_ms=3.0), "requests differ"),
-        (vllm(mean_ttft_ms=0, median_ttft_ms=0), "without streaming"),
-        (sglang(total_input_vision_tokens=7), "images"),
-    ],
-)
-def test_what_makes_a_run_hard_to_compare_is_said(result: dict[str, Any], doubt: str) -> None:
-    assert any(doubt in text for text in read(result).doubts())
-
-
-def test_a_steady_closed_loop_leaves_no_doubt() -> None:
-    assert read(vllm()).doubts() == ()
-    assert read(sglang()).doubts() == ()
-    assert read(aiperf()).doubts() == ()
-
-
 @pytest.mark.parametrize(
     ("result", "message"),
     [
@@ -308,13 +258,3 @@ def test_no_mutation_of_a_result_breaks_the_reader(data: st.DataObject) -> None:
     assert concurrency >= 1
     assert 0.0 < run.isl <= LARGEST
     assert all(text.strip() for text in (*run.remarks(), *run.doubts()))
-
-
-def test_the_example_is_a_published_run_with_its_source() -> None:
-    path = ROOT / "examples" / "vllm_run.json"
-    assert "casys-kaist/LLMServingSim@5daddb2" in json.loads(path.read_text("utf-8"))["source"]
-    run = read_results(path)[0].run
-    assert run is not None
-    # 300 requests of 28.22 s in 65.93 s
-    assert run.concurrency() == (128, "measured mean (Little's law)")
-    assert run.in_flight == pytest.approx(300 * 28.223565 / 65.926)

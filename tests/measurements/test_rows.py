@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.files import write_table
 from perfatlas.measurements.tables import PROTOCOL_COLUMNS, SHAPE_COLUMNS, read_measured_rows
 from perfatlas.measurements.tables.rows import COLUMNS
-from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.quantities import PerfatlasError
 from tests.examples import scaled_examples
 
 SHAPES: dict[str, dict[str, float]] = {
@@ -84,12 +84,6 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
     return path
 
 
-def refused(path: Path, *rows: dict[str, Any]) -> str:
-    with pytest.raises(InvalidSpecError) as caught:
-        read_measured_rows(write(path, *rows))
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
 def test_every_operator_is_read_from_every_format(tmp_path: Path, suffix: str) -> None:
     rows = read_measured_rows(write(tmp_path / f"rows{suffix}", *map(row, SHAPES)))
@@ -126,59 +120,6 @@ def test_some_rows_keep_their_numbers(tmp_path: Path) -> None:
     part = rows.take(np.array([2, 0]))
     assert part.numbers["m"].tolist() == [3, 1]
     assert part.number_N.tolist() == [3, 1]
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"m": 0}, ("row 2", "'m'", "a positive number")),
-        ({"m": -1}, ("row 2", "'m'")),
-        ({"m": 2.5}, ("row 2", "'m'", "whole number")),
-        ({"m": None}, ("row 2", "'m'", "empty")),
-        ({"m": "many"}, ("row 2", "'m'", "'many'", "not a number")),
-        ({"time_us": math.inf}, ("row 2", "'time_us'", "empty")),  # writers store it as nothing
-        ({"time_us": 1e12}, ("row 2", "'time_us'", "more than")),
-        ({"operator": "gem"}, ("row 2", "'operator'", "did you mean 'gemm'")),
-        ({"format": "fp9"}, ("row 2", "'format'", "bf16")),
-        ({"kernel_family": "a/b"}, ("row 2", "'kernel_family'")),
-        ({"device": ""}, ("row 2", "'device'", "empty")),
-        ({"graph": 2}, ("row 2", "'graph'", "1 or 0")),
-        ({"clock_hz": 0}, ("row 2", "'clock_hz'")),
-        ({"distribution": "normal"}, ("row 2", "'distribution'", "balanced")),
-    ],
-)
-def test_a_wrong_cell_is_named(
-    tmp_path: Path, changes: dict[str, Any], words: tuple[str, ...]
-) -> None:
-    message = refused(tmp_path / "rows.csv", row(), row(**changes))
-    for word in words:
-        assert word in message, message
-
-
-def test_impossible_rows_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    assert "'q_len'" in refused(path, row("prefill_attention", q_len=4096))
-    assert "'num_kv_heads'" in refused(path, row("decode_attention", num_kv_heads=64))
-    assert "'top_k'" in refused(path, row("moe", top_k=129))
-    assert "'cold_bytes'" in refused(path, row("streaming", cold_bytes=4e6))
-
-
-def test_a_missing_column_is_named_with_its_neighbour(tmp_path: Path) -> None:
-    one = row()
-    one["kv"] = one.pop("k")
-    message = refused(tmp_path / "rows.csv", one)
-    assert "missing column 'k'" in message
-    assert "row 1 (gemm)" in message
-    one = row()
-    one["kernel_familly"] = one.pop("kernel_family")
-    assert "did you mean 'kernel_familly'" in refused(tmp_path / "rows.csv", one)
-
-
-def test_one_time_column_is_needed(tmp_path: Path) -> None:
-    assert "two time columns" in refused(tmp_path / "rows.csv", row(time_s=1e-5))
-    one = row()
-    del one["time_us"]
-    assert "no time column" in refused(tmp_path / "rows.csv", one)
 
 
 def test_the_documented_columns_are_the_schema() -> None:

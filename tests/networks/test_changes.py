@@ -10,7 +10,6 @@ from hypothesis import given, strategies as st
 
 import perfatlas
 from perfatlas.networks import MODEL_FIELDS, resolve_model
-from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,9 +118,3 @@ def test_every_field_changes_a_model_that_has_it() -> None:
             own.hidden_size,
             own.vocab_size,
         )
-
-
-def test_no_launch_command_is_written_for_a_changed_model() -> None:
-    asked: dict[str, Any] = {"system": "h200_sxm", "gpus": 1, "emit": "vllm", "num_simulated": 0}
-    with pytest.raises(InvalidSpecError, match="no checkpoint to launch"):
-        perfatlas.search(model="Qwen/Qwen3-8B{layers=20}", **asked)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
-import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli import main
-from perfatlas.profiles import compared, explain, import_profile, read_rules, with_capture
+from perfatlas.profiles import compared, explain, import_profile, read_rules
 from perfatlas.profiles.explanation.results import OperatorRow
 from perfatlas.profiles.join import MeasuredOperator, Prediction
 from perfatlas.quantities import InvalidSpecError
@@ -20,9 +17,7 @@ from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_gemm
 from perfatlas.verbs.profile.sections import print_profile
 from tests.profiles.samples import (
-    ADD,
     ALL_REDUCE,
-    MM,
     NCCL,
     NCU,
     NVBENCH,
@@ -140,18 +135,6 @@ def test_lower_limits_call_nothing_slower(
     assert "lower limits" in " ".join(capsys.readouterr().out.split())
 
 
-def test_text_and_shares_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The share is that of kernels, without copies; what is lost is that of one GPU."""
-    files = [written(tmp_path / f"{rank}.json", trace(rank, 2)) for rank in range(2)]
-    results = explained(*files)
-    priced_s = sum(row["time_s"] for row in results["operators"] if row["predicted_s"] is not None)
-    assert results["predicted_share"] == pytest.approx(priced_s / results["kernel_s"])
-    assert results["exposed_communication_s"] <= results["communication_s"]
-    assert main(["profile", *map(str, files)]) == 0
-    lost_s = results["excess_s"] / results["devices"]
-    assert f"{1e6 * lost_s:.1f} µs" in capsys.readouterr().out
-
-
 def test_kernels_of_a_graph(tmp_path: Path) -> None:
     events = [
         launch("cudaGraphLaunch", 10.0, 1),
@@ -168,46 +151,6 @@ def test_kernels_of_a_graph(tmp_path: Path) -> None:
     assert "before the call that launched them: 1, by up to 4 µs" in told
     # 6-20: launched at 10; 25-30: inside the graph
     assert microseconds(results, "idle_host_s", "idle_device_s", "idle_unknown_s") == [4, 10, 5]
-
-
-def test_a_capture_names_the_operators_of_a_graph(tmp_path: Path) -> None:
-    """Two captures of the kernels a, b: the second has its own sizes, and c between them."""
-
-    def captured(name: str, start_us: float, correlation: int) -> dict[str, Any]:
-        return event(
-            *("cuda_runtime", "hipLaunchKernel", start_us, 1.0),
-            kernel=name,
-            correlation=correlation,
-        )
-
-    kernels = ("gemm_a", "norm_b")
-    replay = [launch("hipGraphLaunch", 0.0, 1)] + [
-        event("kernel", name, 10.0 * at, 5.0, correlation=1) for at, name in enumerate(kernels, 1)
-    ]
-    capture = [
-        event("cpu_op", "aten::mm", 0.0, 10.0, **MM),
-        captured("gemm_a", 5.0, 1),
-        event("cpu_op", "aten::_softmax", 10.5, 10.0, **ADD),
-        captured("norm_b", 15.0, 2),
-        event("cpu_op", "aten::bmm", 30.0, 10.0),
-        captured("gemm_a", 35.0, 3),
-        captured("gemm_c", 37.0, 4),
-        captured("norm_b", 39.0, 5),
-    ]
-    profile, of_graph = (
-        import_profile(written(tmp_path / name, {"traceEvents": events}))
-        for name, events in (("replay.json", replay), ("capture.json", capture))
-    )
-    named = explain([with_capture(profile, of_graph)], read_rules())
-    rows = operators(named)
-    assert (rows["aten::mm"]["shape"], rows["aten::mm"]["count"]) == ("m=64 n=256 k=128 bf16", 1)
-    assert rows["aten::_softmax"]["time_s"] == pytest.approx(5e-6)
-    assert "names the operators of 2 of 2 kernels" in " ".join(named["integrity"])
-    # captured twice with other operators: which of both was replayed is unknown
-    repeated = [*capture, captured("gemm_a", 60.0, 6), captured("norm_b", 61.0, 7)]
-    twice = import_profile(written(tmp_path / "twice.json", {"traceEvents": repeated}))
-    unknown = explain([with_capture(profile, twice)], read_rules())
-    assert set(operators(unknown)) == set(kernels)
 
 
 def test_changes_between_profiles(tmp_path: Path) -> None:
@@ -282,27 +225,6 @@ def test_tables_of_benchmarks_by_hand(tmp_path: Path) -> None:
     (row,) = nvbench["operators"]
     assert (row["name"], row["shape"], row["time_s"]) == ("copy_sweep", "T=U8", 2.5e-3)
     assert "1 state skipped or without a GPU time" in nvbench["integrity"]
-
-
-def test_the_command_prints_text_and_json_without_a_socket(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a socket was opened")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    content = trace()
-    content["traceEvents"][-1]["name"] = "my\x1b[31m_kernel __import__('os').abort()"
-    path = str(written(tmp_path / "t.json", content))
-    assert main(["profile", path, "--against", path]) == 0
-    text = capsys.readouterr().out
-    assert "Kineto trace of NVIDIA H100 80GB HBM3, 1 GPU, priced as h100_sxm" in text
-    assert "\x1b" not in text
-    assert main(["profile", path, "--json"]) == 0
-    results = json.loads(capsys.readouterr().out)["results"]
-    fixed = "format device wall_s busy_s kernels launches orphans classes communication_s"
-    more = "exposed_communication_s idle_s integrity operators"
-    assert set(f"{fixed} {more}".split()) <= set(results)
 
 
 def test_waiting_for_the_latest_rank_is_apart_from_transfer(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.profiles import explain, import_profile, read_rules, system_of
-from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,15 +144,6 @@ def test_broken_files_are_refused(
     (tmp_path / name).write_text(BROKEN[name])
     assert main(["profile", str(tmp_path / name)]) == 3
     assert name in capsys.readouterr().err
-
-
-def test_what_only_other_tools_read_names_the_command(tmp_path: Path) -> None:
-    (tmp_path / "rank.0.et").write_bytes(b"\x05\x0a\x03")
-    with pytest.raises(InvalidSpecError, match=r"chakra_jsonizer --input_filename rank\.0\.et"):
-        import_profile(tmp_path / "rank.0.et")
-    (tmp_path / "traces.tar").write_bytes(b"a" * 257 + b"ustar" + bytes(300))
-    with pytest.raises(InvalidSpecError, match="tar archive; extract it"):
-        import_profile(tmp_path / "traces.tar")
 
 
 def test_board_names_of_profilers_mean_systems() -> None:

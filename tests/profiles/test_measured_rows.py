@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.files import read_table
 from perfatlas.measurements.tables import read_measured_rows
 from perfatlas.profiles import import_profile, measured_rows, read_rules
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.kernel import kernel_gemm
-from tests.profiles.samples import ADD, MM, NCCL, event, launch, trace, written
+from tests.profiles.samples import ADD, MM, event, launch, trace, written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from perfatlas.profiles.events import Profile
-
-
-def products(path: Path, sizes: list[tuple[int, int, int]], factor: float) -> Path:
-    """Write a trace of products that each take a multiple of their predicted time."""
-    events: list[dict[str, Any]] = []
-    at_us = 0.0
-    for number, (m, n, k) in enumerate(sizes):
-        shapes = {"Input Dims": [[m, k], [k, n]], "Input type": MM["Input type"]}
-        priced = kernel_gemm(system="h100_sxm", m=m, n=n, k=k, format="bf16").results
-        time_us = round(priced["time_s"] * 1e6 * factor, 3)
-        events += [
-            event("cpu_op", "aten::mm", at_us, 10.0, **shapes),
-            launch("cudaLaunchKernel", at_us + 2.0, number),
-            event("kernel", "sm90_gemm", at_us + 8.0, time_us, correlation=number, stream=7),
-        ]
-        at_us += 20.0 + time_us
-    named = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
-    return written(path, {"deviceProperties": named, "traceEvents": events})
 
 
 def repeated(path: Path) -> Profile:
@@ -90,29 +68,6 @@ def test_calibrate_reads_all_forms(tmp_path: Path, ending: str) -> None:
     assert sorted(rows.texts["operator"].tolist()) == ["gemm", "streaming"]
 
 
-@pytest.mark.study
-def test_the_rows_of_a_trace_calibrate_its_device(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """All products 1.3 times the shipped prediction: the fit finds it."""
-    sizes = [
-        (m, n, k)
-        for m in (256, 1024, 4096, 8192)
-        for n, k in ((2048, 4096), (4096, 4096), (8192, 2048), (5120, 8192), (1536, 6144))
-    ]
-    path, file = products(tmp_path / "t.json", sizes, 1.3), tmp_path / "rows.csv"
-    assert main(["profile", str(path), "--to", str(file)]) == 0
-    assert read_table(file).rows == len(sizes)
-    out = tmp_path / "fitted.toml"
-    capsys.readouterr()
-    words = ["--measurements", str(file), "--device", "h100_sxm", "--output", str(out), "--json"]
-    assert main(["calibrate", *words]) == 0
-    (cell,) = json.loads(capsys.readouterr().out)["results"]["cells"]
-    assert (cell["cell"], cell["rows"]) == ("gemm/torch/bf16", len(sizes))
-    assert cell["mape_after"] < 0.1 < cell["mape_before"]
-    assert out.exists()
-
-
 def test_attention_is_a_row_if_calibrations_have_it() -> None:
     profile = import_profile("examples/profiles/h100_two_layers.json.gz")
     rows = measured_rows([profile], read_rules())
@@ -120,17 +75,3 @@ def test_attention_is_a_row_if_calibrations_have_it() -> None:
     names = ("batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim", "count")
     assert [rows[name][at] for name in names] == [16, 559, 559, 16, 16, 64, 2]
     assert np.isfinite(rows["time_s"]).all()
-
-
-def test_a_profile_without_shapes_or_device_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "p.log").write_text(NCCL)
-    with pytest.raises(InvalidSpecError, match="record_shapes=True"):
-        measured_rows([import_profile(tmp_path / "p.log")], read_rules())
-    nameless = {name: one for name, one in trace().items() if name != "deviceProperties"}
-    path = written(tmp_path / "t.json", nameless)
-    with pytest.raises(InvalidSpecError, match="does not name its device"):
-        measured_rows([import_profile(path)], read_rules())
-    other = trace() | {"deviceProperties": [{"id": 0, "name": "NVIDIA A100-PG509-200"}]}
-    profile = import_profile(written(tmp_path / "o.json", other))
-    assert set(measured_rows([profile], read_rules())["device"]) == {"NVIDIA_A100-PG509-200"}
-    assert main(["profile", str(path), "--to", str(tmp_path / "rows.txt")]) == 3

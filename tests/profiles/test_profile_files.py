@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli import main
 from perfatlas.profiles import activity_spans, explain, import_profile, read_rules
-from tests.profiles.samples import NCU, nsys_database, trace, written
+from tests.profiles.samples import trace, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,39 +39,3 @@ def test_without_a_known_device_both_timelines_are_the_measured_one(tmp_path: Pa
     columns, _ = spans(written(tmp_path / "t.json", unknown))
     assert columns["predicted_start_s"] == pytest.approx(columns["start_s"])
     assert set(columns["predicted_s"]) == {None}
-
-
-def test_the_command_writes_a_page_and_a_trace(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page, timeline = tmp_path / "p.html", tmp_path / "t.json"
-    ranks = [str(written(tmp_path / f"{rank}.json", trace(rank, 2))) for rank in range(2)]
-    asked = ["profile", *ranks, "--against", EXAMPLE, "--on", "b200_sxm"]
-    assert (
-        main([*asked, "--html", str(page), "--html-script", "none", "--trace", str(timeline)]) == 0
-    )
-    assert "reproduce: perfatlas profile" in capsys.readouterr().out
-    events = json.loads(timeline.read_text())["traceEvents"]
-    assert len([one for one in events if one["ph"] == "X"]) == 2 * 2 * 5
-    names = [one["args"]["name"] for one in events if one["ph"] == "M"]
-    assert names[:2] == [
-        "rank 0, GPU 0, measured",
-        "rank 0, GPU 0, at the predicted durations",
-    ]
-    text = page.read_text()
-    for shown in ("aten::mm m=64", "Re-timed on b200_sxm", "Against NVIDIA H100", "Integrity"):
-        assert shown in text
-
-
-def test_a_table_of_benchmarks_has_a_page_and_no_trace(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = tmp_path / "report.csv"
-    report.write_text(NCU)
-    page = tmp_path / "p.html"
-    assert main(["profile", str(report), "--html", str(page), "--html-script", "none"]) == 0
-    assert "sm90_gemm" in page.read_text()
-    assert main(["profile", str(report), "--trace", str(tmp_path / "t.json")]) == 3
-    assert "--trace needs a timeline" in capsys.readouterr().err
-    database = nsys_database(tmp_path / "n.sqlite")
-    assert main(["profile", str(database), "--trace", str(tmp_path / "t.json")]) == 0

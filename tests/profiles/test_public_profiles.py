@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import resource
 import sqlite3
 import tarfile
-import time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
 import pytest
 
 from perfatlas.profiles import explain, import_profile, read_rules, with_capture
-from perfatlas.profiles.classes import class_codes
-from perfatlas.profiles.timeline import Replay
 from perfatlas.quantities import InvalidSpecError
 from validation.runs import shared_folder
 from validation.runs.shared_data import VARIABLE
@@ -196,55 +191,6 @@ def test_two_ranks_of_a_job_are_read_together() -> None:
     results = explain([import_profile(path) for path in files], read_rules())
     assert (results["devices"], results["kernels"]) == (2, 1154 + 1104)
     assert any("2 of 128 ranks" in note for note in results["integrity"])
-
-
-@pytest.mark.study
-def test_a_large_trace_takes_seconds_and_bounded_memory() -> None:
-    """239,000 events, 62 MB decompressed."""
-    (path,) = FOLDER.glob("public/*/inference__xdit*.gz")
-    import_profile(path)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start_s = time.process_time()
-    explain([import_profile(path)], read_rules())
-    assert time.process_time() - start_s < 6.0
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60 * 1024
-
-
-@pytest.mark.study
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
-def test_a_trace_on_its_own_system_has_its_recorded_times(path: Path) -> None:
-    """The replay of launches, streams and waits puts every activity where it was."""
-    if any(part in path.name for part in FOREIGN):
-        pytest.skip("not a trace")
-    profile = import_profile(path)
-    of = profile.activities
-    if not len(of.time_s_N):
-        pytest.skip("no activity of a GPU")
-    replayed = Replay(profile).run(of.time_s_N)
-    assert np.allclose(replayed.profile.activities.start_s_N, of.start_s_N, rtol=0.0, atol=1e-12)
-    path_s = replayed.critical_path(class_codes(profile, read_rules()))
-    ends = of.start_s_N.min(), (of.start_s_N + of.time_s_N).max()
-    assert path_s.sum() <= np.ptp(ends) + 1e-9
-    # half the durations are never slower, with the dependencies kept
-    faster = Replay(profile).run(0.5 * of.time_s_N).profile.activities
-    assert (faster.start_s_N <= of.start_s_N + 1e-12).all()
-
-
-@pytest.mark.study
-def test_rocprofv3_equals_an_independent_count() -> None:
-    path = next(FOLDER.glob("public/*/rocprof__*.gz"), None)
-    if path is None:
-        pytest.skip("no public traces of rocprofv3 (PERFATLAS_SHARED_DATA)")
-    with gzip.open(path) as file:
-        tool = json.load(file)["rocprofiler-sdk-tool"][0]
-    times_ns = [
-        one["end_timestamp"] - one["start_timestamp"]
-        for one in tool["buffer_records"]["kernel_dispatch"]
-    ]
-    results = explain([import_profile(path)], read_rules())
-    assert results["kernels"] == len(times_ns)
-    assert results["kernel_s"] == pytest.approx(sum(times_ns) * 1e-9)
-    assert results["device"] == "AMD Instinct MI350X"
 
 
 def test_chakra_traces_equal_an_independent_count(tmp_path: Path) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.cli import main
 from perfatlas.profiles import explain, import_profile, on_system, read_rules
 from perfatlas.profiles.timeline import Replay
 from perfatlas.quantities import InvalidSpecError
@@ -256,18 +254,6 @@ def test_damaged_times_give_a_timeline_too(tmp_path: Path) -> None:
     path = written(tmp_path / "t.json", content)
     results = explain([import_profile(path)], read_rules())
     assert retimed(path, "h100_sxm")["wall_s"] == pytest.approx(results["wall_s"], rel=1e-12)
-
-
-def test_the_command_prints_both_forms(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["profile", EXAMPLE, "--on", "gb300{device.memory.bandwidth=10TB/s}"]
-    assert main(words) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "re-timed on gb300{device.memory.bandwidth=10TB/s}" in text
-    assert "kept as measured" in text
-    assert main([*words, "--json"]) == 0
-    on = json.loads(capsys.readouterr().out)["results"]["on"]
-    assert on["wall_s_low"] <= on["wall_s"] <= on["wall_s_high"]
-    assert {"system", "busy_s", "speedup", "classes", "operators", "kept_share"} <= set(on)
 
 
 def synchronized(name: str, correlation: int, **args: int) -> dict[str, Any]:

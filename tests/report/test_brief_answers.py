@@ -119,46 +119,6 @@ def test_verbose_holds_every_assumption_source_and_version(
         assert [one for one in told if "".join(one.split()) not in text] == []
 
 
-def test_verbose_leaves_nothing_of_the_brief_answer_to_guess(
-    texts: Callable[..., dict[str, str]],
-) -> None:
-    for name, text in texts().items():
-        assert len(texts(verbose=True)[name]) > len(text)
-        assert "--verbose shows" in text
-
-
-NO_PLAN = ("search", "accuracy")  # commands that print several plans, or none
-
-
-def test_the_plan_is_named_where_a_model_runs(
-    answers: dict[str, dict[str, Any]], texts: Callable[..., dict[str, str]]
-) -> None:
-    for name, answer in answers.items():
-        if "model" in answer["scenario"] and answer["command"].split()[0] not in NO_PLAN:
-            lines = texts()[name].splitlines()
-            plans = [line for line in lines if line.startswith(("plan", "prefill:", "decode:"))]
-            assert plans
-            ranks = "dp " if answer["command"] == "train" else "attention_dp "
-            assert all("tp " in line and ranks in line for line in plans)
-            assert all(" node" in line or " domain" in line for line in plans)
-    assert "pp 2, cp 1, attention_dp 4, ep 1, moe_tp 8, dp 2, 4 nodes" in texts()["nodes"]
-
-
-def test_changes_that_are_left_out_are_counted() -> None:
-    answer = answered_with_files()["fleet"].to_dict()
-    left = f"{len(answer['results']['changes']) - 3} more, shown by --verbose"
-    assert left in text_of(answer)
-    assert left not in text_of(answer, verbose=True)
-
-
-@pytest.mark.parametrize("name", [name for name in OTHERS if "bound" in name])
-def test_a_limit_is_told_on_its_line(texts: Callable[..., dict[str, str]], name: str) -> None:
-    text = texts()[name]
-    assert "at least" in text or "≥" in text
-    assert "no interval" not in text
-    assert "roofline (bound)" in text
-
-
 def test_a_time_is_at_least_and_a_rate_at_most() -> None:
     results = {"ttft_s": 1.0, "ttft_s_low": 1.0, "ttft_s_high": None}
     results |= {"requests_per_s": 4.0, "steps": 3, "bound_time_s": 1.0}
@@ -180,13 +140,6 @@ def test_numbers_are_as_the_field_prints_them(texts: Callable[..., dict[str, str
         assert " us " not in text
         assert not any(f"{digit} %" in text for digit in "0123456789")
     assert " µs" in texts()["gemm"]
-
-
-@pytest.mark.study
-def test_a_stream_that_encodes_less_gets_what_it_can(texts: Callable[..., dict[str, str]]) -> None:
-    found = texts(verbose=True, encoding="ascii")
-    assert [name for name, text in found.items() if " ? " in text] == []
-    assert " us" in found["gemm"]
 
 
 def test_the_slowest_operators_and_the_others_are_the_step(

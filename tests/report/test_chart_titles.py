@@ -52,14 +52,3 @@ def test_charts_of_a_page_are_known(
     assert found
     for title in map(unescape, found):
         assert any(may_be_title(title, known) for known in CHART_TITLES[verb]), title
-
-
-@pytest.mark.parametrize("verb", CHART_TITLES)
-def test_an_unknown_chart_is_refused_before_computing(
-    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # nothing else of the question is given, so that any later step would refuse it for that
-    frontier = ["--frontier"] if verb == "estimate" else []
-    image = ["--figure", str(tmp_path / "a.svg"), "--figure-chart", "pie"]
-    assert main([*verb.split(), *frontier, *image]) == 2
-    assert f"the charts are: {CHART_TITLES[verb][0]}" in " ".join(capsys.readouterr().err.split())

@@ -8,8 +8,6 @@ import pytest
 
 from perfatlas.report.charts import (
     Axis,
-    Bar,
-    BarChart,
     BarPart,
     DaysChart,
     Histogram,
@@ -43,21 +41,6 @@ def test_lines_steps_and_dots_are_drawn_as_such() -> None:
     ).layout.showlegend  # the axis says it
 
 
-def test_axes_have_titles_and_units() -> None:
-    share = LineChart([RISING], Axis("latency", "s", log=True), Axis("share", "%", top=1.0))
-    figure = plotly_figure(share)
-    x, y = figure.layout.xaxis, figure.layout.yaxis
-    assert (x.title.text, x.type, x.tickformat, x.ticksuffix) == ("latency", "log", "~s", "s")
-    assert (y.title.text, y.tickformat, list(y.range)) == ("share", ".3~p", [0.0, 1.0])
-
-
-@pytest.mark.parametrize(("highest", "dtick"), [(50.0, "D2"), (5e3, 1)])
-def test_decades_are_ticked_once_where_they_are_many(highest: float, dtick: object) -> None:
-    line = Line("TTFT", [0.0, 1.0, highest], [0.0, 0.5, 1.0], "red")
-    chart = LineChart([line], Axis("t", log=True), Axis("share"))
-    assert plotly_figure(chart).layout.xaxis.dtick == dtick
-
-
 def test_spans_are_shaded_up_to_the_last_point_and_named_once() -> None:
     spans = [
         Span("out", 1.0, 3.0, "#cf222e", "replica 0 <out>"),
@@ -86,16 +69,6 @@ def test_a_waterfall_goes_from_all_to_what_is_left() -> None:
     assert list(trace.x) == [1.0, 0.25, 0.75]
     assert list(trace.base) == [0.0, 0.75, 0.0]  # what is lost starts where what is left ends
     assert list(trace.text) == ["100%", "25.0%", "75.0%"]
-
-
-def test_bars_keep_their_order_and_names_that_look_like_numbers() -> None:
-    bars = [Bar("79", 2.0, "2 us", interval=(1.5, 2.5)), Bar(HOSTILE, 1.0)]
-    figure = plotly_figure(BarChart(bars, Axis("hours")))
-    (trace,) = figure.data
-    assert list(trace.y) == ["79", ESCAPED]
-    assert (figure.layout.yaxis.type, figure.layout.yaxis.autorange) == ("category", "reversed")
-    assert list(trace.error_x.array) == list(trace.error_x.arrayminus) == [0.5, 0.0]
-    assert list(trace.text) == ["2 µs", ""]
 
 
 def test_parts_are_stacked_and_bins_stand_side_by_side() -> None:
@@ -130,9 +103,3 @@ def test_nothing_in_a_figure_ends_its_script_or_is_read_as_html() -> None:
     assert told["data"][0]["name"].startswith("&lt;/script&gt;")
     assert told["data"][1]["text"] == ESCAPED
     assert "template" not in told["layout"]  # the page sets colours and fonts
-
-
-def test_points_have_no_more_digits_than_a_reader_sees() -> None:
-    line = Line("load", [1.0 / 3.0], [2.0 / 3.0], "red")
-    (trace,) = plotly_figure(LineChart([line], TIME, Axis("load"))).data
-    assert (list(trace.x), list(trace.y)) == ([0.333333], [0.666667])

@@ -35,54 +35,15 @@ def test_the_chart_fits_and_labels_its_ends(width: int, unicode: bool) -> None: 
     assert chart.isascii() == (not unicode)
 
 
-def test_the_highest_point_is_the_largest_batch() -> None:
-    lines = frontier_chart(points(), width=80, unicode=False).splitlines()
-    top = next(line for line in lines[1:] if "o" in line)
-    assert "1024" in top
-
-
-def test_chart_table_and_command_are_printed() -> None:
+@pytest.mark.parametrize("width", [40, 50])
+def test_a_narrow_terminal_cuts_no_number(width: int) -> None:
     stream = io.StringIO()
-    console = open_terminal(stream, width=80, environ={})
-    scenario = {"model": "m", "system": "h200_sxm", "tp": 8, "isl": 1024, "osl": 128}
-    results = {"frontier": points()}
-    answer = {"scenario": scenario, "results": results, "evidence": {"tier": "physics"}}
-    print_frontier(console, answer, reproduce="perfatlas estimate --frontier")
-    text = stream.getvalue()
-    assert "tokens/s/GPU" in text
-    assert "plan: tp 8, 1 node\n1,024 tokens in, 128 out\n" in text
-    assert "confidence: analytical model (physics)" in text
-    assert text.endswith("reproduce: perfatlas estimate --frontier\n")
-    assert max(map(len, text.splitlines())) <= 80
-
-
-def test_a_narrow_terminal_cuts_no_number() -> None:
-    for width in (40, 50):
-        stream = io.StringIO()
-        console = open_terminal(stream, width=width, environ={})
-        answer = {"scenario": {"model": "m"}, "results": {"frontier": points()}}
-        print_frontier(console, answer, reproduce="r")
-        assert "\u2026" not in stream.getvalue()
-        assert format_value("tpot_s", 5e-3 + 2e-5 * 1024) in stream.getvalue()
-
-
-def test_points_of_several_tiers_are_marked_one_by_one() -> None:
-    rows = points()
-    rows = [{**row, "tier": "bound" if row["batch"] > 64 else "physics"} for row in rows]
-    stream = io.StringIO()
-    answer = {"scenario": {"model": "m"}, "results": {"frontier": rows}}
-    console = open_terminal(stream, width=80, environ={})
-    print_frontier(console, answer, reproduce="r", verbose=True)
-    lines = [line.split() for line in stream.getvalue().partition("TPOT")[2].splitlines()]
-    shown = {line[0]: line[2] for line in lines if line and line[0].replace(",", "").isdigit()}
-    assert shown["64"] == format_value("tpot_s", rows[6]["tpot_s"]).split()[0]
-    assert shown["128"] == "≥" + format_value("tpot_s", rows[7]["tpot_s"]).split()[0]
+    answer = {"scenario": {"model": "m"}, "results": {"frontier": points()}}
+    print_frontier(open_terminal(stream, width=width, environ={}), answer, reproduce="r")
+    assert "\u2026" not in stream.getvalue()
+    assert format_value("tpot_s", 5e-3 + 2e-5 * 1024) in stream.getvalue()
 
 
 def test_batches_that_tell_the_same_are_listed_once() -> None:
     rows = [{"batch": batch} for batch in (1, 2, 3, 1177, 1180, 1184)]
     assert [row["batch"] for row in distinct(rows)] == [1, 2, 3, 1184]
-
-
-def test_a_frontier_without_points_is_reported() -> None:
-    assert frontier_chart([], width=80, unicode=True) == "  no points to draw"

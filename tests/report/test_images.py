@@ -68,7 +68,6 @@ CHARTS: Final[dict[str, Drawing]] = {
     "days": DaysChart(["2026-03-01", "2026-03-02"], [3, 1], Axis("failures", "count")),
     "pipeline": PipelineChart({**PASS, "rank": [0], "pass": ["forward"], "overlapped": [False]}),
 }
-BEGINNINGS: Final = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
 ESTIMATE: Final = [
     *("estimate", "--model", "meta-llama/Llama-3.1-8B", "--system", "h200_sxm"),
     *("--isl", "64", "--osl", "8", "--frontier"),
@@ -82,41 +81,10 @@ def test_every_chart_is_drawn_with_its_title_and_hostile_text_as_text(name: str)
     assert figure_bytes([(HOSTILE, CHARTS[name])], "svg") == svg
 
 
-@pytest.mark.study
-@pytest.mark.parametrize("file_format", BEGINNINGS)
-def test_charts_stand_below_one_another_in_every_format(file_format: str) -> None:
-    one = figure_bytes([("a", CHARTS["bars"])], file_format)
-    two = figure_bytes([("a", CHARTS["bars"]), ("b", CHARTS["bins"])], file_format)
-    assert one.startswith(BEGINNINGS[file_format])
-    assert len(two) > len(one)
-    if file_format == "png":  # height in pixels, bytes 20 to 24
-        assert int.from_bytes(two[20:24], "big") > int.from_bytes(one[20:24], "big")
-
-
 def test_a_missing_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match=r"perfatlas\[plot\]"):
         figure_bytes([("a", CHARTS["bars"])], "png")
-
-
-@pytest.mark.study
-def test_a_frontier_is_written_whole_or_one_chart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [*ESTIMATE, "--frontier-over", "clock_ratio"]
-    sizes = []
-    for title in ([], ["--figure-chart", "energy over time per"]):
-        target = tmp_path / "frontier.svg"
-        assert main([*words, "--figure", str(target), *title]) == 0
-        sizes.append(target.stat().st_size)
-    assert sizes[0] > sizes[1]
-    page, image = tmp_path / "page.html", tmp_path / "frontier.pdf"
-    assert main([*ESTIMATE, "--html", str(page), "--figure", str(image)]) == 0
-    assert image.read_bytes().startswith(b"%PDF")
-    assert "tp 1" in page.read_text("utf-8")
-    told = capsys.readouterr().err
-    assert "--html written to" in told
-    assert "--figure written to" in told
 
 
 @pytest.mark.parametrize(

@@ -200,11 +200,6 @@ def test_no_page_accesses_the_network(name: str) -> None:
     assert "@import" not in style
 
 
-@every_page
-def test_the_same_page_twice_is_the_same_text(name: str, tmp_path: Path) -> None:
-    assert PAGES[name](tmp_path, "none") == PAGES[name](tmp_path, "none")
-
-
 def drawn(script: Script) -> str:
     figure = LineChart([Line("load", [0.0, 1.0], [1.0, 2.0], "red")], Axis("t"), Axis("load"))
     section = Section(title="Load", blocks=[Chart(figure=figure, title="Load")])

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import perfatlas
-from perfatlas.cli import main
 from perfatlas.declarations import page_of
-from perfatlas.report.charts import BarChart, HeatMap, LineChart, StackedBars, alt_text
+from perfatlas.report.charts import HeatMap, LineChart, StackedBars
 from perfatlas.studies import runs_folder
 
 if TYPE_CHECKING:
@@ -86,15 +85,6 @@ def test_memory_of_a_gpu_adds_up_to_its_capacity() -> None:
     assert sum(amounts.values()) == pytest.approx(answer.results["memory"]["capacity_bytes"])
 
 
-def test_sensitivities_are_bars_from_the_largest() -> None:
-    answer = perfatlas.explain(**MODEL, isl=64, osl=8)
-    chart = _charts(answer)["What time per output token (TPOT) depends on"]
-    assert isinstance(chart, BarChart)
-    found = answer.results["sensitivity"]["tpot_s"]
-    assert {bar.name: bar.value for bar in chart.bars}.items() <= found.items()
-    assert abs(chart.bars[0].value) == max(map(abs, found.values()))
-
-
 @pytest.mark.parametrize("operator", KERNELS)
 def test_a_curve_of_sizes_passes_through_the_operator(operator: str) -> None:
     answer = KERNELS[operator]()
@@ -130,15 +120,6 @@ def test_a_collective_is_drawn_by_algorithm_and_never_mixes_them() -> None:
         assert line.low[-1] < line.y[-1] < line.high[-1]
 
 
-def test_accuracy_is_a_bar_with_its_interval() -> None:
-    answer = perfatlas.accuracy(model=MODEL["model"], gemm_format="nvfp4")
-    chart = _charts(answer)["Change of mmlu"]
-    assert isinstance(chart, BarChart)
-    results = answer.results
-    assert chart.bars[0].value == results["accuracy_delta"]
-    assert chart.bars[0].interval == (results["accuracy_delta_low"], results["accuracy_delta_high"])
-
-
 def test_a_frontier_names_its_one_plan_and_has_its_intervals() -> None:
     answer = perfatlas.frontier(**MODEL, gpus=8, tp=2, isl=64, osl=8)
     (chart,) = _charts(answer).values()
@@ -147,16 +128,6 @@ def test_a_frontier_names_its_one_plan_and_has_its_intervals() -> None:
     assert line.name == "tp 2, dp 4"
     lows = [row["output_tokens_per_s_per_gpu_low"] for row in answer.results["frontier"]]
     assert line.low == lows
-
-
-def test_plans_of_a_search_have_colours_of_their_own() -> None:
-    answer = perfatlas.search(**MODEL, gpus=4, num_simulated=0)
-    (chart,) = _charts(answer).values()
-    assert isinstance(chart, LineChart)
-    whole, *plans, others, best = chart.lines
-    assert sorted(x for plan in plans for x in plan.x) == sorted(whole.x)
-    assert len({plan.colour for plan in plans}) == len(plans) > 1
-    assert best.texts[0] in {plan.name for plan in plans} | {others.name}
 
 
 def test_waiting_time_passes_through_the_spares() -> None:
@@ -169,33 +140,6 @@ def test_waiting_time_passes_through_the_spares() -> None:
     assert line.y[spares] == mark.y[0] == answer.results["blocked_probability"]
     fewer = perfatlas.goodput_spares(**asked, spares=spares - 1)
     assert line.y[spares - 1] == fewer.results["blocked_probability"] > target.y[0]
-
-
-def test_layouts_are_bars_with_their_intervals() -> None:
-    answer = perfatlas.search_training(**MODEL, gpus=8, global_batch=64)
-    (chart,) = _charts(answer).values()
-    assert isinstance(chart, BarChart)
-    rows = answer.results["layouts"]
-    name = "tokens_per_s_per_gpu"
-    assert [(bar.value, bar.interval) for bar in chart.bars] == [
-        (row[name], (row[f"{name}_low"], row[f"{name}_high"])) for row in rows
-    ]
-
-
-def test_strategies_are_points_of_goodput_over_gpus() -> None:
-    asked: dict[str, Any] = {
-        "fleet": "rsc1",
-        "gpus": 256,
-        "checkpoint_write_s": 60,
-        "restart_s": 300,
-    }
-    answer = perfatlas.goodput_frontier(**asked, half_width=0.05)
-    (chart,) = _charts(answer).values()
-    assert isinstance(chart, LineChart)
-    points, best = chart.lines
-    rows = answer.results["strategy_frontier"]
-    assert list(points.y) == [row["goodput"] for row in rows]
-    assert best.x == [answer.results["best_strategy"]["gpus_held"]]
 
 
 def _study(**vary: list[Any]) -> dict[str, Any]:
@@ -230,35 +174,3 @@ def test_a_sweep_of_one_number_is_a_curve_and_of_two_a_heat_map(
     times = {(n, k): time_s for n, k, time_s in rows}
     assert cells.cells == [[times[n, k] for n in sizes] for k in sizes]
     assert str(runs_folder()).startswith(str(tmp_path))
-
-
-@pytest.mark.study
-def test_each_chart_of_a_page_offers_its_data_and_its_command_line(tmp_path: Path) -> None:
-    path, words = (
-        tmp_path / "a.html",
-        ["--system", "h200_sxm", "--m", "64", "--n", "512", "--k", "512"],
-    )
-    assert main(["kernel", "gemm", *words, "--html", str(path), "--html-script", "none"]) == 0
-    text = path.read_text("utf-8")
-    assert len(text) < 40_000
-    assert text.count('data-save="csv"') == text.count('data-save="png"') == 2
-    line = f"perfatlas kernel gemm {' '.join(words)} --figure chart.svg --figure-chart"
-    assert f"{line} Roofline" in text
-    assert f"{line} &#39;Time by m&#39;" in text
-    assert "@media print" in text
-    image = tmp_path / "chart.svg"
-    assert (
-        main(["kernel", "gemm", *words, "--figure", str(image), "--figure-chart", "Roofline"]) == 0
-    )
-
-
-def test_every_chart_says_what_it_shows() -> None:
-    answer = perfatlas.kernel_gemm(**GEMM)
-    for title, chart in _charts(answer).items():
-        assert alt_text(title, chart).startswith(f"{title}: ")
-
-
-def test_a_page_beside_a_table_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["kernel", "gemm", "--table", "a.csv", "--output", "b.csv", "--html", "c.html"]
-    assert main(asked) == 2
-    assert "--html cannot be combined with --table" in capsys.readouterr().err

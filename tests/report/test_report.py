@@ -81,8 +81,3 @@ def test_what_is_no_answer_or_format_is_refused(
     path.write_text(content, "utf-8")
     assert main(["report", str(path), "--output", str(tmp_path / name)]) in (2, 3)
     assert message in " ".join(capsys.readouterr().err.split())
-
-
-def test_an_unknown_run_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["report", "no-such-run", "--output", str(tmp_path / "a.md")]) == 3
-    assert "unknown run 'no-such-run'" in capsys.readouterr().err

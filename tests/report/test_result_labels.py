@@ -46,39 +46,3 @@ def test_no_answer_is_cut_on_a_narrow_terminal(answer: dict[str, Any]) -> None:
         (line,) = [line for line in text.splitlines() if line.startswith(f"  {one.label}  ")][:1]
         assert one.value in line
         assert len(line) <= NARROW
-
-
-def test_labels_are_short_where_lines_would_be_too_wide() -> None:
-    results = {
-        "prefill_kv_capacity_tokens": 1_220_560.5,
-        "prefill_kv_capacity_tokens_low": 1_000_000.5,
-        "prefill_kv_capacity_tokens_high": 2_000_000.5,
-        "prefill_kv_capacity_tokens_seed_half_width": 1000.0,
-        "seeds_simulated": 3,
-    }
-    for width, label in ((80, "prefill KV tokens"), (120, "prefill KV cache capacity [tokens]")):
-        stream = io.StringIO()
-        print_answer(
-            open_terminal(stream, width=width, environ={}),
-            {"command": "simulate", "scenario": {"model": "m"}, "results": results},
-            reproduce="",
-            verbose=True,
-        )
-        lines = stream.getvalue().splitlines()
-        assert label in stream.getvalue()
-        assert "over 3 seeds, 90%" in stream.getvalue()
-        assert max(map(len, lines)) <= width
-
-
-def test_the_energy_of_a_kernel_is_told_and_that_of_a_run_is_a_detail() -> None:
-    kernel = {"time_s": 1e-5, "power_w": 600.0, "energy_j": 6e-3}
-    assert "energy" in [one.label for one in printed_results(kernel, brief=True)]
-    run = {"makespan_s": 10.0, "energy_j": 6e3}
-    assert "energy" not in [one.label for one in printed_results(run, brief=True)]
-    assert "energy" in [one.label for one in printed_results(run)]
-
-
-def test_an_operator_without_flop_has_no_rates_of_them() -> None:
-    copy = {"time_s": 1e-5, "flop": 0.0, "flop_per_s": 0.0, "bytes_per_s": 4e12}
-    assert [one.label for one in printed_results(copy, brief=True)] == ["time", "bytes/s"]
-    assert len(printed_results(copy)) == 4

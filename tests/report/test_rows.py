@@ -8,10 +8,8 @@ import pytest
 from perfatlas.report.text import (
     format_value,
     open_terminal,
-    print_facts,
     print_rows,
     print_sourced,
-    profile_values,
 )
 from perfatlas.report.text.sourced import SourcedValue
 
@@ -49,13 +47,6 @@ def test_per_cents_are_of_the_measurement_and_end_somewhere(
     assert format_value(key, value) == text
 
 
-def test_empty_facts_are_skipped() -> None:
-    stream = io.StringIO()
-    facts = {"format": "fp8", "notes": [], "limits": {"types": [], "max_tokens": 256}, "empty": ""}
-    print_facts(open_terminal(stream, width=80, environ={}), facts)
-    assert stream.getvalue() == "  format             fp8\n  limits.max_tokens  256\n"
-
-
 def test_a_source_is_written_once() -> None:
     stream = io.StringIO()
     values = [
@@ -68,25 +59,3 @@ def test_a_source_is_written_once() -> None:
     assert text.count("the datasheet") == text.count("a log") == 1
     assert [line.split()[-1] for line in text.splitlines()[1:4]] == ["[1]", "[1]", "[2]"]
     assert "device.sm_count  as sold" in text
-
-
-def test_a_profile_is_flattened_with_the_source_beside_each_value() -> None:
-    profile = {
-        "format_aliases": {
-            "fp8": {"value": "fp8_static", "architectures": [], "source": "a"},
-            "mxfp4": {"value": "mxfp4_mxfp8", "architectures": ["blackwell"], "source": "e"},
-        },
-        "all_reduce": {"norm_fusion_bytes": {"hopper": {"4": 2097152.0}}, "sources": ["b", "c"]},
-        "fusions": [{"operators": ["x", "y"], "model_types": [], "into": "norm", "source": "d"}],
-    }
-    assert [(value.field, value.value, value.refs) for value in profile_values(profile)] == [
-        ("format_aliases.fp8", "fp8_static", ("a",)),
-        ("format_aliases.mxfp4", "mxfp4_mxfp8 on blackwell", ("e",)),
-        ("all_reduce.norm_fusion_bytes.hopper", "2 MiB at tp 4", ("b", "c")),
-        ("fusions", "operators x, y, into norm", ("d",)),
-    ]
-
-
-def test_bits_are_defined_and_bytes_are_whole() -> None:
-    assert format_value("weight_bits", 4.125) == "4.125"
-    assert format_value("weight_bytes", 0.5625) == "0.5625 B"

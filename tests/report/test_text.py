@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.report.text import (
-    distributions,
     format_interval,
     format_value,
-    headline,
     open_terminal,
     print_answer,
     reproduce_line,
-    subheadline,
 )
 from perfatlas.report.text.breakdown import bound_summary
-from perfatlas.report.text.evidence import confidence_lines
 from perfatlas.report.text.latencies import print_distributions
 
 if TYPE_CHECKING:
@@ -64,46 +60,6 @@ def test_no_number_is_cut_on_any_terminal(answer: dict[str, Any], width: int) ->
             assert f" {format_value('time_s', row['time_s'])} " in text
 
 
-def test_every_interval_kind_is_stated_once(answer: dict[str, Any]) -> None:
-    assert written(answer).count("90%") == 1
-    answer["results"] |= {"tpot_s_low": None, "tpot_s_high": None}
-    assert "9.94 ms   no interval\n" in written(answer)
-
-
-def test_the_load_the_plan_and_the_formats_are_named(answer: dict[str, Any]) -> None:
-    answer["scenario"] |= {"tp": 1, "kv_format": "fp8", "batch": 1, "prefix": 0}
-    lines = written(answer).splitlines()
-    assert "plan: tp 1, pp 1, 1 node" in lines
-    assert "kv fp8, batch 1, 2,048 tokens in, 512 out" in lines
-
-
-@pytest.mark.parametrize(
-    ("scenario", "said"),
-    [
-        (
-            {"request_rate": float("inf"), "isl": 8, "osl": 4},
-            "requests all at once, 8 tokens in, 4 out",
-        ),
-        ({"requests": "/a/b/trace.jsonl"}, "requests of trace.jsonl"),
-        ({"lengths_from": "/a/b/trace.jsonl"}, "lengths of trace.jsonl"),
-        ({"request_mix": ["9:5:1", "8:4:3"]}, "requests of 9:5:1, 8:4:3"),
-        (
-            {"request_rate": 2.5, "isl": 8, "osl": 4, "length_distribution": "lognormal"},
-            "2.50 requests/s, 8 tokens in, 4 out on average",
-        ),
-        (
-            {"slo_ttft_s": 0.2, "slo_tpot_s": 0.02, "slo_percentile": 95},
-            "p95 of TTFT within 200 ms, TPOT within 20.0 ms",
-        ),
-        ({"max_replicas": 6, "turns": 5}, "1 to 6 replicas, sessions of 5 turns"),
-        ({"batch": 2, "power_cap_w": 400.0}, "batch 2, power limit 400 W per GPU"),
-        ({"batch": 2, "clock_ratio": 0.75}, "batch 2, clock ratio 0.750"),
-    ],
-)
-def test_traffic_and_slos_are_printed_with_units(scenario: dict[str, Any], said: str) -> None:
-    assert subheadline({"scenario": {"model": "m", **scenario}}) == said
-
-
 def test_seconds_are_not_counted_in_thousands() -> None:
     assert format_value("makespan_s", 2827.4) == "2,827 s"
     assert format_interval("makespan_s", 998.0, 1012.0) == "998 - 1,012 s"
@@ -120,22 +76,6 @@ def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them() -> None:
         assert ("shows " in text) == bool(left)
         assert text.endswith(left)
         assert "p99" in text.split("a wider")[0]
-
-
-def test_missing_values_are_skipped() -> None:
-    nothing = dict.fromkeys(("mean", "p50", "p90", "p95", "p99"))
-    assert distributions({"tpot_s": nothing}) == {}
-
-
-def test_a_kernel_names_its_device() -> None:
-    scenario = {"system": "h200_sxm", "tokens": 64}
-    text = headline({"command": "kernel moe", "scenario": scenario})
-    assert text == "kernel moe on h200_sxm: tokens 64"
-
-
-def test_cached_operators_are_marked(answer: dict[str, Any]) -> None:
-    answer["breakdown"][0] |= {"bound": "memory", "bound_time_s": 0.0}
-    assert "in L2" in written(answer)
 
 
 def test_the_answer_comes_first_then_why_then_how_sure(answer: dict[str, Any]) -> None:
@@ -155,16 +95,6 @@ def test_the_answer_comes_first_then_why_then_how_sure(answer: dict[str, Any]) -
     assert "21.0 GB of 141 GB: fits, room for 2,650,000 KV tokens" in text
 
 
-def test_every_operator_time_is_printed_or_summed(answer: dict[str, Any]) -> None:
-    tiny = {"name": "norm", "phase": "decode", "count": 1, "time_s": 1e-7, "share": 1e-5}
-    answer["breakdown"] += [tiny | {"bound": "latency"}, tiny | {"bound": "latency"}]
-    text = written(answer)
-    assert "3 small operators" in text  # the embedding and the two above
-    for row in answer["breakdown"]:
-        if row["share"] >= 0.005:
-            assert row["name"] in text
-
-
 def test_colour_is_for_terminals_and_not_with_no_color(answer: dict[str, Any]) -> None:
     assert "\x1b[" not in written(answer)
     assert "\x1b[" in written(answer, environ={"FORCE_COLOR": "1", "TERM": "xterm-256color"})
@@ -181,11 +111,6 @@ def test_an_ascii_stream_gets_ascii(answer: dict[str, Any]) -> None:
     assert b"W weights 8.82 GB" in raw.getvalue()
     assert b" us " in raw.getvalue()
     assert " µs " in written(answer)
-
-
-def test_a_shortfall_is_stated_with_its_size(answer: dict[str, Any]) -> None:
-    answer["results"]["memory"] |= {"total_bytes": 150e9, "weights_bytes": 140e9, "fits": False}
-    assert "150 GB of 141 GB: DOES NOT FIT, 9.00 GB too much" in written(answer)
 
 
 def test_markup_in_names_is_printed_as_it_is(answer: dict[str, Any]) -> None:
@@ -215,48 +140,9 @@ def test_the_key_determines_the_format_of_its_value(key: str, value: object, tex
     assert format_value(key, value) == text
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.01, "10.0 ms"), (0.0086251, "8.63 ms"), (9.996e-3, "10.0 ms")]
-)
-def test_results_have_three_digits(value: float, text: str) -> None:
-    assert format_value("tpot_s", value) == text
-
-
-def test_an_interval_names_its_unit_once() -> None:
-    assert format_interval("ttft_s", 1.09, 1.3) == "1.09 - 1.30 s"
-    assert format_interval("ttft_s", 0.9, 1.1) == "900 ms - 1.10 s"
-
-
 def test_the_reproducing_command_is_safe_to_paste() -> None:
     fields = {"system": "h200_sxm{device.tdp=500W}", "tp": 8, "clock_ratio": 1.0, "dp": None}
     line = reproduce_line("estimate", fields | {"frontier": True})
     assert line == (
         "perfatlas estimate --system 'h200_sxm{device.tdp=500W}' --tp 8 --clock-ratio 1 --frontier"
     )
-
-
-def test_the_interval_of_a_simulation_covers_random_arrivals() -> None:
-    used = [{"id": "h200_sxm/gemm/vllm/bf16", "rows": 10, "median_error": 0.1}]
-    answer = {
-        "command": "simulate",
-        "results": {"requests_per_s_low": 3.9},
-        "evidence": {"tier": "physics", "calibrations": used},
-    }
-    covered = confidence_lines(answer)[-1]
-    assert covered.startswith("the 90% interval covers step times and")
-    assert "at a request rate, random traffic" in covered
-
-
-def test_the_headline_names_the_engines_of_both_pools() -> None:
-    answer = {
-        "command": "search",
-        "scenario": {"model": "m", "system": "h100_sxm", "engine": "vllm@0.24"},
-        "evidence": {"data_versions": {"engine": "sglang@0.5.14"}},
-    }
-    for engines, told in (
-        ({"prefill_engine": "vllm", "decode_engine": "sglang"}, "vllm and sglang"),
-        ({"prefill_engine": "sglang", "decode_engine": "sglang"}, "sglang"),
-        ({"decode_engine": "sglang"}, "vllm@0.24 and sglang"),
-        ({}, "sglang@0.5.14"),
-    ):
-        assert headline({**answer, "results": engines}) == f"m on h100_sxm, {told}"

@@ -10,8 +10,6 @@ from perfatlas.report.pages import page_html
 from perfatlas.report.text import format_value
 from perfatlas.report.traces import requests_trace_text
 from perfatlas.verbs.simulate import SimulatedRun, Simulation, simulate, traffic_page
-from perfatlas.verbs.simulate.page import MEANS, OBJECTIVES, RATES
-from perfatlas.vocabulary.metrics import METRICS
 from tests.report.support import parsed
 
 
@@ -57,27 +55,6 @@ def test_a_page_shows_every_answer() -> None:
     assert read.texts["h2"][-2:] == ["Sources", "Reproduce"]
 
 
-def test_a_page_begins_with_metrics() -> None:
-    assert {*OBJECTIVES, *MEANS, *RATES} <= set(METRICS)
-    met = simulate(**SMALL, dp=2, slo_ttft_s=10.0)
-    labels = parsed(page_of(met)).texts["dt"]
-    reported = [name for name in OBJECTIVES if name in met.answer.results]
-    assert reported == ["goodput_requests_per_s", "slo_attainment"]
-    assert labels[:2] == [METRICS[name].label for name in reported]
-    assert labels[2] == "TTFT, mean"
-
-
-def test_a_page_of_limits_marks_them() -> None:
-    bound = simulate(**SMALL, tier="bound")
-    page = page_of(bound)
-    read = parsed(page)
-    results = bound.answer.results
-    assert read.texts["dd"][0] == f"≥{format_value('ttft_s', results['ttft_s']['mean'])}"
-    assert f"≤{format_value('requests_per_s', results['requests_per_s'])}" in read.texts["dd"]
-    assert "latency, at least" in page
-    assert "≥" not in page_of(DONE)
-
-
 def test_a_page_of_requests_that_were_all_rejected_is_a_page() -> None:
     none = simulate(
         model="meta-llama/Llama-3.1-8B-Instruct",
@@ -119,12 +96,6 @@ def test_prompts_of_one_step_start_together_in_a_trace() -> None:
     assert {event["pid"] for event in spans()} == {1, 2}
 
 
-def test_a_trace_of_one_run_of_several_names_its_seed() -> None:
-    several = simulate(**SMALL, seed=5, num_seeds=2)
-    assert json.loads(requests_trace_text(several.per_request()))["otherData"] == {"seed": 5}
-    assert "otherData" not in json.loads(requests_trace_text(DONE.per_request()))
-
-
 def test_two_requests_never_share_a_line_at_a_time() -> None:
     lines: dict[tuple[int, int], list[tuple[int, int]]] = {}  # nanoseconds
     for event in spans():
@@ -161,52 +132,6 @@ def test_a_window_shows_the_requests_that_are_there() -> None:
     }
     assert found == there
     assert 0 < len(there) < 80
-
-
-def test_the_time_series_is_shown() -> None:
-    series = DONE.series()
-    states = {"time_s", "running", "waiting", "kv_used_share", "replicas"}
-    assert set(series) == states | {"deployment_power_w"}
-    assert len({len(column) for column in series.values()}) == 1
-    assert max(series["running"]) > 0
-    assert 0.0 < max(series["kv_used_share"]) < 1.0
-
-
-def test_the_page_splits_the_tail_into_parts_that_make_it_whole() -> None:
-    read = parsed(page_of(DONE))
-    tails = [figure for title, figure in read.figures.items() if "Slowest request" in title]
-    assert len(tails) == 2  # 1 % of 80
-    for figure in tails:
-        assert sum(trace["x"][0] for trace in figure["data"]) == pytest.approx(1.0, abs=1e-5)
-    for part in ("queue", "own prefill", "prefill interference", "HTTP"):
-        assert part in read.texts["td"]
-
-
-def test_the_page_shades_outages_and_marks_what_an_autoscaler_does() -> None:
-    events = [
-        {"replica": 0, "fails_at_s": 0.5, "down_for_s": 1},
-        {"replica": 1, "fails_at_s": 1.0, "back_at_s": 2, "kind": "drain"},
-    ]
-    failing = simulate(**SMALL, dp=2, replica_events=events)
-    figures = parsed(page_of(failing)).figures
-    shaded = {
-        title: [trace["text"] for trace in figure["data"] if trace.get("fill") == "toself"]
-        for title, figure in figures.items()
-    }
-    crash = "replica 0 out of service (crash) from 0.5 s to 1.5 s"
-    drain = "replica 1 out of service (drained) from 1 s to 2 s"
-    over_time = ("Time to first token by arrival", "Requests in the engines", "KV cache in use")
-    for title in (*over_time, "Serving replicas"):
-        assert shaded[title] == [crash, drain]
-    assert shaded["Latency distributions"] == []
-    scaled = simulate(
-        **SMALL, max_replicas=3, autoscale_target=2, autoscale_period_s=0.5, start_up_s=0.2
-    )
-    serving = parsed(page_of(scaled)).figures["Serving replicas"]
-    names = [trace["name"] for trace in serving["data"]]
-    assert "replicas start to serve" in names
-    calm = parsed(page_of(DONE)).figures
-    assert [len(figure["data"]) for figure in calm.values()][1:4] == [1, 2, 1]
 
 
 def test_many_requests_are_thinned_and_the_slowest_stay() -> None:

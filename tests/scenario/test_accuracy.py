@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from perfatlas import compare, estimate, search
-from perfatlas.quantities import InvalidSpecError
+from perfatlas import estimate, search
 from perfatlas.verbs.accuracy import accuracy, accuracy_columns
 
 MODEL = "meta-llama/Llama-3.1-8B"
@@ -20,15 +17,6 @@ def test_estimate_agrees_with_accuracy() -> None:
     for name in ("accuracy_delta", "accuracy_delta_low", "accuracy_delta_high"):
         assert found[name] == alone[name]
     assert "accuracy_delta" not in estimate(model=MODEL, system="b200_sxm").results
-
-
-def test_compare_reports_it_for_each_format() -> None:
-    rows = compare(
-        model=MODEL, system="b200_sxm", format="bf16", formats=("fp8", "nvfp4"), benchmark="mmlu"
-    ).results["rows"]
-    bf16, fp8, nvfp4 = (row["accuracy_delta"] for row in rows)
-    assert bf16 == 0.0
-    assert nvfp4 < fp8 < 0.1
 
 
 def test_search_limits_and_ranks_by_it() -> None:
@@ -52,16 +40,10 @@ def test_search_limits_and_ranks_by_it() -> None:
         )
 
 
-def test_method_without_a_benchmark_is_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="benchmark"):
-        search(**SEARCHED, quantization_method="rtn")
-
-
-def test_table_of_formats() -> None:
-    table = {"model": [MODEL, MODEL, "no/model"], "gemm_format": ["nvfp4", "fp7", "fp8"]}
-    found = accuracy_columns(table)
-    assert (
-        found["accuracy_delta"][0]
-        == accuracy(model=MODEL, gemm_format="nvfp4").results["accuracy_delta"]
+def test_rows_of_a_table_answer_as_alone_or_have_their_error() -> None:
+    found = accuracy_columns(
+        {"model": [MODEL, MODEL, "no/model"], "gemm_format": ["nvfp4", "fp7", "fp8"]}
     )
+    alone = accuracy(model=MODEL, gemm_format="nvfp4").results
+    assert found["accuracy_delta"][0] == alone["accuracy_delta"]
     assert found["error_code"] == [None, "unsupported", "invalid"]

@@ -32,41 +32,6 @@ def asked(
     return {"fleet": str(path), "gpus": 8 * nodes, **JOB}
 
 
-SILENT = """
-units = 64
-[[cause]]
-name = "quiet"
-lifetime = { law = "exponential", mean = "29.6 d" }
-per_unit = 1
-effect = "corrupts"
-lasts = { law = "exponential", mean = "1 h" }
-"""
-
-
-def test_late_detected_silent_errors_are_warned_of(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(SILENT, encoding="utf-8")
-    fields = {"fleet": str(path), "checkpoint_write_s": 10, "restart_s": 60, "half_width": 0.2}
-    found = goodput(**fields, checkpoint_interval_s=600, duration_s=864_000)
-    assert any("the job then starts over" in said for said in found.warnings)
-    # a stretch of ten hours: what is noticed an hour late is still late one time in ten
-    seldom = goodput(**fields, checkpoint_interval_s=36_000, duration_s=864_000)
-    assert any("10% of the errors of quiet" in said for said in seldom.warnings)
-    path.write_text(SILENT.replace('exponential", mean = "1 h', 'constant", value = "1 s'))
-    at_once = goodput(**fields, checkpoint_interval_s=36_000, duration_s=86_400)
-    assert not any("starts over" in said for said in at_once.warnings)
-
-
-def test_instant_repairs_cause_no_waiting_warning(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(SILENT.partition("effect")[0], encoding="utf-8")
-    fields = {"fleet": str(path), "checkpoint_write_s": 10, "restart_s": 60, "half_width": 0.02}
-    found = goodput(**fields)
-    assert any("repair times are not given" in said for said in found.warnings)
-    assert not any("waits for every repair" in said for said in found.warnings)
-    assert not any("waiting for nodes" in said for said in found.evidence.assumptions)
-
-
 # infant mortality fails 512 nodes as often as wear 2,048: the simulation takes as long
 @pytest.mark.parametrize(
     ("shape", "scale", "nodes"),
@@ -90,22 +55,6 @@ def test_a_gain_by_the_optimal_interval_is_no_loss_where_parts_age(tmp_path: Pat
     rows = fleet_goodput(**fields).answer.results["changes"]
     gains = {row["name"]: row["gained_gpu_hours"] for row in rows}
     assert gains["checkpoints at the best interval found"] > 1e6
-
-
-@pytest.mark.parametrize(
-    ("ages", "said"),
-    [
-        ("", "are new at the start of"),
-        ('ages = "mixed"', "of mixed ages"),
-        ('age = "200 d"', "200 d old"),
-    ],
-)
-def test_the_initial_age_of_parts_is_stated(tmp_path: Path, ages: str, said: str) -> None:
-    fields = asked(tmp_path, 3.0, 300.0, ages) | {"duration_s": 864_000.0, "half_width": 0.05}
-    found = fleet_goodput(**fields).answer.evidence.assumptions
-    assert any(said in text for text in found)
-    plain = goodput(**(fields | {"fleet": "llama3"})).evidence.assumptions
-    assert not any("at the start of the job" in text for text in plain)
 
 
 def test_no_optimal_interval_is_named_if_none_is_found() -> None:

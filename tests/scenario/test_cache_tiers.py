@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.files import write_table
-from perfatlas.report.text import reproduce_line
 from perfatlas.verbs.simulate import simulate
 
 if TYPE_CHECKING:
@@ -89,12 +88,3 @@ def test_ranks_of_tensor_parallelism_copy_at_once_and_those_of_data_share(tmp_pa
     for ranks, blocks in ((1, 635), (2, 317)):
         told = simulate(**asked, attention_dp=ranks).answer.evidence.assumptions
         assert f"per scheduler {blocks} in host memory" in " ".join(told)
-
-
-def test_a_question_with_tiers_can_be_asked_again(tmp_path: Path) -> None:
-    answer = simulate(**_talks(tmp_path), host_cache_bytes="1GB", **SSD).answer
-    line = reproduce_line("simulate", answer.scenario)
-    assert "--host-cache-bytes 1000000000" in line
-    assert f"--ssd-cache-bytes {500 * BLOCK} --ssd-bandwidth 7000000000" in line
-    again = simulate(**answer.scenario).answer
-    assert (again.scenario, again.results) == (answer.scenario, answer.results)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfatlas.engines import resolve_engine
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.deployments import cache_capacity
 from perfatlas.scenario.fields import Scenario
 from perfatlas.verbs.estimate import estimate
@@ -57,17 +57,6 @@ def test_experts_are_padded_where_the_kernel_of_the_device_pads() -> None:
     assert weights("a100_sxm", engine="sglang") == weights("h100_sxm")
 
 
-def test_what_another_version_has_otherwise_replaces_the_profile() -> None:
-    asked = llama(max_num_seqs=256)
-    plain, changed = cache_capacity(asked), cache_capacity(asked, {"graph_bytes": 0.0})
-    assert changed.cache_bytes - plain.cache_bytes == pytest.approx(0.65 * 2**30, abs=2.0)
-
-
-def test_a_plan_that_breaks_a_rule_is_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="tp"):
-        cache_capacity(llama(tp=7))
-
-
 def test_the_capacity_has_the_interval_of_startup_logs() -> None:
     asked = {"model": LLAMA.model, "system": LLAMA.system, "concurrency": 1}
     memory = {
@@ -107,11 +96,6 @@ def test_the_upper_end_is_that_of_the_smaller_sampler_where_either_may_be_instal
     # vLLM 0.10.1.1 (dennislee22/vLLM-benchmarking log/vllm-7B-1gpuA10080GB-0.5GRAM.log)
     half = estimate(**asked, engine="vllm@0.10.1", gpu_memory_utilization=0.5).results["memory"]
     assert half["kv_capacity_tokens"] < 464_848 < half["kv_capacity_tokens_high"]
-
-
-def test_engine_files_may_name_the_smaller_sampler_alone() -> None:
-    assert resolve_engine("vllm@0.11").memory.sampler_copies_fewest == 3.5
-    assert resolve_engine("vllm@0.24").memory.sampler_copies_fewest is None
 
 
 @pytest.mark.parametrize("mode", ["aggregated", "disaggregated"])

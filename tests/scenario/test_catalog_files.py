@@ -38,12 +38,6 @@ def test_every_engine_file_is_that_of_its_base(engine: str, tmp_path: Path) -> N
     assert f"{profile.name}@{profile.version}" == engine
 
 
-def test_the_base_of_an_engine_file_may_be_a_release_without_a_profile(tmp_path: Path) -> None:
-    file = tmp_path / "engine.toml"
-    file.write_text('base = "vllm@9.9"\n')
-    assert f"vllm@{resolve_engine(str(file)).version}" == resolve_engine("vllm@9.9").borrowed
-
-
 def test_a_model_is_written_checked_and_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,27 +16,6 @@ BASE: dict[str, Any] = {
     "tp": 8,
 }
 POOLS = {**BASE, "mode": "disaggregated"}
-
-REFUSED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-    (
-        {**POOLS, "prefill_tp": 4, "decode_tp": 8, "gpus": 8},
-        ("gpus = 8", "1 x 4 + 1 x 8 = 12", "leave gpus out"),
-    ),
-    ({**POOLS, "batch": 8}, ("batch = 8", "disaggregated", "decode_batch")),
-    ({**POOLS, "dp": 2}, ("dp = 2", "disaggregated", "decode_workers")),
-    (
-        {**POOLS, "decode_batch": 16, "concurrency": 8},
-        ("decode_batch = 16", "concurrency = 8", "set decode_batch to at most 8"),
-    ),
-    ({**POOLS, "decode_batch": 3, "decode_workers": 4, "concurrency": 10}, ("at most 2",)),
-    ({**POOLS, "prefill_batch": 9, "concurrency": 8}, ("prefill_batch = 9", "concurrency = 8")),
-    ({**POOLS, "decode_batch": 9, "max_num_seqs": 8}, ("max_num_seqs = 8", "batch of 9")),
-    ({**BASE, "prefill_tp": 4}, ("prefill_tp = 4", "mode = static", "has no effect here")),
-    ({**BASE, "decode_system": "h100_sxm"}, ("decode_system = h100_sxm", "mode = static")),
-    ({**BASE, "mode": "aggregated", "decode_batch": 1}, ("decode_batch = 1", "mode = aggregated")),
-    ({**BASE, "batch": 8, "max_num_seqs": 4}, ("max_num_seqs = 4", "batch of 8", "at most 4")),
-    ({**BASE, "concurrency": 9, "max_num_seqs": 4, "dp": 2}, ("batch of 5",)),
-]
 ACCEPTED: list[dict[str, Any]] = [
     {**POOLS, "prefill_tp": 4, "gpus": 12},
     {**POOLS, "prefill_tp": 4, "prefill_workers": 2, "decode_workers": 3, "gpus": 32},
@@ -47,28 +26,11 @@ ACCEPTED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "parts"), REFUSED)
-def test_refused_alone_and_as_a_row(fields: dict[str, Any], parts: tuple[str, ...]) -> None:
-    with pytest.raises(InvalidSpecError) as raised:
-        estimate(**fields)
-    for part in parts:
-        assert part in str(raised.value)
-    rows = [fields, BASE]
-    columns = estimate_table({n: [r.get(n) for r in rows] for n in {*fields, *BASE}}).columns
-    assert columns["error_code"] == ["invalid", ""]
-    assert columns["error"][0] == str(raised.value)
-
-
 @pytest.mark.parametrize("fields", ACCEPTED)
 def test_accepted(fields: dict[str, Any]) -> None:
     gpus = estimate(**fields).results["gpus"]
     assert gpus == fields.get("gpus", gpus)
     assert estimate_table({n: [v] for n, v in fields.items()}).columns["error"] == [""]
-
-
-def test_gpus_of_two_pools_are_derived() -> None:
-    # 2 prefill workers of 4 and 1 decode worker of 8 devices
-    assert estimate(**POOLS, prefill_tp=4, prefill_workers=2).results["gpus"] == 16
 
 
 def test_attention_ranks_share_a_batch() -> None:
@@ -84,16 +46,6 @@ def test_attention_ranks_share_a_batch() -> None:
         estimate(**fields, batch=33)
 
 
-@pytest.mark.study
-def test_a_frontier_ends_where_more_only_queue() -> None:
-    fields = {**BASE, "isl": 128, "mode": "aggregated"}
-    rows = frontier(**fields).results["frontier"]
-    assert rows[-1]["batch"] == 1024  # max_num_seqs of the engine
-    assert rows[-1]["tpot_s"] > rows[-2]["tpot_s"]
-    assert frontier(**fields, dp=2, max_num_seqs=100).columns["batch"][-1] == 200
-    assert frontier(**BASE, max_num_seqs=100).columns["batch"][-1] == 100
-
-
 def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
     fields = {**BASE, "isl": 30_000, "osl": 1000, "mode": "aggregated"}
     last = frontier(**fields).columns["batch"][-1]
@@ -101,24 +53,6 @@ def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
     said = "run concurrently"
     assert not any(said in w for w in estimate(**fields, concurrency=last).warnings)
     assert any(said in w for w in estimate(**fields, concurrency=last + 1).warnings)
-
-
-def test_a_prefill_bottleneck_is_reported() -> None:
-    load = {**POOLS, "decode_workers": 4, "isl": 2048, "osl": 512, "method": "formula"}
-    fields = {**load, "concurrency": 2000, "prefill_tp": 2}
-    answer = estimate(**fields)
-    (said,) = [w for w in answer.warnings if "prefill limits" in w]
-    results = answer.results
-    running = results["output_tokens_per_s_per_gpu"] * results["gpus"] / 512
-    running *= results["request_latency_s"]
-    assert f"of 2000 requests in flight, about {running:.0f} run concurrently" in said
-    assert "TPOT is priced at 500 sequences per decode worker" in said
-    enough = estimate(**{**fields, "prefill_workers": 400})
-    assert not any("prefill limits" in w for w in enough.warnings)
-    alone = estimate(**load, concurrency=4, prefill_workers=4)
-    assert not any("prefill limits" in w for w in alone.warnings)
-    held = estimate(**load, decode_batch=64, prefill_tp=2).warnings
-    assert any("priced at 64 sequences" in w and "in flight" not in w for w in held)
 
 
 @pytest.mark.parametrize(
@@ -130,10 +64,6 @@ def test_a_prefill_bottleneck_is_reported() -> None:
         ({"concurrency": 2, "dp": 4}, {"concurrency": 2}),
         ({"dp": 4}, {"batch": 1}),
         ({"mode": "aggregated", "concurrency": 64}, {"concurrency": 64}),
-        (
-            {"mode": "disaggregated", "concurrency": 64, "decode_workers": 4, "prefill_tp": 4},
-            {"dp": 1, "prefill_tp": 4, "prefill_workers": 1, "decode_workers": 4},
-        ),
         (
             {
                 "mode": "disaggregated",

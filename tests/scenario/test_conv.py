@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 import perfatlas
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.verbs.kernel import kernel_columns
 
 IMAGE: dict[str, Any] = {"batch": 2, "channels": 8, "height": 16, "width": 12}
 ASKED: dict[str, Any] = {"system": "h100_sxm", **IMAGE, "filters": 32, "kernel": 3}
@@ -45,16 +43,6 @@ def test_arithmetic_does_not_limit_a_depthwise_convolution() -> None:
     assert found["bound"] == "memory"
 
 
-def test_the_error_of_convolutions_is_not_that_of_matrix_products() -> None:
-    (warning,) = perfatlas.kernel_conv(**ASKED).warnings
-    assert warning == (
-        "convolutions are priced as implicit GEMM with the parameters of matrix products; published"
-        " convolutions: median 18 to 36% (python -m validation networks)"
-    )
-    depthwise = perfatlas.kernel_conv(**{**ASKED, "channels": 32}, groups=32)
-    assert depthwise.warnings == perfatlas.kernel_conv(**ASKED, tier="bound").warnings == ()
-
-
 def test_a_borrowed_format_is_no_slower_than_16_bits() -> None:
     image: dict[str, Any] = {
         "batch": 64,
@@ -73,36 +61,3 @@ def test_a_borrowed_format_is_no_slower_than_16_bits() -> None:
     )
     own = perfatlas.kernel_conv(system="a100_sxm", **image, format="int8")
     assert not any("no slower" in one for one in own.warnings)
-
-
-@pytest.mark.parametrize("groups", [1, 32])
-def test_no_table_of_products_stands_for_convolutions(groups: int) -> None:
-    asked = {**ASKED, "channels": 32, "groups": groups, "tier": "measured"}
-    with pytest.raises(UnsupportedError, match="no measured tables of convolutions"):
-        perfatlas.kernel_conv(**asked)
-
-
-def test_a_table_equals_single_answers() -> None:
-    rows = [ASKED, {**ASKED, "height": 64, "stride": 2}, {**ASKED, "channels": 32, "groups": 32}]
-    names = dict.fromkeys(name for row in rows for name in row)
-    table = {name: [row.get(name) for row in rows] for name in names}
-    found = kernel_columns("conv", table)
-    for place, row in enumerate(rows):
-        assert not found["error"][place]
-        single = perfatlas.kernel_conv(**row).results
-        assert found["time_s"][place] == pytest.approx(single["time_s"], rel=1e-12)
-        assert found["activation_bytes"][place] == single["activation_bytes"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"groups": 3}, "groups = 3 must divide channels = 8"),
-        ({"kernel": 99, "padding": 0}, "a kernel of 99 exceeds height = 16 with padding = 0"),
-        ({"kernel": 0}, "kernel = 0"),
-        ({"batch": 10**12}, "batch = "),
-    ],
-)
-def test_what_no_convolution_is_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        perfatlas.kernel_conv(**ASKED | change)

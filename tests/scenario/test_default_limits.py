@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-import sys
 from typing import Any
 
 import pytest
 
-from perfatlas.answer import BOTTLENECK
 from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InfeasibleError
-from perfatlas.report.text import open_terminal, print_question
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.verbs.estimate import estimate, estimate_table
@@ -119,46 +115,6 @@ def test_ranks_of_attention_do_not_share_the_sequences_of_a_recipe() -> None:
     assert limits(**ranks, max_num_seqs=64)["max_num_seqs"] == 64
 
 
-@pytest.mark.study
-def test_a_decode_pool_runs_more_than_the_server_of_a_recipe() -> None:
-    fields: dict[str, Any] = {"model": R1, "system": "b300_sxm", "engine": "sglang"}
-    plan: dict[str, Any] = {"tp": 1, "attention_dp": 8, "ep": 8}
-    load: dict[str, Any] = {"isl": 1000, "osl": 40, "concurrency": 512, "num_requests": 1024}
-    load |= {"mode": "disaggregated", "prefill_workers": 4, "decode_workers": 1}
-    limited: dict[str, Any] = {**load, "max_num_seqs": 16}
-    waits = [
-        simulate(**fields, **plan, **own).answer.results["ttft_s"]["mean"]
-        for own in (load, limited)
-    ]
-    assert waits[1] > 1.5 * waits[0]  # 128 of 512 requests decode at a time, and the others wait
-
-
-@pytest.mark.study
-def test_a_recipe_reads_new_requests_rarely_under_load() -> None:
-    asked: dict[str, Any] = {"model": R1, "system": "b200_sxm", "engine": "sglang", "tp": 8}
-    asked |= {"isl": 1000, "osl": 60, "mode": "aggregated", "method": "simulate"}
-    for concurrency, steps in ((8, 10), (16, 30)):
-        found = estimate(**asked, concurrency=concurrency).results
-        # a request alone is read at once; here it waits for half of the steps between reads
-        waited_s = found["ttft_s"] - estimate(**asked, concurrency=1).results["ttft_s"]
-        assert 0.1 * steps * found["tpot_s"] < waited_s < 1.5 * steps * found["tpot_s"]
-
-
-def test_the_recipe_is_told() -> None:
-    found = estimate(model=R1, system="b200_sxm", engine="trtllm", tp=8, isl=1024)
-    assert any("recipe of trtllm@1.3 for DeepSeek-R1" in s for s in found.evidence.assumptions)
-
-
-@pytest.mark.study
-def test_one_more_token_of_a_prompt_changes_little() -> None:
-    isl = [8000, 8191, 8192, 8193, 16384, 94_913]
-    rows: dict[str, list[Any]] = {name: [value] * len(isl) for name, value in LOADED.items()}
-    rows |= {"engine": ["trtllm"] * len(isl), "concurrency": [4] * len(isl), "isl": isl}
-    rate = estimate_table(rows).columns["output_tokens_per_s_per_gpu"]
-    assert all(1.01 * a > b > 0.95 * a for a, b in itertools.pairwise(rate[:4]))
-    assert rate[3] > rate[4] > rate[5] > 0.0
-
-
 @pytest.mark.parametrize("method", ["formula", "simulate"])
 def test_both_methods_reject_prompts_that_no_step_holds(method: str) -> None:
     asked: dict[str, Any] = {
@@ -172,36 +128,6 @@ def test_both_methods_reject_prompts_that_no_step_holds(method: str) -> None:
     assert any("6145" in advice for advice in refused.value.advice)
     table = estimate_table({name: [value] for name, value in {**asked, "method": method}.items()})
     assert table.columns["error_code"] == ["infeasible"]
-
-
-def test_what_chokes_a_limit_leads_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    asked: dict[str, Any] = {
-        **LOADED,
-        "engine": "trtllm",
-        "isl": 4096,
-        "max_num_batched_tokens": 4097,
-    }
-    found = estimate(**asked, concurrency=8, method="formula")
-    assert found.warnings[0].startswith(f"{BOTTLENECK}max_num_batched_tokens = 4097 lets only 2")
-    assert "at least 4103" in found.warnings[0]  # 4,096 and 7 decodes
-
-    print_question(open_terminal(sys.stdout), found.to_dict())
-    assert "bottleneck: max_num_batched_tokens" in capsys.readouterr().out
-    enough = estimate(**{**asked, "max_num_batched_tokens": 4103}, concurrency=8, method="formula")
-    assert not any(text.startswith(BOTTLENECK) for text in enough.warnings)
-
-
-@pytest.mark.study
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
-def test_both_methods_agree_on_a_request_alone(engine: str) -> None:
-    lengths = [(40, 9), (900, 200), (5000, 33), (20_000, 60)]
-    rows: dict[str, list[Any]] = {name: [value] * 8 for name, value in LOADED.items()}
-    rows |= {"engine": [engine] * 8, "method": ["formula", "simulate"] * 4, "concurrency": [1] * 8}
-    rows |= {"isl": [isl for isl, _ in lengths for _ in "fs"]}
-    rows |= {"osl": [osl for _, osl in lengths for _ in "fs"]}
-    found = estimate_table(rows).columns
-    for name in ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu"):
-        assert found[name][::2] == pytest.approx(found[name][1::2], rel=0.03)
 
 
 @pytest.mark.parametrize("engine", few(["vllm", "sglang", "trtllm"], every=2))

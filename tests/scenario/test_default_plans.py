@@ -127,36 +127,6 @@ def test_sizes_that_leave_no_plan_inside_domains_are_refused_with_the_call_to_ma
         estimate(model=SMALL, system="h100_sxm", gpus=10, dp=3)
 
 
-def test_answers_tell_the_plan_and_why() -> None:
-    found = estimate(model=LARGE, system="h100_sxm", gpus=16, mode="aggregated", concurrency=64)
-    assert {name: found.scenario[name] for name in ("tp", "pp", "dp")} == {
-        "tp": 2,
-        "pp": 1,
-        "dp": 8,
-    }
-    (note,) = (text for text in found.evidence.assumptions if text.startswith("plan from gpus"))
-    assert "tp = 2" in note
-    assert "8 replicas" in note
-    again = estimate(**found.scenario)
-    assert again.results == found.results
-
-
-def test_a_table_plans_each_row() -> None:
-    rows: dict[str, list[Any]] = {
-        "model": [LARGE] * 3,
-        "system": ["h100_sxm"] * 3,
-        "mode": ["aggregated"] * 3,
-    }
-    rows |= {"gpus": [16, 8, 1], "tp": [None, 8, None], "concurrency": [64] * 3}
-    found = estimate_table(rows).columns
-    for row, fields in enumerate(({"tp": 2, "dp": 8}, {"tp": 8})):
-        asked = {"model": LARGE, "system": "h100_sxm", "mode": "aggregated", "concurrency": 64}
-        alone = estimate(**asked, **fields).results
-        assert found["ttft_s"][row] == pytest.approx(alone["ttft_s"])
-        assert found["gpus"][row] == alone["gpus"]
-    assert found["error_code"][2] == "infeasible"
-
-
 def test_simulated_traffic_has_the_same_plan() -> None:
     fields: dict[str, Any] = {"model": LARGE, "system": "h100_sxm", "gpus": 16, "request_rate": 4.0}
     _, scenario = split_fields(fields)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
-from perfatlas.hardware import system_names
-from perfatlas.networks import model_names
 from perfatlas.quantities import InfeasibleError, PerfatlasError
 from perfatlas.scenario.deployments import fitting_changes
 from perfatlas.scenario.resolution import resolve_scenarios
@@ -56,15 +53,6 @@ def _check_all(pairs: list[tuple[str, str]], **more: Any) -> int:  # noqa: ANN40
                 assert answer.results["memory"]["fits"]
                 followed += 1
     return followed
-
-
-@pytest.mark.study
-def test_advice_for_models_on_devices_is_answered() -> None:
-    draw = np.random.default_rng(5)
-    models, systems = model_names(), system_names()
-    large = [(models[int(draw.integers(len(models)))], system) for system in systems[::5]]
-    small = [(model, "l4") for model in draw.choice(models, 4)]
-    assert _check_all(large + small) > 10
 
 
 LARGE = ("meta-llama/Llama-3.1-405B", "deepseek-ai/DeepSeek-R1", "meta-llama/Llama-3.1-70B")
@@ -122,16 +110,6 @@ def test_the_plan_advised_is_the_smallest_that_fits(model: str, system: str) -> 
                 estimate(**{**asked, name: smaller})
 
 
-@pytest.mark.study
-def test_tensor_parallelism_across_nodes_is_not_advised() -> None:
-    fields = {"model": "meta-llama/Llama-3.1-405B", "system": "h100_sxm"}
-    for stated in ({"gpus": 8}, {"tp": 8}, {"tp": 4}):
-        assert "tp = 16" not in " ".join(_advice({**fields, **stated}))
-    assert "set gpus = 16, the fewest whole domains that fit (tp = 8, pp = 2" in " ".join(
-        _advice({**fields, "gpus": 8})
-    )
-
-
 def test_formats_that_a_device_lacks_are_not_advised() -> None:
     fields = {"model": "meta-llama/Llama-3.1-70B", "system": "a100_sxm"}
     advice = " ".join(_advice(fields))
@@ -174,19 +152,6 @@ def test_thousands_of_gpus_in_a_domain_are_few_tables(numbers_resolved: list[int
     assert estimate(**fields, gpus=16).results["gpus"] == 16
     with pytest.raises(InfeasibleError):
         estimate(**fields, gpus=15)
-
-
-@pytest.mark.study
-def test_a_load_that_nothing_fits_is_few_tables(numbers_resolved: list[int]) -> None:
-    fields: dict[str, Any] = {"model": MAVERICK, "system": "tpu_v5e", "isl": 100000, "osl": 16}
-    fields |= {
-        "engine": "vllm_tpu",
-        "mode": "static",
-        "batch": 1000000,
-    }  # a domain of 256, and 15 more of whole domains
-    assert not any("gpus" in change for text in _advice(fields) for change in _asked(text))
-    assert len(numbers_resolved) < 20
-    assert sum(numbers_resolved) >= 255 + 15
 
 
 def test_the_plan_of_a_row_does_not_depend_on_other_rows() -> None:

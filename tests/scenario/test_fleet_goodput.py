@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,6 @@ from perfatlas.reliability.fleet.model import (
 from perfatlas.verbs.goodput import fleet_goodput, goodput
 
 DAY = 86400.0
-ROOT = Path(__file__).parents[2]
 SMALL = """
 units = 40
 [[cause]]
@@ -147,21 +145,6 @@ def test_the_interval_holds_how_sure_the_rates_are(small: dict[str, object]) -> 
         goodput(**small)
 
 
-def test_a_job_on_the_whole_fleet_has_a_waiting_warning(
-    small: dict[str, object],
-) -> None:
-    whole = fleet_goodput(**{**small, "gpus": 320, "spares": None, "half_width": 0.05}).answer
-    assert any("no spares" in text for text in whole.warnings)
-    fewer = fleet_goodput(**small).answer
-    assert not any("no spares" in text for text in fewer.warnings)
-    none = fleet_goodput(**{**small, "spares": 0, "half_width": 0.05}).answer
-    assert any("every repair, and 8 units of the fleet are idle" in text for text in none.warnings)
-    shrinks = fleet_goodput(**{**small, "spares": 0, "half_width": 0.05}, fewest_gpus=128).answer
-    assert not any("separate stream" in text for text in shrinks.warnings)
-    assert shrinks.results["goodput"] > 2 * none.results["goodput"]
-    assert whole.results["goodput"] < fewer.results["goodput"]
-
-
 def test_work_that_ends_has_a_time_and_a_cost(small: dict[str, object]) -> None:
     run = fleet_goodput(**{**small, "duration_s": None}, work_s=5 * DAY, usd_per_gpu_hour=2.0)
     finish, cost = run.answer.results["finish_s"], run.answer.results["cost_usd"]
@@ -201,28 +184,6 @@ def test_common_random_numbers_make_small_gains_sure(small: dict[str, object]) -
     assert change["gained_gpu_hours"] == pytest.approx(saved, rel=0.15)
 
 
-def test_going_on_with_fewer_waits_less(small: dict[str, object]) -> None:
-    waits = goodput(**small).results["factors"]
-    fewer = goodput(**small, fewest_gpus=128, replica_gpus=16).results["factors"]
-    assert fewer["availability"] > waits["availability"]
-    assert fewer["not_degraded"] < 1.0
-
-
-def test_what_if_tries_to_go_on_without_a_replica(small: dict[str, object]) -> None:
-    found = goodput(**small, what_if=True, replica_gpus=64).results
-    rows = {row["name"]: row for row in found["changes"]}
-    row = rows["elastic operation"]
-    assert "64 GPUs are dropped at a time, a replica, down to 128" in row["assumes"]
-    alone = goodput(**small, fewest_gpus=128, replica_gpus=64).results
-    assert row["goodput"] == pytest.approx(alone["goodput"], abs=0.01)
-    units = goodput(**small, what_if=True).results["changes"]
-    single = next(row for row in units if row["name"] == "elastic operation")
-    assert single["gained_gpu_hours"] > row["gained_gpu_hours"]
-    for size in (256, 96):
-        with pytest.raises(InvalidSpecError, match="to be at least two whole replicas"):
-            goodput(**small, what_if=True, replica_gpus=size)
-
-
 @pytest.mark.parametrize(
     "law",
     [
@@ -241,19 +202,6 @@ def test_what_if_tries_to_go_on_without_a_replica(small: dict[str, object]) -> N
 )
 def test_a_scaled_law_has_a_scaled_mean(law: Law) -> None:
     assert mean_s(scaled(law, 3.0)) == pytest.approx(3.0 * mean_s(law))
-
-
-def test_a_rack_that_leaves_whole_needs_its_spares() -> None:
-    with (ROOT / "examples" / "nvlink_domain" / "domains.csv").open(encoding="utf-8") as table:
-        rows = {row.pop("name"): row for row in csv.DictReader(table)}
-    found = {
-        name: goodput(**{**row, "fleet": str(ROOT / row["fleet"])}).results["factors"]
-        for name, row in rows.items()
-    }
-    assert found["racks of 72"]["availability"] < 0.5
-    for name in ("nodes of 8", "racks of 72 and 48 spare", "64 of 72"):
-        assert found[name]["availability"] > 0.99, name
-    assert found["racks of 72 with fewer"]["product"] > found["nodes of 8"]["product"]
 
 
 def test_no_optimum_is_stated_without_a_closed_form(
@@ -276,121 +224,7 @@ def test_no_optimum_is_stated_without_a_closed_form(
     assert any("peers hold the state" in said for said in found.evidence.assumptions)
 
 
-def test_overlapping_snapshots_are_warned_of(small: dict[str, object]) -> None:
-    found = goodput(**(small | {"checkpoint_write_s": 1, "checkpoint_lag_s": 7200}))
-    assert any("are in flight at once" in said for said in found.warnings)
-    calm = goodput(
-        **(small | {"checkpoint_write_s": 1, "checkpoint_lag_s": 7200}), checkpoint_interval_s=7200
-    )
-    assert not any("in flight" in said for said in calm.warnings)
-
-
-def test_instant_repairs_are_warned_of(small: dict[str, object], tmp_path: Path) -> None:
-    path = tmp_path / "quick.toml"
-    path.write_text(SMALL.partition("[[repair]]")[0])
-    assert "repair times are not given" in goodput(**(small | {"fleet": str(path)})).warnings[0]
-    swap = '[[repair]]\nname = "swap"\nstages = [{ name = "swap", lasts = "0 s" }]\n'
-    path.write_text(SMALL.partition("[[repair]]")[0] + swap)
-    assert "repairs take no time" in goodput(**(small | {"fleet": str(path)})).warnings[0]
-    path.write_text(path.read_text().replace("per_unit = 1", 'per_unit = 1\ntakes = "nothing"'))
-    quiet = goodput(**(small | {"fleet": str(path)})).warnings
-    assert not any("at once" in said for said in (*quiet, *goodput(**small).warnings))
-
-
-def test_a_restart_longer_than_the_mtti_is_warned_of() -> None:
-    asked = {"fleet": "llama3", "gpus": 16384, "checkpoint_write_s": 60, "spares": 32}
-    found = goodput(**asked, restart_s=300_000, duration_s=10 * DAY, half_width=0.5)
-    assert any("which is less than a restart takes" in said for said in found.warnings)
-    fine = goodput(**asked, restart_s=600, duration_s=10 * DAY, half_width=0.05)
-    assert not any("restarts" in said for said in fine.warnings)
-
-
-def test_a_short_run_is_not_compared_with_the_long_run(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(SMALL.replace("per_unit = 1", 'per_unit = 1\ntakes = "nothing"'))
-    asked = {"fleet": str(path), "gpus": 320, "checkpoint_write_s": 60, "restart_s": 60_000}
-    short = goodput(**asked, duration_s=2 * DAY, half_width=0.005).evidence.assumptions
-    # new work between two starts only: a short run lies above the long run, by more than chance
-    assert any("the 2 d simulated are" in s and "errors above it" in s for s in short)
-    long = goodput(**asked, duration_s=3000 * DAY, half_width=0.005).evidence.assumptions
-    assert any("consistent with" in said for said in long)
-
-
-@pytest.mark.parametrize("units", [0, -4])
-def test_a_fleet_without_units_is_refused(
-    small: dict[str, object], tmp_path: Path, units: int
-) -> None:
-    path = tmp_path / "none.toml"
-    path.write_text(SMALL.replace("units = 40", f"units = {units}"))
-    asked = {k: v for k, v in small.items() if k not in ("gpus", "spares")}
-    with pytest.raises(InvalidSpecError, match=f"units = {units}: expected 1"):
-        goodput(**(asked | {"fleet": str(path)}))
-
-
 def test_a_job_that_follows_the_advice_fits_its_fleet(small: dict[str, object]) -> None:
     quick = {**small, "duration_s": DAY, "half_width": 0.2}
     assert goodput(**(quick | {"gpus": 296})).results["spares"] == 3
     assert goodput(**(quick | {"gpus": 400, "fleet_units": 53})).results["spares"] == 3
-
-
-def test_a_known_rate_is_stated_not_sampled(small: dict[str, object]) -> None:
-    found = goodput(**small)
-    assert found.results["mtti_s"] == pytest.approx(40 * DAY / 32, rel=1e-12)
-    # 3 spares are too few: the job waits 5 % of the time, in which nothing fails
-    waiting = next(r["share"] for r in found.breakdown if r["name"] == "waiting_for_spares")
-    said = next(text for text in found.evidence.assumptions if "exposed time" in text)
-    detection = next(r["share"] for r in found.breakdown if r["name"] == "detection")
-    assert f"exposed time, {1.0 - waiting - detection:.1%} of the total" in said
-    warm = goodput(**(small | {"spare_kind": "warm"})).results
-    assert warm["mtti_s"] != found.results["mtti_s"]
-
-
-def test_one_unit_is_not_all_units(tmp_path: Path) -> None:
-    path = tmp_path / "one.toml"
-    path.write_text(SMALL.replace("units = 40", "units = 1"))
-    found = goodput(fleet=str(path), checkpoint_write_s=60, restart_s=600, half_width=0.05)
-    assert any("the job is on the only unit of the fleet" in said for said in found.warnings)
-
-
-FILE = """
-units = 16
-
-[[cause]]
-name = "node"
-per_unit = 1
-lifetime = { law = "exponential", rate = "6.5e-3 /d" }
-
-[[strategy]]
-name = "s"
-checkpoint = [{ name = "c", write = "30 s" }]
-restart = [{ name = "r", phases = { all = "5 min" } }]
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("units = 16", "units = 99999999999999999999", "units = 9999.*: expected 1 to"),
-        ("units = 16", "units = 16\ngpus_per_unit = 1000000000", "gpus_per_unit = 1000000000"),
-        ('[{ name = "c", write = "30 s" }]', "[]", "strategy 's': levels = 0"),
-        ('write = "30 s"', 'write = "30 s", every = 0', r"levels every \[0\] segments"),
-        ('[{ name = "r", phases = { all = "5 min" } }]', "[]", "strategy 's': restarts = 0"),
-        ("per_unit = 1", 'per_unit = 1\nrepair = "no"', "unknown repair 'no'; known: 'swap'"),
-    ],
-)
-def test_a_file_that_cannot_be_run_is_refused_with_its_place(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(FILE, "utf-8")
-    assert goodput(fleet=str(path), half_width=0.05, duration_s=864_000).results["goodput"] > 0.9
-    path.write_text(FILE.replace(old, new), "utf-8")
-    with pytest.raises(InvalidSpecError, match=said):
-        goodput(fleet=str(path), half_width=0.05, duration_s=864_000)
-
-
-def test_a_scenario_keeps_its_zeros() -> None:
-    asked = {"fleet": "llama3", "gpus": 16384, "checkpoint_write_s": 60, "half_width": 0.02}
-    zeros = {"restart_s": 0.0, "spares": 0, "detection_s": 0.0}
-    answer = goodput(**asked, **zeros)
-    assert zeros.items() <= answer.scenario.items()

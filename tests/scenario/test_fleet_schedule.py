@@ -6,12 +6,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from perfatlas.quantities import InfeasibleError
 from perfatlas.verbs.schedule import fleet_schedule
-from perfatlas.verbs.schedule.sections import compared_rows
 
 # The jobs of the example of `schedule`: 8 GPUs for 100 s, 16 for 50 s, 8 for 10 s, on two nodes.
 TABLE = "submit_s,run_s,gpus,limit_s\n0,100,8,100\n1,50,16,50\n2,10,8,10\n"
@@ -60,48 +58,6 @@ def test_a_listed_failure_restarts_a_job_from_its_checkpoint(tmp_path: Path) -> 
     assert results["lost_gpu_hours"] == pytest.approx(10 * 8 / 3600)
 
 
-def test_compared_responses_say_what_each_does_with_a_lost_node() -> None:
-    asked: dict[str, Any] = {**MANY, **FAILING, "compare": ["response=slurm_requeue,jobset,kueue"]}
-    found = fleet_schedule(**asked).answer
-    said = [text for text in found.evidence.assumptions if text.startswith("response ")]
-    ends = "a job fails permanently at the first node failure (max_restarts 0)"
-    assert said == [
-        "response slurm_requeue: node failures are detected after 300 s",
-        f"response jobset: node failures are detected after 350 s, {ends}",
-        "response kueue: node failures are detected after 350 s, one attempt to find a replacement",
-    ]
-    sources = " ".join(found.evidence.sources)
-    assert all(name in sources for name in ("slurm.conf(5)", "jobset v1alpha2", "Kueue v0.14"))
-    rows = found.results["compared"]
-    (warning,) = [text for text in found.warnings if "permanently failed" in text]
-    assert warning.startswith("response jobset has ")
-    assert list(compared_rows(rows)[0])[:2] == ["response", "completed"]
-    lenient = fleet_schedule(**{**asked, "compare": ["max_restarts=8,9"]}).answer
-    assert not any("permanently failed" in text for text in lenient.warnings)
-
-
-def test_load_is_reported_for_generated_jobs_only(tmp_path: Path) -> None:
-    # 800 + 800 GPU-seconds until 100 s on 16 GPUs; a job that outlasts the stream makes it none.
-    path = tmp_path / "jobs.csv"
-    path.write_text("submit_s,run_s,gpus\n0,100,8\n100,100,8\n", "utf-8")
-    assert fleet_schedule(jobs=str(path), nodes=2).answer.results["load"] == 1.0
-    path.write_text("submit_s,run_s,gpus\n0,101,8\n100,100,8\n", "utf-8")
-    assert fleet_schedule(jobs=str(path), nodes=2).answer.results["load"] is None
-    drawn = fleet_schedule(num_jobs=9, load=0.7, nodes=2, run_sigma=9.0).answer.results
-    assert drawn["load"] == pytest.approx(0.7, rel=0.1)
-
-
-def test_a_list_of_drains_says_that_no_job_loses_a_node(table: str, tmp_path: Path) -> None:
-    failures = tmp_path / "failures.csv"
-    failures.write_text("time_s,node,repair_s,drain\n40,0,9,true\n50,1,9,false\n", "utf-8")
-    said = fleet_schedule(jobs=table, nodes=2, failures=str(failures)).answer.evidence.assumptions
-    assert not any("are drains" in text for text in said)
-    failures.write_text("time_s,node,repair_s,drain\n40,0,9,true\n", "utf-8")
-    found = fleet_schedule(jobs=table, nodes=2, failures=str(failures), response="jobset").answer
-    assert any("all of them are drains" in text for text in found.evidence.assumptions)
-    assert found.results["restarts"] == 0
-
-
 @pytest.mark.parametrize("response", ["slurm_requeue", "slurm_no_kill", "jobset", "torchrun"])
 @pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
 def test_every_gpu_hour_is_in_one_bucket(response: str, backfill: str) -> None:
@@ -131,18 +87,6 @@ def test_every_gpu_hour_is_in_one_bucket(response: str, backfill: str) -> None:
     assert results["allocated_share"] <= 1.0
 
 
-def test_work_is_kept_whoever_waits() -> None:
-    # without failures every policy does the same work, once all have ended
-    compared = fleet_schedule(
-        **MANY, until_s=1e8, compare=["backfill=none,easy,conservative", "placement=pack,best_fit"]
-    ).answer.results["compared"]
-    assert len(compared) == 6
-    work = [row["productive_share"] * row["duration_s"] for row in compared]
-    assert work == pytest.approx([work[0]] * 6)
-    waits = {row["name"]: row["wait_s"]["mean"] for row in compared}
-    assert waits["backfill easy, placement pack"] < waits["backfill none, placement pack"]
-
-
 def test_one_gpu_per_job_is_a_queue_with_many_servers() -> None:
     # M/M/c would need exponential run times; a lognormal of sigma 0 is M/D/c: with c = 8 servers at
     # load 0.5 the wait is at most that of M/M/c, C / (c mu - lambda), by Erlang C.
@@ -160,12 +104,6 @@ def test_one_gpu_per_job_is_a_queue_with_many_servers() -> None:
     assert 0.4 * mean_s < told < 0.75 * mean_s
 
 
-def test_failures_come_as_often_as_the_mean_time_says() -> None:
-    results = fleet_schedule(**MANY, node_mtbf_s=1e5, repair_s=0).answer.results
-    expected = MANY["nodes"] * results["duration_s"] / 1e5
-    assert abs(results["failures"] - expected) < 5.0 * np.sqrt(expected)
-
-
 def test_compared_schedules_meet_the_same_failures() -> None:
     found = fleet_schedule(**MANY, **FAILING, until_s=50_000, compare=["response=jobset,drain"])
     again = fleet_schedule(**MANY, **FAILING, until_s=50_000, response="drain")
@@ -181,54 +119,6 @@ def test_compared_schedules_meet_the_same_failures() -> None:
         assert drained[name] == again.answer.results[name]
 
 
-def test_failures_that_never_let_a_job_end_are_cut_off(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.csv"
-    path.write_text("submit_s,run_s,gpus\n0,100000,32\n", "utf-8")
-    found = fleet_schedule(jobs=str(path), nodes=4, node_mtbf_s=2e4, repair_s=60, backfill="none")
-    assert found.answer.results["states"] == {"running": 1} or (
-        found.answer.results["states"] == {"queued": 1}
-    )
-    assert any("had not ended" in text for text in found.answer.warnings)
-
-
-def test_a_fleet_sets_the_nodes_and_states_omissions() -> None:
-    found = fleet_schedule(num_jobs=2_000, load=0.5, fleet="llama3")
-    assert found.answer.results["nodes"] == 2_080
-    assert any("llama3_software" in text for text in found.answer.warnings)
-    assert any("llama3_gpu" in text for text in found.answer.evidence.assumptions)
-
-
-def test_omitted_causes_of_a_fleet_are_stated_with_their_share() -> None:
-    found = fleet_schedule(num_jobs=50, load=0.5, fleet="llama3")
-    # 63 software of 419, and those of nodes beside them
-    assert any("llama3_software" in text and "15% of its" in text for text in found.answer.warnings)
-
-
-def test_lemon_nodes_of_a_fleet_fail_in_a_schedule(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(
-        'units = 20\n[[cause]]\nname = "bad"\nper_unit = 1\n'
-        'lifetime = { law = "exponential", mean = "100 d" }\n'
-        "lemons = { share = 0.1, factor = 500 }\n"
-        '[[repair]]\nname = "swap"\nstages = [{ name = "swap", lasts = "1 h" }]\n',
-        "utf-8",
-    )
-    found = fleet_schedule(num_jobs=300, load=0.5, run_median_s=20_000, fleet=str(path))
-    assert found.answer.results["failures"] > 5
-    assert not any("left out" in text for text in found.answer.warnings)
-
-
-def test_jobs_that_never_started_are_counted_in_every_row() -> None:
-    found = fleet_schedule(num_jobs=50, load=3.0, nodes=4, compare=("order=fifo,fair_share",))
-    results = found.answer.results
-    assert results["never_started"] == 6
-    assert all(row["never_started"] > 0 for row in results["compared"])
-    started_s = float(np.nanmean(found.outcome.wait_s_J))
-    assert results["wait_started_s"]["mean"] == pytest.approx(started_s)
-    assert results["wait_s"]["mean"] > started_s
-    assert [row["no start"] for row in compared_rows(results["compared"])] != ["0", "0"]
-
-
 def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:
     with pytest.raises(InfeasibleError, match="row 3: a job of 16 GPUs takes 2 nodes"):
         fleet_schedule(jobs=table, nodes=1)
@@ -237,11 +127,3 @@ def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:
     assert any("can never run here: 1 of 3 jobs" in text for text in found.answer.warnings)
     with pytest.raises(InfeasibleError, match="none of 3 jobs"):
         fleet_schedule(jobs=table, nodes=1, gpus_per_node=4, leave_out_larger=True)
-
-
-def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
-    asked: dict[str, Any] = {**MANY, **FAILING, "response": "torchrun", "max_restarts": 99}
-    half = fleet_schedule(**asked, fewest_share=0.5).answer.results
-    none = fleet_schedule(**asked, fewest_share=1.0).answer.results
-    # a job that needs all its nodes waits for the repaired one, 600 s at most, and fails
-    assert half["states"].get("node_fail", 0) < none["states"]["node_fail"]

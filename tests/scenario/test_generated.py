@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from perfatlas.files import mapped_arrays as scratch
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import ResolvedTraffic, refuse_unused_options, resolve_traffic
 from perfatlas.scenario.fields import Scenario, parse_traffic
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -29,20 +28,6 @@ def made(concurrency: int | None = None, isl: int | None = None, **fields: Any) 
     traffic = parse_traffic(fields)
     refuse_unused_options(traffic, scenario)
     return resolve_traffic(traffic, scenario)
-
-
-def test_a_ramp_grows_to_its_rate_and_keeps_it() -> None:
-    asked: dict[str, Any] = {
-        "arrival": "ramp",
-        "request_rate": 10,
-        "ramp_to_rate": 110,
-        "ramp_s": 60,
-    }
-    arrival_N = made(num_requests=9600, **asked).requests.arrival_N
-    # (10 + 110) / 2 x 60 = 3600 in the ramp, 6000 in the 54.5 s after it
-    assert np.searchsorted(arrival_N, 60 * SECOND) == pytest.approx(3600, rel=0.05)
-    assert np.searchsorted(arrival_N, 30 * SECOND) == pytest.approx(1050, rel=0.12)
-    assert arrival_N[-1] / SECOND == pytest.approx(60 + 6000 / 110, rel=0.03)
 
 
 def test_turns_contain_the_conversation_and_wait() -> None:
@@ -68,24 +53,6 @@ def test_the_rate_counts_requests_and_not_sessions() -> None:
     assert think[think >= 0].mean() / SECOND == pytest.approx(2.0, rel=0.03)
 
 
-def test_prompts_that_share_a_prefix_have_it_on_top() -> None:
-    requests = made(request_rate=4, num_requests=5, shared_prefix=40).requests
-    assert requests.isl_N.tolist() == [140] * 5
-    assert requests.hash_block == 16
-    starts = requests.hash_H[requests.hash_first_N[:-1, None] + np.arange(3)]
-    assert (starts[:, :2] == [0, 1]).all()  # two full blocks of 16; the third is not
-    assert len(set(starts[:, 2].tolist())) == 5
-
-
-def test_lengths_are_drawn_row_by_row(tmp_path: Path) -> None:
-    sample = tmp_path / "sample.csv"
-    sample.write_text("arrival_s,isl,osl\n0,10,1\n1,20,2\n2,70,7\n")
-    drawn: dict[str, Any] = {"length_distribution": "empirical", "lengths_from": str(sample)}
-    requests = made(request_rate=9, num_requests=3000, **drawn).requests
-    assert (requests.isl_N == 10 * requests.osl_N).all()
-    assert np.bincount(requests.osl_N)[[1, 2, 7]] == pytest.approx([1000] * 3, rel=0.1)
-
-
 def test_a_window_of_a_file_starts_at_zero(tmp_path: Path) -> None:
     file = tmp_path / "trace.csv"
     rows = "".join(f"{second},{second + 1},5\n" for second in range(100))
@@ -94,52 +61,6 @@ def test_a_window_of_a_file_starts_at_zero(tmp_path: Path) -> None:
     assert part.requests.isl_N.tolist() == list(range(21, 31))
     assert (part.requests.arrival_N / SECOND).tolist() == list(range(10))
     assert "seconds 20 to 30 of the file" in part.assumptions[0]
-
-
-def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
-    file = tmp_path / "trace.csv"
-    file.write_text("arrival_s,isl,osl\n" + "0,9,9\n" * 4 + "2,9,9\n" * 4)
-    spread = made(requests=str(file), spread_batches=True).requests.arrival_N / SECOND
-    assert spread[:4].tolist() == [0.0, 0.5, 1.0, 1.5]
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"request_rate": 1, "arrival": "ramp", "ramp_s": 5}, "ramp_to_rate is not set"),
-        ({"request_rate": 1, "ramp_to_rate": 5}, "set arrival = ramp, or leave ramp_to_rate out"),
-        (
-            {"request_rate": float("inf"), "arrival": "ramp", "ramp_s": 5, "ramp_to_rate": 2},
-            "rate of the ramp",
-        ),
-        (
-            {"request_rate": 9, "arrival": "ramp", "ramp_s": 5, "ramp_to_rate": 0},
-            "on average, fewer than num_requests = 1000",
-        ),
-        ({"request_rate": 1, "think_time_s": 2}, "turns = 1; set turns"),
-        ({"concurrency": 3, "turns": 2}, "turns = 2 cannot be used in a closed loop"),
-        ({"request_rate": 1, "turns": 0}, "turns = 0"),
-        ({"request_rate": 1, "turns": 2, "think_time_s": -1}, "think_time_s"),
-        ({"request_rate": 1, "turns": 10**9}, "less than one session"),
-        ({"request_rate": 1, "num_requests": 9000, "shared_prefix": 9_999_999}, "hashed blocks"),
-        ({"request_rate": 1, "num_requests": 10**6, "turns": 10**6}, "hashed blocks"),
-        ({"request_rate": 1, "shared_prefix": -5}, "shared_prefix"),
-        ({"request_rate": 1, "length_distribution": "empirical"}, "lengths_from"),
-        ({"request_rate": 1, "lengths_from": "x.csv"}, "length_distribution = empirical"),
-        ({"request_rate": 1, "requests_from_s": 5}, "requests is not set; set requests"),
-        ({"request_rate": 1, "spread_batches": True}, "= true .* requests is not set"),
-        (
-            {"requests": "x.csv", "turns": 2},
-            "turns = 2 .* requests = x.csv replaces generated requests",
-        ),
-        ({"requests": "x.csv", "isl": 77}, "isl = 77 .* requests = x.csv gives the lengths"),
-        ({"requests": "x.csv", "arrival": "gamma"}, "arrival = gamma .* leave requests out, or"),
-        ({"requests": "x.csv", "requests_from_s": 9, "requests_to_s": 3}, "before the end"),
-    ],
-)
-def test_fields_that_contradict_are_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        made(**fields)
 
 
 def test_traces_larger_than_memory_run_as_small_ones_do(

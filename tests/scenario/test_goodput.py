@@ -58,21 +58,6 @@ def test_closed_buckets_are_those_of_the_simulator() -> None:
     assert low - 5e-4 < exact.results["goodput"] < high + 5e-4
 
 
-@pytest.mark.study
-def test_unsaved_work_is_reported_and_in_the_interval() -> None:
-    fields = {
-        "mtti_s": 2709.0, "checkpoint_write_s": 0.243, "restart_s": 21.0, "detection_s": 300.0,
-        "checkpoint_interval_s": 33851.0,
-    }  # fmt: skip
-    exact = goodput(**fields).results
-    simulated = goodput(**fields, method="simulate", half_width=0.02)
-    found = simulated.results
-    assert found["goodput_low"] <= exact["goodput"] <= found["goodput_high"]
-    assert any("no checkpoint covers" in said for said in simulated.warnings)
-    usual = goodput(**CASE, method="simulate", duration_s=60 * DAY)
-    assert not any("no checkpoint covers" in said for said in usual.warnings)
-
-
 @pytest.mark.parametrize("interval_s", [120.0, 600.0])
 def test_a_write_that_a_failure_cuts_short_is_a_checkpoint_in_both_forms(interval_s: float) -> None:
     fields = {
@@ -99,24 +84,6 @@ def test_auto_simulates_outside_the_exact_form(fields: dict[str, float], why: st
     assert any(why in text for text in answer.evidence.assumptions)
     with pytest.raises(InvalidSpecError, match="is not valid"):
         goodput(**FLEET, **fields, method="exact")
-
-
-def test_out_of_range_estimates_name_an_alternative() -> None:
-    # M 0.23 h, delta 300 s, R 5 min: Meta's estimate 0.14874 at Young's interval, exact 0.25049
-    found = goodput(mtti_s=0.23 * HOUR, checkpoint_write_s=300, restart_s=300, method="meta")
-    assert found.results["goodput"] == pytest.approx(0.14874, abs=5e-6)
-    assert any("method exact gives 0.25" in text for text in found.warnings)
-
-
-def test_an_mtbf_below_the_restart_time_is_answered_with_a_warning() -> None:
-    found = goodput(mtti_s=60.0, checkpoint_write_s=30.0, restart_s=900.0)
-    assert 0.0 < found.results["goodput"] < 1e-6
-    said = "the MTTI is shorter than a restart: almost no work is completed"
-    assert any(said in text for text in found.warnings)
-    fields = {"mtti_s": 60.0, "checkpoint_write_s": 30.0, "restart_s": 900.0}
-    simulated = goodput(**fields, method="simulate", duration_s=DAY, half_width=0.5)
-    assert simulated.results["goodput"] < 1e-3
-    assert simulated.warnings
 
 
 def test_a_count_of_failures_gives_the_interval() -> None:
@@ -261,41 +228,6 @@ def test_a_job_without_spares_and_a_fleet_too_small_for_them_by_hand(tmp_path: P
     assert goodput(**asked, **job, spares=25, fleet_units=125).results["spares"] == 25
 
 
-def test_no_count_of_failures_is_asked_of_a_published_rate() -> None:
-    asked = {"checkpoint_write_s": 10, "restart_s": 60, "gpus": 1024}
-    published = goodput(**asked, failure_rate="rsc1_node").evidence.assumptions
-    assert not any("failures_seen" in said for said in published)
-    assert any("failures_seen" in said for said in goodput(**CASE).evidence.assumptions)
-
-
-def test_what_a_closed_form_of_spares_leaves_out_is_never_exact(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.toml"
-    racks = TWO_REPAIRS.replace(
-        'name = "board"\nper_unit = 1', 'name = "board"\nper_unit = 0.05\nunits = 20', 1
-    )
-    path.write_text(racks)
-    found = goodput_spares(fleet=str(path), gpus=800, spares=2)
-    assert found.evidence.tier == "simpler_fleet"
-    assert "does not model the repair distributions: goodput with fleet" in found.warnings[0]
-    assert "20 nodes by board" in " ".join(found.evidence.assumptions)
-    path.write_text(
-        TWO_REPAIRS.replace('lasts = "36 h"', 'lasts = "36 h", fixes = 0.5, false_fix = 0.1')
-    )
-    assert (
-        "does not model false fixes"
-        in goodput_spares(fleet=str(path), gpus=800, spares=2).warnings[0]
-    )
-
-
-def test_simulated_answers_mention_ageing_only_if_present() -> None:
-    asked = {"mtti_s": 36_000.0, "checkpoint_write_s": 60, "restart_s": 600, "half_width": 0.02}
-    plain = goodput(**asked, method="simulate")
-    assert plain.results["mtti_s"] == 36_000.0
-    assert not any("best found" in said for said in plain.evidence.assumptions)
-    aged = goodput(**asked, failure_shape=2.0, gpus=64)
-    assert any("the best found by simulating" in said for said in aged.evidence.assumptions)
-
-
 def test_a_95_percent_interval_is_narrowed_to_90_by_the_normal_law() -> None:
     # of a logarithm: 1.644854 / 1.959964 standard errors
     rate = find_rate("llama3_node_unexpected")
@@ -306,10 +238,3 @@ def test_a_95_percent_interval_is_narrowed_to_90_by_the_normal_law() -> None:
     wide = np.log(rate.high_per_day / rate.per_day)
     narrow = np.log(found["mtti_s"] / found["mtti_s_low"])
     assert narrow / wide == pytest.approx(1.6448536 / 1.9599640, rel=1e-7)
-
-
-@pytest.mark.study
-def test_a_simulated_job_that_never_gets_anything_done_ends_soon() -> None:
-    found = goodput(mtti_s=1.0, checkpoint_write_s=60, restart_s=1e4, method="simulate").results
-    assert found["goodput"] == 0.0
-    assert found["replicas"] == 8

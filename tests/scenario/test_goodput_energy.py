@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import perfatlas
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.goodput import goodput, goodput_frontier
+from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.goodput.answer import goodput_row
-from perfatlas.verbs.goodput.sections import goodput_headline, result_lines
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-FLEET_JOB: dict[str, Any] = {
-    "fleet": "llama3",
-    "gpus": 1024,
-    "checkpoint_write_s": 60,
-    "restart_s": 300,
-}
 JOB: dict[str, Any] = {
     "mtti_s": 7200.0,
     "checkpoint_write_s": 60.0,
@@ -75,12 +64,6 @@ def test_categories_sum_to_the_energy_and_waiting_gpus_draw_their_own_power(meth
     assert found.results["job_energy_j"] < answered(method=method).results["job_energy_j"]
 
 
-def test_a_waiting_gpu_that_draws_more_than_a_computing_one_is_remarked_on() -> None:
-    told = "idle_power_w = 700 W is above power_w = 600 W"
-    assert any(told in text for text in answered(idle_power_w=700.0).warnings)
-    assert not any("above power_w" in text for text in answered(idle_power_w=600.0).warnings)
-
-
 def test_a_job_on_a_fleet_has_energy() -> None:
     fields: dict[str, Any] = {"fleet": "llama3", "checkpoint_write_s": 60.0, "restart_s": 300.0}
     fields |= {"power_w": 600.0}
@@ -90,33 +73,6 @@ def test_a_job_on_a_fleet_has_energy() -> None:
     assert found.results["job_energy_j"] == pytest.approx(
         600.0 * 3600.0 * found.results["gpu_hours"], rel=1e-6
     )
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"method": "young"}, "method young does not divide the time of the job into categories"),
-        ({"gpus": None}, "power_w = 600 has no effect.*gpus"),
-        ({"power_w": None, "usd_per_kwh": 0.1}, "usd_per_kwh = 0.1 has no effect.*power_w"),
-        ({"pue": 1.2}, "pue = 1.2 has no effect.*usd_per_kwh"),
-    ],
-)
-def test_power_that_has_no_effect_is_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        answered(**fields)
-
-
-def test_powers_are_read_with_their_units() -> None:
-    found = answered(power_w="0.6 kW", idle_power_w="100 W", duration_s=DAY_S)
-    assert found.results == answered(idle_power_w=100.0, duration_s=DAY_S).results
-
-
-def test_energies_are_told_in_watt_hours() -> None:
-    found = answered(duration_s=DAY_S, usd_per_kwh=0.1, pue=1.5, idle_power_w=100.0)
-    lines = {one.label: one.value for one in result_lines(found.to_dict()["results"])}
-    watt_hours = found.results["job_energy_j"] / 3600.0
-    assert lines["energy of the job"] == f"{watt_hours / 1e6:.2f} MWh"
-    assert "PUE 1.50" in goodput_headline(found.to_dict())
 
 
 def test_seeds_are_averaged_and_rows_share_none() -> None:
@@ -152,20 +108,3 @@ def test_seeds_are_averaged_and_rows_share_none() -> None:
     of_fleet = {k: v for k, v in fleet.items() if k not in ("node_mtbf_s", "repair_s")}
     pair = [goodput(**of_fleet, seed=seed).results["goodput"] for seed in (0, 1)]
     assert goodput(**of_fleet, num_seeds=2).results["goodput"] == pytest.approx(sum(pair) / 2)
-
-
-@pytest.mark.parametrize(
-    ("ask", "said"),
-    [
-        (lambda: goodput(**FLEET_JOB, num_seeds=2, what_if=True), "leave num_seeds out"),
-        (lambda: goodput_frontier(**FLEET_JOB, num_seeds=2), "meet the failures of one seed"),
-    ],
-)
-def test_comparisons_keep_one_seed(ask: Callable[[], object], said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        ask()
-
-
-def test_closed_forms_have_no_seeds() -> None:
-    found = goodput(mtti_s=1e5, checkpoint_write_s=60, restart_s=300, num_seeds=2)
-    assert any("num_seeds = 2 has no effect" in text for text in found.warnings)

@@ -81,12 +81,6 @@ def test_intervals_combine_those_of_both(tmp_path: Path) -> None:
     assert found["effective_mfu_low"] == pytest.approx(low, rel=1e-12)
 
 
-def test_the_scenario_asks_the_same_again(tmp_path: Path) -> None:
-    answer = goodput(train=_study(tmp_path), tokens=TOKENS, **JOB)
-    assert goodput(**answer.scenario).results == answer.results
-    assert any("not counted again" in text for text in answer.evidence.assumptions)
-
-
 def test_a_fleet_has_the_mfu_as_a_factor(tmp_path: Path) -> None:
     job = {"fleet": "llama3", "checkpoint_write_s": 10.0, "restart_s": 300.0, "half_width": 0.05}
     answer = goodput(train=_study(tmp_path), tokens=TOKENS, **job)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.verbs.kernel import kernel_attention, kernel_columns, kernel_gemm
+from perfatlas.verbs.kernel import kernel_attention, kernel_gemm
 
 ASKED: dict[str, Any] = {
     "system": "h100_sxm",
@@ -16,17 +16,6 @@ ASKED: dict[str, Any] = {
     "num_heads": 16,
     "kernel_family": "vllm",
 }
-
-
-def test_the_answer_names_what_the_time_includes() -> None:
-    call, kernel = (
-        kernel_attention(**ASKED, cache_append=append) for append in ("included", "excluded")
-    )
-    assert call.results["time_s"] > kernel.results["time_s"]
-    assert call.scenario["cache_append"] == "included"
-    assert any("engine's call" in said for said in call.evidence.assumptions)
-    assert any("kernel alone" in said for said in kernel.evidence.assumptions)
-    assert kernel_attention(**ASKED).results == call.results
 
 
 def test_a_backward_pass_counts_five_products_for_two() -> None:
@@ -94,9 +83,3 @@ def test_grouped_products_of_pytorch_have_the_tile_of_its_code(
     best, torch = kernel_gemm(**asked), kernel_gemm(**asked, grouped_kernel="torch")
     assert torch.results["time_s"] >= best.results["time_s"]
     assert any(tile in said for said in torch.evidence.assumptions)
-
-
-def test_a_table_mixes_directions() -> None:
-    table = {name: [value] * 2 for name, value in ASKED.items()}
-    rows = kernel_columns("attention", table | {"direction": ["forward", "backward"]})
-    assert rows["flop"][1] == 2.5 * rows["flop"][0]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.cli import main
 from perfatlas.energy import board_energy, energy_data, with_energy
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.pipeline import (
@@ -26,14 +25,10 @@ from perfatlas.machines.gpu.pipeline import (
     run_programs,
 )
 from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
-from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.operator_queries import QUERIES, PricedQueries
 from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
 from tests.examples import few
-from validation.kernels.design import anchors, ratios, validate_design
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from validation.kernels.design import anchors, ratios
 
 ATTENTION: dict[str, Any] = {"system": "h100_sxm", "batch": 4, "num_heads": 16}
 GEMM: dict[str, Any] = {"system": "h100_sxm", "m": 4096, "n": 4096, "k": 7168}
@@ -201,36 +196,6 @@ def test_parts_of_the_inner_dimension_by_hand() -> None:
     assert whole.time_s < design_kernel(replace(work, groups=2), family, silicon, 0.6, tile).time_s
 
 
-def test_a_clock_factor_of_an_unlike_gpu_widens_the_interval() -> None:
-    shape: dict[str, Any] = {"batch": 1, "kv_len": 4096, "num_heads": 16}
-    for system in ("h20", "h100_sxm{device.tdp=500W}"):
-        answer = kernel_design_attention(**shape, system=system)
-        assert answer.results["time_s_high"] > 1.7 * answer.results["time_s"]
-        assert any("another tensor rate per SM or power limit" in t for t in answer.warnings)
-    for system in ("h200_sxm", "gb300"):
-        answer = kernel_design_attention(**shape, system=system)
-        assert answer.results["time_s_high"] < 1.3 * answer.results["time_s"]
-
-
-def test_what_no_published_speed_resembles_is_marked() -> None:
-    asked = {**ATTENTION, "kv_len": 4096}
-    assert kernel_design_attention(**asked).warnings == ()
-    for fields in ({"q_len": 512}, {"head_dim": 96}):
-        (warning,) = kernel_design_attention(**asked, **fields).warnings
-        assert warning.startswith("not validated")
-
-
-def test_an_answer_names_its_units_and_what_would_change_it() -> None:
-    results = kernel_design_gemm(**{**GEMM, "system": "b200_sxm"}, **TILE).results
-    assert {row["unit"] for row in results["units"]} >= {"tensor cores", "copy engine"}
-    assert results["limiting_unit"] in {row["unit"] for row in results["units"]}
-    changes = {row["change"]: row for row in results["what_if"]}
-    assert {"one more stage", "64 more columns", "one more warpgroup"} <= changes.keys()
-    assert changes["twice the tensor rate"]["speedup"] > 1.0
-    faster = kernel_design_attention(**ATTENTION, kv_len=4096).results["what_if"]
-    assert any(row["change"] == "twice the exponential rate" for row in faster)
-
-
 @pytest.mark.parametrize(
     ("series", "system", "goal"),
     [
@@ -250,13 +215,6 @@ def test_shipped_constants_keep_their_median_error(series: str, system: str, goa
 def test_families_have_a_bounded_clock_factor() -> None:
     for family in kernel_families():
         assert all(0.5 < factor <= 0.95 for factor in family.clock_factor.values())
-
-
-@pytest.mark.study
-def test_groups_left_out_of_the_fit_are_predicted() -> None:
-    goals = {"head size 64": 0.2, "head size 128": 0.1, "head size 256": 0.1, "m = 4096": 0.2}
-    found = {row["group"]: row["median_error"] for row in validate_design()["scores"]}
-    assert all(found[group] <= goal for group, goal in goals.items())
 
 
 @pytest.mark.parametrize("system", ["h100_sxm", "b200_sxm", "gb300"])
@@ -353,12 +311,6 @@ def test_a_slower_kernel_draws_less_power_and_takes_more_energy(splits: float) -
     assert slow["energy_j"] >= quick["energy_j"] * (1.0 - 1e-9)
 
 
-def test_designs_without_an_interval_have_none_of_their_energy() -> None:
-    results = kernel_design_attention(**ATTENTION, kv_len=4096, direction="backward").results
-    assert results["energy_j"] == pytest.approx(results["power_w"] * results["time_s"])
-    assert not {"power_w_low", "energy_j_high"} & results.keys()
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -379,19 +331,6 @@ def test_units_do_one_thing_at_a_time_in_an_iteration(fields: dict[str, Any]) ->
         assert own[0][0] >= 0.0
         assert own[-1][1] <= cycles
         assert all(one[1] <= other[0] + 1e-9 for one, other in itertools.pairwise(own))
-
-
-def test_the_timeline_is_a_line_per_unit_and_a_chart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shape = ["--m", "4096", "--n", "4096", "--k", "4096"]
-    asked = ["kernel", "design", "gemm", "--system", "h100_sxm", *shape]
-    page = tmp_path / "page.html"
-    assert main([*asked, "--verbose", "--html", str(page)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.split()[-2:] == [48 * "#", "100%"] for line in lines if "tensor" in line)
-    assert 'aria-label="One iteration of the main loop"' in page.read_text("utf-8")
-    assert main([*asked, "--html", str(page), "--table", "a.csv", "--output", "b.csv"]) == 2
 
 
 LATENT: dict[str, Any] = {"kind": "mla", "phase": "decode", "kv_len": 8192}
@@ -429,25 +368,3 @@ def test_latent_decode_grows_with_heads_and_keys(system: str) -> None:
         assert longer["time_s"] > answer.results["time_s"] >= answer.results["bound_time_s"]
     assert "time_s_low" not in answer.results
     assert any("too few speeds of latent decode" in text for text in answer.warnings)
-
-
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        ({"phase": "prefill"}, "set phase = decode"),
-        ({"kv_lora_rank": 1024}, "use 576 or less"),
-        ({"num_kv_heads": 8}, "no effect"),
-        ({"tile_m": 32, "tile_n": 64}, "multiple of 64"),
-        ({"tile_m": 128, "tile_n": 64}, "registers"),
-    ],
-)
-def test_latent_kernels_that_do_not_exist_are_refused(fields: dict[str, Any], problem: str) -> None:
-    with pytest.raises(PerfatlasError, match=problem):
-        kernel_design_attention(**{**LATENT, "system": "h100_sxm", "num_heads": 64, **fields})
-
-
-@pytest.mark.parametrize("fields", [{"phase": "decode"}, {"direction": "backward"}])
-def test_kernels_with_few_published_speeds_are_not_validated(fields: dict[str, Any]) -> None:
-    answer = kernel_design_attention(**ATTENTION, kv_len=4096, **fields)
-    assert not {"time_s_low", "time_s_high"} & answer.results.keys()
-    assert any(text.startswith("not validated: too few speeds") for text in answer.warnings)

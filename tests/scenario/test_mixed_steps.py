@@ -84,10 +84,3 @@ def test_a_step_is_never_asked_for_more_tokens_than_it_holds(
         fed = 1 + budget * osl // (isl + osl)
         most = estimate(**shared, concurrency=max(fed, 1)).results["tpot_s"]
         assert tpot_s[-1] == pytest.approx(most)
-
-
-def test_queueing_is_reported() -> None:
-    answer = estimate(
-        **DENSE, engine="vllm", concurrency=500, isl=1024, osl=128, max_num_batched_tokens=512
-    )
-    assert any("of 500 requests in flight, 57 run concurrently" in said for said in answer.warnings)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from perfatlas.files import write_table
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.report.text import reproduce_line
-from perfatlas.scenario.fields.operation import Operation
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields.row_input import input_rows
-from perfatlas.serving.config import Availability
-from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import simulate
-from perfatlas.vocabulary.fields import ReplicaOperation, fields_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,30 +32,6 @@ def _talks(folder: Path) -> dict[str, Any]:
     path = str(folder / "talks.jsonl")
     write_table(path, rows)
     return {**DEPLOYED, "dp": 4, "requests": path}
-
-
-def test_the_table_states_the_defaults_of_router_and_autoscaler() -> None:
-    rows = fields_of(ReplicaOperation)
-    told = {name: field.row.default for name, field in rows.items() if field.default is None}
-    told = {name: text for name, text in told.items() if re.fullmatch(r"[a-z]+|[\d.]+", text)}
-    del told["replica_events"]
-    share, apart, ratio = Operation.read({"routing": "prefix_aware"}).affinity()
-    scaler = Operation.read({"max_replicas": 1, "autoscale_target": 1.0}).availability(None).scaler
-    assert scaler is not None
-    seconds = {name: f"{getattr(scaler, name) / TICKS_PER_SECOND:g}" for name in scaler._fields[4:]}
-    assert told == {
-        "cache_threshold": f"{share:g}",
-        "balance_abs_threshold": str(apart),
-        "balance_rel_threshold": f"{ratio:g}",
-        "on_failure": Availability().on_failure,
-        "retry_after_s": str(Availability().retry_after),
-        "min_replicas": str(scaler.low),
-        "autoscale_metric": "waiting" if scaler.queue_only else "requests",
-        "autoscale_period_s": seconds["period"],
-        "autoscale_tolerance": str(scaler.tolerance),
-        "autoscale_down_after_s": seconds["stable"],
-        "start_up_s": seconds["start_up"],
-    }
 
 
 def test_following_prefixes_finds_more_of_them_in_the_cache(tmp_path: Path) -> None:
@@ -122,41 +92,11 @@ def test_unserved_requests_are_no_saturation() -> None:
     assert results["goodput_requests_per_s"] <= served < 10.0
 
 
-def test_a_queue_that_grows_by_lost_capacity_names_it() -> None:
-    # two replicas keep up with what one does not
-    asked = {**STEADY, "request_rate": 65, "num_requests": 2500, "osl": 128, "isl": 1024, "dp": 2}
-    whole = simulate(**asked).answer
-    assert whole.results["saturated"] is False
-    half = simulate(**asked, replica_events=[{"replica": 1, "fails_at_s": 5.0}]).answer
-    assert half.results["saturated"] is True
-    out = f"{1 - half.results['replica_availability']:.0%} of the time"
-    (said,) = [text for text in half.warnings if "exceeds the capacity" in text]
-    assert "of available replicas" in said
-    assert out in said
-    few = simulate(**{**asked, "dp": 1}).answer
-    (said,) = [text for text in few.warnings if text.startswith("overloaded")]
-    assert "left" not in said
-
-
 def test_replica_availability_is_at_most_one() -> None:
     asked = {**DEPLOYED, "isl": 512, "osl": 50, "num_requests": 200, "concurrency": 8}
     found = simulate(**asked, replica_events=[{"replica": 0, "fails_at_s": 1.0}]).answer.results
     assert found["requests_unserved"] > 0
     assert 0.9 < found["replica_availability"] <= 1.0
-
-
-@pytest.mark.study
-def test_prefix_caches_larger_than_memory_are_refused() -> None:
-    asked = {**STEADY, "num_requests": 10, "prefix_caching": True, "block_size": 1}
-    with pytest.raises(InfeasibleError, match=r"need tables of .* GiB.*simulate fewer replicas"):
-        simulate(**asked, dp=1000)  # 48 TB of rows of blocks
-
-
-def test_the_tie_breaking_of_the_router_is_stated() -> None:
-    asked = {**STEADY, "num_requests": 10, "dp": 2}
-    for routing in ("least_loaded", "prefix_aware"):
-        said = simulate(**asked, routing=routing).answer.evidence.assumptions
-        assert any("ties in round-robin order" in text for text in said), routing
 
 
 def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
@@ -191,12 +131,6 @@ def test_an_autoscaler_follows_the_load_and_says_what_it_used() -> None:
     assert max(served) == results["replicas_at_most"]
     slow = simulate(**{**asked, "start_up_s": 20}).answer.results
     assert slow["ttft_s"]["p90"] > results["ttft_s"]["p90"]
-
-
-def test_the_command_repeats_a_list_of_events() -> None:
-    event = [{"replica": 0, "fails_at_s": 1}]
-    line = reproduce_line("simulate", {"replica_events": event})
-    assert line == """perfatlas simulate --replica-events '[{"replica": 0, "fails_at_s": 1}]'"""
 
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:

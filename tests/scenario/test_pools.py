@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.estimate import estimate, estimate_table
-from perfatlas.verbs.simulate import max_request_rate, simulate
+from perfatlas.verbs.simulate import simulate
 from tests.examples import few
 
 DEPLOYED: dict[str, Any] = {
@@ -48,15 +47,6 @@ def test_one_request_at_a_time_takes_prompt_transfer_and_output(engine: str) -> 
     assert found["tpot_s"]["mean"] == pytest.approx(
         static["tpot_s"] + (transfer_s - late) / 199, rel=2e-3
     )
-
-
-def test_random_prompts_take_longer_to_tokenize_before_pools() -> None:
-    natural, random = (
-        results_of(engine="vllm", concurrency=1, prompt_text=text)["ttft_s"]["p50"]
-        for text in ("natural", "random")
-    )
-    # 1.96 µs instead of 1.20 µs per prompt token with the tokenizer of this model
-    assert random - natural == pytest.approx(512 * (1.96e-6 - 1.2e-6), rel=1e-3)
 
 
 def test_vllm_computes_the_last_token_of_a_prompt_again() -> None:
@@ -135,56 +125,6 @@ def test_a_batch_of_a_worker_is_a_limit_of_its_schedulers() -> None:
     ready = service(scenario, traffic, resolve_traffic(traffic, scenario))
     assert ready.decoding.limits.max_num_seqs == 3  # 5 over two ranks
     assert ready.decoding.replicas.ranks == 2
-
-
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
-def test_ranks_of_attention_serve_in_pools(engine: str) -> None:
-    found = results_of(
-        model="Qwen/Qwen3-30B-A3B",
-        engine=engine,
-        prefill_attention_dp=2,
-        prefill_ep=2,
-        decode_attention_dp=4,
-        decode_ep=4,
-        concurrency=16,
-    )
-    assert found["requests_completed"] == 60
-    assert found["gpus"] == 6
-
-
-@pytest.mark.study
-def test_the_largest_rate_of_pools_meets_its_objective() -> None:
-    found = max_request_rate(
-        **{**SMALL, "num_requests": 200}, slo_ttft_s=0.15, slo_percentile=90, prefill_workers=1
-    ).answer.results
-    assert found["max_requests_per_s_low"] < found["max_requests_per_s"]
-    assert found["ttft_s"]["p90"] <= 0.15
-    more = max_request_rate(
-        **{**SMALL, "num_requests": 200}, slo_ttft_s=0.15, slo_percentile=90, prefill_workers=2
-    ).answer.results
-    assert more["max_requests_per_s"] > 1.5 * found["max_requests_per_s"]
-
-
-def test_seeds_repeat_and_files_arrive(tmp_path: Any) -> None:  # noqa: ANN401
-    assert results_of(request_rate=20, seed=3) == results_of(request_rate=20, seed=3)
-    widths = results_of(request_rate=20, num_seeds=2)["kv_transfer_s_seed_half_width"]
-    assert math.isfinite(widths["p99"])
-    path = tmp_path / "requests.csv"
-    path.write_text("arrival_s,isl,osl\n0,100,5\n0.1,200,1\n0.2,300,7\n")
-    found = simulate(**DEPLOYED, requests=str(path)).answer.results
-    assert found["requests_completed"] == 3
-
-
-def test_overloaded_decode_workers_are_reported() -> None:
-    done = simulate(
-        **{**SMALL, "num_requests": 2000, "osl": 256},
-        request_rate=400,
-        prefill_workers=16,
-        decode_batch=4,
-    )
-    assert done.answer.results["saturated"] is True
-    calm = simulate(**SMALL, request_rate=1)
-    assert calm.answer.results["saturated"] is False
 
 
 def test_a_decode_pool_too_small_for_a_request_rejects_it() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import perfatlas
-from perfatlas.quantities import InvalidSpecError
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -49,19 +48,3 @@ def test_prompts_do_not_exceed_the_capacity_of_prefill(osl: int) -> None:
     )
     rate = found["output_tokens_per_s_per_gpu"]
     assert rate == pytest.approx(run["output_tokens_per_s_per_gpu"], rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"engine": "vllm", "mixed_chunk": True}, "vllm@0.24 schedules as vllm"),
-        ({"engine": "trtllm", "scheduler_recv_interval": 3}, "set engine = sglang"),
-        ({"mode": "static", "concurrency": None, "batch": 4, "mixed_chunk": True}, "mode = static"),
-        ({"scheduler_recv_interval": 0}, "must be at least 1"),
-        ({"scheduler_recv_interval": 10**9}, "must be at most 10,000"),
-    ],
-)
-def test_settings_without_effect_are_refused(fields: dict[str, Any], said: str) -> None:
-    asked = {**ASKED, **FORMULA, "concurrency": 4, **fields}
-    with pytest.raises(InvalidSpecError, match=said):
-        perfatlas.estimate(**{name: value for name, value in asked.items() if value is not None})

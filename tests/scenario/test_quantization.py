@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.measurements.tables import has_silicon
-from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm
 
 ASKED = {"system": "h200_sxm", "m": 4096, "n": 4096, "k": 4096, "kernel_family": "vllm"}
-needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
-)
 
 
 @pytest.mark.parametrize("tier", ["bound", "physics"])
@@ -26,32 +21,3 @@ def test_a_quantization_is_added_and_named(tier: str) -> None:
     assert included.results["time_s"] >= excluded.results["time_s"]
     assert any("time excludes" in said for said in excluded.evidence.assumptions)
     assert any("time includes" in said for said in included.evidence.assumptions)
-
-
-def test_formats_without_quantization_do_not_mention_it() -> None:
-    answer = kernel_gemm(**ASKED, format="bf16")
-    assert "quantization" not in answer.results
-    assert not any("quantization" in said for said in answer.evidence.assumptions)
-
-
-@needs_silicon
-def test_rows_that_hold_a_quantization_are_named_where_the_answer_does_not() -> None:
-    excluded = kernel_gemm(**ASKED, format="fp8_dynamic", tier="measured")
-    included = kernel_gemm(**ASKED, format="fp8_dynamic", tier="measured", quantization="included")
-    assert excluded.results["tier"] == included.results["tier"] == "measured"
-    assert any("share of the corrected sum" in said for said in excluded.evidence.assumptions)
-    assert not any("share of the corrected" in said for said in included.evidence.assumptions)
-    both = (excluded.results, included.results)
-    width = [r["tabulated_high_s"] / r["tabulated_low_s"] for r in both]
-    assert width[0] > width[1]
-
-
-@needs_silicon
-def test_a_step_names_the_products_whose_quantization_the_engine_absorbs() -> None:
-    asked = {"model": "Qwen/Qwen3-8B", "system": "h200_sxm", "batch": 8, "tier": "measured"}
-    answer = estimate(**asked, gemm_format="fp8_dynamic", engine="vllm")
-    said = [s for s in answer.evidence.assumptions if "share of the corrected sum" in s]
-    assert len(said) == 2  # of each phase
-    assert "qkv_projection" in said[0]
-    plain = estimate(**asked, gemm_format="bf16", engine="vllm")
-    assert not any("corrected sum" in said for said in plain.evidence.assumptions)

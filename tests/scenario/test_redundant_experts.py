@@ -63,15 +63,3 @@ def test_modes_of_deepep_run_the_same_kernels_in_both_phases() -> None:
     rack = {**wide, "system": "gb200"}  # one scale-up domain
     both = [_told(**rack, expert_exchange=name)["tpot_s"] for name in names]
     assert both[0] == both[1] == both[2]
-
-
-def test_an_answer_of_two_engines_names_both_and_is_asked_again() -> None:
-    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "mode": "disaggregated"}
-    answer = estimate(**asked, decode_engine="sglang")
-    assert answer.scenario["engine"].startswith("sglang@")
-    assert answer.scenario["prefill_engine"].startswith("vllm@")
-    assert estimate(**answer.scenario).results == answer.results
-    whole = estimate(**asked, engine="sglang").results
-    assert answer.results["memory"] == whole["memory"]
-    assert answer.results["prefill_memory"] != whole["prefill_memory"]
-    assert any("sglang@" in one and "hands over" in one for one in answer.evidence.assumptions)

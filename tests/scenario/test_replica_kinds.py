@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
-from perfatlas.files import write_table
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
     StepScale,
-    common_entries,
     kind_column,
     price_ends,
     resolve_traffic,
@@ -19,13 +17,9 @@ from perfatlas.scenario.deployments import (
     service,
     slowed,
 )
-from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
-from perfatlas.verbs.simulate import max_request_rate, simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from perfatlas.verbs.simulate import simulate
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 LOAD: dict[str, Any] = {"model": MODEL, "isl": 512, "osl": 32, "num_requests": 150}
@@ -98,23 +92,6 @@ def test_the_router_sends_more_to_a_faster_kind_where_it_looks_at_loads() -> Non
     assert ahead["kind_1"]["requests"] > ahead["kind_2"]["requests"]
 
 
-def test_the_order_of_kinds_only_permutes_results() -> None:
-    # one at a time, so that no request meets another, in turn over both
-    asked: dict[str, Any] = {**LOAD, "num_requests": 20, "request_rate": 0.5, "arrival": "constant"}
-    found, turned = (
-        simulate(**asked, replica_kinds=kinds).answer for kinds in ([OLD, NEW], [NEW, OLD])
-    )
-    assert found.results["kind_1"]["ttft_s"] == turned.results["kind_2"]["ttft_s"]
-    assert found.results["kind_2"]["tpot_s"] == turned.results["kind_1"]["tpot_s"]
-    for name in ("gpus", "kv_capacity_tokens", "kv_blocks", "requests_completed", "steps"):
-        assert found.results[name] == turned.results[name]
-    first, second = (
-        {row["id"] for row in answer.evidence.calibrations} for answer in (found, turned)
-    )
-    assert first == second
-    assert found.evidence.tier == turned.evidence.tier
-
-
 def test_a_single_kind_equals_plain_replicas() -> None:
     alone = simulate(**BUSY, **NEW, max_num_seqs=8)
     kind = simulate(**BUSY, replica_kinds=[{**NEW, "max_num_seqs": 8}])
@@ -176,20 +153,6 @@ def test_an_engine_without_measured_runs_has_the_interval_of_its_kernels() -> No
     assert sum("sources and kinds of models, each counted once" in said for said in told) == 1
 
 
-def test_each_kind_shows_its_steps_where_it_served() -> None:
-    kinds = [OLD, NEW]
-    answer = simulate(**{**BUSY, "num_requests": 2}, replica_kinds=kinds).answer
-    phases = dict.fromkeys(row["phase"] for row in answer.breakdown)
-    assert list(phases) == [f"kind {k} {phase}" for k in (1, 2) for phase in ("prefill", "decode")]
-    few = simulate(**{**BUSY, "num_requests": 1}, replica_kinds=kinds).answer
-    assert {row["phase"] for row in few.breakdown} == {"kind 1 prefill", "kind 1 decode"}
-    assert any(
-        "kind 2: no breakdown, as it completed no request" in said
-        for said in few.evidence.assumptions
-    )
-    assert few.results["kind_2"]["ttft_s"]["mean"] is None
-
-
 def test_replicas_are_numbered_kind_after_kind_where_they_fail() -> None:
     events = [{"replica": 2, "fails_at_s": 0.0}]
     found = simulate(**BUSY, replica_kinds=[{**OLD, "dp": 2}, NEW], replica_events=events)
@@ -202,35 +165,3 @@ def test_replicas_are_numbered_kind_after_kind_where_they_fail() -> None:
             replica_kinds=[{**OLD, "dp": 2}, NEW],
             replica_events=[{"replica": 3, "fails_at_s": 0.0}],
         )
-
-
-@pytest.mark.study
-def test_the_largest_rate_of_two_kinds_lies_between_those_of_each_twice() -> None:
-    asked: dict[str, Any] = {**LOAD, "engine": "ideal", "osl": 4}
-    asked |= {"slo_ttft_s": 0.2, "slo_percentile": 90}
-    rates = [
-        max_request_rate(**asked, routing="least_loaded", replica_kinds=kinds).answer.results[
-            "max_requests_per_s"
-        ]
-        for kinds in ([{**OLD, "dp": 2}], [OLD, NEW], [{**NEW, "dp": 2}])
-    ]
-    assert rates == sorted(rates)
-    assert rates[0] < rates[1] < rates[2]
-
-
-def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"system": "a100_sxm", "dp": 2},
-        {"system": "h200_sxm", "format": "fp8"},
-    ]
-    path = str(tmp_path / "kinds.jsonl")
-    write_table(path, {n: [row.get(n) for row in rows] for n in ("system", "dp", "format")})
-    text = '[{"system": "a100_sxm", "dp": 2}, {"system": "h200_sxm", "format": "fp8"}]'
-    given = [rows, text, path, [ReplicaKind(**row) for row in rows]]
-    found = [read_kinds(one) for one in given]
-    assert all(one == found[0] for one in found)
-    assert read_kinds(None) is None
-
-
-def test_only_common_entries_are_returned() -> None:
-    assert common_entries([{"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 4}]) == {"a": 1}

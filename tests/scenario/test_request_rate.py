@@ -38,29 +38,6 @@ def test_the_rate_found_meets_the_objective_and_a_higher_one_does_not(
     assert found["max_requests_per_s_low"] < rate < found["max_requests_per_s_high"]
 
 
-@pytest.mark.study
-def test_looser_objectives_allow_more_and_every_one_binds() -> None:
-    loads: list[dict[str, Any]] = [
-        {"slo_ttft_s": 0.06},
-        {"slo_ttft_s": 0.2},
-        {"slo_ttft_s": 0.2, "slo_tpot_s": 0.007},
-    ]
-    rates = [
-        max_request_rate(**ASKED, **slos).answer.results["max_requests_per_s"] for slos in loads
-    ]
-    assert rates[0] < rates[1]
-    assert rates[2] < rates[1]
-
-
-@pytest.mark.study
-def test_a_deployment_of_two_serves_about_twice_as_much() -> None:
-    one, two = (
-        max_request_rate(**ASKED, slo_ttft_s=0.2, dp=dp).answer.results["max_requests_per_s"]
-        for dp in (1, 2)
-    )
-    assert 1.8 < two / one < 2.6
-
-
 def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
     path = tmp_path / "requests.csv"
     rows = "".join(f"{0.5 * i},512,32\n" for i in range(400))
@@ -71,32 +48,6 @@ def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
     again = simulate(**asked, requests=str(path), rate_scale=scale).answer.results
     assert again["ttft_s"]["mean"] <= 0.1
     assert again["ttft_s"] == found.results["ttft_s"]
-
-
-@pytest.mark.study
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"num_requests": 30, "slo_request_latency_s": 2},
-        {"num_requests": 30, "slo_tpot_s": 0.1},
-        pytest.param(
-            {"num_requests": 200, "turns": 5, "think_time_s": 2, "slo_ttft_s": 0.2},
-            marks=pytest.mark.study,
-        ),
-    ],
-)
-def test_traffic_too_short_to_tell_is_drawn_longer_until_the_rate_is_served(
-    fields: dict[str, Any],
-) -> None:
-    found = max_request_rate(**{**ASKED, **fields}).answer
-    assert found.scenario["num_requests"] == fields["num_requests"]
-    drawn = found.results["requests_completed"]
-    assert drawn > fields["num_requests"]
-    assert f"{drawn:,} were drawn" in found.warnings[0]
-    rate = found.results["max_requests_per_s"]
-    longer = {**ASKED, **fields, "num_requests": 4 * drawn}
-    served = simulate(**longer, request_rate=rate).answer.results["requests_per_s"]
-    assert 0.9 * rate < served < 1.1 * rate
 
 
 def test_the_bound_of_the_search_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

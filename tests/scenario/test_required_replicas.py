@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import importlib
-import math
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from perfatlas.sampling import Precision
-from perfatlas.scenario.deployments import offered_load
-from perfatlas.studies.traffic import run_length
 from perfatlas.studies.traffic.slo_checks import SloCheck
 from perfatlas.verbs.simulate import required_replicas, simulate
 
@@ -51,32 +47,6 @@ def test_the_number_found_meets_the_slos_and_one_less_does_not(
     assert not meets({**asked, "dp": found - 1}, 100_000, 77)
 
 
-@pytest.mark.study
-def test_more_traffic_and_stricter_objectives_need_more() -> None:
-    def needed(**fields: float) -> int:
-        asked = {**SERVED, "slo_ttft_s": 0.1, **fields}
-        return int(required_replicas(**asked).answer.results["required_replicas"])
-
-    base = needed(request_rate=100)
-    assert needed(request_rate=400) > 3 * base - 3
-    assert needed(request_rate=100, slo_ttft_s=0.045) > base
-    assert needed(request_rate=1) == 1
-
-
-@pytest.mark.study
-def test_the_answer_has_the_capacity_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    again: list[dict[str, Any]] = []
-
-    def recorded(*args: Any, **named: Any) -> Any:  # noqa: ANN401 - passed on
-        again.append(named)
-        return offered_load(*args, **named)
-
-    monkeypatch.setattr(run_length, "offered_load", recorded)
-    results = required_replicas(**SERVED, request_rate=150, slo_ttft_s=0.08).answer.results
-    assert all(named.get("slower") for named in again)  # only the slow end is not known yet
-    assert results["stability"] == "stable"
-
-
 def test_a_fixed_sample_is_judged_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "requests.csv"
     rows = "".join(f"{0.002 * i},1024,16\n" for i in range(400))
@@ -111,12 +81,3 @@ def test_a_share_of_requests_decides_percentiles() -> None:
     assert not open_.is_met
     assert not open_.is_missed
     assert open_.excess == pytest.approx(4.0)
-
-
-def test_the_questions_of_the_benchmark_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    drawn = importlib.import_module("find_replicas").drawn_question
-    first, again = (drawn(np.random.default_rng(3), 1) for _ in range(2))
-    assert first == again
-    assert math.isfinite(first["request_rate"])
-    assert any(name.startswith("slo_") for name in first)

@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import importlib
 import itertools
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.report.text.question import plan_lines
 from perfatlas.scenario.deployments import offered_load
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.studies import cheapest_pair
 from perfatlas.verbs.simulate import required_replicas, simulate
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 POOLS: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
     "system": "h200_sxm",
@@ -106,24 +102,3 @@ def test_every_pair_with_fewer_gpus_misses_the_slos_of_a_sample(
     assert meets(best)
     fewer = itertools.product(range(1, total(best)), range(1, total(best)))
     assert not any(meets(pair) for pair in fewer if total(pair) < total(best))
-
-
-@pytest.mark.study
-def test_the_workers_found_meet_the_slos_in_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {**POOLS, "request_rate": 120, "slo_ttft_s": 0.1, "slo_tpot_s": 0.012}
-    answer = required_replicas(**asked, usd_per_gpu_hour=2.0).answer
-    results = answer.results
-    size = {name: results[f"required_{name}"] for name in NUMBERS}
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    meets = importlib.import_module("find_replicas").meets
-    assert meets({**asked, **size}, 60_000, 77)
-    for name, number in size.items():
-        low, high = (results[f"required_{name}_{end}"] for end in ("low", "high"))
-        assert low <= number <= high
-        if number > 1:
-            assert not meets({**asked, **size, name: number - 1}, 60_000, 77)
-    assert results["usd_per_hour"] == 2.0 * results["gpus"] == 2.0 * sum(size.values())
-    assert not set(NUMBERS) & answer.scenario.keys()
-    decode = plan_lines(answer.to_dict())[1]
-    assert f"{size['decode_workers']} worker" in decode
-    assert answer.evidence.assumptions[0].startswith(f"{size['prefill_workers']} prefill worker")

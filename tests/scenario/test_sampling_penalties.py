@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import perfatlas
-from perfatlas.quantities import InvalidSpecError
 
 ASKED: dict[str, Any] = {"model": "openai/gpt-oss-20b", "system": "h100_sxm", "isl": 250}
 
@@ -31,17 +30,3 @@ def test_the_host_time_by_hand() -> None:
 def test_short_outputs_are_hidden_behind_the_gpu() -> None:
     few = {"batch": 8, "max_num_seqs": 64, "osl": 100}
     assert decode_host_s(**few, sampling_penalties=True) == decode_host_s(**few)
-
-
-@pytest.mark.study
-def test_simulations_wait_for_the_host_as_the_closed_form_does() -> None:
-    asked = ASKED | {"osl": 2000, "concurrency": 512, "max_num_seqs": 1024}
-    asked["sampling_penalties"] = True
-    formula = perfatlas.estimate(**asked, mode="aggregated", method="formula").results
-    simulated = perfatlas.simulate(**asked, num_requests=512).results
-    assert simulated["tpot_s"]["p50"] == pytest.approx(formula["tpot_s"], rel=0.1)
-
-
-def test_engines_without_a_measured_time_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match=r"sglang@.* has no host time of penalties; use"):
-        perfatlas.estimate(**ASKED, batch=8, engine="sglang", sampling_penalties=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from perfatlas.cli import main
 from perfatlas.scenario.cluster_schedules import PARTS
 from perfatlas.verbs.schedule import FleetSchedule, fleet_schedule
 
@@ -64,12 +62,6 @@ def test_power_changes_nothing_but_energy(found: FleetSchedule) -> None:
     assert doubled.results["cluster_energy_j"] == 2.0 * found.results["cluster_energy_j"]
 
 
-def test_compared_schedules_have_their_energy(found: FleetSchedule) -> None:
-    run = fleet_schedule(**CLUSTER, **POWER, compare=["backfill=none,easy"])
-    easy = run.results["compared"][1]
-    assert easy["cluster_energy_j"] == found.results["cluster_energy_j"]
-
-
 def test_the_energy_of_interrupted_work_by_hand(tmp_path: Path) -> None:
     jobs, failures = tmp_path / "jobs.csv", tmp_path / "failures.csv"
     jobs.write_text("submit_s,run_s,gpus\n0,1000,16\n", "utf-8")
@@ -80,21 +72,3 @@ def test_the_energy_of_interrupted_work_by_hand(tmp_path: Path) -> None:
     # work since the checkpoint at 600 s is lost: 100 s on 16 GPUs
     assert run.results["lost_work_energy_j"] == pytest.approx(100 * 16 * 620.0)
     assert run.results["work_energy_j"] == pytest.approx(1000 * 16 * 620.0)
-
-
-def test_text_page_and_table_have_the_energy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["fleet", "schedule", "--load", "0.5", "--num-jobs", "50", "--nodes", "4"]
-    words += ["--power-w", "600", "--idle-power-w", "80"]
-    page = tmp_path / "page.html"
-    assert main([*words, "--html", str(page)]) == 0
-    out = capsys.readouterr().out
-    assert "energy of the cluster" in out
-    assert "Wh" in out
-    assert "energy of GPUs without a job" in page.read_text("utf-8")
-    rows, answered = tmp_path / "rows.csv", tmp_path / "answered.jsonl"
-    rows.write_text("power_w\n600\n300\n", "utf-8")
-    assert main([*words, "--table", str(rows), "--output", str(answered)]) == 0
-    told = [json.loads(line) for line in answered.read_text("utf-8").splitlines()]
-    assert told[0]["work_energy_j"] == 2.0 * told[1]["work_energy_j"]

@@ -9,64 +9,12 @@ import pytest
 
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.cluster_schedules import Schedule
 from perfatlas.verbs.schedule import fleet_schedule
+from tests.golden.refusals import read_refusals
 
 DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}
 FAILING: dict[str, Any] = {"node_mtbf_s": 5e5, "repair_s": 600.0}
 FILE: dict[str, Any] = {"jobs": "jobs.csv", "nodes": 8}
-DRAIN: dict[str, Any] = {**FAILING, "response": "drain"}
-JOBSET: dict[str, Any] = {**FAILING, "response": "jobset"}
-
-# what is asked, which option nothing reads, what makes it count
-POWER: dict[str, Any] = {"power_w": 600, "idle_power_w": 80}
-UNREAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
-    ({**DRAWN, "job_format": "sacct"}, "job_format", {}),
-    ({**DRAWN, "leave_out_larger": True}, "leave_out_larger", {"max_job_gpus": 128}),
-    ({**DRAWN, "backfill": "none", "limit_factor": 3}, "limit_factor", {"backfill": "easy"}),
-    ({**DRAWN, "backfill": "none", "depth": 5}, "depth", {"backfill": "conservative"}),
-    ({**DRAWN, "half_life_s": 3600}, "half_life_s", {"order": "fair_share"}),
-    ({**DRAWN, "shares": "all=2"}, "shares", {"order": "fair_share"}),
-    ({**DRAWN, "preemption": "requeue"}, "preemption", {"order": "priority"}),
-    (
-        {**DRAWN, "required": True, "nodes_per_leaf": 4},
-        "required",
-        {"together": "leaf", "leave_out_larger": True},
-    ),
-    (
-        {**DRAWN, "nodes_per_domain": 2, "nodes_per_leaf": 4},
-        "nodes_per_leaf",
-        {"together": "domain"},
-    ),
-    ({**DRAWN, "response": "jobset"}, "response", FAILING),
-    ({**DRAWN, "detection_s": 5}, "detection_s", FAILING),
-    ({**DRAWN, **DRAIN, "detection_s": 5}, "detection_s", {"response": "kueue"}),
-    ({**DRAWN, "max_restarts": 5}, "max_restarts", FAILING),
-    ({**DRAWN, **JOBSET, "patience_s": 5}, "patience_s", {"response": "kueue"}),
-    ({**DRAWN, **JOBSET, "fewest_share": 0.5}, "fewest_share", {"response": "slurm_no_kill"}),
-    ({**DRAWN, "keeps_place": True}, "keeps_place", FAILING),
-    ({**DRAWN, "keeps_place": True, **JOBSET}, "keeps_place", {"max_restarts": 1}),
-    ({**DRAWN, "restart_s": 60}, "restart_s", {"order": "priority", "preemption": "requeue"}),
-    ({**DRAWN, **DRAIN, "restart_s": 60}, "restart_s", {"response": "slurm_no_kill"}),
-    (
-        {**DRAWN, "checkpoint_interval_s": 60},
-        "checkpoint_interval_s",
-        {"order": "priority", "preemption": "cancel"},
-    ),
-    ({**FILE, "seed": 3}, "seed", FAILING),
-    ({**FILE, "load": 0.5}, "load", {"jobs": None, "num_jobs": 9}),
-    ({**FILE, "job_rate": 0.5}, "job_rate", {"jobs": None, "num_jobs": 9}),
-    ({**FILE, "run_median_s": 60}, "run_median_s", {"jobs": None, "num_jobs": 9, "load": 1}),
-    ({**FILE, "run_sigma": 2}, "run_sigma", {"jobs": None, "num_jobs": 9, "load": 1}),
-    ({**FILE, "max_job_gpus": 8}, "max_job_gpus", {"jobs": None, "num_jobs": 9, "load": 1}),
-    ({**FILE, "zone": "UTC"}, "zone", {}),
-    ({**DRAWN, "repair_s": 9}, "repair_s", {"node_mtbf_s": 5e5}),
-    ({**DRAWN, "idle_power_w": 80}, "idle_power_w", {"power_w": 600}),
-    ({**DRAWN, "repair_power_w": 80}, "repair_power_w", {"power_w": 600, "idle_power_w": 80}),
-    ({**DRAWN, "usd_per_kwh": 0.1}, "usd_per_kwh", {"power_w": 600, "idle_power_w": 80}),
-    ({**DRAWN, "gco2_per_kwh": 400}, "gco2_per_kwh", {"power_w": 600, "idle_power_w": 80}),
-    ({**DRAWN, **POWER, "pue": 1.2}, "pue", {"usd_per_kwh": 0.1}),
-]
 
 
 @pytest.fixture(autouse=True)
@@ -76,24 +24,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("fields", "name", "read"), UNREAD)
-def test_an_option_that_nothing_reads_is_refused_by_name(
-    fields: dict[str, Any], name: str, read: dict[str, Any]
-) -> None:
-    with pytest.raises(InvalidSpecError, match=rf"^{name} = .*leave {name} out$"):
-        fleet_schedule(**fields)
-    neutral = Schedule.model_fields[name].get_default(call_default_factory=True)
-    assert fleet_schedule(**{**fields, name: neutral}).answer.results["jobs"] > 0
-    if read:
-        assert fleet_schedule(**{**fields, **read}).answer.results["jobs"] > 0
-
-
-def test_each_field_that_needs_another_is_tried_here() -> None:
+def test_each_field_that_needs_another_is_refused_without_it() -> None:
+    """Questions and messages are those of `tests/golden/refusals.jsonl`."""
+    lines = [line for line in read_refusals() if line.get("function") == "fleet_schedule"]
+    refused = {line["message"].partition(" = ")[0] for line in lines}
     fields = verb_fields("fleet schedule")
-    assert {name for name, field in fields.items() if field.row.needs} == {
-        *(name for _, name, _ in UNREAD),
-        "node_mtbf_s",  # beside fleet, a contradiction
-    }
+    needing = {name for name, field in fields.items() if field.row.needs}
+    assert needing - refused == {"node_mtbf_s"}  # beside fleet, a contradiction
 
 
 @pytest.mark.parametrize(
@@ -144,28 +81,3 @@ def test_checkpoints_have_an_effect_if_a_limit_kills(folder: Path) -> None:
     # killed after 70 s, two checkpoints of 30 s are never used
     assert hours["unfinished"] == pytest.approx(60 * 8 / 3600)
     assert hours["lost_work"] == pytest.approx(10 * 8 / 3600)
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"order": "priority"}, "order = priority has no effect: all jobs have the same"),
-        ({"order": "priority", "preemption": "cancel"}, "nor does preemption = cancel"),
-        ({"order": "fair_share"}, "all jobs belong to the same user"),
-    ],
-)
-def test_options_without_effect_on_these_jobs_are_remarked_on(
-    fields: dict[str, Any], said: str
-) -> None:
-    assert any(said in text for text in fleet_schedule(**DRAWN, **fields).answer.warnings)
-    assert not any(said in text for text in fleet_schedule(**DRAWN).answer.warnings)
-
-
-def test_explicit_defaults_are_accepted() -> None:
-    told: dict[str, Any] = {
-        "run_sigma": 1.5,
-        "run_median_s": "30min",
-        "restart_s": 0,
-        "checkpoint_interval_s": 0,
-    }
-    assert fleet_schedule(**FILE, **told).answer.results["jobs"] == 2

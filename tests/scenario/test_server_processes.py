@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import perfatlas
-from perfatlas.quantities import InvalidSpecError
 
 LOAD: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -76,15 +75,3 @@ def test_each_rank_of_vllm_has_a_process_unless_their_number_is_given() -> None:
     given: list[dict[str, Any]] = [{}, {"server_processes": 4}, {"server_processes": 1}]
     rates = [perfatlas.estimate(**ranks, **fields).results["ttft_s"] for fields in given]
     assert rates[0] == rates[1] < rates[2]
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"server_processes": 0}, "server_processes"),
-        ({"server_processes": 2, "engine": "ideal"}, "engine ideal takes no time"),
-    ],
-)
-def test_processes_without_an_effect_are_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        perfatlas.estimate(**{**LOAD, "mode": "aggregated", **fields})

@@ -51,17 +51,6 @@ def test_a_seed_gives_the_same_answer_and_another_one_does_not() -> None:
     assert first["ttft_s"]["mean"] != other["ttft_s"]["mean"]
 
 
-def test_several_seeds_give_means_with_half_widths() -> None:
-    apart = [results_of(request_rate=20, seed=seed) for seed in (7, 8, 9)]
-    found = results_of(request_rate=20, seed=7, num_seeds=3)
-    mean = sum(one["ttft_s"]["p90"] for one in apart) / 3
-    assert found["ttft_s"]["p90"] == pytest.approx(mean)
-    assert found["requests_completed"] == 60
-    # t of 2 degrees of freedom at 95 %: 2.92; 3 seeds
-    spread = (sum((one["ttft_s"]["p90"] - mean) ** 2 for one in apart) / 2) ** 0.5
-    assert found["ttft_s_seed_half_width"]["p90"] == pytest.approx(2.92 * spread / 3**0.5, rel=1e-3)
-
-
 def test_means_keep_flags_and_unknown_values() -> None:
     repeated: list[dict[str, Any]] = [
         {"saturated": False, "n": 3, "x": {"mean": 1.0, "p99": None}},
@@ -84,17 +73,6 @@ def test_the_interval_holds_the_answer_and_slower_steps_hold_goodput_down() -> N
     assert 0.0 < found["slo_attainment"] < 1.0
     rate = found["requests_completed"] / found["makespan_s"]
     assert found["goodput_requests_per_s"] == pytest.approx(found["slo_attainment"] * rate)
-
-
-def test_a_rate_above_capacity_is_reported() -> None:
-    done = simulate(**{**SMALL, "num_requests": 2000}, request_rate=1000)
-    assert done.answer.results["saturated"] is True
-    assert done.answer.results["stability"] == "overloaded"
-    assert any("exceed the capacity of" in text for text in done.answer.warnings)
-    calm = simulate(**SMALL, request_rate=1)
-    assert calm.answer.results["saturated"] is False
-    assert calm.answer.results["stability"] == "stable"
-    assert not calm.answer.warnings
 
 
 def test_a_request_larger_than_the_cache_is_rejected_as_the_engine_would() -> None:
@@ -126,14 +104,6 @@ def test_interrupted_runs_keep_partial_results() -> None:
     assert 0 < found["requests_completed"] < 20_000
     assert "ttft_s_low" not in found
     assert any("interrupted" in text for text in done.answer.warnings)
-
-
-def test_the_steps_shown_are_of_mean_size() -> None:
-    done = simulate(**{**SMALL, "osl": 200}, concurrency=4, length_distribution="fixed")
-    (said,) = (text for text in done.answer.evidence.assumptions if "mean size" in text)
-    assert "a prompt of 512 tokens" in said
-    assert "a decode step of 4 sequences at 612 tokens" in said
-    assert {row["phase"] for row in done.answer.breakdown} == {"prefill", "decode"}
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
@@ -171,14 +141,6 @@ def test_gaps_between_tokens_are_those_of_the_steps() -> None:
         assert found["itl_s"][statistic] == pytest.approx(found["tpot_s"]["mean"], rel=0.04)
     crowd = results_of(request_rate=60, osl=64)
     assert crowd["itl_s"]["p99"] > 2 * crowd["itl_s"]["p50"]
-
-
-def test_requests_beyond_the_context_length_are_warned_of() -> None:
-    asked = {**DEPLOYED, "request_rate": 0.001, "num_requests": 2, "osl": 4}
-    done, usual = (simulate(**asked, isl=isl).answer for isl in (400_000, 131_068))
-    assert any("2 requests of up to 400,004 tokens" in text for text in done.warnings)
-    assert done.results["requests_completed"] == 2
-    assert not any("context" in text for text in usual.warnings)
 
 
 def test_default_lengths_of_a_closed_loop_fit_where_equal_ones_do() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from perfatlas.answer.repetitions import half_width, half_widths
 from perfatlas.scenario.deployments import containing_predictions
 from perfatlas.verbs.simulate import simulate
 
@@ -64,31 +63,6 @@ def test_throughput_and_goodput_have_half_widths_over_seeds() -> None:
     assert "kv_capacity_tokens_seed_half_width" not in found
 
 
-def test_half_widths_by_hand_and_unknown_values() -> None:
-    # 6.314 is t of 1 degree of freedom at 95 %; the deviation of 1 and 3 is sqrt 2
-    assert half_width([1.0, 3.0]) == pytest.approx(6.314, rel=1e-3)
-    assert half_width([1.0, None]) is None
-    widths = half_widths([{"gpus": 8, "x": 1.0, "ok": True}, {"gpus": 8, "x": None, "ok": True}])
-    assert widths == {"x_seed_half_width": None}
-
-
-def test_results_of_one_seed_are_marked() -> None:
-    answer = answer_of(request_rate=20, seed=7, num_seeds=3)
-    said = " ".join(answer.evidence.assumptions)
-    assert "seeds 7 to 9" in said
-    assert "are for seed 7" in said
-    assert answer.results["series"]["seed"] == 7
-    one = answer_of(request_rate=20, seed=7)
-    assert "seed 7;" in " ".join(one.evidence.assumptions)
-    assert "means over" not in " ".join(one.evidence.assumptions)
-
-
-def test_per_request_rows_of_one_seed_of_several_name_it() -> None:
-    several = simulate(**SMALL, request_rate=20, seed=7, num_seeds=2).per_request()
-    assert several["seed"] == [7] * 60
-    assert "seed" not in simulate(**SMALL, request_rate=20).per_request()
-
-
 def test_an_interval_contains_its_value() -> None:
     held = containing_predictions(
         {
@@ -117,43 +91,6 @@ def test_the_interval_of_what_a_search_finds_contains_it() -> None:
         {"required_replicas": 3, "required_replicas_low": 4, "required_replicas_high": None}
     )
     assert (held["required_replicas_low"], held["required_replicas_high"]) == (3, None)
-
-
-def test_no_step_is_shown_where_none_ran() -> None:
-    answer = answer_of(request_rate=5, kv_blocks=2)
-    assert answer.results["steps"] == 0
-    assert list(answer.breakdown) == []
-    assert "no breakdown, as no request completed" in answer.evidence.assumptions
-    pools = answer_of(request_rate=5, kv_blocks=2, mode="disaggregated")
-    assert list(pools.breakdown) == []
-
-
-def test_no_decode_step_is_shown_where_nothing_decodes() -> None:
-    answer = answer_of(request_rate=5, osl=1)
-    assert {row["phase"] for row in answer.breakdown} == {"prefill"}
-    assert "no decode step" in " ".join(answer.evidence.assumptions)
-
-
-def test_rejections_due_to_drafts_are_explained() -> None:
-    # 512 + 32 - 1 tokens are 34 blocks of 16; with 6 of drafts they are 35
-    fields = {"request_rate": 5, "kv_blocks": 34}
-    assert answer_of(**fields).results["requests_rejected"] == 0
-    drafted = answer_of(**fields, speculative_depth=3, speculative_acceptance=0.5)
-    assert not drafted.results["saturated"]  # those that are rejected do not wait
-    assert drafted.results["requests_rejected"] == 60
-    (said,) = drafted.warnings
-    assert "60 requests were rejected: the KV cache (544 tokens)" in said
-    assert "plus 6 tokens for speculative decoding" in said
-    plain = answer_of(request_rate=5, kv_blocks=33)
-    assert "speculative" not in " ".join(plain.warnings)
-
-
-def test_rejections_due_to_step_size_are_explained() -> None:
-    answer = answer_of(
-        request_rate=5, engine="trtllm", isl=3000, max_num_batched_tokens=2048, num_requests=4
-    )
-    (said,) = answer.warnings
-    assert "4 requests were rejected: the prompt exceeds the 2,048 tokens of a step" in said
 
 
 def test_outages_match_the_events() -> None:

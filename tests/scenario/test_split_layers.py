@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given, strategies as st
 import perfatlas
 from perfatlas.inference.split_layers import passed_s
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 SPLIT: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -93,37 +92,6 @@ def test_experts_on_a_scheduled_machine_have_no_upper_end() -> None:
     assert busy["attention_busy"] > found["attention_busy"]
 
 
-def test_a_table_answers_as_single_questions() -> None:
-    rows = [EXPERTS, EXPERTS | {"micro_batches": 2}, {n: SPLIT.get(n) for n in EXPERTS}]
-    table = {name: [row.get(name) for row in rows] for name in (*EXPERTS, "micro_batches")}
-    columns = perfatlas.estimate_table(table).columns
-    for place, row in enumerate(rows):
-        alone = perfatlas.estimate(**{n: v for n, v in row.items() if v is not None}).results
-        for name in ("tpot_s", "ttft_s", "gpus", "feed_forward_busy"):
-            assert math.isclose(columns[name][place], alone[name], rel_tol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "words"),
-    [
-        ({"gpus": 4}, InvalidSpecError, "set tp and dp for attention"),
-        ({"moe_tp": 1}, InvalidSpecError, "set feed_forward_tp"),
-        ({"micro_batches": 32}, InvalidSpecError, "raise batch"),
-        ({"mode": "aggregated"}, InvalidSpecError, "set mode = static"),
-        ({"feed_forward_system": None, "micro_batches": 2}, InvalidSpecError, "no effect"),
-        ({"model": "state-spaces/mamba"}, InvalidSpecError, "model"),
-        (
-            {"feed_forward_system": "groq_3_lpu", "feed_forward_engine": "ideal", "format": "fp8"},
-            InfeasibleError,
-            "feed-forward worker",
-        ),
-    ],
-)
-def test_refusals(changes: dict[str, Any], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
-        perfatlas.estimate(**SPLIT | changes)
-
-
 def test_a_frontier_and_a_network_without_both_parts_are_refused() -> None:
     without_batch = {n: v for n, v in SPLIT.items() if n != "batch"}
     with pytest.raises(InvalidSpecError, match="sweeps one machine"):
@@ -133,25 +101,9 @@ def test_a_frontier_and_a_network_without_both_parts_are_refused() -> None:
         feed_forward.split()
 
 
-def test_verbs_of_engines_that_schedule_requests_refuse_it() -> None:
-    fields = {n: v for n, v in SPLIT.items() if n != "batch"}
-    with pytest.raises(UnsupportedError, match="splits layers over two machines; use estimate"):
-        perfatlas.simulate(**fields, request_rate=1.0)
-    with pytest.raises(InvalidSpecError, match="applies only to estimate and compare"):
-        perfatlas.search(**fields, gpus=16)
-
-
 def test_attention_on_a_slice_takes_the_chips_of_its_plan() -> None:
     fields = SPLIT | {"system": "v5p-16", "engine": "vllm_tpu", "tp": 8, "feed_forward_tp": 8}
     fields |= {"feed_forward_engine": "vllm"}
     answer = perfatlas.compare(**fields, systems=["v6e-8"])
     assert [row["label"] for row in answer.results["rows"]] == ["v5p-16", "v6e-8"]
     assert perfatlas.estimate(**fields).results["gpus"] == 16
-
-
-@pytest.mark.study
-def test_explained_by_both_machines() -> None:
-    fields = {n: v for n, v in SPLIT.items() if n != "batch"} | {"batch": 4}
-    answer = perfatlas.explain(**fields, slo_tpot_s=1e-3)
-    assert answer.results["tpot_s"] == perfatlas.estimate(**fields).results["tpot_s"]
-    assert any(row["metric"] == "tpot_s" for row in answer.results["next_bottleneck"])

@@ -6,7 +6,6 @@ import pytest
 
 from perfatlas.engines import resolve_engine, tokenizing
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.deployments import closed_loop
 from perfatlas.verbs.estimate import estimate, estimate_table
 from tests.examples import few
 
@@ -135,26 +134,3 @@ def test_too_many_engines_use_closed_forms() -> None:
         assert estimate(**pools, **{role: 10**9}).results["method"] == "formula"
         with pytest.raises(InvalidSpecError, match=role):
             estimate(**pools, **{role: 10**9}, method="simulate")
-
-
-@pytest.mark.study
-def test_simulated_requests_have_the_cached_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {**ASKED, "isl": 4096, "osl": 64, "concurrency": 16}
-    rates = []
-    for prefix in (0, 1000, 3000):
-        formula, simulated = (
-            estimate(**asked, prefix=prefix, method=method).results["output_tokens_per_s_per_gpu"]
-            for method in ("formula", "simulate")
-        )
-        # whole blocks of 16 tokens are cached: 992 of 1,000
-        assert simulated == pytest.approx(formula, rel=0.01), prefix
-        rates.append(simulated)
-    assert rates == sorted(rates)
-    assert estimate(**asked, prefix=3000).results["method"] == "simulate"
-    pools = {**asked, "mode": "disaggregated", "prefix": 3000, "concurrency": 64}
-    assert estimate(**pools).results["method"] == "simulate"
-    assert estimate(**asked, prefix=1).results["method"] == "simulate"  # 0.7 million blocks
-    assert estimate(**{**asked, "concurrency": 64}, prefix=1).results["method"] == "formula"
-    monkeypatch.setattr(closed_loop, "MOST_BLOCKS", 1000)
-    with pytest.raises(InvalidSpecError, match="blocks of 100 tokens"):
-        estimate(**asked, prefix=100, method="simulate")

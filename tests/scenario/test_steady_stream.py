@@ -30,19 +30,6 @@ def test_the_verdict_follows_from_rates(load: float, stability: str) -> None:
     assert any("overloaded" in text for text in found.warnings) == (stability == "overloaded")
 
 
-@pytest.mark.study
-def test_the_sustainable_load_does_not_depend_on_the_number_of_nodes() -> None:
-    most = [
-        fleet_schedule(nodes=nodes, load=1.3).answer.results["sustainable_load"]
-        for nodes in (1, 100)
-    ]
-    large = fleet_schedule(nodes=1000, load=0.9).answer
-    assert np.ptp([*most, large.results["sustainable_load"]]) < 0.05
-    assert large.results["stability"] == "stable"
-    assert large.results["allocated_share"] == pytest.approx(0.9, abs=0.02)
-    assert not any("overloaded" in text for text in large.warnings)
-
-
 def test_an_overloaded_stream_has_no_steady_wait() -> None:
     found = fleet_schedule(**CLUSTER, load=1.1).answer
     assert found.results["stability"] == "overloaded"
@@ -67,26 +54,6 @@ def test_a_stream_without_a_growing_queue_is_not_overloaded(
     assert not any("overloaded" in text for text in found.warnings)
 
 
-@pytest.mark.study
-def test_a_stream_holds_its_load_and_a_short_sample_does_not() -> None:
-    """The work of the measured jobs and the GPU time between two times balance."""
-    stream = fleet_schedule(**CLUSTER, load=0.8).answer
-    held = stream.results["allocated_share"]
-    assert held == pytest.approx(0.8, abs=0.02)
-    assert fleet_schedule(**stream.scenario).answer.results == stream.results
-    shares = np.array([row["share"] for row in stream.breakdown])
-    assert shares.sum() == pytest.approx(1.0)
-    assert (shares >= 0.0).all()
-    short = fleet_schedule(**CLUSTER, load=0.8, num_jobs=60, run_median_s=7200).answer
-    assert short.results["allocated_share"] < held - 0.05  # the cluster is empty at first
-    said = "60 jobs end before the empty cluster fills; leave num_jobs out"
-    empty = fleet_schedule(nodes=36, load=0.9, num_jobs=60).answer
-    assert empty.results["allocated_share"] < 0.5
-    assert any(said in text for text in empty.warnings)
-    long = fleet_schedule(**CLUSTER, load=0.8, num_jobs=2000).answer
-    assert not any("end before the empty cluster fills" in text for text in long.warnings)
-
-
 def test_the_mean_wait_is_as_precise_as_said() -> None:
     one, other = (fleet_schedule(**CLUSTER, load=0.7, seed=seed).answer.results for seed in (1, 2))
     assert one["precision_reached"]
@@ -101,27 +68,6 @@ def test_compared_streams_are_measured_over_the_same_jobs() -> None:
     assert same["wait_s"] == found["wait_s"]
     assert same["allocated_share"] == found["allocated_share"]
     assert none["wait_s"]["mean"] > same["wait_s"]["mean"]
-
-
-def test_a_stream_says_which_jobs_are_left_out() -> None:
-    run = fleet_schedule(**CLUSTER, load=0.5)
-    found, jobs = run.answer.results, run.outcome.jobs.size
-    first, last = found["warm_up_jobs"], found["warm_up_jobs"] + found["measured_jobs"]
-    said = f"the first {first:,} jobs are left out as warm-up (MSER-5, of waiting and of the GPUs"
-    assert any(said in text for text in run.answer.evidence.assumptions)
-    said = f"and the last {jobs - last:,}, which may not have ended"
-    assert any(said in text for text in run.answer.evidence.assumptions)
-
-
-def test_a_fixed_sample_says_what_of_it_is_warm_up() -> None:
-    found = fleet_schedule(**CLUSTER, load=0.9, num_jobs=2000).answer
-    assert any("set until_s to change it" in text for text in found.evidence.assumptions)
-    stream = fleet_schedule(**CLUSTER, load=0.3).answer.evidence.assumptions
-    assert any("set num_jobs to change it" in text for text in stream)
-    assert "stability" not in found.results
-    count = found.results["warm_up_jobs"]
-    said = [text for text in found.evidence.assumptions if "are warm-up (MSER-5)" in text]
-    assert len(said) == (count > 0)
 
 
 @pytest.mark.parametrize("nodes", [8, 100, 1500])

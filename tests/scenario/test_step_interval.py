@@ -15,7 +15,7 @@ from perfatlas.engines import (
     step_spreads,
     whole_run_spread,
 )
-from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm
 from perfatlas.verbs.simulate import simulate
 
@@ -116,39 +116,6 @@ def test_experts_and_collectives_widen_a_step() -> None:
     assert widths["dense"] < widths["experts"]
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_the_evidence_tells_what_was_composed_at_every_scale(
-    system: str, answers: dict[tuple[str, str], dict[str, Any]]
-) -> None:
-    """Closed form, simulated estimate, simulation and table tell limits that their results keep."""
-    asked = {**ASKED, "system": system}
-    traffic = {**asked, "num_requests": 40}
-    del traffic["mode"]
-    everything = {
-        "formula": estimate(**asked, method="formula"),
-        "simulated": estimate(**asked, method="simulate"),
-        "simulate": simulate(**traffic).answer,
-    }
-    limits = {
-        name: told(answer.evidence.assumptions, "decode") for name, answer in everything.items()
-    }
-    assert limits["formula"] == pytest.approx(limits["simulated"], abs=0.03)
-    assert limits["simulate"] == pytest.approx(limits["formula"], abs=0.03)
-    for name, answer in everything.items():
-        low, high = limits[name]
-        results = {
-            key: value["mean"] if isinstance(value, dict) and "mean" in value else value
-            for key, value in answer.results.items()
-        }
-        found = width(results)
-        assert found[0] <= low * 1.03
-        assert found[1] >= high * 0.97
-    table = estimate_table({key: [value] for key, value in asked.items()} | {"method": ["formula"]})
-    assert table.columns["tpot_s_high"][0] == pytest.approx(
-        answers[system, "formula"]["tpot_s_high"], rel=1e-12
-    )
-
-
 def test_a_kernel_has_the_spread_of_its_class_in_quadrature() -> None:
     results = dict(kernel_gemm(m=4096, n=4096, k=4096, system="h200_sxm").results)
     spread = operator_spreads()["gemm"].half_width
@@ -190,15 +157,6 @@ def test_the_ends_of_one_run_add_up(method: str) -> None:
             answer.results[f"{name}_s_{end}"] for name in ("ttft", "tpot", "request_latency")
         )
         assert ttft is None or latency == pytest.approx(ttft + (ASKED["osl"] - 1) * tpot)
-
-
-def test_a_table_has_the_interval_of_a_single_estimate(
-    answers: dict[tuple[str, str], dict[str, Any]],
-) -> None:
-    asked = {name: [value] for name, value in ASKED.items()}
-    table = estimate_table({**asked, "system": ["rtx_4090"], "method": ["formula"]}).columns
-    for name in ("tpot_s_low", "tpot_s_high"):
-        assert table[name][0] == pytest.approx(answers["rtx_4090", "formula"][name], rel=1e-12)
 
 
 def test_no_interval_of_the_throughput_ends_at_the_assumed_front_end() -> None:

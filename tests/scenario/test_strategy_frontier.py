@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli import main
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import StrategyFrontier, goodput, goodput_frontier
 from perfatlas.verbs.train import train
 
@@ -103,26 +100,6 @@ def test_what_is_varied_by_hand(found: StrategyFrontier, asked: dict[str, Any]) 
     assert set(one.columns["response"]) == {"jobset"}
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"fleet": None}, "fleet is required"),
-        ({"gpus": None}, "gpus is missing"),
-        ({"work_s": 1e6}, "work_s cannot be combined"),
-        ({"mfu": 0.4}, "mfu cannot be combined"),
-        ({"scheduling": 0.9}, "scheduling cannot be combined"),
-        ({"train": "step.toml", "tokens": 1e12}, "tokens cannot be combined"),
-        ({"response": "torchft"}, "set fewest_gpus and replica_gpus"),
-    ],
-)
-def test_questions_without_a_frontier_are_refused(
-    asked: dict[str, Any], change: dict[str, Any], said: str
-) -> None:
-    fields = {name: value for name, value in (asked | change).items() if value is not None}
-    with pytest.raises(InvalidSpecError, match=said):
-        goodput_frontier(**fields)
-
-
 def test_a_predicted_step_gives_gpus_and_checkpoint_size(
     asked: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -137,22 +114,3 @@ def test_a_predicted_step_gives_gpus_and_checkpoint_size(
     alone = goodput_frontier(**(asked | {"gpus": 64}), checkpoint_bytes=size)
     assert found.columns == alone.columns
     assert goodput_frontier(**found.scenario).columns == found.columns
-
-
-def test_the_command_writes_all_strategies(
-    asked: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["goodput", "--frontier", "--fleet", asked["fleet"], "--gpus", "512"]
-    words += ["--half-width", "0.5", "--duration-s", "20d", "--response", "slurm_requeue"]
-    path = tmp_path / "all.csv"
-    assert main([*words, "--output", str(path)]) == 0
-    out = capsys.readouterr().out
-    assert "best per GPU-hour held: slurm_requeue" in out
-    assert "why: of each GPU-hour held" in out
-    assert max(map(len, out.splitlines()[:-1])) <= 80
-    with path.open() as file:
-        assert len(list(csv.DictReader(file))) == 30
-    assert main([*words, "--table", str(path)]) == 2
-    assert "--table cannot be combined with --frontier" in capsys.readouterr().err
-    assert main([*words, "--resume"]) == 2
-    assert "--resume cannot be combined with --frontier" in capsys.readouterr().err

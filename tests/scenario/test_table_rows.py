@@ -104,31 +104,3 @@ def test_a_row_of_two_pools_that_does_not_fit_leaves_the_others_of_its_group() -
 def test_invalid_tables_are_refused(table: Any) -> None:  # noqa: ANN401 - wrong on purpose
     with pytest.raises(InvalidSpecError, match="expected"):
         estimate_table(table)
-
-
-@pytest.mark.study
-def test_rows_of_two_pools_have_the_engine_exchange_and_copies_of_their_own_pools() -> None:
-    shared = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm", "mode": "disaggregated"}
-    plans = {"prefill_attention_dp": 8, "decode_attention_dp": 8, "prefill_ep": 8, "decode_ep": 8}
-    load = {"concurrency": 64, "isl": 1024, "osl": 128}
-    asked = {**shared, **plans, **load, "engine": "sglang"}
-    own: dict[str, list[Any]] = {
-        "decode_redundant_experts": [5, 8, 32, None, None, None],  # ep = 8 does not divide 261
-        "prefill_expert_exchange": [None, None, None, "deepep", None, None],
-        "decode_engine": [None, None, None, None, "vllm", None],
-    }
-    table = {name: [value] * 6 for name, value in asked.items()} | own
-    answered = estimate_table(table).columns
-    assert "ep = 8" in answered["error"][0]
-    assert answered["tpot_s"][0] is None
-    assert answered["memory_weights_bytes"][0] is None
-    for row in range(1, 6):
-        changes = {name: values[row] for name, values in own.items() if values[row] is not None}
-        alone = estimate(**asked, **changes).results
-        for name in ("ttft_s", "tpot_s"):
-            assert answered[name][row] == pytest.approx(alone[name], rel=1e-12)
-        assert answered["memory_weights_bytes"][row] == alone["memory"]["weights_bytes"]
-        for end in ("", "_low", "_high"):
-            capacity = alone["memory"][f"kv_capacity_tokens{end}"]
-            assert answered[f"memory_kv_capacity_tokens{end}"][row] == capacity
-        assert alone["prefill_memory"]["kv_capacity_tokens_low"] > 0.0

@@ -30,19 +30,6 @@ def test_one_request_in_flight(engine: str, mode: str, isl: int, osl: int) -> No
     assert formula["memory"]["kv_capacity_tokens"] == simulated["memory"]["kv_capacity_tokens"]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_prompts_that_come_together_are_explained(mode: str) -> None:
-    """With 8 output tokens, the prompts of 16 clients wait for each other."""
-    asked = {**MODEL, **MODES[mode], "isl": 4000, "osl": 8, "concurrency": 16}
-    formula, simulated = (estimate(**asked, method=method) for method in ("formula", "simulate"))
-    assert formula.results["ttft_s"] < simulated.results["ttft_s"]
-    told = " ".join((*formula.evidence.assumptions, *formula.warnings))
-    assert "without queueing" in told or "no queueing in either pool" in told
-    if mode == "aggregated":
-        assert formula.results["tpot_s"] > simulated.results["tpot_s"]
-        assert "TPOT an upper one where prompts come together" in told
-
-
 def test_the_latency_of_requests_that_queue_has_no_upper_end() -> None:
     asked = {**MODEL, "mode": "aggregated", "isl": 2048, "osl": 1, "method": "formula"}
     queued, served = (estimate(**asked, concurrency=number) for number in (64, 4))

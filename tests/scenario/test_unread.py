@@ -22,7 +22,6 @@ SERVED: dict[str, Any] = {
     "num_requests": 30,
 }
 RATE: dict[str, Any] = {**SERVED, "request_rate": 20}
-POOLS: dict[str, Any] = {**RATE, "mode": "disaggregated"}
 
 
 @pytest.fixture
@@ -80,40 +79,3 @@ def test_a_search_reads_the_percentile_of_its_objectives() -> None:
     found = max_request_rate(**{**SERVED, "num_requests": 100}, slo_ttft_s=0.1, slo_percentile=90)
     assert found.answer.scenario["slo_percentile"] == 90
     assert found.answer.results["max_requests_per_s"] > 0
-
-
-def test_the_resolved_scenario_can_be_asked_again() -> None:
-    fields = {**POOLS, "tp": 2, "osl": 16}
-    found = simulate(**fields).answer
-    again = simulate(**found.scenario).answer
-    assert again.results == found.results
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        (
-            {**RATE, "prefix_caching": True},
-            "prefix_caching reuses only blocks of preempted requests here",
-        ),
-        ({**RATE, "dp": 2, "routing": "prefix_aware"}, "uses only the load here"),
-        ({**RATE, "routing": "random"}, "there is one replica"),
-        ({**SERVED, "concurrency": 4, "seed": 3}, "seed = 3 has no effect here"),
-    ],
-)
-def test_valid_options_without_effect_are_remarked_on(fields: dict[str, Any], said: str) -> None:
-    assert said in " ".join(simulate(**fields).answer.warnings)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"prefix_caching": True, "shared_prefix": 64},
-        {"prefix_caching": True, "turns": 2},
-        {"prefix_caching": False},
-        {"routing": "random", "dp": 2},
-        {"seed": 3},
-    ],
-)
-def test_options_with_effect_have_no_remark(fields: dict[str, Any]) -> None:
-    assert simulate(**{**RATE, "request_rate": 5}, **fields).answer.warnings == ()

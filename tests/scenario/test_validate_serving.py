@@ -128,24 +128,6 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     assert "duplicate of result.json:1" in found["refused_runs"][0]["error"]
 
 
-def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    paths = []
-    for number in (4, 8):
-        (tmp_path / str(number)).mkdir()
-        paths.append(write(tmp_path / str(number), vllm(max_concurrency=number)))
-    found = validate_serving(
-        [*paths, write(tmp_path, vllm(failed=1), name="b.json")], system=SYSTEM
-    )
-    assert [row["run"] for row in found["runs"]] == [*map(str, paths), "b.json"]
-
-
-def test_faster_than_light_is_said_and_stays_in_the_totals(tmp_path: Path) -> None:
-    runs = [vllm(mean_tpot_ms=0.5), vllm()]
-    found = validate_serving([write(tmp_path, *runs)], system=SYSTEM)
-    assert [row["run"] for row in found["below_bound"]] == ["result.json:1"]
-    assert found["tpot_rows"] == 2
-
-
 def test_a_report_without_latencies_is_scored_by_throughput(tmp_path: Path) -> None:
     result = trtllm(streaming_metrics=None)
     row = one(tmp_path, result)
@@ -160,13 +142,6 @@ def test_a_bound_has_no_interval(tmp_path: Path) -> None:
     row = one(tmp_path, vllm(), tier="bound")
     assert row["tpot_s"] == row["tpot_bound_s"]
     assert row["tpot_inside_90"] is None
-
-
-def test_notes_name_their_runs_doubts_first(tmp_path: Path) -> None:
-    runs = [vllm(mean_tpot_ms=None), vllm(failed=2), vllm(failed=2, max_concurrency=4)]
-    notes = validate_serving([write(tmp_path, *runs)], system=SYSTEM)["notes"]
-    assert [(note["kind"], note["rows"]) for note in notes] == [("doubt", 2), ("remark", 1)]
-    assert notes[0]["runs"] == ["result.json:2", "result.json:3"]
 
 
 NUMBER = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(10**20), 10**20)

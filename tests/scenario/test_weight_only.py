@@ -9,16 +9,9 @@ import numpy as np
 from perfatlas.measurements.tables import table_rows
 from perfatlas.operators import load_skew
 from perfatlas.verbs.estimate import estimate
-from perfatlas.verbs.kernel import kernel_columns, kernel_moe
+from perfatlas.verbs.kernel import kernel_columns
 
 ASKED: dict[str, Any] = {"isl": 1024, "osl": 128, "concurrency": 8}
-EXPERTS: dict[str, Any] = {
-    "tokens": 64,
-    "hidden": 7168,
-    "intermediate": 2048,
-    "experts": 256,
-    "top_k": 8,
-}
 
 
 def test_an_nvfp4_checkpoint_runs_weight_only_on_hopper() -> None:
@@ -28,33 +21,6 @@ def test_an_nvfp4_checkpoint_runs_weight_only_on_hopper() -> None:
     own = estimate(model="nvidia/Qwen3-32B-NVFP4", system="b200_sxm", **ASKED)
     assert own.scenario["gemm_format"] == "nvfp4"
     assert own.results["tpot_s"] < answer.results["tpot_s"]
-
-
-def test_a_cache_format_that_nobody_states_is_told() -> None:
-    asked = {"model": "Qwen/Qwen3-32B", "system": "b200_sxm", "engine": "trtllm"}
-    for scenario, told in (
-        ({**asked, "format": "nvfp4"}, True),
-        ({**asked, "format": "nvfp4", "kv_format": "fp8"}, False),
-        ({**asked, "model": "nvidia/Qwen3-32B-NVFP4"}, False),
-        (asked, False),
-    ):
-        answer = estimate(**scenario, **ASKED)
-        notes = [said for said in answer.evidence.assumptions if said.startswith("kv_format bf16")]
-        assert bool(notes) is told, scenario
-        assert answer.scenario["kv_format"] == (
-            "bf16" if told or scenario is asked else "fp8_static"
-        )
-
-
-def test_the_kernels_that_stand_in_are_named_and_the_interval_is_wider() -> None:
-    asked = {**EXPERTS, "system": "h100_sxm", "kernel_family": "vllm"}
-    own, other = (kernel_moe(**asked, format=name) for name in ("int4_wo", "nvfp4_wo"))
-    assert own.breakdown[0]["calibration"] == other.breakdown[0]["calibration"]
-    assert any("those of int4_wo" in said for said in other.evidence.assumptions)
-    width = [
-        one.results["tabulated_high_s"] / one.results["tabulated_low_s"] for one in (own, other)
-    ]
-    assert width[1] > width[0]
 
 
 def test_fits_of_int4_weights_predict_marlin_experts_with_fp4_weights() -> None:

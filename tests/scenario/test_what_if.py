@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.reliability.fleet.model import Job, Level, Restart, Strategy, resolve_fleet
-from perfatlas.reliability.fleet.simulator import chosen_interval_s
 from perfatlas.verbs.goodput import goodput
 
 if TYPE_CHECKING:
@@ -114,42 +112,6 @@ def test_faster_checkpoints_thirty_spares_and_a_hot_standby_are_all_answered() -
     at_once = goodput(**asked, what_if=True)
     assert not any("hot" in row["name"] for row in at_once.results["changes"])
     assert any("spare_start_s" in said for said in at_once.evidence.assumptions)
-
-
-def test_searched_intervals_are_called_best_found(tmp_path: Path) -> None:
-    fleet = written(tmp_path, WEARING)
-    asked = {"fleet": fleet, "gpus": 4096, "checkpoint_write_s": 60, "restart_s": 60}
-    watched = {"half_width": 0.05, "duration_s": 100 * DAY}
-    faster = changes(**asked, **watched)["checkpoints written twice as fast"]
-    assert "the best found then" in faster["assumes"]
-    given = changes(**asked, **watched, checkpoint_interval_s=100.0)
-    assert "s of work between" in given["checkpoints at the best interval found"]["assumes"]
-    assert "the same work between" in given["checkpoints written twice as fast"]["assumes"]
-
-
-@pytest.mark.study
-def test_none_is_found_where_the_best_lies_beyond_the_time_watched(tmp_path: Path) -> None:
-    # 512 new nodes seldom fail in an hour, 512 x (1 h / 48 h)^3 = 0.005 times: no checkpoint at
-    # all is best, and no tenth of it; at 300 d a million replicas would pass without a failure
-    fleet = written(tmp_path, WEARING.replace("300 d", "2 d"))
-    asked = {"fleet": fleet, "gpus": 4096, "checkpoint_write_s": 60, "restart_s": 60}
-    found = goodput(**asked, duration_s=3600, half_width=0.05, what_if=True)
-    assert found.results["optimal_checkpoint_interval_s"] is None
-    said = next(text for text in found.evidence.assumptions if "work between" in text)
-    assert "no optimal interval was found within the simulated time; approximated by" in said
-    strategy = Strategy(
-        interval_s=1.0,
-        levels=(Level(write_s=60.0),),
-        restarts=(Restart(name="restart", phases={"restart": 60.0}),),
-    )
-    job = Job(fleet=resolve_fleet(fleet), units=512, horizon_s=3600.0)
-    assert chosen_interval_s(job, strategy, 0)[0] is None
-    (row,) = (
-        row
-        for row in found.results["changes"]
-        if row["name"] == "checkpoints written twice as fast"
-    )
-    assert row["assumes"] == "at every level; the same work between checkpoints"
 
 
 def test_work_held_by_peers_is_not_lost(tmp_path: Path) -> None:

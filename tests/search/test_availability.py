@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.cli import main
 from perfatlas.parallelism import most_replicas
 from perfatlas.reliability.fleet.closed_form import replicas_up, spare_replicas
 from perfatlas.verbs.search import search
@@ -115,13 +114,3 @@ def test_replicas_that_leave_gpus_of_a_node_idle_need_their_nodes() -> None:
         1.0,
         0.0,
     ]
-
-
-def test_gpus_of_whole_nodes_are_stated(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = {**ASKED, "tp": 1, "pp": 6, "request_rate": 20.0}
-    words = [f"--{n.replace('_', '-')}={v}" for n, v in (asked | SPARE).items()]
-    (plan, *_) = search(**asked, **SPARE).results["plans"]
-    assert plan["gpus"] == 6 * (plan["dp"] + plan["spare_replicas"])
-    assert plan["node_gpus"] == 8 * (plan["dp"] + plan["spare_replicas"])  # one on each node
-    assert main(["search", *words]) == 0
-    assert f"GPUs on nodes of {plan['node_gpus']}" in capsys.readouterr().out

@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import probability_at_most
-from perfatlas.studies.deployments.choices import listed_names, read_choices
-from perfatlas.studies.deployments.launch import divides_prompts
 from perfatlas.studies.deployments.question import read_search
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import SearchAnswer, search
@@ -74,22 +71,6 @@ def test_each_candidate_has_the_numbers_of_its_estimate() -> None:
         assert row[OBJECTIVE] == pytest.approx(perfatlas.estimate(**fields).results[OBJECTIVE])
 
 
-@pytest.mark.study
-def test_the_best_of_all_choices_is_the_best_of_searches_for_each() -> None:
-    names = [text.partition("=")[0] for text in LISTED]
-    best = [
-        search(**MOE, choices=tuple(f"{n}={v}" for n, v in zip(names, values, strict=True)))
-        for values in (
-            (engine, exchange, copies)
-            for engine in ("vllm", "sglang")
-            for exchange in ("all_gather_reduce_scatter", "deepep")
-            for copies in (0, 16)
-        )
-    ]
-    highest = max(answer.results["plans"][0][OBJECTIVE] for answer in best)
-    assert _listed().results["plans"][0][OBJECTIVE] == highest
-
-
 def test_listed_sizes_keep_the_candidates_with_these_sizes() -> None:
     all_of_them = search(**{**MOE, "pp": None}).columns
     some = search(**{**MOE, "pp": None}, choices=("tp=1:4", "ep=4", "pp=1")).columns
@@ -129,72 +110,6 @@ def test_prefix_caching_is_searched_where_prompts_have_a_cached_part() -> None:
         assert search(**asked, prefix_caching=value).columns[OBJECTIVE] == [rate]
     with pytest.raises(InvalidSpecError, match="prefix_caching"):
         read_search({**MOE, "prefix_caching": True})
-
-
-@cache
-def _pools() -> SearchAnswer:
-    asked = {n: v for n, v in MOE.items() if n not in ("max_num_batched_tokens", "num_simulated")}
-    asked |= {"mode": "disaggregated", "gpus": 3, "model": "meta-llama/Llama-3.1-8B"}
-    return search(**asked, choices=("engine=vllm:ideal",))
-
-
-@pytest.mark.study
-def test_pools_may_run_two_engines_with_the_numbers_of_an_estimate() -> None:
-    answer = _pools()
-    rows = [plan_row(answer.found, place, answer.inputs) for place in range(answer.found.size)]
-    pairs = Counter(
-        (row.get("prefill_engine") or row["engine"], row.get("decode_engine") or row["engine"])
-        for row in rows
-    )
-    assert set(pairs) == {(a, b) for a in ("vllm", "ideal") for b in ("vllm", "ideal")}
-    for place, row in enumerate(rows):
-        fields = estimate_fields(answer.found, row, place, answer.inputs)
-        estimate = perfatlas.estimate(**fields).results
-        for name in ("ttft_s", "tpot_s", OBJECTIVE):
-            assert row[name] == pytest.approx(estimate[name], rel=1e-12), (name, row)
-
-
-@pytest.mark.study
-def test_prefill_workers_of_an_engine_with_context_parallelism_divide_prompts() -> None:
-    answer = _pools()
-    columns = answer.found.candidates
-    ideal = [
-        "engine" not in one.fields or one.fields["engine"] == "ideal"
-        for one in answer.found.families
-    ]
-    cp, families = columns["prefill_cp"], columns["family"].astype(int)
-    divided = {ideal[family] for family in families[cp > 1]}
-    assert divided == {True}
-    faster = cp > 1
-    alone = columns["prefill_tp"] == 1
-    assert columns["ttft_s"][faster & alone].min() < columns["ttft_s"][~faster & alone].min()
-    sparse = resolve_model("deepseek-ai/DeepSeek-V3.2").network
-    assert divides_prompts("sglang", sparse)
-    assert not divides_prompts("sglang", resolve_model("Qwen/Qwen3-30B-A3B").network)
-
-
-def test_progress_of_pools_tells_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfatlas.verbs.search.answer.EVERY_S", 0.0)
-    told: list[str] = []
-    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 2}
-    asked |= {"mode": "disaggregated", "choices": ("engine=vllm:ideal",), "num_simulated": 0}
-    search(progress=told.append, **asked)
-    assert len(told) == 4  # pairs of engines
-    assert all("candidates priced; best so far" in line for line in told)
-
-
-def test_a_choice_without_effect_on_the_model_says_why_it_is_not_searched() -> None:
-    dense: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 1}
-    answer = search(**dense, num_simulated=0, choices=("redundant_experts=0:32",))
-    assert answer.results["rejected"] == {"supported_by_system_and_engine": 1}
-    (why,) = (one for one in answer.warnings if one.startswith("not searched"))
-    assert "redundant_experts = 32" in why
-
-
-def test_names_of_several_values() -> None:
-    assert read_choices(None) == {}
-    assert read_choices(("tp=4:2:4",)) == {"tp": (4, 2)}
-    assert listed_names(("tp=4", "engine=vllm:sglang")) == ("engine",)
 
 
 def test_a_prediction_without_interval_meets_its_limit_or_misses_it() -> None:

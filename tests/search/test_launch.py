@@ -123,10 +123,6 @@ def test_a_search_launches_with_its_limits() -> None:
     assert (found.answer.scenario["isl"], found.answer.scenario["osl"]) == (1024, 128)
 
 
-def test_every_launcher_names_its_source_and_date() -> None:
-    assert all(rules["source"] and rules["date"] for rules in launch_rules().values())
-
-
 def test_plans_that_the_engine_cannot_launch_are_refused() -> None:
     asked: dict[str, Any] = {"model": MODEL, "system": "h200_sxm", "gpus": 4, "isl": 256, "osl": 64}
     asked |= {"num_simulated": 0, "max_num_batched_tokens": 8192}
@@ -167,15 +163,6 @@ def test_settings_of_wide_expert_parallelism_are_arguments(launcher: str) -> Non
     assert NAMED[launcher] in command
     assert left_out_note(launcher, WIDE) == ""
     assert "speculative_depth" in left_out_note(launcher, {**WIDE, "has_drafter": False})
-
-
-def test_settings_without_an_argument_are_named_as_left_out() -> None:
-    note = left_out_note("trtllm", WIDE)
-    for name in ("expert_exchange", "redundant_experts", "speculative_depth", "prefix_caching"):
-        assert name in note
-    assert "expert_exchange" in left_out_note("vllm", {**WIDE, "expert_exchange": "deepep"})
-    assert "kv_format" in left_out_note("trtllm", {**EXPERTS, "kv_format": "fp8_static"})
-    assert left_out_note("vllm", {**EXPERTS, "kv_format": "fp8_static"}) == ""
 
 
 NODES: Final = {"tp": 8, "pp": 2, "attention_dp": 1, "dp": 3, "node_devices": 8}

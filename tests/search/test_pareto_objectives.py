@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -13,9 +13,6 @@ import perfatlas
 from perfatlas.studies.deployments.groups import OBJECTIVES
 from perfatlas.verbs.search import search
 from tests.examples import few
-
-if TYPE_CHECKING:
-    pass
 
 MOST: Final = 4
 RATE: Final = 30.0
@@ -98,19 +95,6 @@ def test_plans_are_distinct_points_of_the_frontier_with_what_they_give_up() -> N
         np.log(p["output_tokens_per_s_per_gpu"] / p["request_latency_s"]) for p in plans[:2]
     )
     assert plans[0]["runner_up_deficit"] == pytest.approx(1.0 - np.exp((second - first) / 2))
-
-
-@pytest.mark.study
-@pytest.mark.parametrize(
-    "objective", ["request_latency_s,gpus", "output_tokens_per_s_per_gpu,request_latency_s"]
-)
-def test_simulated_plans_that_another_one_exceeds_are_left_out(objective: str) -> None:
-    asked = {**SMALL, "num_simulated": 3, "objective": objective}
-    results = search(**asked).results
-    points = [_signed(plan, asked["objective"]) for plan in results["plans"]]
-    for one in points:
-        assert not any(all(a >= b for a, b in zip(o, one, strict=True)) for o in points if o != one)
-    assert {plan["method"] for plan in results["plans"]} == {"simulate"}
 
 
 def test_a_system_without_the_objective_is_a_candidate_and_no_plan() -> None:

@@ -10,26 +10,12 @@ import pytest
 from perfatlas.hardware import resolve_system
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
 from perfatlas.studies.deployments import crossing_of
-from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.search import search
-from perfatlas.verbs.simulate import simulate
 from tests.parallelism.packing import holds
 
 SIZES = ("tp", "pp", "cp", "attention_dp")
 MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-235B-A22B")
-QWEN: dict[str, Any] = {
-    "model": "Qwen/Qwen3-235B-A22B",
-    "system": "b200_sxm",
-    "isl": 4000,
-    "osl": 1000,
-}
-SPREAD: dict[str, Any] = {
-    "mode": "disaggregated",
-    "prefill_tp": 4,
-    "decode_tp": 2,
-    "decode_attention_dp": 6,
-    "decode_moe_tp": 12,
-}
 
 
 def workers_of(plan: dict[str, Any]) -> tuple[int, ...]:
@@ -61,39 +47,12 @@ def test_recommended_plans_fit_on_the_nodes(seed: int) -> None:
         assert holds(workers_of(plan), gpus, per_node), plan
 
 
-@pytest.mark.study
-def test_pools_that_two_nodes_cannot_hold_are_refused_and_counted() -> None:
-    asked: dict[str, Any] = {**QWEN, "gpus": 16, "mode": "disaggregated", "num_simulated": 0}
-    found = search(**asked, slo_ttft_s=2.0, slo_tpot_s=0.03, num_plans=20).results
-    assert found["rejected"]["workers_fit_on_nodes"] > 0
-    for plan in found["plans"]:
-        assert holds(workers_of(plan), 16, 8), plan
-        assert plan["placement"] == "2 nodes of 8 GPUs"
-
-
 def test_what_crosses_nodes_is_in_the_answer() -> None:
     asked: dict[str, Any] = {"model": "deepseek-ai/DeepSeek-R1", "system": "h100_sxm", "gpus": 16}
     for plan in search(**asked, num_simulated=0).results["plans"]:
         assert plan["placement"].startswith("2 nodes of 8 GPUs, crossed by ")
         assert ("pp" in plan["placement"].split("by ")[1].split(", ")) == (plan["pp"] > 1)
         assert plan["placement"].endswith(f"crossed by {'; '.join(crossing_of(plan))}")
-
-
-def test_other_verbs_warn_of_workers_that_nodes_cannot_hold() -> None:
-    told = (
-        "1 prefill worker of 4 GPUs and 1 decode worker of 12 take 3 nodes of 8 GPUs and leave"
-        " 8 GPUs idle: on fewer nodes, one would share a node with another"
-    )
-    assert told in estimate(**QWEN, **SPREAD).warnings
-    assert told in simulate(**QWEN, **SPREAD, concurrency=4, num_requests=4).warnings
-    row = {name: [value] for name, value in {**QWEN, **SPREAD, "method": "formula"}.items()}
-    assert told in str(estimate_table(row).columns)
-    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm", "tp": 4}
-    spread = estimate(**fields, pp=3, dp=2)
-    assert any(one.startswith("2 replicas of 12 GPUs take 4 nodes") for one in spread.warnings)
-    assert not [one for one in estimate(**fields, pp=2, dp=2).warnings if "nodes" in one]
-    three = estimate(model="meta-llama/Llama-3.1-8B", system="h100_sxm", tp=1, pp=5, dp=3)
-    assert any(one.endswith("span more nodes than its price assumes") for one in three.warnings)
 
 
 def test_many_workers_are_placed_at_once_and_counted_in_groups_of_digits() -> None:

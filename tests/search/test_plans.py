@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies.deployments.question import read_search
-from perfatlas.studies.deployments.space import MOST_PLANS, all_plans
+from perfatlas.studies.deployments.space import all_plans
 from perfatlas.verbs.search import search
 
 ASKED: dict[str, Any] = {
@@ -29,15 +26,6 @@ def test_plans_of_very_many_gpus_are_listed_by_their_divisors() -> None:
     # tp x pp x attention_dp divides 2^17, so that their exponents leave the rest to dp; tp x
     # attention_dp = 2^n has n + 1 divisions into ep and moe_tp, and n + 1 into tp and attention_dp
     assert _plans(gpus=1 << 17) == sum((n + 1) ** 2 * (18 - n) for n in range(18))
-
-
-@pytest.mark.study
-def test_more_plans_than_memory_holds_are_refused_with_what_narrows_them() -> None:
-    asked = {**ASKED, "max_gpus": 4096}
-    inputs = read_search(asked).model_copy(update={"max_gpus": 6000})
-    architecture = resolve_model(ASKED["model"]).network
-    with pytest.raises(InvalidSpecError, match=f"more than {MOST_PLANS:,} plans.*attention_dp"):
-        all_plans(inputs, architecture)
 
 
 def test_a_deployment_with_many_requests_in_flight_is_ranked_without_simulation() -> None:

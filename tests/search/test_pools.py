@@ -171,19 +171,3 @@ def test_the_pareto_set_is_that_of_an_exhaustive_search(names: tuple[str, ...]) 
     found = [np.isclose(list(told), one, rtol=1e-9).all(axis=1).any() for one in expected]
     assert all(near)
     assert all(found)
-
-
-@pytest.mark.study
-def test_pools_of_two_systems_serve_a_rate_on_few_gpus() -> None:
-    asked = {n: v for n, v in SMALL.items() if n != "gpus"}
-    asked |= {"systems": "h100_sxm", "max_gpus": 6, "objective": "gpus", "min_slo_probability": 0.8}
-    needed = []
-    for rate in (2.0, 90.0):
-        plans = search(**asked, request_rate=rate).results["plans"]
-        needed.append(plans[0]["gpus"])
-        assert all(plan["slo_probability"] >= 0.8 for plan in plans)
-    assert needed[0] == 2
-    assert needed[0] < needed[1] <= 6
-    columns = search(**asked, request_rate=2.0).columns
-    pairs = set(zip(columns["prefill_system"], columns["decode_system"], strict=True))
-    assert len(pairs) == 4

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from perfatlas.inference import RequestClasses
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.search import search
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfatlas.verbs.search.answer import SearchAnswer
 
 SMALL: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -24,14 +22,7 @@ SMALL: Final[dict[str, Any]] = {
     "max_num_batched_tokens": 8192,
     "num_simulated": 0,
 }
-HIT_RATE: Final = "prefix_hit_rate"
-NOTE: Final = "prefix caching: {} of the prompt tokens of the trace repeat the start"
 MIX: Final = ("16000:200:0.2", "1000:800:0.8")
-
-
-def notes_of(found: SearchAnswer) -> tuple[str, ...]:
-    """Return the assumptions of a search."""
-    return found.answer.evidence.assumptions
 
 
 def test_mean_and_running_lengths_by_hand() -> None:
@@ -56,51 +47,6 @@ def test_equal_classes_are_one_class(mode: str) -> None:
             assert two[name] == pytest.approx(cells, rel=1e-12, nan_ok=True), name
         else:
             assert two[name] == cells, name
-
-
-@pytest.mark.study
-def test_repeated_prompts_of_a_trace_are_cached_or_computed_in_full(tmp_path: Path) -> None:
-    rows = [
-        '{"timestamp": 0, "input_length": 1024, "output_length": 9, "hash_ids": [1, 2]}',
-        '{"timestamp": 5, "input_length": 1536, "output_length": 9, "hash_ids": [1, 2, 3]}',
-    ]
-    trace = tmp_path / "trace.jsonl"
-    trace.write_text("\n".join(rows) + "\n")
-    asked = {**SMALL, "lengths_from": str(trace), "request_format": "mooncake"}
-    found = search(**asked)
-    assert any(NOTE.format("40%") in note for note in notes_of(found))  # 1024 of 1024 + 1536
-    rates = zip(*(found.columns[n] for n in ("prefix_caching", "dp", HIT_RATE)), strict=True)
-    # two replicas take turns, so that neither has the start of the other's prompt
-    assert set(rates) == {(True, 1, 0.4), (True, 2, 0.0), (False, 1, 0.0), (False, 2, 0.0)}
-    followed = search(**asked, routing="prefix_aware")
-    assert set(followed.columns[HIT_RATE]) == {0.4, 0.0}
-    assert not any("40%" in note for note in notes_of(search(**asked, prefix_caching=False)))
-    assert search(**found.answer.scenario).results["plans"] == found.results["plans"]
-    with pytest.raises(InvalidSpecError, match="routing has no effect here: prefix_caching is off"):
-        search(**asked, routing="prefix_aware", prefix_caching=False)
-    trace.write_text(rows[1] + "\n")
-    with pytest.raises(InvalidSpecError, match="routing has no effect here: no prompt of"):
-        search(**asked, routing="prefix_aware")
-    assert HIT_RATE not in search(**asked).columns
-    with pytest.raises(InvalidSpecError, match="prefix_caching has no effect here"):
-        search(**asked, prefix_caching=True)
-
-
-@pytest.mark.study
-def test_a_full_kv_cache_evicts(tmp_path: Path) -> None:
-    """Ten prompts of 2,048 tokens come twice; a cache of 10,240 tokens has forgotten each."""
-    row = {"timestamp": 0, "input_length": 2048, "output_length": 10}
-    ids = [[4 * turn + block for block in range(4)] for turn in range(10)] * 2
-    trace = tmp_path / "trace.jsonl"
-    trace.write_text("".join(json.dumps({**row, "hash_ids": one}) + "\n" for one in ids))
-    asked = {**SMALL, "tp": 2, "lengths_from": str(trace), "request_format": "mooncake"}
-    asked |= {"concurrency": 2, "num_simulated": 1}
-    ample, scarce = search(**asked), search(**asked, kv_blocks=640)
-    assert ample.results["plans"][0][HIT_RATE] == pytest.approx(2047 / 4096)
-    assert scarce.results["plans"][0][HIT_RATE] == 0.0
-    assert scarce.results["plans"][0]["ttft_s"] > 1.2 * ample.results["plans"][0]["ttft_s"]
-    pools = search(**{**asked, "tp": 1, "mode": "disaggregated"}, kv_blocks=640)
-    assert set(pools.columns[HIT_RATE]) == {0.0}
 
 
 def test_a_trace_of_one_length_is_a_search_with_its_cached_prefix(tmp_path: Path) -> None:
@@ -151,10 +97,3 @@ def test_closed_forms_agree_with_a_simulation_of_the_mix() -> None:
     for name in ("tpot_s", "request_latency_s", "output_tokens_per_s_per_gpu"):
         assert formula[name] == pytest.approx(simulated[name], rel=0.03), name
     assert abs(equal["tpot_s"] / simulated["tpot_s"] - 1.0) > 0.05
-
-
-def test_a_search_over_a_mix_is_asked_again_by_its_scenario() -> None:
-    answer = search(**SMALL, request_mix=MIX, request_rate=2.0, min_slo_probability=0.5)
-    again = search(**answer.answer.scenario)
-    assert again.results["plans"] == answer.results["plans"]
-    assert any("0.2 of 16,000 + 200" in note for note in answer.answer.evidence.assumptions)

@@ -15,7 +15,6 @@ from perfatlas.cli import main
 from perfatlas.files import read_table
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.text import counts_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,44 +166,6 @@ def test_every_candidate_is_written(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert best == results["plans"][0]["output_tokens_per_s_per_gpu"]
 
 
-def test_the_text_has_the_cost_of_the_best_plan_and_the_rules(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words = [f"--{n.replace('_', '-')}={v}" for n, v in SMALL.items()]
-    assert main(["search", *words, "--usd-per-gpu-hour", "3"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    (plan,) = search(**SMALL, usd_per_gpu_hour=3.0, num_plans=1).results["plans"]
-    cost = plan["usd_per_million_output_tokens"]
-    assert f"${3 * plan['gpus']:.2f} per hour, ${cost:.2f} per million output tokens" in text
-    results = {
-        "candidates": 1,
-        "points": 2,
-        "candidates_within_slos": 1,
-        "rejected": {"fits_in_memory": 3},
-    }
-    assert counts_line(results).endswith("; 3 refused: does not fit in memory (3)")
-
-
-@pytest.mark.study
-def test_the_best_plan_is_explained_down_to_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = _searched(OBJECTIVES[0])
-    explained = answer.explained().results
-    tpot_s = answer.results["plans"][0]["tpot_s"]
-    assert explained["tpot_s"] == pytest.approx(tpot_s, rel=1e-13)
-    named = ("tpot_s", "device.memory.bandwidth")
-    (row,) = (one for one in explained["break_even"] if (one["metric"], one["field"]) == named)
-    assert (row["target"], row["ratio"] < 1.0) == (LIMITED["slo_tpot_s"], True)
-    system = f"{SMALL['system']}{{device.memory.bandwidth={row['value']!r}}}"
-    slower = perfatlas.estimate(**{**answer.best, "system": system}).results
-    assert slower["tpot_s"] == pytest.approx(row["target"], rel=1e-9)
-    words = [f"--{n.replace('_', '-')}={v}" for n, v in LIMITED.items()]
-    assert main(["search", *words, "--explain", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["results"]["explained"]
-    assert found["sensitivity"]["tpot_s"] == explained["sensitivity"]["tpot_s"]
-    assert main(["search", *words, "--explain"]) == 0
-    assert "memory bandwidth" in capsys.readouterr().out.partition("sensitivities of the first")[2]
-
-
 def test_a_required_probability_lowers_the_load() -> None:
     loads, rates = [], []
     for probability in (0.5, 0.8, 0.95):
@@ -231,14 +192,6 @@ def test_fewest_gpus_serve_the_rate_with_the_probability() -> None:
         needed.append(best["gpus"])
     assert needed == sorted(needed)
     assert needed[0] < needed[-1]
-
-
-def test_plans_are_ranked_and_tell_the_deficit_of_the_next() -> None:
-    plans = _searched(OBJECTIVES[0]).results["plans"]
-    rates = [plan["output_tokens_per_s_per_gpu"] for plan in plans]
-    assert rates == sorted(rates, reverse=True)
-    assert plans[0]["runner_up_deficit"] == pytest.approx(1.0 - rates[1] / rates[0])
-    assert plans[-1]["runner_up_deficit"] is None
 
 
 def test_several_systems_and_formats_are_searched() -> None:

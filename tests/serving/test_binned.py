@@ -7,8 +7,6 @@ from hypothesis import given, strategies as st
 from perfatlas.serving.outcome import Series, binned_series
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
-NONE = np.zeros(0, np.int64)
-
 
 def series_of(rows: list[tuple[float, int, int, int, int]]) -> Series:
     seconds, *columns = zip(*rows, strict=True)

@@ -148,17 +148,3 @@ def test_ranks_of_other_rows_do_not_matter(engine: str) -> None:
         alone = perfatlas.estimate(**fields, **plan).results
         for name in ("ttft_s", "tpot_s", "energy_per_output_token_j"):
             assert table[name][place] == pytest.approx(alone[name], rel=1e-9), (name, plan)
-
-
-@pytest.mark.parametrize(
-    ("engine", "ranks", "held"), [("trtllm", 4, 1), ("trtllm", 1, 0), ("vllm", 4, 0)]
-)
-def test_an_answer_says_that_prompts_are_held(engine: str, ranks: int, held: int) -> None:
-    plan: dict[str, Any] = {"engine": engine, "attention_dp": ranks, "gpus": ranks}
-    answers = (
-        perfatlas.estimate(**MODEL, **plan, isl=100, osl=20, concurrency=8),
-        perfatlas.simulate(**MODEL, **plan, isl=100, osl=20, request_rate=5.0, num_requests=20),
-    )
-    for answer in answers:
-        notes = [one for one in answer.evidence.assumptions if "prompts wait up to 60" in one]
-        assert len(notes) == held

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOONCAKE = {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}
-BAILIAN = {
-    "chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5,
-    "input_length": 17, "output_length": 4, "type": "text", "turn": 1, "hash_ids": [1, 2],
-}  # fmt: skip
 HEADERS = {
     "azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n",
     "burstgpt": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
@@ -47,114 +43,6 @@ def jsonl(folder: Path, *rows: Mapping[str, object]) -> Path:
     path = folder / "trace.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
-
-
-@pytest.mark.parametrize(
-    ("name", "line", "words"),
-    [
-        (
-            "azure",
-            "2023-11-16 18:17:04.03,0,5",
-            "line 3: ContextTokens = '0': expected a positive number; remove the row",
-        ),
-        (
-            "azure",
-            "2023-11-16 18:17:04.03,-7,5",
-            "line 3: ContextTokens = '-7': expected a positive number; remove the row",
-        ),
-        (
-            "azure",
-            "2023-11-16 18:17:04.03,5.5,5",
-            "line 3: ContextTokens = '5.5': expected a whole number",
-        ),
-        (
-            "azure",
-            "2023-11-16 18:17:04.03,,5",
-            "line 3: ContextTokens = '': expected a whole number",
-        ),
-        (
-            "azure",
-            "2023-11-16 18:17:04.03,nan,5",
-            "line 3: ContextTokens = 'nan': expected a whole number",
-        ),
-        ("azure", "2023-11-16 18:17:04.03,5", "line 3: 2 cells, but the header has 3"),
-        ("azure", "2023-11-16 18:17:04.03,5,5,5", "line 3: 4 cells, but the header has 3"),
-        ("azure", "2023-11-16 18:17:04.03,99999999999,5", "is outside 1 to 1,000,000,000"),
-        ("azure", f"2023-11-16 18:17:04.03,{'9' * 30},5", "line 3: ContextTokens = '999"),
-        ("azure", f"2023-11-16 18:17:04.03,{'9' * 6000},5", "line 3: ContextTokens = '999"),
-        ("azure", "yesterday,5,5", "line 3: TIMESTAMP = 'yesterday' is not a time like 2023-11-16"),
-        (
-            "azure",
-            "2023-02-30 18:17:04.03,5,5",
-            "line 3: TIMESTAMP = '2023-02-30 18:17:04.03': day",
-        ),
-        ("azure", "9999-12-31 23:59:59,5,5", "supported years are 1678 to 2261"),
-        ("azure", "2024-11-16 18:17:04.03,5,5", "line 3: arrives 31,622,[0-9]+ s after the start"),
-        ("azure", '2023-11-16 18:17:04.03,"5,5', "line 3: not CSV"),
-        ("burstgpt", "nan,m,4,1,5,x", "line 3: Timestamp = 'nan' is not a number"),
-        ("burstgpt", "inf,m,4,1,5,x", "line 3: Timestamp = 'inf' is not a number"),
-        ("burstgpt", "6,m,0,1,5,x", "line 3: Request tokens = 0 for an answered request"),
-        (
-            "burstgpt",
-            "6,m,4,-1,5,x",
-            "line 3: Response tokens = '-1': expected a positive number or 0",
-        ),
-        ("burstgpt", "soon,m,4,1,5,x", "line 3: Timestamp = 'soon' is not a number"),
-        (
-            "perfatlas",
-            "-0.5,5,5",
-            "line 3: arrival_s = '-0.5': expected a positive number or 0",
-        ),
-        ("perfatlas", "1e300,5,5", r"line 3: arrives 1e\+300 s after the start"),
-        ("perfatlas", "1,5,0", "line 3: osl = '0': expected a positive number; remove the row"),
-        ("perfatlas", "1,true,3", "line 3: isl = 'true': expected a whole number"),
-    ],
-)
-def test_a_wrong_record_names_line_column_and_value(
-    tmp_path: Path, name: str, line: str, words: str
-) -> None:
-    path = tmp_path / "trace.csv"
-    path.write_text(HEADERS[name] + line + "\n")
-    message = refusal(path, name)
-    with pytest.raises(InvalidSpecError, match=words):
-        read_requests(path, name)
-    assert len(message) < 400
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "words"),
-    [
-        ("mooncake", {"timestamp": -1}, "line 2: timestamp = -1: expected a positive number or 0"),
-        ("mooncake", {"timestamp": True}, "line 2: timestamp = True is not a number"),
-        ("mooncake", {"timestamp": "now"}, "line 2: timestamp = 'now' is not a number"),
-        ("mooncake", {"timestamp": None}, "line 2: timestamp = None is not a number"),
-        ("mooncake", {"timestamp": 10**400}, "timestamp = an integer of 1329 bits is not a number"),
-        ("mooncake", {"timestamp": 6e9}, "line 2: arrives 6,000,000 s after the start"),
-        ("mooncake", {"input_length": 0}, "line 2: input_length = 0: expected a positive"),
-        ("mooncake", {"input_length": 5.5}, "line 2: input_length = 5.5: expected a whole number"),
-        ("mooncake", {"input_length": 10**30}, "line 2: input_length = .* does not fit in 64 bits"),
-        ("mooncake", {"input_length": [5]}, "line 2: input_length = a list of 1 items: expected a"),
-        ("mooncake", {"output_length": 0}, "line 2: output_length = 0: expected a positive"),
-        ("mooncake", {"input_length": 1025}, "2 hashes for 1025 tokens; .* 512 tokens require 3"),
-        ("mooncake", {"hash_ids": None}, "line 2: hash_ids = None is not a list"),
-        ("mooncake", {"hash_ids": [1, None]}, "line 2: hash_ids = None: expected a whole number"),
-        ("mooncake", {"hash_ids": [1, "x"]}, "line 2: hash_ids = 'x': expected a whole number"),
-        ("mooncake", {"hash_ids": [1, 2**64]}, "does not fit in 64 bits"),
-        ("mooncake", {"hash_ids": []}, "line 2: 0 hashes for 600 tokens"),
-        ("bailian", {"chat_id": 1}, "line 2: chat_id 1 is a duplicate"),
-        ("bailian", {"chat_id": 2, "timestamp": 0.25}, "line 2: arrives before the previous row"),
-        ("bailian", {"chat_id": 2, "turn": "two"}, "line 2: turn = 'two': expected a whole number"),
-        ("bailian", {"chat_id": 2, "input_length": 33}, "line 2: 2 hashes for 33 tokens"),
-    ],
-)  # fmt: skip
-def test_a_wrong_object_names_line_key_and_value(
-    tmp_path: Path, name: str, change: dict[str, object], words: str
-) -> None:
-    row = MOONCAKE if name == "mooncake" else BAILIAN
-    path = jsonl(tmp_path, row, row | change)
-    refusal(path, name)
-    with pytest.raises(InvalidSpecError, match=words):
-        read_requests(path, name)
 
 
 @pytest.mark.parametrize("name", sorted(REQUEST_FORMATS))
@@ -188,52 +76,6 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     assert "No such file" in refusal(tmp_path / "none.csv", name)
     (tmp_path / "folder.csv").mkdir()
     assert "is a folder" in refusal(tmp_path / "folder.csv", name)
-
-
-@pytest.mark.parametrize(
-    ("header", "name", "words"),
-    [
-        ("timestamp,ContextTokens,GeneratedTokens", "azure", "did you mean 'timestamp'"),
-        ("TIMESTAMP,ContextToken,GeneratedTokens", "azure", "did you mean 'ContextToken'"),
-        ("TIMESTAMP,TIMESTAMP,GeneratedTokens", "azure", "duplicate column 'TIMESTAMP'"),
-        (
-            "Timestamp,Model,Request token,Response tokens",
-            "burstgpt",
-            "missing column 'Request tokens'",
-        ),
-        (
-            "arrival,isl,osl",
-            "perfatlas",
-            "missing column 'arrival_s'; the file has 'arrival', 'isl', 'osl'",
-        ),
-    ],
-)
-def test_wrong_columns_get_the_nearest_name(
-    tmp_path: Path, header: str, name: str, words: str
-) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(header + "\n1,2,3\n")
-    assert words in refusal(path, name)
-
-
-def test_a_wrong_key_gets_the_nearest_name(tmp_path: Path) -> None:
-    row = {"input_len" if key == "input_length" else key: value for key, value in MOONCAKE.items()}
-    path = jsonl(tmp_path, row)
-    assert "line 1: missing 'input_length'; did you mean 'input_len'?" in refusal(path, "mooncake")
-
-
-def test_a_header_alone_holds_no_requests(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("arrival_s,isl,osl\n")
-    assert "contains no requests" in refusal(path, "perfatlas")
-
-
-def test_a_file_that_was_cut_off_says_so(tmp_path: Path) -> None:
-    path = jsonl(tmp_path, MOONCAKE, MOONCAKE)
-    path.write_bytes(path.read_bytes()[:-30])
-    message = refusal(path, "mooncake")
-    assert "line 2: not JSON" in message
-    assert "truncated" in message
 
 
 def test_lines_are_counted_over_blocks_and_blanks(
@@ -277,59 +119,6 @@ def test_wrong_parquet_files_name_the_row(tmp_path: Path) -> None:
     assert "is not a Parquet file" in refusal(path, "perfatlas")
     path.unlink()
     assert "No such file" in refusal(path, "perfatlas")
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        (["0,9,1,a,0", "1,9,1,a,0"], "line 3: turn = 0 is not greater"),
-        (["0,9,1,a,0", "1,9,1,,4"], "line 3: turn = 4 has no session"),
-        (["5,9,1,a,0", "1,9,1,b,0"], "line 3: arrives before the previous row"),
-        (["0,9,1,a,0", "1,9,1,a,"], "line 3: turn = '': expected a whole number"),
-        (["0,9,1,a,", "1,9,1,a,1"], "line 3: turn is present here but not in previous rows"),
-    ],
-)
-def test_turns_out_of_order_are_refused(tmp_path: Path, rows: list[str], words: str) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("\n".join(["arrival_s,isl,osl,session,turn", *rows]))
-    assert words in refusal(path, "perfatlas")
-
-
-def test_hashes_in_some_rows_only_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,9,1,5\n1,9,1,\n")
-    assert "line 3: 0 prefix_hash_ids; they must be in all rows or none" in refusal(
-        path, "perfatlas"
-    )
-    path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,9,1,5\n1,90,1,6 7 8\n2,8,1,4 5\n")
-    assert "line 4: 2 prefix_hash_ids for 8 tokens; no block size" in refusal(path, "perfatlas")
-
-
-def test_vllm_files_say_what_to_save(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text('{"input_lens": [1], "output_lens": [1]}')
-    assert "--save-detailed" in refusal(path, "vllm")
-    path.write_text('{"start_times": [1.0], "input_lens": [1, 2], "output_lens": [1]}')
-    assert "lists of different lengths" in refusal(path, "vllm")
-    path.write_text('{"start_times": [1.0], "input_lens": [0], "output_lens": [1]}')
-    assert "request 1: input_lens = 0: expected a positive number; remove the row" in refusal(
-        path, "vllm"
-    )
-    path.write_text("{}\n{}\n")
-    assert "--append-result" in refusal(path, "vllm")
-    path.write_text("INFO 09-10 19:10:43 [logger.py:45] Received request c-1: params: x.\n")
-    assert "line 1: missing prompt_token_ids of request 'c-1'" in refusal(path, "vllm")
-    path.write_text("INFO nothing of interest\n")
-    assert "contains no requests" in refusal(path, "vllm")
-
-
-def test_aiperf_inputs_have_no_tokens(tmp_path: Path) -> None:
-    path = tmp_path / "inputs.json"
-    path.write_text('{"data": [{"session_id": "s", "payloads": []}]}')
-    assert "read the profile_export.jsonl of the same run" in refusal(path, "aiperf")
-    row = json.loads((FIXTURES / "aiperf_profile_export.jsonl").read_text().splitlines()[1])
-    del row["metrics"]["output_sequence_length"]
-    assert "line 1: missing 'output_sequence_length'" in refusal(jsonl(tmp_path, row), "aiperf")
 
 
 def test_a_trace_longer_than_a_simulation_is_read_by_windows(tmp_path: Path) -> None:

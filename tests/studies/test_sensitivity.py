@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.cli import main
 from perfatlas.hardware import resolve_system, with_values
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.studies import (
@@ -115,35 +114,6 @@ def test_improving_the_bottleneck_moves_it() -> None:
     assert rows[2]["field"] == "device.overhead_ratio"
 
 
-@pytest.mark.study
-def test_links_in_series_are_no_bottleneck_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """An L40S reaches others through its host link: both limit, and neither helps alone."""
-    fields = {"model": DENSE["model"], "system": "l40s", "tp": 4, "batch": 64}
-    scaled = scaled_scenario(read_scenario(fields))
-    slopes = elasticities(scaled)["ttft_s"]
-    assert slopes["device.scale_up.bandwidth"] < slopes["device.clock.peak"] < 0.0
-    now, better = scaled.results([{}, {"device.scale_up.bandwidth": 2.0}])["ttft_s"]
-    assert better == now
-    assert next_bottlenecks(scaled)[0]["field"] == "device.clock.peak"
-    words = [f"--{name}={value}" for name, value in fields.items()]
-    assert main(["estimate", "--explain", *words]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "improving scale-up bandwidth alone shortens TTFT less" in text
-
-
-@pytest.mark.study
-def test_targets_of_tier_measured_are_those_of_tier_physics(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    fields = {**DENSE, "tier": "measured", "batch": 16}
-    value = explain(**fields).results["next_bottleneck"][0]["value"]
-    words = [f"--{name}={value}" for name, value in fields.items()]
-    for ratio, verb in ((0.99, "needs"), (1.01, "still holds with")):
-        assert main(["estimate", "--explain", *words, f"--slo-ttft-s={ratio * value}"]) == 0
-        text = " ".join(capsys.readouterr().out.split())
-        assert f"s {verb} " in text
-
-
 def test_changed_hardware_runs_the_same_kernels() -> None:
     """A bandwidth that is 1 millionth higher changes prices by about as much."""
     fields = {**DENSE, "format": "fp8", "kv_format": "fp8", "isl": 4000}
@@ -164,27 +134,6 @@ def test_an_explanation_has_the_estimate_and_its_sensitivities() -> None:
     assert answer.results["tpot_s"] == estimate(**DENSE).results["tpot_s"]
     assert {row["target"] for row in answer.results["break_even"]} == {0.002}
     assert answer.results["sensitivity"]["tpot_s"]["device.memory.bandwidth"] < -0.5
-
-
-def test_the_text_names_no_change_beyond_four_times(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["estimate", "--explain", "--tier", "bound", "--model", DENSE["model"]]
-    assert main([*words, "--system", "h200_sxm", "--slo-tpot-s", "100us"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "no single factor reaches TPOT of 100 µs by a change of at most 4x" in text
-
-
-@pytest.mark.study
-def test_a_saved_wave_of_tiles_is_no_trend(capsys: pytest.CaptureFixture[str]) -> None:
-    """1,024 rows make 128 or 256 tiles of many products: 128 SMs need a wave less than 127."""
-    words = ["estimate", "--explain", "--model", DENSE["model"], "--isl", "1024", "--system"]
-    assert main([*words, "a100_sxm{device.sm_count=127}"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    saved = (
-        "TTFT changes by more than 1% with 1% more SMs and peaks: one more SM saves a whole wave"
-    )
-    assert saved in text
-    assert main([*words, "a100_sxm"]) == 0
-    assert "whole wave" not in capsys.readouterr().out
 
 
 def test_break_even_values_stay_inside_the_range_of_their_field() -> None:

@@ -86,13 +86,6 @@ def test_a_worker_killed_mid_sweep_loses_nothing(
     assert (first.wait(), second.poll()) == (-signal.SIGKILL, None)
 
 
-@pytest.mark.study
-def test_a_cluster_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    whole = sweep_at(tmp_path / "alone", monkeypatch, jobs=1)
-    assert sweep_at(tmp_path / "local", monkeypatch, executor="dask", jobs=1) == whole
-
-
 def test_a_scheduler_that_does_not_answer_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

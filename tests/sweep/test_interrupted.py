@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError, UsageError
 from perfatlas.studies import RunFolder, local_results
 from perfatlas.verbs.sweep import answer as sweeping
 from tests.sweep.support import BLOCKS, GEMM, blocks_of, start, write_study
-from tests.sweep.tasks import killed, squared_once
+from tests.sweep.tasks import squared_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,12 +89,6 @@ def test_ctrl_c_keeps_finished_blocks(home: Path, whole: dict[str, bytes], after
 
 def _told(results: Any) -> dict[str, Any]:  # noqa: ANN401 - results
     return {name: v for name, v in results.items() if name not in ("elapsed_s", "points_per_s")}
-
-
-@pytest.mark.study
-def test_processes_answer_as_one_process_does(home: Path, whole: dict[str, bytes]) -> None:
-    perfatlas.sweep({**GEMM, "name": "gemm"}, jobs=2)
-    assert blocks_of(home) == whole
 
 
 def test_a_full_disk_loses_nothing_finished(
@@ -177,19 +170,6 @@ def test_a_damaged_index_is_named_and_made_again(home: Path) -> None:
     assert [row["id"] for row in perfatlas.studies.indexed_runs()] == [run.id]
 
 
-@pytest.mark.study
-def test_two_sweeps_at_once(tmp_path: Path, home: Path, whole: dict[str, bytes]) -> None:
-    study = str(write_study(tmp_path, GEMM))
-    other = str(write_study(tmp_path, {**GEMM, "vary": {"m": [1, 2, 3]}}, "other"))
-    running = [start(home, "sweep", name, "--jobs", "1", "--json") for name in (study, other)]
-    ended = [process.communicate() for process in running]
-    assert [process.returncode for process in running] == [0, 0], ended
-    rows = perfatlas.studies.indexed_runs()
-    assert {row["name"]: row["state"] for row in rows} == {"gemm": "complete", "other": "complete"}
-    shutil.rmtree(next(home.glob("perfatlas/runs/other-*")))
-    assert blocks_of(home) == whole
-
-
 def test_one_process_at_a_time_writes_a_run(home: Path) -> None:
     study = {**GEMM, "name": "gemm", "vary": {"m": [1, 2]}}
     run = perfatlas.sweep(study, jobs=1).run
@@ -222,9 +202,3 @@ def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
     found = dict(local_results(squared_once, str(tmp_path), range(8), 2))
     assert found == {number: number**2 for number in range(8)}
     assert (tmp_path / "killed").exists()
-
-
-@pytest.mark.study
-def test_processes_that_always_die_are_an_error() -> None:
-    with pytest.raises(UnsupportedError, match=r"killed 3 times .* use fewer --jobs"):
-        list(local_results(killed, "", range(3), 2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +13,7 @@ from perfatlas.declarations import verb_fields
 from perfatlas.files import read_table, write_table
 from perfatlas.quantities import PerfatlasError, UsageError
 from perfatlas.studies import find_run
-from tests.sweep.support import GEMM, write_study
+from tests.sweep.support import GEMM
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,17 +171,6 @@ def test_ranges_have_steps_or_a_distance() -> None:
     assert sorted(set(columns["n"])) == [128, 256, 384, 512]
 
 
-def test_names_of_the_issue_of_formats_are_hardware_fields() -> None:
-    study = {
-        "verb": "kernel gemm",
-        "scenario": {"system": "b200_sxm", "m": 8192, "n": 8192, "k": 8192, "format": "nvfp4"},
-        "vary": {"device": {"peak": {"nvfp4": ["9 PFLOP/s", "12 PFLOP/s"]}}},
-    }
-    columns = perfatlas.sweep(study, jobs=1).columns
-    assert columns["device.peak.fp4"] == [9e15, 12e15]
-    assert columns["time_s"][0] > columns["time_s"][1]
-
-
 def test_dimensions_of_models_vary_and_are_solved_at_equal_parameters() -> None:
     solved = f"{MODEL}{{equal=parameters,solve=intermediate_size}}"
     study = {
@@ -202,91 +190,6 @@ def test_dimensions_of_models_vary_and_are_solved_at_equal_parameters() -> None:
         batch=32,
     )
     assert columns["tpot_s"][0] == alone.results["tpot_s"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"vary": {"model": {"kv_headz": [1]}}}, "unknown field 'kv_headz'; did you mean"),
-        ({"vary": {"model": {"layers": [1.5]}}}, "model.layers = 1.5: expected an integer"),
-        ({"vary": {"bacth": [1]}}, r"'bacth' is no field of estimate .* did you mean 'batch'\?"),
-        ({"vary": {"tensor_parallel_size": [1]}}, "is called 'tp' in perfatlas"),
-        ({"vary": {"device.memory.bandwith": [1]}}, "did you mean 'device.memory.bandwidth'"),
-        ({"vary": {"device": {"tpd": [1]}}}, "did you mean 'device.tdp'"),
-        ({"vary": {}}, "nothing varies"),
-        ({"vary": {"tp": [1, 2, 1]}}, "tp = 1 is listed twice"),
-        ({"vary": {"tp": []}}, "expected a list of values, or a range"),
-        ({"vary": {"tp": {"from": 1, "to": 8}}}, "give either steps"),
-        ({"vary": {"tp": {"from": 1, "to": 8, "stpes": 2}}}, "did you mean 'steps'"),
-        ({"vary": {"tp": {"from": 0, "to": 8, "steps": 3, "scale": "log"}}}, "needs a positive"),
-        ({"vary": {"kv_format": {"from": 1, "to": 2, "steps": 2}}}, "has no numbers"),
-        ({"vary": {"mode": ["statik"]}}, "did you mean 'static'"),
-        ({"vary": {"model": ["meta-llama/Llama-3.1-8C"]}}, "did you mean"),
-        ({"vary": {"system": ["h2000"]}}, "did you mean 'h200_sxm'"),
-        ({"vary": {"device.tdp": ["5 TB/s"]}}, "device.tdp"),
-        ({"vary": {"osl": [1, 2]}}, "is in .scenario. and varies"),
-        ({"zip": [{"tp": [1, 2], "isl": [1]}], "vary": {}}, "equal lengths: tp has 2, isl has 1"),
-        ({"zip": [{"tp": [1, 2]}]}, "tp varies twice"),
-        ({"verb": "estimat"}, "did you mean 'estimate'"),
-        ({"verb": "search"}, "'search' is not one of"),
-        ({"varry": {}}, "did you mean 'vary'"),
-        ({"constraints": ["tpp < 8"]}, "unknown name 'tpp'; did you mean 'tp'"),
-        ({"sample": {"vary": 3}}, "vary = 3: expected a table"),
-        ({"vary": {"clock_ratio": [0.5, math.nan]}}, "clock_ratio = nan: expected a finite number"),
-        (
-            {"vary": {"isl": {"from": 1, "to": math.inf, "steps": 3}}},
-            "isl = inf: expected a finite",
-        ),
-        (
-            {"vary": {one: {"from": 1, "to": 10**5, "steps": 10**5} for one in ("isl", "dp")}},
-            "10,000,000,000 points are more than the 100,000,000",
-        ),
-        (
-            {"sample": {"points": 10**9, "method": "sobol", "vary": {"isl": [1, 2]}}, "vary": {}},
-            "1,000,000,000 points are more than the 100,000,000",
-        ),
-        ({"constraints": ["prefill_tp < 8"]}, "the study does not set it"),
-        ({"constraints": ["tp"]}, "compare it"),
-        ({"constraints": "tp < 8"}, "expected a list of expressions"),
-        ({"derived": {"a": "b", "b": "tp"}}, "derived later"),
-        ({"derived": {"tp": "batch"}}, "is set in the study already"),
-        ({"derived": {"dp": "ttft_s"}}, "can only read fields"),
-        ({"derived": {"tpot_s": "tp"}}, "is a result of estimate"),
-        ({"objective": "ttft"}, "did you mean 'ttft_s'"),
-        ({"sample": {"method": "sobel", "vary": {"isl": [1, 2]}}}, "expected sobol"),
-        ({"sample": {"points": 0, "vary": {"isl": [1, 2]}}}, "expected an integer of 1 or more"),
-    ],
-)
-def test_what_is_misspelt_is_named(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(PerfatlasError, match=message):
-        perfatlas.sweep({**ESTIMATE, **change}, jobs=1)
-
-
-def test_the_command_prints_a_screen_and_json(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study = str(write_study(tmp_path, ESTIMATE, "bandwidth"))
-    output = tmp_path / "rows.csv"
-    assert main(["sweep", study, "--jobs", "1", "--output", str(output)]) == 0
-    text = capsys.readouterr().out
-    assert "estimate at 12 points" in text
-    assert "highest output tokens/s per GPU" in text
-    assert "6 TB/s" in text
-    assert "refused" in text
-    assert f"reproduce: perfatlas sweep {study}" in text
-    assert len(text.splitlines()) <= 24
-    assert len(output.read_text().splitlines()) == 13
-    assert main(["sweep", study, "--json"]) == 0  # from the finished run
-    answer = told(capsys)
-    assert answer["command"] == "sweep"
-    assert answer["results"]["rows"] == 12
-    assert answer["results"]["points_per_s"] is None
-    assert set(answer["evidence"]["data_versions"]) >= {
-        "perfatlas",
-        "numpy",
-        "calibrations",
-        "code",
-    }
 
 
 def test_runs_are_listed_shown_exported_and_deleted(
@@ -346,26 +249,3 @@ def test_best_rows_are_ratios_to_their_base(capsys: pytest.CaptureFixture[str]) 
     assert "ratio_to_base" not in perfatlas.sweep(ESTIMATE, jobs=1).results["best"][0]
     assert main(["sweep", "exponentials"]) == 0
     assert "1.22x" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("base", "reason"),
-    [
-        ({"tp": 4}, r"base.tp = 4 is none of its values: 1, 2"),
-        ({"batches": 1}, r"batches"),
-        ({"osl": 64}, r"base.osl does not vary"),
-        ({"tp": "many"}, r"base"),
-        ("h100_sxm", r"expected a table, \[base\]"),
-    ],
-)
-def test_a_base_that_is_no_row_is_refused(base: Any, reason: str) -> None:  # noqa: ANN401
-    with pytest.raises(PerfatlasError, match=reason):
-        perfatlas.sweep({**ESTIMATE, "base": base}, jobs=1)
-
-
-def test_a_base_of_names_that_vary_together_has_all_of_them() -> None:
-    together = {**ESTIMATE, "vary": {"batch": [1, 8]}, "zip": [{"tp": [1, 2], "isl": [512, 1024]}]}
-    with pytest.raises(PerfatlasError, match="isl varies together with it"):
-        perfatlas.sweep({**together, "base": {"tp": 1}}, jobs=1)
-    found = perfatlas.sweep({**together, "base": {"tp": 1, "isl": 512}}, jobs=1)
-    assert sum(row["ratio_to_base"] == 1.0 for row in found.results["best"]) == 2

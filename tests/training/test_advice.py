@@ -44,12 +44,3 @@ def test_every_change_that_is_advised_fits(asked: dict[str, Any]) -> None:
     for advice in refused.value.advice:
         changes: dict[str, Any] = dict(re.findall(r"(\w+) = (\w+)", advice))
         assert train(**{**asked, **changes}).results["memory"]["fits"]
-
-
-@pytest.mark.study
-def test_advice_does_not_end_without_a_word() -> None:
-    with pytest.raises(InfeasibleError, match="shorter sequences or GPUs with more memory"):
-        train(
-            model="meta-llama/Llama-3.1-405B", system="h100_sxm", sequence_length=2**26, gpus=1,
-            global_batch=1,
-        )  # fmt: skip

@@ -200,16 +200,3 @@ def test_compiled_steps_are_no_slower_and_keep_no_more() -> None:
         assert compiled["step_time_s"] < eager["step_time_s"]
         kept = [one["memory"]["activation_bytes"] for one in (compiled, eager)]
         assert kept[0] <= kept[1]
-
-
-@pytest.mark.parametrize(("batch", "waits"), [(16, True), (128, False)])
-def test_steps_that_may_wait_for_the_host_are_warned_of(batch: int, *, waits: bool) -> None:
-    answer = perfatlas.train(
-        model="vit-base-16",
-        system="h100_sxm",
-        gpus=1,
-        engine="pytorch",
-        global_batch=batch,
-        micro_batch=batch,
-    )
-    assert any("the host may launch" in text for text in answer.warnings) == waits

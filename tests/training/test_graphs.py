@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-import perfatlas
 from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.networks.graphs.network import GraphNetwork
 from perfatlas.networks.graphs.training import weights_of_products
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
 from perfatlas.training.work import Part, Work, model_operators
-from perfatlas.verbs.train import search_training, train, train_columns
+from perfatlas.verbs.train import train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,28 +130,6 @@ def test_results_are_those_of_items() -> None:
     assert not [name for name in results if "token" in name]
 
 
-def test_an_answer_can_be_asked_again() -> None:
-    answer = train(**STEP, zero="3", optimizer="sgd")
-    assert train(**answer.scenario).results == answer.results
-    assert answer.scenario["engine"] == "inductor@2.13"
-    assert "sequence_length" not in answer.scenario
-
-
-def test_a_table_of_two_rows_equals_two_answers() -> None:
-    table: dict[str, list[Any]] = {
-        "model": ["resnet-50", "bert-large"],
-        "system": ["h100_sxm"] * 2,
-        "gpus": [8, 2],
-        "global_batch": [2048, 32],
-        "micro_batch": [256, 8],
-    }
-    columns = train_columns(table)
-    for place in range(2):
-        alone = train(**{name: cells[place] for name, cells in table.items()}).results
-        for name in ("step_time_s", "throughput_per_s", "energy_per_item_j", "mfu"):
-            assert columns[name][place] == pytest.approx(alone[name], rel=1e-12)
-
-
 def test_accumulation_and_ranks_scale_a_step() -> None:
     """Four micro-batches last four times as long; the optimizer runs once."""
     one = train(**{**STEP, "gpus": 1, "global_batch": 32}).results
@@ -214,47 +191,3 @@ def test_only_a_stated_denoiser_is_trained_alone(tmp_path: Path) -> None:
         path.write_text(f"denoiser = 2\n{text}", encoding="utf-8")
         with pytest.raises(InvalidSpecError, match=message):
             resolve_model(str(path))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"tp": 2}, "graphs of operators are not divided over GPUs; leave tp out"),
-        ({"pp": 2}, "graphs of operators are not divided over GPUs; leave pp out"),
-        ({"cp": 2}, "graphs of operators are not divided over GPUs; leave cp out"),
-        ({"sequence_length": 10}, "sequence_length applies to language models"),
-        ({"recompute": "full"}, "recompute applies to language models"),
-        ({"lora_rank": 8}, "lora_rank applies to language models"),
-        ({"engine": "megatron"}, "megatron trains language models, and resnet-50 is a graph"),
-        ({"format": "fp8"}, "graphs of operators are trained in bf16"),
-        ({"cuda_graphs": "full"}, "no effect here: it applies to MoE layers, and resnet-50 is a"),
-        ({"optimizer": "muon"}, "optimizer = muon is priced for language models"),
-        ({"model": "dlrm-dcnv2"}, "ep x expert_tp = 1 x 1 must equal dp = 8: all ranks divide the"),
-        ({"global_batch": 100}, "must be a multiple of dp x micro_batch"),
-    ],
-)
-def test_what_graphs_have_not_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(PerfatlasError, match=message):
-        train(**{**STEP, **change})
-
-
-def test_engines_of_graphs_train_no_language_models() -> None:
-    language_model = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm"}
-    fields: dict[str, Any] = {**language_model, "global_batch": 8}
-    with pytest.raises(PerfatlasError, match="inductor trains graphs of operators, and"):
-        train(**fields, engine="inductor")
-    assert perfatlas.train(**fields, engine="ideal", gpus=8).results["step_time_s"] > 0.0
-
-
-def test_a_step_that_does_not_fit_is_advised_what_graphs_have() -> None:
-    with pytest.raises(InfeasibleError) as refused:
-        train(**{**STEP, "micro_batch": 4096, "global_batch": 32768})
-    assert "micro_batch" in str(refused.value)
-    assert "recompute" not in str(refused.value)
-
-
-def test_there_are_no_layouts_to_search() -> None:
-    with pytest.raises(PerfatlasError, match="no layouts to search"):
-        search_training(model="resnet-50", system="h100_sxm", gpus=8, global_batch=256)
-    with pytest.raises(InvalidSpecError, match="global_batch"):
-        train(model="resnet-50", system="h100_sxm")

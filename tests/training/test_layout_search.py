@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,10 +9,7 @@ import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.cli import main
-from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.studies import SEARCHED
 from perfatlas.training.layouts import Layouts, layout_problems, take_layouts
 from perfatlas.training.schedules import Pipelines, peak_activations, pipeline_refusals
 from perfatlas.training.schedules.steps import programs
@@ -26,13 +20,11 @@ from perfatlas.training.step import (
     training_steps,
 )
 from perfatlas.verbs.train import search_training, train
-from perfatlas.verbs.train.sections import train_command
 from tests.examples import few
 from tests.training.asked import layouts, question
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 SMALL: Final[Mapping[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -167,90 +159,11 @@ def test_the_best_layout_is_that_of_all_prices_and_rows_equal_train() -> None:
     assert shown[0]["why"].startswith("the next layout is ")
 
 
-@pytest.mark.study
-def test_all_layouts_are_a_table_that_train_answers_with_the_same_steps(tmp_path: Path) -> None:
-    table, again = tmp_path / "layouts.csv", tmp_path / "again.csv"
-    asked = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
-    given = ["--tp=2", "--pp=2", "--cp=1", "--micro-batch=1", "--pipeline-schedule=1f1b"]
-    assert main(["search", "training", *asked, *given, "--output", str(table)]) == 0
-    subject = [text for text in asked if text.startswith(("--model", "--system"))]
-    assert main(["train", *subject, "--table", str(table), "--output", str(again)]) == 0
-    with again.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert {row["recompute"] for row in rows} == {"none", "selective", "full"}
-    for row in rows:
-        assert not row["error"]
-        assert float(row["result_step_time_s"]) == pytest.approx(float(row["step_time_s"]), 1e-9)
-
-
 def test_given_sizes_are_kept_and_others_are_searched() -> None:
     answer = search_training(**SMALL, tp=4, recompute="full", zero=3)
     for row in answer.results["layouts"]:
         assert (row["tp"], row["recompute"], row["zero"]) == (4, "full", "3")
     assert answer.scenario["tp"] == 4
-
-
-def test_with_given_parallel_sizes_other_choices_are_shown() -> None:
-    rows = search_training(**SMALL, tp=4, pp=1, cp=1).results["layouts"]
-    assert len(rows) > 1
-    assert len({(row["zero"], row["recompute"], row["micro_batch"]) for row in rows}) == len(rows)
-    assert len({row["zero"] for row in rows}) > 1
-
-
-def test_the_text_has_the_interval_of_a_layout(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
-    assert main(["search", "training", *asked]) == 0
-    best = search_training(**SMALL).results["layouts"][0]
-    interval = f"{100 * best['mfu_low']:.1f} - {best['mfu_high']:.1%}"
-    assert interval in capsys.readouterr().out
-
-
-@pytest.mark.study
-def test_the_fewest_gpus_that_fit_and_that_are_fast_enough() -> None:
-    asked = {name: value for name, value in SMALL.items() if name != "gpus"}
-    few = search_training(**asked, max_gpus=16, objective="gpus").results["layouts"][0]
-    limit = few["step_time_s"] / 2.5
-    fast = search_training(**asked, max_gpus=16, objective="gpus", max_step_time_s=limit)
-    assert few["gpus"] < fast.results["layouts"][0]["gpus"]
-    assert fast.results["layouts"][0]["step_time_s"] <= limit
-    assert fast.results["rejected_layouts"]["max_step_time_s"] > 0
-
-
-@pytest.mark.study
-def test_a_search_without_a_layout_says_what_to_do() -> None:
-    with pytest.raises(InfeasibleError, match="fits in memory") as caught:
-        search_training(**{**SMALL, "model": "meta-llama/Llama-3.1-70B", "gpus": 4})
-    assert caught.value.advice[0].startswith("set gpus = ")
-    gpus = int(caught.value.advice[0].rpartition(" ")[2])
-    found = search_training(**{**SMALL, "model": "meta-llama/Llama-3.1-70B", "gpus": gpus})
-    assert found.results["layouts"]
-    with pytest.raises(InfeasibleError, match="on 16 GPUs has a step within") as caught:
-        search_training(**SMALL, tp=1, pp=1, cp=1, micro_batch=1, max_step_time_s=1e-6)
-    assert caught.value.advice[0].startswith("raise max_step_time_s")
-    with pytest.raises(InvalidSpecError, match="keeps the rules"):
-        search_training(**{**SMALL, "global_batch": 31, "pp": 1, "tp": 1})
-    with pytest.raises(InvalidSpecError, match="set gpus, the GPUs of the job, or max_gpus"):
-        search_training(**SMALL, max_gpus=8)
-    with pytest.raises(InvalidSpecError, match="is dense"):
-        search_training(**SMALL, ep=4)
-    with pytest.raises(InvalidSpecError, match="fewest GPUs"):
-        search_training(**SMALL, objective="gpus")
-
-
-def test_both_spellings_answer_the_same(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Any,  # noqa: ANN401 - a folder
-) -> None:
-    flags = ["--model", SMALL["model"], "--system", "h100_sxm", "--gpus", "8"]
-    flags += ["--global-batch", "32", "--pp", "1"]
-    assert main(["search", "training", *flags]) == 0
-    told = capsys.readouterr().out
-    assert "why the first" in told
-    assert "legal layouts" in told
-    table = tmp_path / "layouts.csv"
-    assert main(["search", "--training", *flags, "--output", str(table)]) == 0
-    assert capsys.readouterr().out == told
-    assert table.read_text().startswith("gpus,tp,pp,")
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"])
@@ -303,24 +216,3 @@ def test_step_time_over_goodput_is_that_of_both_commands() -> None:
         for step_s, gpus in zip(columns["step_time_s"], columns["gpus"], strict=True)
     )
     assert times[0] == pytest.approx(fastest, rel=1e-9)
-
-
-@pytest.mark.parametrize("model", few([SMALL["model"], MOE], every=2))
-def test_the_printed_command_answers_with_the_first_step(
-    model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = {**SMALL, "model": model}
-    answer = search_training(**asked)
-    first = answer.results["layouts"][0]
-    words = shlex.split(train_command(answer.scenario, first))
-    assert main([*words[1:], "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["results"]
-    assert told["step_time_s"] == first["step_time_s"]
-    assert told["memory"]["total_bytes"] == first["memory_total_bytes"]
-
-
-def test_help_says_which_fields_are_searched() -> None:
-    fields = verb_fields("search training")
-    assert fields["tp"].row.default == fields["recompute"].row.default == "searched"
-    assert verb_fields("train")["tp"].row.default == ""
-    assert set(SEARCHED) <= {name for name, field in fields.items() if field.row.default}

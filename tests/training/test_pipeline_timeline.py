@@ -7,10 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from perfatlas.report.charts import PipelineChart
 from perfatlas.report.traces import pipeline_trace_text
 from perfatlas.training.schedules import pipeline_steps, pipeline_timeline
-from tests.report.figures import plotly_figure
 from tests.training.pipelines import SIZES, as_columns, random_case
 from tests.training.reference_pipeline import simulate
 
@@ -51,16 +49,3 @@ def test_the_trace_has_one_process_per_rank_and_pairs_on_two_lines() -> None:
             assert mine
             ends = [one["ts"] + one["dur"] for one in mine]
             assert all(a <= b["ts"] + 1e-3 for a, b in zip(ends[:-1], mine[1:], strict=True))
-
-
-@pytest.mark.parametrize("schedule", ["zb_h1", "dualpipe"])
-def test_the_picture_draws_every_pass_once(schedule: str) -> None:
-    timeline = pipeline_timeline(as_columns(random_case(schedule, (4, 8, 1), 1)))
-    figure = plotly_figure(PipelineChart(timeline))
-    assert sum(len(bars.x) for bars in figure.data) == len(timeline["rank"])
-    shown = [bars.name for bars in figure.data if bars.showlegend]
-    assert len(shown) == len(set(shown))
-    ends = max(max(np.add(bars.base, bars.x)) for bars in figure.data)
-    assert ends == pytest.approx(timeline["end_s"].max())
-    if schedule == "dualpipe":  # overlapped passes share the height of the row
-        assert {bars.width for bars in figure.data} == {0.9, 0.45}

@@ -50,29 +50,6 @@ def test_electricity_is_that_of_the_nodes(job: dict[str, Any]) -> None:
     assert "facility_power_w" not in train(**JOB).results
 
 
-@pytest.mark.parametrize(
-    ("system", "told"),
-    [
-        (
-            "mi300x",
-            (
-                "power of mi300x is not predicted",
-                "pue = 1.2 and usd_per_kwh = 0.1 have no",
-                "kernels of another vendor's GPUs",
-            ),
-        ),
-        ("h100_pcie", ("pue = 1.2 and usd_per_kwh = 0.1 have no effect here: the power of proc",)),
-        ("h100_sxm", ()),
-    ],
-)
-def test_unknown_power_and_prices_without_effect_are_said(
-    system: str, told: tuple[str, ...]
-) -> None:
-    warnings = train(**JOB | {"system": system}, pue=1.2, usd_per_kwh=0.1).warnings
-    assert len(warnings) == len(told)
-    assert all(text.startswith(start) for text, start in zip(warnings, told, strict=True))
-
-
 def test_a_limit_lowers_the_clock_once(job: dict[str, Any]) -> None:
     asked = [None, 700.0, 900.0, 550.0, 450.0]
     table = train_columns(

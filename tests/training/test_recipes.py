@@ -22,7 +22,7 @@ from perfatlas.training.step import (
 from perfatlas.training.step.optimizer import newton_schulz
 from perfatlas.training.step.states import optimizer_states
 from perfatlas.training.work import Part
-from perfatlas.verbs.train import train, train_columns
+from perfatlas.verbs.train import train
 from tests.training.asked import layouts, question
 
 LLAMA, DEEPSEEK = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3"
@@ -324,21 +324,6 @@ def test_a_recipe_keeps_the_waterfall_and_the_memory_of_deepseek() -> None:
     parts = np.stack(list(steps.waterfall.values()))
     assert parts.sum(axis=0) == pytest.approx(steps.step_s_C, rel=1e-12)
     assert resolve_model(DEEPSEEK).network.mtp_layers == 1
-
-
-def test_rows_of_a_table_have_recipes_of_their_own() -> None:
-    rows: dict[str, list[Any]] = {
-        "lora_rank": [None, 16, None],
-        "mtp_depth": [0, 0, 1],
-        **{name: [value] * 3 for name, value in
-           {"model": LLAMA, "system": "h200_sxm", "gpus": 8, "tp": 2, "global_batch": 32}.items()},
-    }  # fmt: skip
-    found = train_columns(rows)
-    assert found["error_code"] == [None] * 3
-    for at in range(3):
-        alone = train(**{name: column[at] for name, column in rows.items()})
-        assert found["step_time_s"][at] == alone.results["step_time_s"]
-        assert train(**alone.scenario).results == alone.results
 
 
 @pytest.mark.parametrize(

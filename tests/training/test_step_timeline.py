@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-import perfatlas
 from perfatlas.report.traces import pipeline_trace_text
 from perfatlas.training.step import step_timeline, training_steps
 from tests.training.asked import layouts, question
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from perfatlas.training.step import TrainingQuestion
-
-MODEL = "meta-llama/Llama-3.1-8B"
 EXPERTS = "Qwen/Qwen3-30B-A3B"
 DENSE = layouts(tp=2, pp=4, dp=2, global_batch=64, zero=3, recompute=2)
 CASES = {
@@ -81,21 +76,3 @@ def test_the_trace_of_a_step_ends_with_it() -> None:
     ends = [event["ts"] + event["dur"] for event in events if event["ph"] == "X"]
     assert max(ends) == pytest.approx(1e6 * float(steps.step_s_C[0]), rel=1e-9)
     assert {"optimizer", "exposed_dp"} <= {event["name"] for event in events}
-
-
-def test_a_file_asks_what_the_flags_ask(tmp_path: Path) -> None:
-    from perfatlas.cli.entry import main
-
-    file = tmp_path / "step.toml"
-    file.write_text(
-        f'model = "{MODEL}"\nsystem = "h100_sxm"\ntp = 2\npp = 4\nglobal_batch = 16\n', "utf-8"
-    )
-    page, trace = tmp_path / "a.html", tmp_path / "a.json"
-    files = ["--html", str(page), "--html-script", "none", "--trace", str(trace)]
-    assert main(["train", "--scenario", str(file), "--json", *files]) == 0
-    answer = perfatlas.train(model=MODEL, system="h100_sxm", tp=2, pp=4, global_batch=16)
-    events = json.loads(trace.read_text("utf-8"))["traceEvents"]
-    ends = [event["ts"] + event["dur"] for event in events if event["ph"] == "X"]
-    assert max(ends) == pytest.approx(1e6 * answer.results["step_time_s"], rel=1e-9)
-    assert "Memory over the step, pipeline rank 0" in page.read_text("utf-8")
-    assert main(["train", "--table", str(file), "--html", str(page)]) == 2

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from perfatlas.cli import main
 from perfatlas.quantities import InfeasibleError, UnsupportedError
-from perfatlas.verbs.train import train, train_columns
+from perfatlas.verbs.train import train
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,27 +36,6 @@ def test_an_answer_holds_together() -> None:
         assert results[f"{name}_low"] <= results[name] <= results[f"{name}_high"]
     assert results["memory"]["fits"]
     assert any("causal attention" in text for text in answer.evidence.assumptions)
-
-
-def test_the_scenario_gives_the_same_answer() -> None:
-    answer = train(**SMALL)
-    assert train(**answer.scenario).results == answer.results
-
-
-def test_a_table_has_the_answers_of_single_questions_and_its_errors() -> None:
-    rows: dict[str, list[Any]] = {
-        "tp": [2, 4, 3, 1],
-        "recompute": ["none", "full", "none", "none"],
-        "micro_batch": [1, 2, 1, 16],
-        **{name: [SMALL[name]] * 4 for name in ("model", "system", "gpus")},
-        "global_batch": [64, 64, 64, 512],
-    }
-    found = train_columns(rows)
-    assert found["error_code"] == [None, None, "invalid", "infeasible"]
-    for at in range(2):
-        alone = train(**{name: column[at] for name, column in rows.items()})
-        assert found["step_time_s"][at] == alone.results["step_time_s"]
-        assert found["waterfall_compute"][at] == alone.results["waterfall"]["compute"]
 
 
 def test_mxfp8_needs_tensor_cores_that_scale_blocks() -> None:
@@ -114,14 +92,3 @@ def test_advice_fits() -> None:
         pairs = [pair.split(" = ") for pair in change.removeprefix("set ").split(" and ")]
         changed = {name: value if name == "recompute" else int(value) for name, value in pairs}
         assert train(**{**wanted, **changed}).results["memory"]["fits"]
-
-
-def test_the_text_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [
-        w for name, value in SMALL.items() for w in (f"--{name.replace('_', '-')}", str(value))
-    ]
-    assert main(["train", *words]) == 0
-    text = capsys.readouterr().out
-    assert len(text.splitlines()) <= 40
-    assert "where the time goes" in text
-    assert "reproduce: perfatlas train" in text

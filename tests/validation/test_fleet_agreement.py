@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,92 +15,11 @@ from validation.fleet.agreement import (
     Agreement,
     Measured,
     Point,
-    chance_of,
     compare,
     expected_largest,
     families,
 )
-from validation.fleet.agreement_nodes import (
-    ageing_points,
-    bursts_points,
-    crews_points,
-    erlang_points,
-    first_failure_points,
-    racks_points,
-    warm_points,
-)
-from validation.fleet.agreement_patterns import (
-    HALF_WIDTH,
-    MTTIS_S,
-    RESTARTS_S,
-    WRITES_S,
-    asynchronous_points,
-    maintained_points,
-    multilevel_points,
-    renewal_points,
-    verified_points,
-)
 from validation.fleet.check_values import CheckValue, check_values, exactness
-from validation.fleet.study import STUDIES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def test_the_studies_have_the_points_that_are_asked() -> None:
-    assert len(MTTIS_S) * len(WRITES_S) * len(RESTARTS_S) >= 36
-    assert HALF_WIDTH <= 0.002
-    sizes = {point.group: len(study()) for study in STUDIES for point in study()[:1]}
-    assert sizes.pop("renewal efficiency") == 39
-    assert len(sizes) == 11
-    assert sum(sizes.values()) == 152 - 39
-    assert all(6 <= size <= 36 for size in sizes.values())
-    names = [point.name for point in renewal_points()]
-    assert [name.endswith("safe") for name in names] == [False] * 36 + [True] * 3
-
-
-def _few_erlang_points() -> list[Point]:
-    """Return every fourth of the points with spares, which take longest."""
-    return erlang_points(replicas=10)[::4]
-
-
-@pytest.mark.study
-@pytest.mark.parametrize(
-    "study",
-    [
-        partial(renewal_points, half_width=0.008),
-        partial(asynchronous_points, half_width=0.007),
-        partial(multilevel_points, half_width=0.012),
-        partial(verified_points, half_width=0.002),
-        partial(maintained_points, half_width=0.007),
-        _few_erlang_points,
-        partial(crews_points, replicas=12),
-        partial(warm_points, replicas=12),
-        partial(racks_points, replicas=12),
-        partial(bursts_points, replicas=20),
-        ageing_points,
-        first_failure_points,
-    ],
-    ids=lambda study: getattr(study, "func", study).__name__,
-)
-def test_simulator_and_closed_form_agree(study: Callable[[], list[Point]]) -> None:
-    rows = compare(study(), seed=1)
-    for row in rows:
-        assert row.agrees, f"{row.group}, {row.name}: {row.simulated} not {row.exact}"
-    _, chance = chance_of(rows)
-    assert chance > 1e-3
-
-
-def test_known_values_stand_in_the_studies() -> None:
-    found = {p.group: p.exact for study in STUDIES for p in study() if p.name == "check value"}
-    assert {name: round(value, 5) for name, value in found.items()} == {
-        "asynchronous checkpoints": 0.72970,
-        "multilevel checkpoints": 0.80754,
-        "silent errors, verified": round(0.5 / 0.758325, 5),
-    }
-    assert (
-        len({p.exact for p in erlang_points() if p.name.startswith("5 repairs offered, 10")}) == 1
-    )
 
 
 def moved(first: float, second: float) -> Agreement:

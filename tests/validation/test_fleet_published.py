@@ -9,7 +9,6 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.closed_form import optimal_interval_s, renewal_efficiency
-from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model import (
     Fleet,
     Job,
@@ -18,25 +17,16 @@ from perfatlas.reliability.fleet.model import (
     Spares,
     Strategy,
     find_rate,
-    fleet_rate_per_s,
-    one_cause,
     published_durations,
     published_rates,
 )
 from perfatlas.reliability.fleet.model.catalog import published_cause
 from perfatlas.reliability.fleet.simulator import simulate
-from validation.fleet.anchor_rules import (
-    consistent_intervals,
-    job_mttf_s,
-    llama3_settings,
-    rsc_mttf,
-)
 from validation.fleet.anchors import published_anchors
 
 DATA = resources.files("validation").joinpath("data")
 TABLE = DATA.joinpath("published_figures.csv")
 HEAD = "source,metric,value,value_max,qualifier,unit,n_gpus\n"
-YEAR = Exponential(mean_s=365.25 * 86400)
 
 
 def test_every_published_figure_is_listed_once_with_a_reason() -> None:
@@ -111,27 +101,6 @@ def test_what_12000_gpus_need_solves_its_own_equation() -> None:
     assert largest.ours == pytest.approx(low, rel=1e-4)
 
 
-def test_what_spans_a_range_or_adds_up_its_own_table_is_not_reproduced() -> None:
-    rows = {
-        row.metric: row
-        for row in reversed(published_anchors())  # Llama-3's comes first
-        if row.status != "declined"
-    }
-    effective = rows["effective_training_time"]
-    assert effective.off is None
-    assert "restarts of 1 to 15 min" in effective.why
-    above = rows["share_of_time_above_0.1pct_gpus_failed"]
-    assert above.ours == pytest.approx(62.86, abs=0.01)
-    assert above.ours_max == pytest.approx(82.05, abs=0.01)
-    snapshot = rows["ckpt_time_at_20_Gbps_remote_storage"]
-    assert snapshot.off == pytest.approx(0.178, abs=1e-3)
-    assert "14 bytes" in snapshot.why
-    sums = [row.metric for row in rows.values() if row.status == "arithmetic"]
-    assert {"mtbi_all", "mtbi_unexpected", "gpu_category_share"} < set(sums)
-    needed = rows["node_failure_rate_needed_for_ettr_0.9_at_12000_gpus"]
-    assert "1000 node-d" not in needed.why
-
-
 def test_a_range_that_a_figure_is_outside_of_is_missed(tmp_path: Path) -> None:
     path = tmp_path / "figures.csv"
     name = "NVIDIA NTP arXiv:2504.06095,share_of_time_above_0.1pct_gpus_failed"
@@ -169,74 +138,6 @@ def test_a_wrong_figure_is_missed(tmp_path: Path) -> None:
     assert wrong.off == pytest.approx(100 * 0.999**64 / 97 - 1)
 
 
-def test_mttf_depends_on_what_counts_as_a_failure() -> None:
-    hours = [job_mttf_s("rsc1_node", gpus) / 3600 for gpus in (1024, 16_384, 131_072)]
-    assert [round(value, 2) for value in hours] == [28.85, 1.8, 0.23]
-    assert job_mttf_s("rsc1_job_1024_measured", 1024) / 3600 == pytest.approx(7.9, rel=1e-4)
-    with pytest.raises(InvalidSpecError, match="per gpu"):
-        job_mttf_s("llama3_gpu", 8)
-
-
-def test_each_kind_of_rate_explains_its_own_half_of_the_rsc_figures() -> None:
-    small, medium, large, largest = rsc_mttf()
-    for row in (large, largest):
-        assert row["by_hardware_rate_s"] == pytest.approx(row["published_s"], rel=0.025)
-        assert row["by_interruption_rate_s"] < 0.3 * row["published_s"]
-    assert medium["by_interruption_rate_s"] == pytest.approx(medium["published_s"], rel=1e-4)
-    assert small["by_interruption_rate_s"] == pytest.approx(small["published_s"], rel=0.12)
-    assert small["by_hardware_rate_s"] > 3 * small["published_s"]
-
-
-def test_llama3_causes_of_the_catalog_interrupt_a_job_as_published() -> None:
-    names = [
-        name
-        for name in published_rates()
-        if name.startswith("llama3_") and not name.startswith("llama3_node_")
-    ]
-    fleet = Fleet(units=2048, causes=tuple(published_cause(name) for name in names))
-    assert fleet_rate_per_s(fleet, 2048) * 54 * 86400 == pytest.approx(419.0)
-    strategy = Strategy(
-        interval_s=600.0,
-        levels=(Level(write_s=5.0),),
-        restarts=(Restart(name="restart", phases={"all": 300.0}),),
-        restart_exposed=False,
-    )
-    job = Job(fleet=fleet, units=2048, horizon_s=54 * 86400.0)
-    outcome = simulate(job, strategy, replicas=200)
-    assert outcome.mtti_s == pytest.approx(1296 * 3600 / 419, rel=0.02)
-    assert outcome.goodput > 0.9
-    with pytest.raises(InvalidSpecError, match="set per_unit"):
-        published_cause("hpn_tor")
-
-
-def test_what_explains_llama3_is_a_set_with_sharp_ends() -> None:
-    settings = llama3_settings()
-    good = [s for s in settings if s.shortest_s is not None and s.longest_s is not None]
-    assert 0 < len(good) < len(settings)
-    mtti_s = 1296 * 3600 / 419
-    for s in good:
-        for end in (s.shortest_s, s.longest_s):
-            value = renewal_efficiency(float(end or 0), s.write_s, s.restart_s, mtti_s).value_C
-            assert float(value) == pytest.approx(0.9, abs=1e-9)
-    assert max(s.restart_s for s in good) == 900.0  # above 15 min nothing explains it
-    assert max(s.write_s for s in good) == 30.0
-    none = consistent_intervals(mtti_s, 0.99, writes_s=(60.0,), restarts_s=(600.0,))
-    assert none[0].longest_s is None
-
-
-def test_the_simulator_confirms_an_end_of_the_set() -> None:
-    mtti_s = 1296 * 3600 / 419
-    setting = consistent_intervals(mtti_s, 0.9, writes_s=(15.0,), restarts_s=(300.0,))[0]
-    strategy = Strategy(
-        interval_s=float(setting.longest_s or 0),
-        levels=(Level(write_s=15.0),),
-        restarts=(Restart(name="restart", phases={"all": 300.0}),),
-    )
-    job = Job(fleet=one_cause(mtti_s, 2048), units=2048, horizon_s=54 * 86400.0)
-    outcome = simulate(job, strategy, replicas=2000, seed=6)
-    assert abs(outcome.goodput - 0.9) < 3 * outcome.standard_error + 1e-4
-
-
 def test_catalog_rates_carry_kind_source_and_interval() -> None:
     llama = find_rate("llama3_node_unexpected")
     assert llama.per_day == pytest.approx(3.7887e-3, rel=1e-4)
@@ -259,22 +160,6 @@ def test_catalog_rates_carry_kind_source_and_interval() -> None:
     assert counted == pytest.approx(419.0)
     with pytest.raises(InvalidSpecError, match="did you mean 'rsc1_node'"):
         find_rate("rsc1_nodes")
-
-
-@pytest.mark.parametrize("gpus_per_unit", [1, 4, 8, 72])
-def test_rates_of_nodes_and_jobs_are_counted_by_gpus(gpus_per_unit: int) -> None:
-    names = [name for name in published_rates() if name.startswith("llama3_")]
-    causes = tuple(
-        published_cause(name, gpus_per_unit=gpus_per_unit)
-        for name in names
-        if not name.startswith("llama3_node_")
-    )
-    units = 16_384 // gpus_per_unit
-    fleet = Fleet(units=units, gpus_per_unit=gpus_per_unit, causes=causes)
-    per_gpu = fleet_rate_per_s(fleet, units) / (units * gpus_per_unit)
-    assert per_gpu * 16_384 * 54 * 86400 == pytest.approx(419.0)
-    one = find_rate("llama3_node_unexpected")
-    assert one.ones_in(gpus_per_unit) == pytest.approx(gpus_per_unit / 8)
 
 
 def test_what_a_rate_is_of_must_be_known() -> None:

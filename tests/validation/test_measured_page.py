@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas.fitting.cells import MEASURED_DEVICES
-from perfatlas.quantities import InvalidSpecError
-from validation.kernels import UnseenScore, validate_measured, write_measured_page
-from validation.kernels.measured_medians import TUNED, median_rows
-from validation.kernels.measured_page import FIRST, LAST, measured_page, miss_reasons
-from validation.program import main
+from validation.kernels import UnseenScore
+from validation.kernels.measured_medians import median_rows
+from validation.kernels.measured_page import FIRST, LAST, miss_reasons
 from validation.scoring import best_covered
 
 PAGE = Path(__file__).parents[2] / "validation" / "pages" / "measured.md"
@@ -72,45 +69,6 @@ def test_collectives_are_those_of_gpus_with_nvlink() -> None:
     found = row(fast, slow)
     assert (found["gpus"], found["rows"], found["measured_mape"]) == (1, 100, 0.04)
     assert found["goal_met"] == "yes"
-
-
-def test_the_page_has_every_cell_and_names_what_misses_and_why() -> None:
-    best = best_covered("gemm", "bf16")
-    medians = median_rows(
-        [
-            score(f"h100_sxm/gemm/{best}/bf16", "shape", 0.0789),
-            score("h100_sxm/decode_attention/vllm/bf16", "shape", 0.03),
-        ]
-    )
-    edges = median_rows([score(f"h100_sxm/gemm/{best}/bf16", "edge", 0.11)])
-    text = measured_page(medians, edges)
-    assert "**7.9**" in text
-    assert f"- gemm {best} bf16 (shape): 7.9 over all GPUs, 7.9 over the others, goal 6.0" in text
-    assert "above by 1.9." in text
-    assert "- decode_attention" not in text
-    assert (
-        "| decode_attention | vllm | bf16 | shape | 1 | 100 | 9.0 | 10.0 | 3.0 | - | 3.0 |" in text
-    )
-    assert all(name in text for name in TUNED)
-    assert set(TUNED) < set(MEASURED_DEVICES)
-    unknown = median_rows([score("h100_sxm/prefill_attention/vllm/bf16", "shape", 0.5)])
-    assert "Not investigated." in measured_page(unknown, edges)
-
-
-def test_a_page_without_a_place_for_the_figures_is_refused(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("# Tier measured\n", "utf-8")
-    with pytest.raises(InvalidSpecError, match="has no markers"):
-        write_measured_page(page)
-    assert page.read_text("utf-8") == "# Tier measured\n"
-    assert main(["measured", "--page", str(page), "--json"]) == 2
-
-
-def test_names_that_were_not_measured_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="'h300'"):
-        validate_measured(["h300"])
-    with pytest.raises(InvalidSpecError, match="operator = 'gem'"):
-        validate_measured(["h200_sxm"], ["gem"])
 
 
 def test_the_page_of_the_project_is_generated_and_every_miss_has_a_reason() -> None:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
-
-from perfatlas.measurements.tables import has_silicon
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import resolve_traffic, service
 from perfatlas.scenario.resolution import split_fields
-from perfatlas.verbs.simulate import simulate
 from tests.validation.test_validate_steps import RULES, run
 from tests.validation.test_validate_traffic import LAUNCHES
 from validation.runs import (
     PoolRun,
-    read_pool_runs,
-    sample_path,
     select_pool_runs,
-    serving_rules,
-    simulate_pool_runs,
-    uncounted_rows,
 )
 from validation.runs.pool_traffic import launched_pools, pool_fields
 from validation.runs.run_selection import parse_serving_rules
-from validation.serving.pools import pool_views
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DRAWN = RULES.replace("dump = 0.5", "dump = 0.9") + LAUNCHES
 POOLS = """
@@ -122,54 +107,3 @@ def test_which_runs_of_pools_are_scored() -> None:
     prefill, decode = kept[1].prefill, kept[1].decode
     assert (prefill.tp, prefill.attention_dp, prefill.moe_tp, prefill.ep) == (4, 1, 4, 1)
     assert (decode.tp, decode.attention_dp, decode.moe_tp, decode.ep) == (2, 4, 1, 8)
-
-
-def test_rows_hold_what_the_public_function_answers() -> None:
-    rules = parse_serving_rules(DRAWN)
-    asked, wrong = pools(backend="vllm"), pools(id="b", backend="vllm", system="h1000")
-    found, refused = simulate_pool_runs([asked, wrong], rules)
-    results = simulate(**pool_fields(asked, rules)).answer.results
-    assert found["ttft_s"] == pytest.approx(results["ttft_s"]["mean"])
-    assert found["tpot_s"] == pytest.approx(results["tpot_s"]["mean"])
-    assert found["kv_transfer_s"] == pytest.approx(results["kv_transfer_s"]["mean"])
-    assert found["ttft_error"] == pytest.approx(found["ttft_s"] / found["ttft_measured_s"] - 1.0)
-    assert "h1000" in refused["error"]
-    views = pool_views([found, refused], [], parse_serving_rules(DRAWN + POOLS))
-    assert (views["simulated"], views["totals"][0]["refused"]) == (1, 1)
-    assert views["goals"][0]["models"] == "two pools, all"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            "scheduler_recv_interval = 10",
-            "scheduler_recv_intervall = 10",
-            "scheduler_recv_interval",
-        ),
-        ('prefill = "tp"', 'prefill = "pp"', "unknown 'pp' in pool_plans"),
-        ("decode = {}", "", "missing 'decode'"),
-    ],
-)
-def test_wrong_rules_of_pools_are_refused(old: str, new: str, message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        parse_serving_rules(DRAWN + POOLS.replace(old, new))
-
-
-@pytest.mark.study
-@pytest.mark.skipif(not has_silicon(), reason="the measured runs (extra [silicon]) are missing")
-def test_every_published_run_of_counted_workers_is_asked_or_left_out(tmp_path: Path) -> None:
-    rules, path = serving_rules(), sample_path()
-    runs = read_pool_runs(path)
-    kept, left = select_pool_runs(runs, rules)
-    assert len(runs) == len(kept) + len(left) == 274
-    assert uncounted_rows(path) == 1328
-    for one in kept:
-        split_fields(pool_fields(one, rules))
-    rows = simulate_pool_runs([one for one in kept if one.decode.concurrency <= 4][:4], rules)
-    assert all(row["error"] == "" and row["ttft_s"] > 0 for row in rows)
-    wrong = tmp_path / "wrong.csv"
-    with wrong.open("w", newline="") as stream:
-        csv.writer(stream).writerows([["mode", "prefill_num_workers"], ["disagg", "2"]])
-    with pytest.raises(InvalidSpecError, match="not a table"):
-        read_pool_runs(wrong)

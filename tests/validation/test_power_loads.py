@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from perfatlas.measurements.tables import has_silicon
-from perfatlas.quantities import MissingDependencyError
 from validation.power import (
     fit_kernels,
     fit_loads,
@@ -42,8 +41,3 @@ def test_scored_loads_are_predicted_within_15_percent_and_named_as_not_blind() -
     ]
     assert max(row["mape"] for row in rows) < 0.15
     assert sum(row["rows"] for row in rows) == 66
-
-
-def test_a_folder_without_measurements_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingDependencyError, match="measurements"):
-        fit_loads(tmp_path)

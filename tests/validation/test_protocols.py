@@ -11,11 +11,9 @@ from perfatlas.fitting.cells import Cell, Range, Rows
 from perfatlas.fitting.cells.cell import silicon_columns
 from perfatlas.machines.gpu.devices import NUM_SILICON
 from perfatlas.machines.gpu.streaming import streaming_time_s
-from perfatlas.machines.gpu.streaming.physics import STREAMING_PARAMETERS
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.operators import FloatArray
-from perfatlas.quantities import UsageError
-from validation.scoring import Kin, best_covered, few_rows, goal_of, interval_score
+from validation.scoring import Kin, interval_score
 from validation.scoring.protocols import fit_simple, refit, score_rows, simple_s
 
 
@@ -143,31 +141,3 @@ def test_unseen_shapes_are_not_the_fitted_ones() -> None:
     assert not isinstance(scored, str)
     assert scored.rows.measured_s.size + scored.known_rows == rows.measured_s.size
     assert np.abs(scored.predicted_s / scored.rows.measured_s - 1.0).max() < 0.05
-
-
-def test_a_lone_device_has_nobody_to_borrow_from() -> None:
-    # its calibration is of another physics (names differ): it lends nothing
-    cells = {name: cell_of(name, rows_of(1e-6, 1e11)) for name in ("h200_sxm", "b200_sxm")}
-    assert set(cells["h200_sxm"].ranges) != set(STREAMING_PARAMETERS)
-    kin = Kin(cells=cells)
-    assert kin.others("h200_sxm", family=False) == ()
-    assert score_rows(kin, "h200_sxm", "unseen-device") == "no other device to borrow from"
-    assert score_rows(kin, "h200_sxm", "few-shot", 20) == "no other device to start from"
-    assert "another physics" in str(score_rows(kin, "h200_sxm", "own"))
-
-
-def test_too_few_rows_are_refused() -> None:
-    assert few_rows("few-shot", None) == 50
-    with pytest.raises(UsageError, match="3 rows are too few"):
-        few_rows("few-shot", 3)
-    with pytest.raises(UsageError, match="applies only to protocol few-shot, not 'own'"):
-        few_rows("own", 20)
-
-
-def test_every_goal_has_a_best_covered_family() -> None:
-    goal = goal_of(("gemm", "vllm", "nvfp4"))
-    assert goal is not None
-    assert goal["mape"]["unseen-family"] == 0.22
-    assert goal_of(("gemm", "trtllm", "int4_wo")) is None
-    assert best_covered("all_reduce", "bf16") == "nccl"
-    assert best_covered("gemm", "unknown") == ""

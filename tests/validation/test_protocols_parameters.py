@@ -6,7 +6,6 @@ import pytest
 
 from perfatlas.fitting.cells import device_cells
 from perfatlas.measurements.tables import has_silicon
-from validation.scoring import parameter_table
 from validation.scoring.parameters import counted
 
 pytestmark = pytest.mark.skipif(
@@ -30,10 +29,3 @@ def test_no_cell_fits_more_than_ten() -> None:
         found = counted(cell)
         assert found.fitted <= 10, cell.id
         assert found.fitted + len(found.chosen) + found.held == len(cell.ranges)
-
-
-def test_the_table_tells_every_column() -> None:
-    row = {"system": "h200_sxm", "operator": "mla_decode"}
-    told = parameter_table([row])
-    assert "| mla_decode | trtllm | 8 | 6 to 7 | 24 to 48 | 0 to 1 |" in told
-    assert "tile_heads" in told

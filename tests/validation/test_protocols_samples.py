@@ -70,23 +70,6 @@ def test_physics_that_got_slower_is_noticed() -> None:
     assert "got worse" in line
 
 
-def test_what_moved_is_named() -> None:
-    stored = {name: Sample(mape=0.1, fit="x") for name in "abcd"}
-    found = {
-        "a": Sample(mape=0.1011, fit="x"),  # within a percent and rounding
-        "b": Sample(mape=0.1012, fit="x"),
-        "c": Sample(mape=0.098, fit="x"),
-        "d": Sample(mape=0.1, fit="y"),
-        "e": Sample(mape=0.1, fit="x"),
-    }
-    lines = moved(stored, found)
-    assert [line.partition(":")[0] for line in lines] == ["b", "c", "d", "e"]
-    assert "worse" in lines[0]
-    assert "better" in lines[1]
-    assert "other parameters" in lines[2]
-    assert "no sample" in lines[3]
-
-
 def test_a_figure_rises_with_new_parameters_only() -> None:
     stored = {"a": Sample(mape=0.1, fit="x"), "b": Sample(mape=0.1, fit="x")}
     found = {"a": Sample(mape=0.2, fit="x"), "b": Sample(mape=0.2, fit="y")}

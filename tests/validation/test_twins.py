@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, strategies
 
-from perfatlas.quantities import PerfatlasError
 from validation.runs.twins import layers_of, twin_groups
 
 ROWS = strategies.lists(
@@ -32,8 +30,3 @@ def test_no_dimensions_are_in_two_groups(rows: list[tuple[str, int]]) -> None:
         for row, group in zip(rows, groups, strict=True):
             found.setdefault(row[place], set()).add(group)
         assert all(len(some) == 1 for some in found.values())
-
-
-def test_a_model_that_is_not_known_is_refused() -> None:
-    with pytest.raises(PerfatlasError):
-        layers_of("no/such-model")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import perfatlas
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import find_schedule
 from validation.machines.accelerators import (
@@ -81,12 +80,3 @@ def test_releases_of_one_network_leave_the_fit_together() -> None:
     releases = ("Llama-3.1-70B", "Meta-Llama-3-70B", "Llama-3.3-70B-Instruct", "Llama-2-70b-hf")
     assert len({networks[f"meta-llama/{name}"] for name in releases}) == 1
     assert networks["meta-llama/Llama-2-7b-hf"] != networks["meta-llama/Meta-Llama-3-8B"]
-
-
-@NEEDS_DATA
-def test_batches_of_sn40l_take_longer_than_their_bytes() -> None:
-    runs = [run for run in published_runs() if run.machine == "SambaNova SN40L"]
-    assert len(runs) == 21
-    assert find_schedule(resolve_system("sn40l").device) is None
-    for run in runs:  # none needs speculative decoding
-        assert perfatlas.estimate(**run.fields).results["request_latency_s"] < run.measured_s

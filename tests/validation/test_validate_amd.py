@@ -10,8 +10,6 @@ import pytest
 import perfatlas
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import find_shipped_calibration, load_calibrations
-from perfatlas.quantities import UnsupportedError
-from validation.machines import validate_services
 from validation.machines.amd import FILE, cell_of, table_of
 from validation.machines.amd_services import question_of
 from validation.runs.shared_data import missing_data, shared_folder
@@ -60,21 +58,6 @@ def test_kernels_of_another_vendor_are_slower_and_wider() -> None:
     assert attention.calibration.parameters == lent.parameters
 
 
-def test_a_product_of_fp4_is_faster_than_one_of_fp8() -> None:
-    four, eight = (
-        perfatlas.kernel_gemm(format=name, **PRODUCT).results["time_s"]
-        for name in ("mxfp4_mxfp4", "fp8_dynamic")
-    )
-    assert four < eight
-
-
-def test_matrix_cores_of_amd_do_not_take_nvfp4() -> None:
-    with pytest.raises(
-        UnsupportedError, match=r"mi355x does not multiply in nvfp4; .* mxfp4_mxfp4"
-    ):
-        perfatlas.kernel_gemm(format="nvfp4", **PRODUCT)
-
-
 def test_a_borrowed_fit_is_no_surer_than_on_its_own_device() -> None:
     widths = {}
     for name in ("mi300x", "mi325x", "mi300x{device.memory.bandwidth=5.4TB/s}"):
@@ -89,15 +72,6 @@ def test_equal_links_have_equal_all_reduces() -> None:
     assert one.results["time_s"] == other.results["time_s"]
 
 
-def test_training_on_another_vendor_is_no_surer_than_its_kernels() -> None:
-    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 8, "global_batch": 64}
-    widths = []
-    for name in ("h200_sxm", "mi300x"):
-        found = perfatlas.train(system=name, **asked).results
-        widths.append(found["step_time_s_high"] / found["step_time_s"])
-    assert widths[0] < 1.5 < widths[1]
-
-
 def test_a_rate_that_no_fp8_product_allows_is_not_compared() -> None:
     row: dict[str, Any] = {
         "machine": "MI355X", "precision": "fp8", "model": "llama2-70b-99.9",
@@ -107,12 +81,3 @@ def test_a_rate_that_no_fp8_product_allows_is_not_compared() -> None:
     asked = question_of({**row, "machine": "MI300X"})
     assert asked is not None
     assert (asked["isl"], asked["osl"], asked["format"]) == (294, 294, "fp8")
-
-
-@NEEDS_DATA
-@pytest.mark.study
-def test_services_of_dense_models_are_predicted_without_a_fit() -> None:
-    rows = [row for row in validate_services() if row["source"] != "LLM-Inference-Bench"]
-    assert all(row["inside_90"] == 1.0 for row in rows)
-    dense = sorted(row["median_error"] for row in rows if "lama" in row["model"])
-    assert dense[len(dense) // 2] <= 0.15

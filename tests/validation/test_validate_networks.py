@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfatlas.networks import resolve_model
 from perfatlas.scenario.deployments.estimate_remarks import OF_GENERATION
 from perfatlas.scenario.training_steps.evidence import (
     HOST_TIMES,
@@ -18,17 +17,9 @@ from perfatlas.scenario.training_steps.evidence import (
     OF_OTHERS,
 )
 from validation.networks.published import (
-    DENOISER,
-    EAGER_GPU,
-    EAGER_HOST,
     FOLDER,
-    GENERATED,
-    MEASURED_COMPILED,
     SERVER,
-    ULYSSES,
     Run,
-    published_convolutions,
-    published_runs,
 )
 from validation.networks.scores import (
     exceeded,
@@ -36,15 +27,6 @@ from validation.networks.scores import (
     predictions,
     server_ratios,
     validate_networks,
-)
-from validation.networks.training import (
-    COMPILED_GPU,
-    COMPILED_HOST,
-    EAGER_GPU as TRAINED_GPU,
-    EAGER_HOST as TRAINED_HOST,
-    TIMM,
-    training_answers,
-    training_runs,
 )
 from validation.runs.shared_data import missing_data, shared_folder
 
@@ -127,37 +109,6 @@ def test_budgets_name_what_exceeds_them() -> None:
     ]
 
 
-@NEEDS_DATA
-def test_published_rows_name_networks_of_the_catalog() -> None:
-    runs = published_runs()
-    assert len(runs) > 600
-    assert {run.source for run in runs} == {
-        *("timm, eager", "timm, compiled", "MLPerf offline", "ML.ENERGY, eager", GENERATED),
-        *("MLPerf server", "MLPerf single stream", "MLPerf multistream"),
-        *(EAGER_GPU, EAGER_HOST, DENOISER, MEASURED_COMPILED, ULYSSES),
-    }
-    several = [run for run in runs if run.source == ULYSSES]
-    assert len(several) == 141
-    assert all(run.fields["cp"] == run.fields["gpus"] for run in several)
-    # 32 images on 8 B200: the last of four rows, 38.1276 s and 7007.23 W for all GPUs
-    (last,) = (
-        run
-        for run in several
-        if run.network == "flux.1-dev" and (run.fields["gpus"], run.fields["batch"]) == (8, 32)
-    )
-    assert last.items_per_s == pytest.approx(32 / 38.1276 / 8)
-    assert last.power_w == pytest.approx(7007.23 / 8)
-    # 41,927.4 tokens/s of 8 B200, 63 tokens of a clip
-    first = next(run for run in runs if run.source == GENERATED)
-    assert first.items_per_s == pytest.approx(41_927.4 / 8 / 63)
-    # T5 was measured with all tokens at once
-    measured = [run.fields["model"] for run in runs if run.network == "t5-large"]
-    assert measured
-    assert not any(resolve_model(model).network.decodes for model in measured)
-    assert all(run.items_per_s > 0 for run in runs)
-    assert len(published_convolutions()) > 140
-
-
 @pytest.mark.study
 @NEEDS_DATA
 def test_scores_are_inside_their_budgets() -> None:
@@ -199,43 +150,3 @@ def test_warnings_of_memory_and_host_are_those_of_the_page() -> None:
     eager, compiled = HOST_TIMES["eager"], HOST_TIMES["compiled"]
     assert f"take {eager} times as long as predicted" in page
     assert f"the compiled one {compiled} times" in page
-
-
-@pytest.mark.study
-@NEEDS_DATA
-def test_warnings_state_what_is_scored() -> None:
-    """Medians of measured training, memory of tensors, and times of steps that wait for a host."""
-    found = validate_networks(training_runs())
-    for place, (source, gpu) in enumerate(((TRAINED_GPU, "h100_sxm"), (TRAINED_GPU, "h200_sxm"))):
-        (row,) = (one for one in found["gpus"] if (one["source"], one["gpu"]) == (source, gpu))
-        assert f"{row['median']:.1%}" == re.findall(r"[\d.]+%", OF_EAGER)[place]
-    sources = {row["source"]: row for row in found["sources"]}
-    assert f"{sources[COMPILED_GPU]['median']:.1%}" in OF_COMPILED
-    assert f"{sources[TIMM]['median']:.1%}" in OF_OTHERS
-    assert f"{sources[TIMM]['inside']:.1%}" in OF_OTHERS
-    for name, source in (("eager", TRAINED_HOST), ("compiled", COMPILED_HOST)):
-        assert 1.0 + sources[source]["median"] == pytest.approx(HOST_TIMES[name], abs=0.05)
-        assert sources[source]["inside"] == 0.0
-    memory = [row["memory"] for row in found["rows"] if np.isfinite(row["memory"])]
-    for value in (np.median(memory), min(memory), max(memory)):
-        assert f"{value:.2f}" in OF_MEMORY
-
-
-@NEEDS_DATA
-def test_training_steps_are_compared_per_gpu() -> None:
-    runs = training_runs()
-    assert {run.source for run in runs} == {
-        *("training, MLPerf", "training, DeepLearningExamples", TIMM),
-        "training, MLPerf, recommender",
-        *(TRAINED_GPU, TRAINED_HOST, COMPILED_GPU, COMPILED_HOST),
-    }
-    # a row of timm in NHWC: 128 images of 300 x 300
-    published = [run for run in runs if run.source == TIMM and run.items_per_s == 488.25]
-    assert [(run.fields["model"], run.fields["engine"]) for run in published] == [
-        ("efficientnetv2-s{image_size=300}", "pytorch_channels_last")
-    ]
-    assert all(run.fields["global_batch"] % run.fields["gpus"] == 0 for run in runs)
-    few = [run for run in runs if run.fields["gpus"] in (2, 8) and run.network == "resnet-50"][:4]
-    for run, found in zip(few, training_answers(few, {}), strict=True):
-        assert found is not None
-        assert found["throughput_per_s"] == pytest.approx(run.items_per_s, rel=0.4)

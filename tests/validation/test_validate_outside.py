@@ -13,8 +13,6 @@ from validation.serving import outside
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-STATED = ("id", "title", "url", "date", "scale", "command", "note", "fields", "rows")
-
 
 def source(name: str, *rows: str) -> Mapping[str, Any]:
     """Return a source with some of its measurements."""
@@ -36,17 +34,6 @@ def found() -> Any:  # noqa: ANN401 - a fixture's value
         return outside.validate_outside()
 
 
-def test_every_measurement_says_where_it_is_published() -> None:
-    sources = outside_sources()
-    rows = [row for one in sources for row in one["rows"]]
-    assert all(one[name] or name == "fields" for one in sources for name in STATED)
-    assert len({row["id"] for row in rows}) == len(rows)
-    batches = [sum(len(one["rows"]) for one in sources if one["batch"] == n) for n in (1, 2, 3, 4)]
-    assert batches == [199, 109, 307, 134]
-    assert all(row["value"] > 0.0 and row["metric"] for row in rows)
-    assert {one["command"] for one in sources} <= outside.FUNCTIONS.keys()
-
-
 def test_halves_follow_from_the_names() -> None:
     halves = [half_of(f"bloom-{batch}") for batch in (1, 8, 32, 128)]
     assert set(halves) == {EXPLORED, HELD_OUT}
@@ -55,30 +42,6 @@ def test_halves_follow_from_the_names() -> None:
         own = [(one.get("half") or half_of(row["id"])) == EXPLORED for row in one["rows"]]
         explored[one["batch"] - 1] += sum(own)
     assert explored == [104, 63, 150, 69, 10]
-
-
-def test_rates_have_the_limits_of_their_time(found: Any) -> None:  # noqa: ANN401
-    rows = {row["id"]: row for row in found["rows"]}
-    for name in ("mamf-a100-bf16", "mamf-mi300x-bf16", "nccl-h200-4g"):
-        row = rows[name]
-        assert row["low"] < row["predicted"] < row["high"]
-        assert row["inside_90"] == (row["low"] <= row["published"] <= row["high"])
-        assert row["error"] == pytest.approx(row["predicted"] / row["published"] - 1.0)
-
-
-def test_a_refused_question_keeps_its_reason(found: Any) -> None:  # noqa: ANN401
-    row = next(row for row in found["rows"] if row["id"] == "automodel-super120b")
-    assert row["predicted"] is None
-    assert "a GPU has" in row["refused"]
-    summary = next(one for one in found["by_source"] if one["source"] == row["source"])
-    assert (summary["measurements"], summary["answered"], summary["median_error"]) == (1, 0, None)
-
-
-def test_batches_and_devices_are_summed_apart(found: Any) -> None:  # noqa: ANN401
-    totals = {(one["batch"], one["rows"]): one["measurements"] for one in found["totals"]}
-    assert (totals[1, "all"], totals[2, "all"]) == (5, 1)
-    devices = {(one["device"], one["batch"]): one["measurements"] for one in found["by_device"]}
-    assert (devices["a100_sxm", 1], devices["t4", 2]) == (2, 1)
 
 
 def test_medians_over_measurements() -> None:

@@ -5,22 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.measurements.tables import has_silicon
-from perfatlas.quantities import UnsupportedError
 from validation.power import (
     Watts,
     fit_factors,
     held_out,
-    kernel_watts,
     power_error,
-    power_splits,
     sample_counts,
-    served_power,
 )
 from validation.power.cached_prompts import kept_share, repeated_share
-from validation.power.comparison import served_models, served_sizes
 from validation.power.served import scenario_of
-from validation.runs import shared_folder
 
 
 def test_a_held_out_group_does_not_determine_its_own_prediction() -> None:
@@ -58,21 +51,6 @@ def test_a_mean_of_milliwatts_tells_its_number_of_samples(samples: int, mean: fl
     assert sample_counts(np.array([mean])).tolist() == [samples]
 
 
-def test_a_reading_that_is_no_mean_of_milliwatts_is_named() -> None:
-    with pytest.raises(UnsupportedError, match=r"a reading of 300\.0 W"):
-        sample_counts(np.array([300.0]), most=0)
-
-
-@pytest.mark.skipif(not has_silicon(), reason="the measured tables are not installed")
-def test_long_readings_of_experts_are_predicted_within_their_goal() -> None:
-    found, kernels = kernel_watts(("moe_perf",)), power_splits().kernels
-    rows = found.samples >= kernels["samples"][1]
-    watts = Watts(found.measured_w, found.dynamic_w, found.active_w, found.on_w, found.cap_w)
-    predicted, inside = held_out(watts.take(rows), found.fold[rows])
-    assert power_error(predicted, found.measured_w[rows])["mape"] < 0.10
-    assert 0.85 <= inside.mean() <= 0.95
-
-
 def test_errors_by_hand() -> None:
     found = power_error(np.array([90.0, 110.0]), np.array([100.0, 100.0]))
     assert found["mape"] == pytest.approx(0.1)
@@ -95,20 +73,6 @@ def test_a_quantized_checkpoint_is_its_base_in_a_format() -> None:
     assert (fields["model"], fields["format"]) == (row["model"][:-4], "fp8_block")
     assert (fields["tp"], fields["ep"], fields["attention_dp"]) == (8, 8, None)
     assert (fields["concurrency"], fields["osl"]) == (8, 100)
-
-
-@pytest.mark.study
-def test_served_models_are_predicted_without_any_of_their_watts() -> None:
-    if not (shared_folder() / power_splits().served["file"]).is_file():
-        pytest.skip("the file of served models is not at hand")
-    served = served_power()
-    assert not served.refused
-    rows = served_models(served)
-    assert sum(row["rows"] for row in rows) == len(served.rows)
-    assert sum(row["rows"] for row in served_sizes(served)) == len(served.rows)
-    for gpu, most in (("H100", 0.12), ("B200", 0.12)):
-        own = served.text("gpu") == gpu
-        assert power_error(served.timed_w()[own], served.measured_w[own])["mape"] < most
 
 
 def test_repeated_requests_by_hand() -> None:

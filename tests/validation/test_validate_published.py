@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import tomllib
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from perfatlas.answer import laboratory_spread
-from perfatlas.engines import operator_spreads, shipped_laboratories
+from perfatlas.engines import operator_spreads
 from perfatlas.measurements.calibrations import USER_PROTOCOL, load_calibrations
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_gemm
-from validation.laboratories import published_services, published_times, write_operator_spreads
+from validation.laboratories import published_times
 from validation.laboratories.operator_spread import class_deviation, effect_variance
 from validation.laboratories.table_draws import Draw, table_draw
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 OUTSIDE = {  # figures outside the interval of other machines; the list may only get shorter
     "bridge-h100-pcie",
-}
-SERVICES_OUTSIDE = {  # the same of whole services
-    "deepseek-v3-prefill",
-    "sglang-96-h100-prefill-random-experts",
 }
 MATMUL = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
 
@@ -53,14 +43,6 @@ def test_the_mean_of_all_other_classes_counts_as_one_source() -> None:
     found = class_deviation([own, other], "gemm")
     assert found == pytest.approx(np.sqrt((0.01 + 0.16) / 2))
     assert class_deviation([own, other], "all") == pytest.approx(np.sqrt((0.01 + 0.16) / 2))
-
-
-def test_spreads_are_written_beside_those_of_steps(tmp_path: Path) -> None:
-    path = tmp_path / "laboratories.toml"
-    shipped = shipped_laboratories()
-    write_operator_spreads({"gemm": {"deviation": 0.5}}, path)
-    found = tomllib.loads(path.read_text("utf-8"))
-    assert found == {**shipped, "operator": {"gemm": {"deviation": 0.5}}}
 
 
 def test_half_widths_add_in_quadrature() -> None:
@@ -103,10 +85,3 @@ def test_known_figures_outside_the_interval_are_listed() -> None:
     found = {one.id for one in named if not one.machine_s[0] <= one.published_s <= one.machine_s[1]}
     assert found == OUTSIDE
     assert len(named) == 39
-
-
-@pytest.mark.study
-def test_every_known_service_is_predicted_and_those_outside_are_listed() -> None:
-    rows = {one["id"]: one for one in published_services()}
-    assert not [one["note"] for one in rows.values() if one["predicted"] is None]
-    assert {name for name, one in rows.items() if not one["inside_90"]} == SERVICES_OUTSIDE

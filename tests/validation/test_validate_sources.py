@@ -7,18 +7,12 @@ import hashlib
 import numpy as np
 import pytest
 
-from perfatlas.engines import release_spread, resolve_engine, step_spreads, whole_run_spread
+from perfatlas.engines import step_spreads, whole_run_spread
 from perfatlas.quantities import MissingDependencyError
-from perfatlas.verbs.estimate import estimate
 from validation.laboratories import (
-    EXPLORED,
     SourceRuns,
     all_sources,
-    half_of,
-    outside_sources,
     pooled,
-    release_row,
-    scored_releases,
     source_rows,
     spread_rows,
 )
@@ -52,17 +46,6 @@ def test_a_source_is_held_by_the_errors_of_the_others_only() -> None:
     assert pooled(rows)["inside_90"] == pytest.approx(2.0 / 3.0)
 
 
-@pytest.mark.study
-def test_token_gaps_of_the_second_laboratory_keep_their_errors() -> None:
-    try:
-        sources = [one for one in all_sources() if one.source.startswith("ML.ENERGY")]
-    except MissingDependencyError as missing:
-        pytest.skip(f"the runs of other laboratories are not at hand: {missing}")
-    found = {one.source: np.median(np.abs(one.predicted_s / one.measured_s - 1)) for one in sources}
-    assert found["ML.ENERGY H100"] < 0.075  # of all tasks; budgets that may only shrink
-    assert found["ML.ENERGY B200"] < 0.170
-
-
 def test_explored_rows_of_trtllm_are_those_of_the_hash_and_its_models_are_known() -> None:
     rules = source_rules()["trtllm"]
     for group in rules["explored"]["groups"]:
@@ -84,38 +67,6 @@ def test_the_last_round_of_an_offline_benchmark_runs_what_is_left() -> None:
     )
     assert both == pytest.approx((200 * full + 25 * part) / 225)  # two full rounds and 25 requests
     assert part > full
-
-
-@pytest.mark.study
-def test_the_release_spread_holds_for_configurations_that_were_not_fitted() -> None:
-    try:
-        rows = scored_releases()
-    except MissingDependencyError as missing:
-        pytest.skip(f"the runs of other laboratories are not at hand: {missing}")
-    held = {row["releases"]: round(row["inside_90"], 2) for row in rows}
-    assert held == {"v0.14 to v0.17": 0.95, "v0.20 to v1.0": 0.92}
-    assert release_row() == vars(release_spread())
-
-
-@pytest.mark.study
-def test_publications_count_by_their_explored_runs_of_known_releases() -> None:
-    found = publications()
-    names = [row["id"] for one in found for row in one.rows]
-    asked = {run["id"]: (one, run) for one in outside_sources() for run in one["rows"]}
-    assert len(names) == len(set(names)) > 20
-    for name in names:
-        source, run = asked[name]
-        assert half_of(name) == EXPLORED
-        engine = resolve_engine({**source["fields"], **run["fields"]}.get("engine", "vllm"))
-        assert not engine.borrowed
-        assert engine.name != "ideal"
-    # a rate per GPU of a published run, by hand: time of all GPUs of a replica per token
-    one = next(one for one in found if one.source.startswith("Mistral-7B"))
-    source, run = asked[one.rows[0]["id"]]
-    assert run["metric"] == "output_tokens_per_s_per_gpu"
-    assert one.measured_s[0] == pytest.approx(1.0 / run["value"])
-    results = estimate(**source["fields"], **run["fields"], method="formula").results
-    assert one.predicted_s[0] == pytest.approx(1.0 / results[run["metric"]])
 
 
 def test_few_runs_are_no_source() -> None:

@@ -1,42 +1,29 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.measurements.tables import has_silicon
-from perfatlas.quantities import InvalidSpecError, MissingDependencyError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 from validation.runs import (
     ServingRun,
     below_bound,
-    check_sample,
     cross_fitted,
     predict_runs,
     read_runs,
-    sample_path,
     select_runs,
-    serving_rules,
     summarize_runs,
 )
-from validation.runs.deduplication import is_dense
 from validation.runs.host_time import fit_constants, halves
 from validation.runs.predictions import METRICS
 from validation.runs.run_selection import parse_serving_rules
-from validation.runs.shipped_errors import step_errors
-from validation.runs.step_errors import step_error_rows
-from validation.serving import validate_steps
 from validation.serving.steps import gate
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured runs (extra [silicon]) are not installed"
-)
 
 RULES = """
 title = "some runs"
@@ -141,10 +128,6 @@ def test_a_request_not_its_tpot_is_held_against_the_speed_of_light() -> None:
     assert below_bound(row | {"request_latency_measured_s": 10.0})
 
 
-def test_no_answered_run_has_no_figures() -> None:
-    assert summarize_runs([scored(None, 1.0)])["tpot_mape"] is None
-
-
 @given(
     st.lists(
         st.tuples(st.floats(1e-3, 1.0), st.floats(1e-3, 1.0)),
@@ -176,20 +159,6 @@ def test_rules_say_how_to_ask() -> None:
         rules.ask(run(model="meta-llama/Llama-3.1-70B"))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("kv_format", "kv_fromat", "kv_format"),
-        ('title = "some runs"', "", "title"),
-        ("[source]", "[source", "TOML"),
-        ('reason = "speculative"', 'reason = "speculatve"', "speculative"),
-    ],
-)
-def test_wrong_rules_are_refused(old: str, new: str, message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        parse_serving_rules(RULES.replace(old, new))
-
-
 def test_runs_are_read_in_seconds(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text(
@@ -210,23 +179,6 @@ def test_runs_are_read_in_seconds(tmp_path: Path) -> None:
     assert (second.concurrency, second.tp, second.kind) == (16, 1, "other")
     assert first.ttft_s == pytest.approx(0.25)
     assert first.tpot_s == pytest.approx(0.02)
-
-
-@pytest.mark.parametrize(
-    "text", ["id,mode\na,agg\n", HEADER + "a,x,v,,m,s,,agg,many,1,1,1,1,1,1,1,1\n"]
-)
-def test_another_table_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "runs.csv"
-    path.write_text(text)
-    with pytest.raises(InvalidSpecError, match=r"runs\.csv"):
-        read_runs(path)
-
-
-def test_another_file_than_the_rules_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "runs.csv"
-    path.write_text("a")
-    with pytest.raises(UnsupportedError, match="not the file"):
-        check_sample(path, "00")
 
 
 def left_out(*runs: ServingRun) -> dict[str, str]:
@@ -323,54 +275,3 @@ def test_host_time_is_fitted_on_models_it_is_not_applied_to() -> None:
     assert all(found[row["id"]] == pytest.approx(row["tpot_measured_s"], rel=0.01) for row in rows)
     assert halves(["a", "b", "c"]) == (("a", "c"), ("b",))
     assert fit_constants(host_rows(0.0)).max() < 1e-6
-
-
-@pytest.mark.skipif(has_silicon(), reason="the measured runs are installed")
-def test_without_the_runs_the_pip_line_is_given() -> None:
-    with pytest.raises(MissingDependencyError, match="pip install"):
-        validate_steps()
-
-
-@needs_silicon
-def test_scored_and_left_out_runs_are_all_runs() -> None:
-    rules = serving_rules()
-    check_sample(sample_path(), rules.sha256)
-    runs = read_runs(sample_path())
-    kept, left = select_runs(runs, rules)
-    assert len(kept) + len(left) == len(runs) == 3619
-    seen = Counter((r.system, r.backend, r.isl, r.osl, r.ttft_s, r.tpot_s) for r in kept)
-    assert set(seen.values()) == {1}
-    assert {one.reason for one in left} == set(rules.reasons)
-    assert all(ask.source for ask in rules.asks)
-    assert sum(is_dense(one) for one in kept) > 1000
-
-
-@pytest.mark.study
-@needs_silicon
-def test_a_sample_of_real_serving_is_predicted_as_before() -> None:
-    rules = serving_rules()
-    kept, _ = select_runs(read_runs(sample_path()), rules)
-    found = summarize_runs(predict_runs(kept[::10], rules))
-    assert (found["rows"], found["refused"]) == (254, 1)
-    # figures of these runs, that may only shrink; the budget of all runs is that of the study below
-    assert found["tpot_mape"] < 0.1400
-    assert found["tpot_median_error"] < 0.1105
-    assert abs(found["tpot_bias"]) < 0.0485
-    # the printed interval is that of unseen sources, without outer limits of these engines
-    assert found["tpot_inside_90"] > 0.915
-
-
-@needs_silicon
-@pytest.mark.study
-def test_real_serving_is_predicted_within_the_budget() -> None:
-    results = validate_steps()
-    assert results["failures"] == []
-    assert len(results["predictions"]) == results["scored"]
-    assert sum(cell["rows"] for cell in results["cells"]) == results["scored"]
-    assert len(results["left_out"]) == results["left_out_rows"]
-    # what tails of an estimate are shipped is what these predictions missed
-    shipped = {
-        name: {key: value for key, value in vars(error).items() if key != "engine"}
-        for name, error in step_errors().items()
-    }
-    assert step_error_rows(results["predictions"], results["sha256"]) == shipped

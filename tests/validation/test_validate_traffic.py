@@ -2,14 +2,11 @@ from __future__ import annotations
 
 import csv
 import math
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from perfatlas.measurements.tables import has_silicon
-from perfatlas.quantities import InvalidSpecError, MissingDependencyError
 from perfatlas.scenario.deployments import deployment, resolve_traffic
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.verbs.simulate import simulate
@@ -17,10 +14,7 @@ from tests.validation.test_validate_steps import RULES, run
 from validation.runs import (
     compare_points,
     compare_recorded,
-    read_runs,
     recorded_runs,
-    sample_path,
-    select_runs,
     serving_rules,
     simulate_runs,
     summarize_points,
@@ -30,14 +24,9 @@ from validation.runs import (
 from validation.runs.run_selection import parse_serving_rules
 from validation.runs.serving_traffic import as_launched, run_fields
 from validation.runs.shared_data import VARIABLE, shared_folder
-from validation.serving import validate_traffic
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured runs (extra [silicon]) are not installed"
-)
 needs_shared = pytest.mark.skipif(
     not (shared_folder() / recorded_runs.FOLDER).is_dir(),
     reason=f"no shared data; {VARIABLE} names their folder",
@@ -134,19 +123,6 @@ def test_limits_without_a_name_in_the_vocabulary() -> None:
     assert not plain.table.prices.host_overlapped
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("max_num_seqs", "max_num_seq", "max_num_seqs"),
-        ("multiple = 32", "multple = 32", "multiple"),
-        ('backend = "trtllm"', 'bakend = "trtllm"', "bakend"),
-    ],
-)
-def test_wrong_launches_are_refused(old: str, new: str, message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        parse_serving_rules(RULES + LAUNCHES.replace(old, new))
-
-
 def test_rows_hold_what_the_public_function_answers() -> None:
     rules = parse_serving_rules(RULES + LAUNCHES)
     plain, wrong = run(tp=4), run("b", system="h1000")
@@ -157,24 +133,6 @@ def test_rows_hold_what_the_public_function_answers() -> None:
     assert found["ttft_error"] == pytest.approx(found["ttft_s"] / 0.2 - 1.0)
     assert "h1000" in refused["error"]
     assert refused["ttft_s"] is None
-
-
-@pytest.mark.parametrize(
-    ("backend", "line"),
-    [
-        ("trtllm", "batch_wait_timeout_iters = 20\n"),
-        ("sglang", "scheduler_recv_interval = [10, 30]"),
-    ],
-)
-def test_waiting_delays_the_first_token(backend: str, line: str) -> None:
-    asked = run(backend=backend, kind="dump", concurrency=16, on_rank=16)
-    rules = [
-        parse_serving_rules(RULES.replace("dump = 0.5", "dump = 0.9") + launches)
-        for launches in (LAUNCHES, LAUNCHES.replace(line, ""))
-    ]
-    slow, fast = (simulate_runs([asked], one)[0] for one in rules)
-    assert slow["launch"] == fast["launch"] != ""
-    assert slow["ttft_s"] > 1.2 * fast["ttft_s"]
 
 
 def test_statistics_of_rows_by_hand() -> None:
@@ -245,30 +203,6 @@ def test_a_recorded_simulation_has_no_error(
     assert VARIABLE in missing[0]
 
 
-def test_one_factor_takes_back_slower_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    write_recorded(tmp_path, 1.25)
-    row = {row["figure"]: row for row in compare_recorded(serving_rules())[0]}["tpot_mean"]
-    assert row["error"] == pytest.approx(1 / 1.25 - 1, abs=1e-6)
-    assert row["goal_met"] == "no"
-    assert row["scaled_factor"] == pytest.approx(1.25)
-    assert abs(row["scaled_error"]) < 0.1  # slower steps also meet more requests each
-
-
-@pytest.mark.parametrize("text", ["a,b\n1,2\n", ",".join(recorded_runs.COLUMNS) + "\n"])
-def test_another_recorded_table_is_refused(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    write_recorded(tmp_path, 1.0)
-    path = tmp_path / "serving_requests" / "rtxpro6000_llama-3.1-8b.csv"
-    path.write_text(text)
-    with pytest.raises(InvalidSpecError, match=r"rtxpro6000_llama-3\.1-8b\.csv"):
-        compare_recorded(serving_rules())
-
-
 def write_points(folder: Path) -> None:
     head = "model,gpu,tp,ep,dp,isl,osl,concurrency,num_requests,metric,value\n"
     point = "MiniMaxAI/MiniMax-M2.5,H200,8,8,1,1024,128,4,40"
@@ -299,37 +233,6 @@ def test_without_settings_the_limits_follow_from_the_scenario() -> None:
         assert name in run_fields(asked, rules)
         assert name not in fields
     assert fields["num_requests"] == run_fields(asked, rules)["num_requests"]
-
-
-def test_without_any_measurement_it_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "nowhere"))
-    module = sys.modules[validate_traffic.__module__]
-    monkeypatch.setattr(module, "has_silicon", lambda: False)
-    with pytest.raises(MissingDependencyError, match=r"silicon.*") as refused:
-        validate_traffic()
-    assert VARIABLE in str(refused.value)
-
-
-@needs_silicon
-def test_every_launch_is_that_of_a_run() -> None:
-    rules = serving_rules()
-    kept, _ = select_runs(read_runs(sample_path()), rules)
-    used = {launch.name for launch in map(rules.launch, kept) if launch is not None}
-    assert used == {launch.name for launch in rules.launches}
-
-
-@needs_silicon
-@pytest.mark.study
-def test_errors_of_a_sample_do_not_grow() -> None:
-    rules = serving_rules()
-    kept, _ = select_runs(read_runs(sample_path()), rules)
-    sample = rules.traffic_budget["sample"]
-    found = summarize_traffic(simulate_runs(kept[:: int(sample["every"])], rules))
-    assert found["refused"] == 0
-    for figure in ("ttft_median_error", "tpot_median_error"):
-        assert found[figure] <= sample[figure]
 
 
 @needs_shared

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import numpy as np
 import pytest
 
 from perfatlas.training.profiles import highest_mfu
 from perfatlas.training.step import training_steps
-from validation.training.fits import UNFITTED, fit_training_engine, predicted_steps
-from validation.training.generations import generation_rows
+from validation.training.fits import fit_training_engine, predicted_steps
 from validation.training.peers import calculon_rows
 from validation.training.runs import published_runs, rules
 from validation.training.scores import error_of
-
-# Numbers of torchtitan as a fit without Hopper would return them, if it had other runs.
-FIT: Final[dict[str, Any]] = {
-    "generation": "hopper",
-    "engine": "torchtitan",
-    "rows": 1,
-    **UNFITTED,
-    "efficiency_compute": 0.5,
-    "release": {},
-}
-
-
-def test_every_run_is_asked_or_refused_with_a_reason() -> None:
-    runs = published_runs()
-    assert len(runs) == 556
-    assert all((run.question is None) == bool(run.refused) for run in runs)
-    for run in runs:
-        if run.question is not None:
-            assert run.question.layouts.gpus[0] == float(run.run["n_gpus"])
 
 
 @pytest.mark.study
@@ -66,17 +44,6 @@ def test_errors_are_of_step_times() -> None:
     assert found["bias"] == pytest.approx(-0.0639, abs=1e-4)  # (ln 1.1 + ln 0.8) / 2
 
 
-@pytest.mark.study
-def test_a_generation_is_predicted_with_the_numbers_of_its_fit() -> None:
-    runs = [run for run in published_runs() if run.run["peak_mem_gib"]]
-    half, whole = (
-        generation_rows(runs, [{**FIT, "efficiency_compute": speed}]) for speed in (0.5, 1.0)
-    )
-    assert len(half) == len(whole) == len(runs)
-    assert all(slow["error"] > fast["error"] for slow, fast in zip(half, whole, strict=True))
-    assert generation_rows(runs, [{**FIT, "rows": 0}]) == []
-
-
 def test_a_fit_without_a_generation_has_no_run_of_it() -> None:
     hopper = rules()["split"]["generation"]["hopper"]
     fit = fit_training_engine("torchtitan", without=hopper)
@@ -89,10 +56,6 @@ def test_runs_answered_together_are_predicted_as_alone() -> None:
     together = predicted_steps(runs, {"jitter": 0.0})
     alone = [predicted_steps([run], {"jitter": 0.0})[:, 0] for run in runs]
     np.testing.assert_allclose(together.T, alone)
-
-
-def test_splits_are_stated() -> None:
-    assert set(rules()["split"]) == {"time", "generation", "model", "release", "memory"}
 
 
 def test_calculon_is_compared_on_the_rows_that_it_predicts() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 
 from perfatlas.declarations import declared_metrics
 from perfatlas.vocabulary.metrics import (
@@ -19,7 +18,6 @@ from perfatlas.vocabulary.metrics import (
     output_tokens_per_s_per_gpu,
     output_tokens_per_s_per_user,
     share,
-    statistics,
     stem_of,
     utilization,
 )
@@ -112,10 +110,3 @@ def test_an_output_rate_is_over_all_gpus_and_one_over_tpot() -> None:
     assert gpu_hours(512 * 7200.0) == 1024.0
     assert share(1, 4) == 0.25
     assert utilization(9.0, 3.0) == 1.0
-
-
-def test_statistics_ignore_non_finite_values() -> None:
-    values = np.array([np.nan, 4.0, 1.0, np.inf, 3.0, 2.0])
-    found = statistics(values)
-    assert found == pytest.approx({"mean": 2.5, "p50": 2.5, "p90": 3.7, "p95": 3.85, "p99": 3.97})
-    assert statistics(values[:1]) == dict.fromkeys(STATISTICS)

@@ -6,13 +6,11 @@ import asyncio
 import json
 import re
 import tempfile
-import time
 from functools import partial
 from html import unescape
-from http.client import HTTPConnection
 from multiprocessing import active_children
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import pytest
 
@@ -274,21 +272,3 @@ def test_a_question_has_a_time_limit_and_a_queue_an_end() -> None:
             workers.close()
 
     asyncio.run(ask())
-
-
-@pytest.mark.study
-@pytest.mark.slow
-@pytest.mark.parametrize("path", ["/search", "/api/search"])
-def test_a_client_that_leaves_ends_its_search(path: str, address: str) -> None:
-    server = urlsplit(address)
-    assert server.hostname is not None
-    asked = f"{path}?model=meta-llama/Llama-3.1-405B&system=h100_sxm&max_gpus=65536"
-    left = HTTPConnection(server.hostname, server.port or 80)
-    left.request("GET", asked)
-    time.sleep(0.3)
-    left.close()
-    # The search of the client that left would have lasted longer.
-    small = HTTPConnection(server.hostname, server.port or 80, timeout=120.0)
-    small.request("GET", "/api/search?model=openai/gpt-oss-20b&system=h200_sxm&gpus=1")
-    assert small.getresponse().status == 200  # by the only process of searches
-    small.close()

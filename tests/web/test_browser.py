@@ -29,7 +29,6 @@ PAGES: Final = (
     f"/estimate?model={MODEL}&system={SYSTEM}&frontier=true",
 )
 SHORT: Final = ("/estimate", ANSWER)  # a form and an answer; the other pages are studies
-SEARCH: Final = "/search?model=meta-llama/Llama-3.1-405B&system=h100_sxm&max_gpus=2048"
 
 
 @pytest.fixture(scope="module")
@@ -84,18 +83,3 @@ def test_a_form_answers_and_its_address_reproduces_the_answer(
     assert f"{1e3 * answer['results']['tpot_s']:.2f} ms" in values
     for one in (page, other):
         one.close()
-
-
-@pytest.mark.study
-@pytest.mark.slow
-def test_a_search_shows_progress_and_can_be_cancelled(browser: Browser, address: str) -> None:
-    page = browser.new_page()
-    page.goto(address + SEARCH, wait_until="commit")
-    page.wait_for_selector(".progress p")
-    assert "working" in page.inner_text(".progress")
-    page.click("text=Cancel")
-    assert page.input_value("#max_gpus") == "2048"
-    page.goto(f"{address}/search?model={MODEL}&system={SYSTEM}&gpus=1", wait_until="commit")
-    page.wait_for_selector("#reproduce", timeout=120_000)  # the only process is free again
-    assert page.is_hidden(".progress")
-    page.close()

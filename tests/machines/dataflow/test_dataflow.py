@@ -14,10 +14,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices
 from perfatlas.operators import BOUND_NAMES, Gemm, Phase, Streaming
-from perfatlas.quantities import InfeasibleError, UnsupportedError
-from perfatlas.report.text.evidence import STEPS_COVERED, confidence_lines
-from perfatlas.verbs.collective import collective
-from perfatlas.verbs.kernel import kernel_gemm
+from perfatlas.quantities import InfeasibleError
 
 if TYPE_CHECKING:
     from perfatlas.machines import Tier
@@ -180,19 +177,6 @@ def test_a_machine_without_measured_steps_answers_a_lower_limit(system: str) -> 
     assert any("lower limits" in text for text in answer.warnings)
 
 
-def test_a_changed_machine_says_that_its_synchronisation_is_that_of_the_base() -> None:
-    answer = perfatlas.estimate(**{**GROQ, "system": "groq_tsp_v1{device.year=2021}"}, gpus=128)
-    assert any("before device.year changed" in text for text in answer.evidence.assumptions)
-
-
-def test_weights_must_fit_in_sram() -> None:
-    with pytest.raises(InfeasibleError, match=r"with 230\.7 MB"):
-        perfatlas.estimate(**GROQ, tp=8, pp=4, gpus=32)
-    assert perfatlas.estimate(**GROQ, tp=8, pp=11, gpus=88).results["memory"]["fits"]
-    with pytest.raises(InfeasibleError, match="set gpus = 88, the fewest whole domains"):
-        perfatlas.estimate(**GROQ | {"format": None}, gpus=8)
-
-
 def test_embedding_and_head_are_spread_over_all_chips() -> None:
     asked = GROQ | {"model": "meta-llama/Llama-3.1-70B"}
     with pytest.raises(InfeasibleError, match=r"set gpus = 640, the fewest .*tp = 8, pp = 80"):
@@ -200,30 +184,6 @@ def test_embedding_and_head_are_spread_over_all_chips() -> None:
     memory = perfatlas.estimate(**asked, gpus=640).results["memory"]
     layers, vocabulary = 68.45e9, 2 * 128_256 * 8192 * 2
     assert memory["weights_bytes"] == pytest.approx((layers + vocabulary) / 640, rel=0.01)
-
-
-def test_the_confidence_names_published_steps_and_not_kernels() -> None:
-    """No kernel of these machines is measured, and none of their units is a tensor core."""
-    steps = ["analytical model (physics): fitted to published steps"]
-    answers = [
-        perfatlas.estimate(**GROQ, gpus=128),
-        kernel_gemm(system="groq_tsp_v1", m=1, n=4096, k=4096),
-        collective(system="groq_tsp_v1", op="all_reduce", bytes=1 << 14, gpus=8),
-    ]
-    for answer in answers:
-        lines = confidence_lines(answer.to_dict())
-        assert lines[:1] == steps
-        assert lines[2:] == [STEPS_COVERED]
-    of_gpu = confidence_lines(kernel_gemm(system="h100_sxm", m=1, n=4096, k=4096).to_dict())
-    assert of_gpu[0] == "analytical model (physics): fitted to measured kernels"
-    with pytest.raises(UnsupportedError, match="does not multiply in bf16") as refused:
-        perfatlas.estimate(**LLAMA, system="cerebras_wse_3", format="bf16")
-    assert "tensor core" not in str(refused.value)
-
-
-def test_engines_of_gpus_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="set engine = ideal"):
-        perfatlas.estimate(**{**GROQ, "engine": "vllm"}, gpus=128)
 
 
 def test_gpus_prefill_for_statically_scheduled_decode() -> None:

@@ -8,7 +8,6 @@ from hypothesis import given, strategies as st
 
 from perfatlas.machines.gpu.moe import MOE_SHAPE
 from perfatlas.machines.gpu.shapes import octaves_outside, shape_limits, widening_per_octave
-from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm
 
 FIRST = np.zeros(1, np.int64)
@@ -62,11 +61,3 @@ def test_an_interval_widens_outside_with_a_note() -> None:
     assert far_width == pytest.approx(near_width * np.exp(5 * widening_per_octave()["gemm"]))
     assert any("5.0 octaves outside" in said for said in far.evidence.assumptions)
     assert not any("octaves outside" in said for said in near.evidence.assumptions)
-
-
-def test_an_estimate_lists_unmeasured_shapes() -> None:
-    question = {"model": "openai/gpt-oss-120b", "system": "h200_sxm", "engine": "trtllm"}
-    said = [" ".join(estimate(**question, tp=tp).evidence.assumptions) for tp in (1, 8)]
-    assert "experts up to 3.0 octaves outside" in said[1]
-    assert "experts up to" not in said[0]
-    assert "lm_head up to 1.6 octaves outside" in said[0]  # 201,088 words against 65,536 columns

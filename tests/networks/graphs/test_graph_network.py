@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, strategies
 
 import perfatlas
-from perfatlas.cli import main
 from perfatlas.networks import ModelFormats, StepTokens, graph_names, resolve_model
 from perfatlas.networks.graphs import read_graph
 from perfatlas.operators import Phase
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 from tests.examples import few
 
 if TYPE_CHECKING:
@@ -141,73 +140,6 @@ def test_compilers_fuse_and_never_slow_down() -> None:
     assert eager > compiled > built
 
 
-def test_tables_mix_graphs_and_language_models() -> None:
-    table: dict[str, Any] = {
-        "model": ["resnet-50", "meta-llama/Llama-3.1-8B", "bert-large{sequence_length=128}"],
-        "system": ["h100_sxm"] * 3,
-        "batch": [32, 1, 16],
-    }
-    columns = perfatlas.estimate_table(table).columns
-    assert columns["error"] == ["", "", ""]
-    assert columns["ttft_s"][0] is None
-    assert columns["latency_s"][1] is None
-    one = perfatlas.estimate(model="resnet-50", system="h100_sxm", batch=32)
-    assert columns["latency_s"][0] == one.results["latency_s"]
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"isl": 512}, "isl = 512: resnet-50 runs over items of one size"),
-        ({"osl": 2}, "runs one pass per request and decodes nothing"),
-        ({"tp": 2}, "tp = 2: graphs of operators are not divided by tp; set dp = 2"),
-        ({"model": "resnet-50{image=1}"}, "unknown size 'image'; did you mean 'image_size'"),
-        ({"model": "resnet-50{image_size=0}"}, "image_size = '0': expected an integer from 1"),
-        ({"model": "vgg-16{image_size=8}"}, "image_size = 8 leaves an operator empty: conv: m = "),
-        ({"model": "sdxl{image_size=1}"}, "takes multiples of 8; the nearest are 8"),
-        ({"model": "sdxl{image_size=100}"}, "multiples of 8; the nearest are 96 and 104"),
-        ({"model": "bert-large{sequence_length=513}"}, "= 513: bert-large takes 1 to 512"),
-        ({"model": "sd3-medium{image_size=4096}"}, "takes multiples of 16, 1 to 3,072"),
-        ({"model": "wan2.1-t2v-14b{frames=80}"}, r"takes 4 k \+ 1; the nearest are 77 and 81"),
-        ({"model": "sdxl{steps=0}"}, "steps = '0': expected an integer from 1"),
-        ({"model": "vit-large-16{image_size=384}"}, "all its sizes are fixed"),
-    ],
-)
-def test_what_graphs_have_not_is_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        perfatlas.estimate(**{"model": "resnet-50", "system": "h100_sxm"} | fields)
-
-
-@pytest.mark.parametrize("by", ["tp", "pp", "cp"])
-def test_graphs_are_copied_and_not_divided(by: str) -> None:
-    asked: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", by: 2}
-    with pytest.raises(InvalidSpecError, match=f"{by} = 2: .* divided by {by}; set dp = 2 for"):
-        perfatlas.estimate(**asked)
-
-
-def test_results_are_of_items(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["estimate", "--model", "retinanet-resnet-50", "--system", "h100_sxm"]
-    assert main(words) == 0
-    shown = capsys.readouterr().out
-    assert all(one in shown for one in ("images/s", "energy per image", "cost per million images"))
-    found = perfatlas.estimate(model="retinanet-resnet-50", system="h100_sxm").results
-    assert found["item"] == "image"  # of 800 x 800
-
-
-def test_engines_run_their_own_networks() -> None:
-    with pytest.raises(UnsupportedError, match="vllm runs language models, and resnet-50 is a"):
-        perfatlas.estimate(model="resnet-50", system="h100_sxm", engine="vllm")
-    with pytest.raises(
-        UnsupportedError, match=r"tensorrt runs graphs of operators, and .* language"
-    ):
-        perfatlas.estimate(model="meta-llama/Llama-3.1-8B", system="h100_sxm", engine="tensorrt")
-
-
-def test_a_batch_that_does_not_fit_is_infeasible() -> None:
-    with pytest.raises(InfeasibleError, match="does not fit"):
-        perfatlas.estimate(model="resnet-50", system="l4", batch=1_000_000)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -257,37 +189,6 @@ def test_files_without_meaning_are_refused(change: dict[str, Any], message: str)
         read_graph(SMALL | change, "net.toml")
 
 
-def test_what_is_not_priced_of_graphs_is_refused() -> None:
-    asked: list[tuple[Any, dict[str, Any]]] = [
-        (perfatlas.search, {"gpus": 8, "mode": "aggregated"}),
-        (perfatlas.simulate, {"request_rate": 10, "mode": "disaggregated"}),
-        (perfatlas.estimate, {"mode": "aggregated"}),
-    ]
-    for function, fields in asked:
-        with pytest.raises(UnsupportedError, match="passes are priced as static batches"):
-            function(model="resnet-50", system="h100_sxm", **fields)
-    for function in (perfatlas.frontier, perfatlas.explain):
-        with pytest.raises(UnsupportedError, match=r"resnet-50.* a graph of operators"):
-            function(model="resnet-50", system="h100_sxm")
-
-
-def test_designs_of_graphs_are_compared() -> None:
-    found = perfatlas.compare(
-        model="resnet-50", system="h100_sxm", systems=["h200_sxm"], batch=64
-    ).results
-    first, second = found["rows"]
-    assert first["latency_s"] > second["latency_s"]
-    assert first["throughput_per_s"] == pytest.approx(64 / first["latency_s"])
-
-
-def test_a_comparison_names_the_engine_that_was_chosen() -> None:
-    rows = perfatlas.compare(model="resnet-50", system="h100_sxm", engines=["pytorch"]).results
-    first, second = (row["label"] for row in rows["rows"])
-    assert first.startswith("inductor@")
-    assert first.endswith(" (default)")
-    assert second == "pytorch"
-
-
 def test_earlier_releases_of_pytorch_run_slower_attention_on_hopper() -> None:
     fields: dict[str, Any] = {"model": "vit-large-16", "batch": 64}
     for system, speed in (("h100_sxm", 0.55), ("a100_sxm", 1.0)):
@@ -315,25 +216,6 @@ def test_lengths_follow_from_sizes(tmp_path: Path) -> None:
         file.write_text(f"{text}[sizes]\nside = 4\n[lengths]\n{lengths}\n")
         with pytest.raises(InvalidSpecError, match=message):
             resolve_model(str(file))
-
-
-def test_fields_and_formats_of_language_models_are_refused() -> None:
-    fields: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm"}
-    for name, value in (("kv_format", "fp8"), ("kv_blocks", 3), ("benchmark", "mmlu")):
-        with pytest.raises(InvalidSpecError, match=f"{name} applies to language models"):
-            perfatlas.estimate(**(fields | {name: value}))
-    with pytest.raises(UnsupportedError, match="inductor runs graphs in bf16, fp16, not in fp8"):
-        perfatlas.estimate(**fields, format="fp8")
-    with pytest.raises(InvalidSpecError, match="no results in common"):
-        perfatlas.compare(**fields, models=["meta-llama/Llama-3.1-8B"])
-
-
-def test_what_is_not_modelled_is_a_warning() -> None:
-    spoken = perfatlas.estimate(model="whisper-large-v3", system="h100_sxm")
-    assert any("one pass of the decoder per token" in text for text in spoken.warnings)
-    fields: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "engine": "tensorrt"}
-    assert any("int8" in text for text in perfatlas.estimate(**fields, format="int8").warnings)
-    assert not any("int8" in text for text in perfatlas.estimate(**fields).warnings)
 
 
 @pytest.mark.parametrize("system", ["l4", "h100_sxm", "tpu_v5e"])

@@ -10,24 +10,19 @@ from perfatlas.reliability.fleet.closed_form import (
     Plain,
     best_interval_s,
     expected_goodput,
-    likely_interval_s,
     maintained_efficiency,
     multilevel_efficiency,
     optimal_interval_s,
     renewal_efficiency,
 )
-from perfatlas.reliability.fleet.laws import Constant, Exponential, weibull_of_mean
+from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model import (
     Cause,
     Fleet,
     Job,
     Level,
     Maintenance,
-    Repair,
-    RepairStage,
     Restart,
-    Shrink,
-    Spares,
     Strategy,
     one_cause,
 )
@@ -101,39 +96,6 @@ def test_maintenance_keeps_to_the_calendar_and_reads_what_it_saved() -> None:
     assert upkept(9_100.0, 9_700.0)["checkpoint"] == pytest.approx(6 * 100.0 + 2 * 300.0 + 300.0)
 
 
-def test_what_a_closed_form_leaves_out_is_named() -> None:
-    told = expected_goodput(FLEET, 8, PLAIN)
-    assert (told.leaves_out, told.form) == ((), "exact renewal efficiency (Daly 2006)")
-    hot = replace(
-        PLAIN, spares=Spares(count=2, start=Constant(value_s=9.0)), shrink=Shrink(
-            replica_units=1, fewest=4)
-    )  # fmt: skip
-    swap = Repair(name="swap", stages=(RepairStage(name="swap", lasts=Constant(value_s=H)),))
-    assert expected_goodput(replace(FLEET, repairs=(swap,)), 8, hot).leaves_out == (
-        "waiting for nodes", "fewer nodes", "the start of spares"
-    )  # fmt: skip
-    old = Fleet(
-        units=8, causes=(Cause(name="fan", per_unit=1, lifetime=weibull_of_mean(8 * DAY, 2.0)),)
-    )
-    assert expected_goodput(old, 8, PLAIN).leaves_out == ("the age of parts",)
-    slow = Cause(
-        name="slow", lifetime=Exponential(mean_s=DAY), shared=1.0, effect="slows",
-        lasts=Constant(value_s=H), slowdown=1.5,
-    )  # fmt: skip
-    beyond = {
-        "some failures slow the job down": (Fleet(units=8, causes=(slow,)), PLAIN),
-        "silent errors are detected late": (Fleet(units=8, causes=(SILENT,)), PLAIN),
-        "nothing stops the job": (Fleet(units=8, causes=()), PLAIN),
-        "several kinds of restarts": (FLEET, replace(PLAIN, restarts=PLAIN.restarts * 2)),
-        "peers hold the state": (FLEET, replace(PLAIN, step_s=5.0)),
-        "before the first is detected": (FLEET, replace(PLAIN, detection_exposed=True)),
-    }
-    for words, (fleet, strategy) in beyond.items():
-        found = expected_goodput(fleet, 8, strategy)
-        assert found.goodput is None
-        assert words in found.form
-
-
 def test_the_best_interval_is_the_largest_value_of_the_form_that_fits() -> None:
     assert best_interval_s(FLEET, 8, PLAIN)[0] == pytest.approx(
         float(optimal_interval_s(60.0, 8 * H)), rel=1e-12
@@ -156,33 +118,3 @@ def test_the_best_interval_is_the_largest_value_of_the_form_that_fits() -> None:
     assert best_interval_s(Fleet(units=8, causes=()), 8, PLAIN)[0] is None
     seldom = replace(PLAIN, levels=(NEAR, replace(FAR, every=1000)))
     assert best_interval_s(FLEET, 8, seldom)[1].startswith("no closed form gives")
-
-
-@pytest.mark.study
-def test_failures_that_peers_survive_ask_for_no_checkpoint() -> None:
-    part = Cause(name="gpu", lifetime=Exponential(mean_s=1 * H), shared=1.0, loses="unit")
-    row = Cause(name="row", lifetime=Exponential(mean_s=1000 * H), shared=1.0, loses="domain")
-    held = replace(PLAIN, step_s=30.0)
-    assert best_interval_s(Fleet(units=8, causes=(part,)), 8, held) == (
-        None, "peers hold the state after every failure: the longer the interval, the better"
-    )  # fmt: skip
-    both = Fleet(units=8, causes=(part, row))
-    assert best_interval_s(both, 8, held) == (
-        None, "no closed form gives the optimal interval: peers hold the state after most failures"
-    )  # fmt: skip
-    likely_s = likely_interval_s(both, 8, held)[0] or 0.0
-    assert likely_s == pytest.approx(float(optimal_interval_s(60.0, 1000 * H)))
-    # and it is about the best of the simulated curve, where an hour's interval loses more
-    job = Job(fleet=both, units=8, horizon_s=1000 * DAY)
-    found = {
-        factor: simulate(job, replace(held, interval_s=likely_s * factor), replicas=200).goodput
-        for factor in (0.1, 1.0, 10.0)
-    }
-    assert found[1.0] == max(found.values())
-
-
-def test_snapshots_that_overlap_are_said() -> None:
-    lagging = replace(PLAIN, levels=(Level(write_s=10.0, lag_s=7200.0),))
-    found = expected_goodput(FLEET, 8, lagging)
-    assert found.leaves_out == ("several snapshots in flight",)
-    assert expected_goodput(FLEET, 8, replace(lagging, interval_s=7200.0)).leaves_out == ()

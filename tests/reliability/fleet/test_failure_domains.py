@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,9 +11,6 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.model import failure_domains
 from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.schedule import fleet_schedule
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -65,20 +62,3 @@ def test_jobs_of_a_system_stay_in_its_domains() -> None:
     # overridden, and leaves of whole domains
     leaves = fleet_schedule(system="gb200", **asked | {"together": "leaf", "nodes_per_leaf": 36})
     assert (leaves.scenario["nodes_per_domain"], leaves.scenario["nodes_per_leaf"]) == (18, 36)
-
-
-def test_answers_say_over_how_many_domains_jobs_ran(tmp_path: Path) -> None:
-    # three nodes take two domains of two nodes, or of three nodes one; a job that starts later
-    # finds one node free
-    path = tmp_path / "jobs.csv"
-    path.write_text("submit_s,run_s,gpus\n0,100,24\n10,20,8\n", "utf-8")
-    found = {
-        size: fleet_schedule(jobs=str(path), nodes=4, together="domain", nodes_per_domain=size)
-        for size in (2, 3)
-    }
-    results = {size: one.answer.results for size, one in found.items()}
-    assert [results[2][name] for name in ("single_domain_share", "domains_per_job")] == [0.5, 1.5]
-    assert [results[3][name] for name in ("single_domain_share", "domains_per_job")] == [1.0, 1.0]
-    assert found[2].per_job()["domains"] == [2, 1]
-    without = fleet_schedule(jobs=str(path), nodes=4).answer.results
-    assert "single_domain_share" not in without

@@ -15,7 +15,7 @@ from perfatlas.reliability.fleet.laws import (
     LogNormal,
     Weibull,
 )
-from perfatlas.reliability.fleet.model import Cause, Job, Level, Repair, Strategy, fleet_facts
+from perfatlas.reliability.fleet.model import Cause, Job, Level, Repair, Strategy
 from perfatlas.reliability.fleet.model.file_fields import Lifetime
 from perfatlas.reliability.fleet.model.fleet_file import read_fleet
 from perfatlas.reliability.fleet.simulator import simulate
@@ -117,18 +117,6 @@ def test_durations_and_rates_by_hand() -> None:
     assert parse_rate("100 FIT", field="x") == pytest.approx(100e-9 / 3600)
     with pytest.raises(InvalidSpecError, match="finite"):
         parse_duration("1e400 s", field="x")
-
-
-def test_facts_name_no_repair_that_nobody_told(tmp_path: Path) -> None:
-    cause = '[[cause]]\nname = "node"\nper_unit = 1\n'
-    cause += 'lifetime = { law = "exponential", mean = "100 d" }\n'
-    repair = '[[repair]]\nname = "swap"\nstages = [{ name = "swap", lasts = "1 h" }]\n'
-    names = []
-    for number, text in enumerate((cause, cause + repair)):
-        path = tmp_path / f"{number}.toml"
-        path.write_text(f"units = 4\n{text}")
-        names.append(fleet_facts(read_fleet(path))["causes"][0]["repair"])
-    assert names == ["not known", "swap"]
 
 
 def _told_keys(heading: str) -> set[str]:

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from perfatlas.reliability.fleet.laws import Constant, Exponential, LogNormal, weibull_of_mean
@@ -24,7 +23,6 @@ from perfatlas.reliability.fleet.model import (
     pack,
 )
 from perfatlas.reliability.fleet.simulator import Outcome, simulate
-from tests.reliability.fleet.slow_fleet import Replica
 
 H = 3600.0
 DAY = 24 * H
@@ -38,27 +36,11 @@ STRATEGY = Strategy(
 NODE = Cause(name="node", lifetime=Exponential(mean_s=40 * DAY), per_unit=1.0)
 SOUR = replace(NODE, lifetime=Exponential(mean_s=60 * DAY), lemons=Lemons(share=0.1, factor=15.0))
 WORN = Cause(name="fan", lifetime=weibull_of_mean(90 * DAY, 2.5), per_unit=2.0, age_s=20 * DAY)
-YOUNG = Cause(name="board", lifetime=weibull_of_mean(80 * DAY, 0.6), per_unit=1.0, ages="mixed")
 BURST = Cause(name="pdu", lifetime=Exponential(mean_s=30 * DAY), per_unit=0.25, units=4)
 SLOW = Cause(
     name="slow", lifetime=Exponential(mean_s=50 * DAY), per_unit=1.0, effect="slows",
     slowdown=1.5, lasts=LogNormal(median_s=3 * H, sigma=0.5), lemons=Lemons(share=0.2, factor=5.0),
 )  # fmt: skip
-SILENT = Cause(
-    name="silent", lifetime=Exponential(mean_s=150 * DAY), per_unit=1.0, effect="corrupts",
-    lasts=Exponential(mean_s=H),
-)  # fmt: skip
-COUNT = 120  # replicas of the slow simulation
-FLEETS: dict[str, tuple[tuple[Cause, ...], dict[str, Any]]] = {
-    "lemons": ((SOUR,), {}),
-    "ageing, cold": ((WORN, replace(YOUNG, detection=Constant(value_s=300.0))), {}),
-    "ageing, warm": ((WORN, replace(YOUNG, as_old=True, ages="new")), {"kind": "warm"}),
-    "lemons and bursts": (
-        (replace(SOUR, lemons=Lemons(share=0.13, factor=20.0, strikes=4)), BURST),
-        {"kind": "warm", "order": "longest_idle"},
-    ),
-    "all": ((SOUR, WORN, YOUNG, BURST, SLOW, SILENT), {"order": "first"}),
-}
 
 
 def posed(causes: tuple[Cause, ...], **spares: Any) -> tuple[Job, Strategy]:  # noqa: ANN401
@@ -72,28 +54,6 @@ def mean_of(outcome: Outcome, column: str) -> tuple[float, float]:
     """Return the mean of a column and its standard error."""
     value_R = outcome.column(column)
     return float(value_R.mean()), float(value_R.std(ddof=1)) / math.sqrt(value_R.size)
-
-
-# each of these alone; "all" has their causes together
-ALONE = ("lemons", "ageing, cold", "ageing, warm", "lemons and bursts")
-
-
-@pytest.mark.study
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.study] * (name in ALONE)) for name in FLEETS],
-)
-def test_a_slow_simulation_of_named_units_agrees(name: str) -> None:
-    causes, spares = FLEETS[name]
-    job, strategy = posed(causes, **spares)
-    rows = np.array([Replica(job, strategy, seed).run() for seed in range(COUNT)])
-    slow, errors = rows.mean(axis=0), rows.std(axis=0, ddof=1) / math.sqrt(COUNT)
-    outcome = simulate(job, strategy, replicas=4000, seed=7)
-    both = math.hypot(errors[0], outcome.standard_error)
-    assert abs(outcome.goodput - slow[0]) < max(0.001, 3.0 * both)
-    mean, error = mean_of(outcome, "interruptions")
-    assert abs(mean - slow[1]) < 3.0 * math.hypot(errors[1], error)
-    assert errors[1] < 0.03 * slow[1]
 
 
 @pytest.mark.parametrize("order", ["first", "last_returned"])

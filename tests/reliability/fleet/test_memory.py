@@ -125,18 +125,6 @@ def test_a_failure_that_strikes_in_a_restart_is_one_more() -> None:
     assert found.mtti_s == pytest.approx(950.0)
 
 
-def test_what_the_form_of_verified_checkpoints_leaves_out_is_named() -> None:
-    verified = replace(PLAIN, verify_s=60.0)
-    lemons = Lemons(share=0.3, factor=30.0, strikes=1)
-    told = {
-        "the age of parts": replace(SILENT, lifetime=Weibull(shape=4.0, scale_s=DAY)),
-        "lemons": replace(SILENT, shared=0.0, per_unit=1.0, lemons=lemons),
-    }
-    for words, cause in told.items():
-        found = expected_goodput(Fleet(units=30, causes=(cause,)), 30, verified)
-        assert found.leaves_out == (words,)
-
-
 def test_lemons_that_stay_are_one_more_poisson_process() -> None:
     lemons = Cause(
         name="node", lifetime=Exponential(mean_s=20 * DAY), per_unit=1.0,

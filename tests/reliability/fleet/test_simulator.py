@@ -11,7 +11,6 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.reliability.fleet.closed_form import renewal_efficiency, restart_remark
 from perfatlas.reliability.fleet.laws import (
     BUCKETS,
-    NEVER,
     TICKS_PER_SECOND,
     Constant,
     Exponential,
@@ -36,7 +35,6 @@ from perfatlas.reliability.fleet.model import (
     one_cause,
 )
 from perfatlas.reliability.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
-from perfatlas.reliability.fleet.simulator.replica import FIELDS
 from tests.examples import scaled_examples
 
 H = 3600.0
@@ -253,16 +251,6 @@ def test_mtbf_shorter_than_restart_is_said_and_does_not_hang() -> None:
     )
     assert restart_remark(PLAIN, outcome.mtti_s * 10, 0.0) == ""
     assert restart_remark(replace(strategy, restart_exposed=False), outcome.mtti_s, 0.0) == ""
-
-
-def test_a_job_that_waits_is_not_told_that_it_restarts_too_long() -> None:
-    repair = Repair(name="far", stages=(RepairStage(name="far", lasts=Constant(value_s=1e9)),))
-    fleet = Fleet(units=100, causes=(nodes(),), repairs=(repair,))
-    strategy = replace(PLAIN, spares=Spares(count=0))
-    outcome = simulate(days(fleet, 100, 500), strategy, replicas=40)
-    assert outcome.goodput < 0.01
-    assert outcome.remarks()[0].endswith("of the time goes to waiting for spares")
-    assert restart_remark(strategy, outcome.mtti_s, outcome.goodput) == ""
 
 
 def test_few_failures_do_not_make_the_mean_sure() -> None:
@@ -498,11 +486,6 @@ def test_collective_init_grows_with_ranks() -> None:
     assert collective_init_s(10_000, fixed_s=1.0, per_rank_s=0.002) == pytest.approx(21.0)
 
 
-def test_fields_are_those_of_the_buckets_first() -> None:
-    assert FIELDS[: len(BUCKETS)] == BUCKETS
-    assert NEVER > 10**18
-
-
 BAD: list[tuple[dict[str, object], dict[str, object], str]] = [
     ({"units": 20}, {}, "the fleet has 16"),
     ({}, {"interval_s": -1.0}, "interval_s = -1"),
@@ -603,12 +586,3 @@ def test_a_recovery_that_takes_for_ever_ends_at_the_horizon() -> None:
     total_R = np.sum([outcome.column(name) for name in BUCKETS], axis=0)
     assert (total_R == outcome.horizon).all()
     assert all((outcome.column(name) >= 0).all() for name in BUCKETS)
-
-
-@pytest.mark.study
-def test_wear_without_renewal_ends_in_a_refusal_not_in_a_hang() -> None:
-    worn = Cause(
-        name="worn", lifetime=Weibull(shape=5.0, scale_s=10 * DAY), per_unit=8.0, as_old=True
-    )
-    with pytest.raises(InvalidSpecError, match="repair them as new"):
-        simulate(days(Fleet(units=8, causes=(worn,)), 8, 6000), PLAIN, replicas=1)

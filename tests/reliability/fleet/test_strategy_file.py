@@ -5,15 +5,11 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.reliability.fleet.closed_form import expected_goodput
+from perfatlas.quantities import PerfatlasError
 from perfatlas.reliability.fleet.laws import Constant, Exponential, LogNormal
 from perfatlas.reliability.fleet.model import (
     Cause,
     Fleet,
-    Job,
     Maintenance,
     Shrink,
     Spares,
@@ -21,10 +17,8 @@ from perfatlas.reliability.fleet.model import (
     StrategyTable,
     choose,
     pack,
-    resolve_strategies,
 )
 from perfatlas.reliability.fleet.model.strategy_file import strategies_of
-from perfatlas.reliability.fleet.simulator import simulate_until
 
 GOOD = """
 [[strategy]]
@@ -105,16 +99,6 @@ def test_bytes_given_to_the_job_win_over_the_file() -> None:
     assert fields(GOOD, state_bytes=12e12)["levels"][1].lag_s == 60.0
 
 
-def test_an_unknown_strategy_names_those_there_are() -> None:
-    with pytest.raises(
-        InvalidSpecError, match=r"two levels, plain in job\.toml; did you mean 'plain'"
-    ):
-        fields(GOOD, "plane")
-    with pytest.raises(InvalidSpecError, match=r"expected a \[\[strategy\]\] table in job\.toml"):
-        fields("units = 4", "plain")
-    assert resolve_strategies("llama3") == ()
-
-
 JUNK = [True, -1, 0, 1e400, float("nan"), 2**70, "", "x", "-1 s", "nan s", "1 TB/s", [], [1], {},
     {"law": 3}, {"fixed": 1}]  # fmt: skip
 
@@ -148,73 +132,6 @@ def test_whatever_stands_in_a_strategy_it_runs_or_is_refused() -> None:
 
 
 H = 3600.0
-SMALL = """
-[[strategy]]
-name = "small"
-interval = "12 min"
-{more}
-
-[[strategy.restart]]
-name = "restart"
-phases = {{ start = "2 min" }}
-
-[[strategy.checkpoint]]
-name = "near"
-write = "18 s"
-read = "72 s"
-survives = "{survives}"
-{far}
-"""
-FAR = """
-[[strategy.checkpoint]]
-name = "far"
-write = "3 min"
-read = "12 min"
-every = 6
-"""
-CRASH = Cause(
-    name="crash",
-    lifetime=Exponential(mean_s=2 * H),
-    shared=1.0,
-    loses="process",
-    detection=Constant(value_s=90.0),
-)
 NODE = Cause(
     name="node", lifetime=Exponential(mean_s=10 * H), shared=1.0, detection=Constant(value_s=90.0)
 )
-SILENT = Cause(name="silent", lifetime=Exponential(mean_s=24 * H), shared=1.0, effect="corrupts")
-
-
-@pytest.mark.study
-@pytest.mark.parametrize(
-    ("text", "causes", "form"),
-    [
-        (SMALL.format(more="", survives="unit", far=""), (CRASH, NODE), "renewal"),
-        (SMALL.format(more="", survives="process", far=FAR), (CRASH, NODE), "Markov chain"),
-        (
-            SMALL.format(more='verify = "30 s"', survives="unit", far=""),
-            (CRASH, SILENT),
-            "verified",
-        ),
-        (
-            SMALL.format(
-                more='maintenance = { every = "3 d", lasts = "5 h" }', survives="unit", far=""
-            ),
-            (CRASH, NODE),
-            "planned maintenance",
-        ),
-    ],
-)
-def test_a_strategy_of_a_file_is_simulated_as_its_closed_form_says(
-    text: str, causes: tuple[Cause, ...], form: str
-) -> None:
-    strategy = Strategy(**fields(text), spares=Spares(count=None))
-    fleet = Fleet(units=8, causes=causes)
-    expected = expected_goodput(fleet, 8, strategy)
-    assert form in expected.form
-    assert expected.leaves_out == ()
-    assert expected.goodput is not None
-    job = Job(fleet=fleet, units=8, horizon_s=1200.5 * 72 * H)
-    found = simulate_until(job, strategy, half_width=0.0005, seed=11)
-    assert found.goodput == pytest.approx(expected.goodput, abs=3.0 * found.standard_error)
-    assert sum(found.shares().values()) == pytest.approx(1.0, abs=1e-12)

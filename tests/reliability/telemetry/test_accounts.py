@@ -109,25 +109,3 @@ def test_runs_that_are_no_event_are_counted_with_their_reason(tmp_path: Path) ->
     assert counts.first["run that completed"] == 3
     # they stay runs: of the time that nodes were at work
     assert runs.size == runs.files[0].parsed == 6
-
-
-def test_lines_of_json_under_another_name_are_told_which_name_to_have(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "jobs.log"
-    path.write_text('{"kind": "Pod"}\n{"kind": "Pod"}\n', "utf-8")
-    asked = ["fleet", "import", "--format", "kubernetes", str(path)]
-    words = [*asked, "--output", str(tmp_path / "h.csv")]
-    assert main(words) == 3
-    assert "must end in .jsonl or .ndjson" in capsys.readouterr().err
-
-
-def test_one_thing_is_told_in_the_singular(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "kern.log"
-    path.write_text(LOGS["xid"][0].splitlines()[0] + "\n", "utf-8")
-    assert main(["fleet", "import", "--format", "xid", str(path), "--output", f"{path}.csv"]) == 0
-    text = capsys.readouterr().out
-    assert "1 event: 1 failure\n" in text
-    assert "kern.log: 1 line\n" in text

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.reliability.telemetry.fleets import evidence_document, fit_fleet
+from perfatlas.reliability.telemetry.fleets import fit_fleet
 from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs
 from perfatlas.reliability.telemetry.history import (
     joined,
@@ -66,29 +66,4 @@ def test_two_logs_count_each_failure_once(tmp_path: Path) -> None:
         "device_failures_on_idle_nodes": len(one.failures) - busy,
     }
     assert fit.utilization == pytest.approx(0.5, abs=0.03)
-    assert 1.0 / cause.rate.high_per_s < 20.0 * DAY_S < 1.0 / cause.rate.low_per_s
-
-
-@pytest.mark.study
-def test_without_hosts_of_jobs_the_fit_says_what_it_divides_by(tmp_path: Path) -> None:
-    one = cluster(3, utilization=0.18, nodes=120, mtbf_days=20.0)
-    log = one.sacct(tmp_path / "s.txt")
-    rows = [row.split("|") for row in log.read_text("utf-8").splitlines()]
-    log.write_text("".join("|".join([*row[:6], *row[7:]]) + "\n" for row in rows), "utf-8")
-    fit = fitted(one, import_logs("sacct", [log], UTC).history)
-    (told,) = evidence_document(fit)["cause"]
-    assert told["exposure_kind"] == "observation window"
-    assert any("mean time between failures is too long" in remark for remark in told["remarks"])
-
-
-@pytest.mark.study
-def test_errors_only_on_busy_nodes_are_divided_by_the_time_under_jobs(tmp_path: Path) -> None:
-    one = cluster(5, utilization=0.3, nodes=120, mtbf_days=20.0)
-    log = one.kernel_log(tmp_path / "kern.log")
-    lines = log.read_text("utf-8").splitlines(keepends=True)
-    busy = [was_busy for *_, was_busy, _ in sorted(one.failures)]
-    log.write_text("".join(n for n, kept in zip(lines, busy, strict=True) if kept), "utf-8")
-    jobs = import_logs("sacct", [one.sacct(tmp_path / "s.txt")], UTC).history
-    (cause,) = fitted(one, joined([jobs, import_logs("xid", [log], UTC).history])).causes
-    assert cause.under_jobs
     assert 1.0 / cause.rate.high_per_s < 20.0 * DAY_S < 1.0 / cause.rate.low_per_s

@@ -150,35 +150,6 @@ def test_both_means_are_told_and_add_up(tmp_path: Path) -> None:
     assert others / (1.0 + share * (factor - 1.0)) == pytest.approx(of_all, rel=1e-6)
 
 
-@pytest.mark.study
-@pytest.mark.parametrize(
-    "mixture", ["two_rates", pytest.param("gamma_rates", marks=pytest.mark.study)]
-)
-def test_a_node_may_be_a_lemon_of_several_causes_and_no_failure_counts_twice(
-    tmp_path: Path, mixture: str
-) -> None:
-    """Two causes with the same lemons: the fleet fails as often as the logs told."""
-    random, path = np.random.default_rng(5), tmp_path / "kern.log"
-    rates = np.full(100, 2.0) if mixture == "two_rates" else random.gamma(0.4, 5.0, 100)
-    rates[:2] = 80.0
-    rows = []
-    for code in (79, 48):
-        for node, events in enumerate(random.poisson(rates)):
-            told = f"n{node} kernel: NVRM: Xid (PCI:0000:61:00): {code}, told"
-            rows += [(START + s, told) for s in random.uniform(0, END - START, events)]
-    path.write_text("".join(f"{stamp(t)} {text}\n" for t, text in sorted(rows)), "utf-8")
-    watches = {part: ObservationWindow(START, END, 800) for part in ("gpu", "hbm")}
-    fit = fit_fleet(read_xid_log([path]), watches, 100, FleetOptions(cascade_s=0.0))
-    assert {cause.lemons.mixture for cause in fit.causes if cause.lemons} == {mixture}
-    for cause in fit.causes:
-        assert cause.lemons is not None
-        assert {"n0", "n1"} <= set(cause.lemons.names)
-    fleet = fleet_of(fleet_document(fit), "fitted")
-    seen = sum(cause.intervals.failures for cause in fit.causes)
-    expected = sum(cause_rate_per_s(cause, 100) for cause in fleet.causes) * (END - START)
-    assert expected == pytest.approx(seen, rel=1e-6)
-
-
 def test_lemons_are_judged_by_the_time_they_were_exposed(tmp_path: Path) -> None:
     path = tmp_path / "kern.log"
     path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
@@ -223,16 +194,6 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     # two runs of an hour on two nodes
     assert told["host_node_fail"]["exposure"] == "14400 s"
     assert any("a recorded unit, used" in remark for remark in told["host_node_fail"]["remarks"])
-
-
-def test_what_is_not_watched_is_asked_for(tmp_path: Path) -> None:
-    history = read_history(health_log(tmp_path))
-    with pytest.raises(
-        InvalidSpecError, match="of component 'gpu', which has no observation window"
-    ):
-        fit_fleet(history, {"nic": ObservationWindow(START, END, 10)}, NODES)
-    with pytest.raises(InvalidSpecError, match="nodes = 0"):
-        fit_fleet(history, {"gpu": ObservationWindow(START, END, 10)}, 0)
 
 
 def many_causes(tmp_path: Path) -> Path:

@@ -10,12 +10,9 @@ import pytest
 from scipy.integrate import quad
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.fleet.model import cause_rate_per_s
-from perfatlas.reliability.fleet.model.fleet_file import fleet_of
 from perfatlas.reliability.telemetry.fits.distributions import FAMILIES, Family
 from perfatlas.reliability.telemetry.fleets import (
     FleetOptions,
-    evidence_document,
     fit_fleet,
     fleet_document,
 )
@@ -26,7 +23,6 @@ from perfatlas.reliability.telemetry.history import (
     History,
     HistoryBuilder,
     ObservationWindow,
-    joined,
     with_service_starts,
 )
 from perfatlas.reliability.telemetry.reading import Tally
@@ -36,29 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from perfatlas.reliability.telemetry.fleets import FleetFit
-    from perfatlas.reliability.telemetry.fleets.records import CauseFit
-
     Draw = Callable[[np.random.Generator], float]
 
 DAY_S = 86400.0
 YEAR_S = 365.0 * DAY_S
 NODES = 256
 WATCH = {"host": ObservationWindow(0.0, YEAR_S, NODES)}
-# each of a known mean, their shapes far apart
-TRUTHS: dict[str, tuple[Draw, str, float]] = {
-    "weibull_0.7": (
-        lambda random: 500.0 * DAY_S * random.weibull(0.7) / math.gamma(1.0 + 1.0 / 0.7),
-        "shape",
-        0.7,
-    ),
-    "weibull_1.7": (
-        lambda random: 200.0 * DAY_S * random.weibull(1.7) / math.gamma(1.0 + 1.0 / 1.7),
-        "shape",
-        1.7,
-    ),
-    "lognormal_1": (lambda random: 300.0 * DAY_S * random.lognormal(-0.5, 1.0), "sigma", 1.0),
-}
 
 
 def history_of(rows: Iterable[tuple[str, float, float]], cause: str = "dead") -> History:
@@ -69,49 +48,6 @@ def history_of(rows: Iterable[tuple[str, float, float]], cause: str = "dead") ->
     tally = Tally(path=f"{cause}.log", unit="lines", parsed=count)
     builder.end_file(tally.close(total=count, data_hash=f"sha256:{cause}"))
     return builder.close()
-
-
-def long_in_use(draw: Draw, seed: int) -> History:
-    """Return a year of a fleet that has run for ten: its nodes are of mixed ages."""
-    random, rows = np.random.default_rng(seed), []
-    for node in range(NODES):
-        now = -10.0 * YEAR_S + draw(random)
-        while now < YEAR_S:
-            back_s = now + 3600.0
-            if now >= 0.0:
-                rows.append((f"n{node}", now, min(back_s, YEAR_S)))
-            now = back_s + draw(random)
-    return history_of(rows)
-
-
-def expected_failures(fit: FleetFit, watched_s: float) -> float:
-    """Return how many failures the simulated fleet has in such a time."""
-    fleet = fleet_of(fleet_document(fit), "fitted")
-    return sum(cause_rate_per_s(cause, fit.nodes) for cause in fleet.causes) * watched_s
-
-
-@pytest.mark.study
-@pytest.mark.parametrize(
-    "truth",
-    [pytest.param(name, marks=[pytest.mark.study] * (name != "weibull_1.7")) for name in TRUTHS],
-)
-def test_a_law_with_a_shape_fails_as_often_as_the_log(truth: str) -> None:
-    draw, name, value = TRUTHS[truth]
-    covered, shaped, seeds = 0, 0, 5
-    for seed in range(seeds):
-        fit = fit_fleet(long_in_use(draw, seed), WATCH, NODES)
-        (cause,) = fit.causes
-        up_s = cause.intervals.exposure_s / NODES
-        assert expected_failures(fit, up_s) == pytest.approx(cause.intervals.failures, rel=1e-6)
-        assert cause.comparison is not None
-        own = cause.comparison.fit(truth.partition("_")[0])
-        covered += own.low[name] < value < own.high[name]
-        # by itself, too, the distribution is near the rate: nothing is left to the tail nobody saw
-        assert 1.0 / own.mean == pytest.approx(cause.rate.observed_per_s, rel=0.25)
-        shaped += cause.law is not None
-        assert cause.law is None or cause.law.mean * cause.rate.observed_per_s == pytest.approx(1.0)
-    assert covered >= seeds - 1
-    assert shaped >= seeds // 2
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -136,10 +72,6 @@ def test_an_exponential_law_of_mixed_ages_is_failures_over_time() -> None:
     (cause,) = fit.causes
     assert cause.comparison is not None
     assert cause.comparison.fit("exponential").parameters["rate"] == pytest.approx(12 / 240.0)
-
-
-def cause_of(fit: FleetFit, name: str) -> CauseFit:
-    return next(cause for cause in fit.causes if cause.cause == name)
 
 
 def test_units_of_a_told_age_keep_their_law(tmp_path: Path) -> None:
@@ -213,24 +145,3 @@ def test_the_wait_of_a_job_is_no_repair_of_a_node(tmp_path: Path) -> None:
     (cause,) = fit.causes
     assert (cause.intervals.failures, cause.intervals.during_repair) == (2, 0)
     assert "repair" not in fleet_document(fit)
-
-
-def test_a_repair_that_no_log_tells_is_said_to_be_that_of_others() -> None:
-    told = history_of([(f"n{i}", 1e5 * (i + 1), 1e5 * (i + 1) + 3600.0) for i in range(12)])
-    silent = history_of([("n20", 5e5, math.nan)], "silent")
-    fit = fit_fleet(joined([told, silent]), WATCH, NODES)
-    fleet, evidence = fleet_document(fit), evidence_document(fit)
-    rows = {one["name"]: one for one in evidence["cause"]}
-    assert rows["host_dead"]["repair_taken"] == "host_dead"
-    assert rows["host_silent"]["repair_taken"] == "observed"
-    assert (
-        "1 failure without a recorded repair time: the fleet assumes those of all causes"
-        in (rows["host_silent"]["remarks"])
-    )
-    causes = {cause["name"]: cause for cause in fleet["cause"]}
-    assert "repair" not in causes["host_silent"]  # so the first of them, "observed"
-    assert fleet["repair"][0]["name"] == "observed"
-    # equal repairs are a constant, not an exponential distribution of their mean
-    for repair in fleet["repair"]:
-        assert repair["stages"][0]["lasts"] == {"law": "constant", "value": "3600 s"}
-    assert cause_of(fit, "silent").repair is None

@@ -82,18 +82,3 @@ def test_a_log_that_is_given_twice_is_refused(tmp_path: Path, name: str) -> None
     for second in (path, copy):
         with pytest.raises(InvalidSpecError, match=r"count twice|given twice|twice"):
             import_logs(name, [path, second], options)
-
-
-def test_histories_that_share_events_are_refused(tmp_path: Path) -> None:
-    kernel = tmp_path / "kern.log"
-    rows = [f"{DAY}0{n}:00:00Z n{n} kernel: NVRM: Xid (PCI:0000:61:00): 79, x\n" for n in (1, 2)]
-    kernel.write_text("".join(rows), "utf-8")
-    history = import_logs("xid", [kernel], UTC).history
-    whole, first, second = (tmp_path / f"{name}.csv" for name in ("whole", "first", "second"))
-    write_history(whole, history)
-    header, one, two = whole.read_text("utf-8").splitlines()
-    first.write_text(f"{header}\n{one}\n", "utf-8")
-    second.write_text(f"{header}\n{two}\n", "utf-8")
-    assert import_logs("table", [first, second]).history.size == 2
-    with pytest.raises(InvalidSpecError, match="hold 1 event from the same lines"):
-        import_logs("table", [whole, second])

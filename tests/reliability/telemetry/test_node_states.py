@@ -9,7 +9,6 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.telemetry.fleets import (
-    FleetOptions,
     evidence_document,
     fit_fleet,
     fleet_document,
@@ -18,7 +17,7 @@ from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs
 from perfatlas.reliability.telemetry.formats.kubernetes import read_kubernetes
 from perfatlas.reliability.telemetry.formats.slurm_events import read_slurm_events
 from perfatlas.reliability.telemetry.history import ObservationWindow, joined
-from tests.reliability.telemetry.clusters import DAY_S, START_S, cluster
+from tests.reliability.telemetry.clusters import cluster
 from tests.reliability.telemetry.support import check_law, lines, written
 from tests.reliability.telemetry.test_clusters import UTC, fitted
 from tests.reliability.telemetry.test_sacct import DAY
@@ -126,41 +125,6 @@ def test_pods_say_when_they_ran(tmp_path: Path) -> None:
     late = pod("w3", "n1", ("main", "02:00:00", "01:00:00", 0))
     with pytest.raises(InvalidSpecError, match="'finishedAt': is before startedAt"):
         read_kubernetes([lines(tmp_path, late)])
-
-
-@pytest.mark.study
-def test_failures_of_pods_are_divided_by_their_hours_and_explained_by_nodes(tmp_path: Path) -> None:
-    one = cluster(3, utilization=0.4, nodes=120, mtbf_days=20.0)
-    pods = import_logs("kubernetes", [one.pods(tmp_path / "pods.jsonl")], UTC).history
-    window = ObservationWindow(START_S, one.end_s, 1)
-    (cause,) = fit_fleet(pods, {"job": window, "gpu": window}, one.nodes).causes
-    failed = sum(failed for *_, failed in one.jobs)
-    assert (cause.name, cause.rate.events) == ("job_not_ready", failed)
-    assert 1.0 / cause.rate.high_per_s < 20.0 * DAY_S < 1.0 / cause.rate.low_per_s
-    nodes = import_logs("kubernetes", [one.kubernetes(tmp_path / "events.jsonl")], UTC).history
-    fit = fitted(one, joined([pods, nodes]))
-    (cause,) = fit.causes
-    assert (cause.name, cause.rate.events) == ("node_not_ready", len(one.failures))
-    assert not cause.under_jobs
-    assert fit.agreement is not None
-    assert fit.agreement.job_ends_explained == failed
-
-
-@pytest.mark.study
-@pytest.mark.parametrize(
-    "kinds", [pytest.param(("failure",), marks=pytest.mark.study), ("failure", "unclear")]
-)
-def test_logs_without_nodes_out_of_service_know_no_availability(
-    tmp_path: Path, kinds: tuple[str, ...]
-) -> None:
-    one = cluster(3, utilization=0.4, mtbf_days=20.0)
-    options = FleetOptions(kinds=kinds)
-    for name, path in (("kubernetes", one.pods(tmp_path / "pods.jsonl")),):
-        history = import_logs(name, [path], UTC).history
-        window = ObservationWindow(START_S, one.end_s, 1)
-        fit = fit_fleet(history, {"job": window, "gpu": window}, one.nodes, options)
-        told = evidence_document(fit)["availability"]
-        assert told == {"node": "unknown", "without_repair_times": []}
 
 
 def test_repairs_come_from_node_states(tmp_path: Path) -> None:

@@ -52,12 +52,6 @@ def test_durations_by_hand(text: str, seconds: float) -> None:
     assert math.isnan(duration_s("INVALID"))
 
 
-@pytest.mark.parametrize("text", ["1-10:20", "1:61:00", "1-25:00:00", "-5", "1:2:3:4", "1:60", "x"])
-def test_wrong_durations_are_refused(text: str) -> None:
-    with pytest.raises(InvalidSpecError, match="not a duration"):
-        duration_s(text)
-
-
 @given(st.integers(0, 10**5), st.integers(0, 86399))
 def test_written_durations_read_back(days: int, seconds: int) -> None:
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
@@ -94,11 +88,6 @@ def test_job_ids(text: str, job: str, step: str, waiting: bool) -> None:  # noqa
     assert job_name(text) == (job, step, waiting)
 
 
-def test_wrong_job_ids_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="not a job id"):
-        job_name("batch")
-
-
 @given(
     st.lists(
         st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), min_size=1, max_size=3),
@@ -123,13 +112,3 @@ def test_hosts_are_counted_without_writing_them_out() -> None:
     assert peak < 1 << 20
     assert lone_host("n[7-7]") == "n7"
     assert lone_host("n[7-8]") == lone_host("") == ""
-
-
-def test_counts_that_no_cluster_has_are_refused() -> None:
-    for amount in ("99999999999999999999", "9" * 400, "2000000K"):
-        with pytest.raises(InvalidSpecError, match="more than 1,000,000,000 GPUs"):
-            gpus_of(f"gres/gpu={amount}")
-    with pytest.raises(InvalidSpecError, match="more than 1,000,000,000 GPUs"):
-        gpus_of("gres/gpu:a=600000000,gres/gpu:b=600000000")
-    with pytest.raises(InvalidSpecError, match="not a duration"):
-        duration_s("9" * 400 + "-00:00:00")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.telemetry.fleets import fit_fleet, fleet_document
 from perfatlas.reliability.telemetry.formats.xid_log import read_xid_log
 from perfatlas.reliability.telemetry.history import (
@@ -107,20 +106,6 @@ def test_a_year_turns_with_its_months(tmp_path: Path) -> None:
     lines = [f"{s} n kernel: NVRM: Xid (PCI:0000:0{i}:00): 79" for i, s in enumerate(stamps)]
     history = read_xid_log([log(tmp_path, *lines)], clock=Clock(zone="UTC", year=2025))
     assert (history.start_s_E - history.start_s_E[0]).tolist() == [0.0, 1.0, 3.0, 4.0]
-
-
-def test_a_log_cut_off_inside_an_xid_line_is_refused(tmp_path: Path) -> None:
-    path = log(tmp_path, HEAD.format(0) + "NVRM: Xid (PCI:0000:61:00): 79")
-    path.write_text(path.read_text("utf-8") + HEAD.format(9) + "NVRM: Xid (PCI:0000:6", "utf-8")
-    with pytest.raises(InvalidSpecError, match=r"kern\.log', line 2: the file is truncated"):
-        read_xid_log([path])
-    path.write_text(HEAD.format(9) + "NVRM: Xid (PCI:0000:61:00): 7", "utf-8")
-    with pytest.raises(InvalidSpecError, match="may be truncated"):
-        read_xid_log([path])
-    odd = log(tmp_path, HEAD.format(9) + "NVRM: Xid (of a new form): 79")
-    assert read_xid_log([odd]).files[0].ignored == {"Xid line in an unknown format": 1}
-    with pytest.raises(InvalidSpecError, match="coalesce_s"):
-        read_xid_log([odd], coalesce_s=-1.0)
 
 
 def test_every_code_has_the_causes_of_the_published_table() -> None:

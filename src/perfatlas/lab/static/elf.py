@@ -64,7 +64,7 @@ class ElfFile:
 def _refused_if_damaged(where: str) -> Iterator[None]:
     try:
         yield
-    except (struct.error, IndexError, ValueError) as problem:
+    except (OverflowError, struct.error, IndexError, ValueError) as problem:
         raise InvalidSpecError(
             f"{printable(where)} is truncated or damaged: its tables point outside it, or it is not"
             " an ELF file of 64 bits; compile it again"

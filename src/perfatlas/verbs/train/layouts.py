@@ -377,8 +377,8 @@ def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:
     inputs = LayoutSearchInputs.read(fields)
     if is_graph(inputs.model):
         raise UnsupportedError(
-            f"{inputs.model} is a graph of operators, whose layouts are not searched: ask train, or a"
-            " table of it with micro_batch and zero, and ep and expert_tp of embedding tables"
+            f"{inputs.model} is a graph of operators, whose layouts are not searched: ask train, or"
+            " a table of it with micro_batch and zero, and ep and expert_tp of embedding tables"
         )
     if (inputs.gpus is None) == (inputs.max_gpus is None):
         both = f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
