@@ -45,21 +45,21 @@ def imported(part: Part) -> Imported:
     names: dict[str, str] = {}
     for call in program.graph.nodes:
         if call.op == "placeholder" and call.name in part.sizes:
-            for place, text in part.sizes[call.name].items():
-                size = call.meta["val"].shape[place]
+            for index, text in part.sizes[call.name].items():
+                size = call.meta["val"].shape[index]
                 if isinstance(size, int):
-                    raise SystemExit(f"{call.name}[{place}] is fixed at {size}")
+                    raise SystemExit(f"{call.name}[{index}] is fixed at {size}")
                 names |= _solved(size.node.expr, text)
     written = ExportedProgramSerializer().serialize(program).exported_program
     found = nodes_of_program(json.loads(json.dumps(_dataclass_to_dict(written))), names)
     single = part.batch == "1"
-    nodes = tuple(_run(one, part) for one in (found.nodes if single else found.per_batch()))
+    nodes = tuple(_run(node, part) for node in (found.nodes if single else found.per_batch()))
     return replace(found, nodes=nodes, parameters=parameters(module))
 
 
 def parameters(module: Module) -> int:
     """Return the parameters of a module; those that two layers share count once."""
-    return sum(one.numel() for one in module.parameters())
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _shapes(inputs: object, sizes: Mapping[str, Mapping[int, str]]) -> object:
@@ -70,7 +70,7 @@ def _shapes(inputs: object, sizes: Mapping[str, Mapping[int, str]]) -> object:
         if isinstance(value, dict):
             return {key: of(one, f"{name}_{key}".lstrip("_")) for key, one in value.items()}
         if isinstance(value, tuple):
-            return tuple(of(one, f"{name}_{place}") for place, one in enumerate(value))
+            return tuple(of(one, f"{name}_{index}") for index, one in enumerate(value))
         return dict.fromkeys(sizes.get(name, {}), torch.export.Dim.AUTO) or None
 
     if isinstance(inputs, dict):
@@ -88,15 +88,15 @@ def _solved(expression: Symbolic, text: str) -> dict[str, str]:
     return {str(symbol): text if text.isidentifier() else f"({text})"}
 
 
-def _run(one: Node, part: Part) -> Node:
+def _run(node: Node, part: Part) -> Node:
     """Return an operator as often as its module runs, over the items that it runs at once."""
     if part.batch != BATCH:
         sizes = {
             name: Expression(size.text.replace(BATCH, f"({part.batch})"))
-            for name, size in one.sizes.items()
+            for name, size in node.sizes.items()
         }
-        one = replace(one, sizes=sizes)
-    return replace(one, count=Expression(part.runs)) if part.runs != "1" else one
+        node = replace(node, sizes=sizes)
+    return replace(node, count=Expression(part.runs)) if part.runs != "1" else node
 
 
 def _denoised(row: Row) -> int | None:
@@ -110,8 +110,8 @@ def write(name: str) -> None:
     row = ROWS[name]
     parts = [imported(part) for part in row.parts]
     unknown = {name: n for part in parts for name, n in part.unknown.items()}
-    sys.stderr.write(f"{name}: {sum(len(one.nodes) for one in parts)} operators, {unknown}\n")
-    versions = ", ".join(f"{one} {metadata.version(one)}" for one in ("torch", "torchvision"))
+    sys.stderr.write(f"{name}: {sum(len(part.nodes) for part in parts)} operators, {unknown}\n")
+    versions = ", ".join(f"{text} {metadata.version(text)}" for text in ("torch", "torchvision"))
     head = {
         "name": name,
         "item": row.item,
@@ -124,7 +124,7 @@ def write(name: str) -> None:
         "sizes": dict(row.sizes),
         "limits": {name: dict(limit) for name, limit in row.limits.items()},
     }
-    nodes = [one for part in parts for one in part.nodes]
+    nodes = [node for part in parts for node in part.nodes]
     decoder = imported(row.decoder).nodes if row.decoder is not None else ()
     write_atomic(FOLDER / f"{name}.toml", graph_text(head, nodes, decoder).encode())
 

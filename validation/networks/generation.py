@@ -33,8 +33,8 @@ def decoder_pass(build: Callable[[], Built], layers: int, encoded: int, name: st
         build=lambda: _built(build()[0], layers, encoded),
         sizes={
             "ids": {0: BATCH},
-            **{f"own_{place}": {0: BATCH, 2: KV_LENGTH} for place in places},
-            **{f"cross_{place}": {0: BATCH, **of_source} for place in places},
+            **{f"own_{index}": {0: BATCH, 2: KV_LENGTH} for index in places},
+            **{f"cross_{index}": {0: BATCH, **of_source} for index in places},
             "encoded": {0: BATCH, **({1: name} if name else {})},
         },
         stored=False,
@@ -92,9 +92,9 @@ def _cache(tensors: Sequence[Tensor]) -> Module:
 
     kind = type("InPlace", (DynamicLayer,), {"update": update, "get_seq_length": length})
     layers = []
-    for place in range(0, len(tensors), 2):
+    for index in range(0, len(tensors), 2):
         layer = kind()
-        layer.keys, layer.values = tensors[place : place + 2]
+        layer.keys, layer.values = tensors[index : index + 2]
         layer.is_initialized = True
         layers.append(layer)
     return Cache(layers=layers)

@@ -187,7 +187,7 @@ def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
 def _measured() -> Iterator[Run]:
     """Yield the passes that `benchmarks/gpu_networks.py` measured."""
     tables = {*MEASUREMENTS.glob("*/*_networks*/*"), *MEASUREMENTS.glob("*/*_batches/*")}
-    for table in sorted(one for one in tables if one.name == "networks.csv"):
+    for table in sorted(path for path in tables if path.name == "networks.csv"):
         for row in read_table(table):
             time_s, compiled = float(row["time_s"]), row["mode"] == "compiled"
             name, less = row["network"], ""

@@ -58,12 +58,12 @@ def validate_networks(runs: Sequence[Run] | None = None) -> dict[str, Any]:
         runs: Those to compare; None takes all of the shared data.
     """
     runs = (*published_runs(), *training_runs()) if runs is None else runs
-    predicted = [*predictions([one for one in runs if not trains(one)])]
-    steps = iter(training_predictions([one for one in runs if trains(one)]))
+    predicted = [*predictions([run for run in runs if not trains(run)])]
+    steps = iter(training_predictions([run for run in runs if trains(run)]))
     passes = iter(predicted)
-    predicted = [next(steps) if trains(one) else next(passes) for one in runs]
-    kept = [place for place, one in enumerate(predicted) if one is not None]
-    runs = [runs[place] for place in kept]
+    predicted = [next(steps) if trains(run) else next(passes) for run in runs]
+    kept = [index for index, one in enumerate(predicted) if one is not None]
+    runs = [runs[index] for index in kept]
     found = [one for one in predicted if one is not None]
     constant_R = mean_mfu_speeds(runs)
     rows = [
@@ -128,16 +128,16 @@ def convolution_errors() -> list[dict[str, Any]]:
     table = {name: [run.fields[name] for run in runs] for name in runs[0].fields}
     own = kernel_columns("conv", table)
     groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for place, run in enumerate(runs):
-        if not own["error"][place]:
-            time, measured = own["time_s"][place], run.measured_s
-            low, high = own["time_s_low"][place], own["time_s_high"][place]
+    for index, run in enumerate(runs):
+        if not own["error"][index]:
+            time, measured = own["time_s"][index], run.measured_s
+            low, high = own["time_s_low"][index], own["time_s_high"][index]
             groups[run.gpu, run.number_format].append(
                 {
                     "error": time / measured - 1.0,
                     "inside": low is not None and low <= measured <= high,
-                    "roofline": own["bound_time_s"][place] / measured - 1.0,
-                    "flop_per_s": own["flop"][place] / measured,
+                    "roofline": own["bound_time_s"][index] / measured - 1.0,
+                    "flop_per_s": own["flop"][index] / measured,
                 },
             )
     return [
@@ -187,8 +187,8 @@ def predictions(runs: Sequence[Run]) -> list[Predicted | None]:
         batches = _batches(run)
         models = [run.fields["model"], *([run.less] if run.less else [])]
         for batch, model in product(batches, models):
-            one = {**run.fields, "batch": batch, "model": model}
-            asked[_key(one, batch)] = one
+            row = {**run.fields, "batch": batch, "model": model}
+            asked[_key(row, batch)] = row
     own = _answers(asked, {})
     bound = _answers(asked, {"tier": "bound"})
     return [_chosen(run, own, bound) for run in runs]
@@ -205,16 +205,16 @@ def training_predictions(runs: Sequence[Run]) -> list[Predicted | None]:
     bound = training_answers(runs, {"tier": "bound"})
     return [
         None
-        if one is None or least is None
+        if row is None or least is None
         else Predicted(
-            one["throughput_per_s"] or np.nan,
-            one["throughput_per_s_low"] or 0.0,
-            one["throughput_per_s_high"] or np.inf,
+            row["throughput_per_s"] or np.nan,
+            row["throughput_per_s_low"] or 0.0,
+            row["throughput_per_s_high"] or np.inf,
             least["throughput_per_s"] or np.nan,
-            one["power_w"] or np.nan,
-            one["memory_bytes"] or np.nan,
+            row["power_w"] or np.nan,
+            row["memory_bytes"] or np.nan,
         )
-        for one, least in zip(own, bound, strict=True)
+        for row, least in zip(own, bound, strict=True)
     ]
 
 
@@ -237,7 +237,7 @@ def _chosen(
     if run.limit_s:  # the next pass of a request that just missed one ends in two passes
         keys = [key for key in keys if 2.0 * own[key]["latency_s"] <= run.limit_s] or keys[:1]
     best = max(own[key]["throughput_per_s"] for key in keys)
-    key = next(one for one in keys if own[one]["throughput_per_s"] >= SATURATED * best)
+    key = next(name for name in keys if own[name]["throughput_per_s"] >= SATURATED * best)
     if run.less:
         rest = _key({**run.fields, "model": run.less}, run.fields["batch"])
         return _difference(own[key], own[rest], bound[key], bound[rest])
@@ -245,13 +245,13 @@ def _chosen(
         number = next(each for each in batches if _key(run.fields, each) == key)
         limited = {**run.fields, "slo_request_latency_s": run.limit_s, "max_num_seqs": number}
         return _served(tuple(limited.items()), bound[key]["throughput_per_s"])
-    one, gpus = own[key], run.fields.get("gpus", 1)
+    row, gpus = own[key], run.fields.get("gpus", 1)
     return Predicted(
-        one["throughput_per_s"] / gpus,
-        one["throughput_per_s_low"] / gpus,
-        one["throughput_per_s_high"] / gpus,
+        row["throughput_per_s"] / gpus,
+        row["throughput_per_s_low"] / gpus,
+        row["throughput_per_s_high"] / gpus,
         bound[key]["throughput_per_s"] / gpus,
-        one["power_w"] or np.nan,
+        row["power_w"] or np.nan,
     )
 
 
@@ -289,8 +289,8 @@ def _key(fields: dict[str, Any], batch: int) -> str:
 
 def _answers(asked: dict[str, dict[str, Any]], more: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the results of the questions that have an answer."""
-    names = dict.fromkeys(name for one in asked.values() for name in (*one, *more))
-    table = {name: [{**one, **more}.get(name) for one in asked.values()] for name in names}
+    names = dict.fromkeys(name for row in asked.values() for name in (*row, *more))
+    table = {name: [{**row, **more}.get(name) for row in asked.values()] for name in names}
     columns = perfatlas.estimate_table(table).columns
     results = (
         "latency_s",
@@ -300,9 +300,9 @@ def _answers(asked: dict[str, dict[str, Any]], more: dict[str, Any]) -> dict[str
         "power_w",
     )
     return {
-        key: {name: columns[name][place] for name in results if name in columns}
-        for place, key in enumerate(asked)
-        if not columns["error"][place]
+        key: {name: columns[name][index] for name in results if name in columns}
+        for index, key in enumerate(asked)
+        if not columns["error"][index]
     }
 
 
@@ -316,18 +316,18 @@ def mean_mfu_speeds(runs: Sequence[Run]) -> FloatArray:
     )
     rate_R = flop_R * np.array([run.items_per_s for run in runs])
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, run in enumerate(runs):
-        groups[run.source, run.device, run.fields.get("format", "")].append(place)
+    for index, run in enumerate(runs):
+        groups[run.source, run.device, run.fields.get("format", "")].append(index)
     speeds_R = np.full(len(runs), np.nan)
     for places in groups.values():
-        for place in places:
+        for position in places:
             others = defaultdict(list)
             for other in places:
-                if runs[other].network != runs[place].network:
+                if runs[other].network != runs[position].network:
                     others[runs[other].network].append(rate_R[other])
             if others:
                 mean = np.mean([np.mean(rates) for rates in others.values()])
-                speeds_R[place] = mean / flop_R[place]
+                speeds_R[position] = mean / flop_R[position]
     return speeds_R
 
 
@@ -355,8 +355,8 @@ def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     def of(name: str, reduce: Callable[[FloatArray], Any], *, sign: bool = False) -> float | None:
         each = [
-            np.median([row[name] if sign else abs(row[name]) for row in one])
-            for one in pairs.values()
+            np.median([row[name] if sign else abs(row[name]) for row in pair])
+            for pair in pairs.values()
         ]
         known = np.array([value for value in each if np.isfinite(value)])
         return float(reduce(known)) if known.size else None
@@ -368,7 +368,7 @@ def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "p90": of("error", lambda each: np.quantile(each, 0.9)),
         "bias": of("log_error", np.median, sign=True),
         "inside": float(
-            np.mean([np.mean([row["inside"] for row in one]) for one in pairs.values()]),
+            np.mean([np.mean([row["inside"] for row in pair]) for pair in pairs.values()]),
         ),
         "roofline": of("roofline", np.median),
         "mean_mfu": of("mean_mfu", np.median),

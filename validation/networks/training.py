@@ -132,16 +132,16 @@ def training_answers(
     asked = [{**run.fields, **more} for run in runs]
     if not asked:
         return []
-    names = dict.fromkeys(name for one in asked for name in one)
-    columns = train_columns({name: [one.get(name, 1) for one in asked] for name in names})
+    names = dict.fromkeys(name for row in asked for name in row)
+    columns = train_columns({name: [row.get(name, 1) for row in asked] for name in names})
     found: list[dict[str, float | None] | None] = []
-    for place, one in enumerate(asked):
-        if columns["error"][place]:
+    for index, row in enumerate(asked):
+        if columns["error"][index]:
             found.append(None)
             continue
-        gpus = {name: one["gpus"] if name.startswith("throughput") else 1 for name in ITEMS}
-        values = {name: columns[name][place] for name in ITEMS}
+        gpus = {name: row["gpus"] if name.startswith("throughput") else 1 for name in ITEMS}
+        values = {name: columns[name][index] for name in ITEMS}
         each = {n: None if v is None else v / gpus[n] for n, v in values.items()}
-        total, other = (columns[name][place] for name in MEMORY)
+        total, other = (columns[name][index] for name in MEMORY)
         found.append({**each, "memory_bytes": total - other})
     return found

@@ -64,7 +64,7 @@ class Architecture(LanguageModel):
         if segment == 0:
             return (embedding,)
         is_head = segment == last
-        return tuple(one for one in others if (one.name in HEAD_OPERATORS) == is_head)
+        return tuple(other for other in others if (other.name in HEAD_OPERATORS) == is_head)
 
     def parameters(self) -> ParameterCounts:
         """Return the exact parameter counts."""

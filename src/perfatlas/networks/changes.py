@@ -104,7 +104,7 @@ def split_layers(architecture: Kind) -> tuple[Kind, Kind]:
 
 
 def _note(architecture: LanguageModel, name: str, value: int) -> str:
-    old = " and ".join(f"{one:,}" for one in _values(architecture, name))
+    old = " and ".join(f"{number:,}" for number in _values(architecture, name))
     return f"{name} = {value:,} instead of {old} (override of the model)"
 
 
@@ -145,7 +145,9 @@ def _with_layers(architecture: LanguageModel, layers: int) -> tuple[LayerGroup, 
     share = layers / architecture.num_layers
     ends = [0]
     for number, group in enumerate(groups):
-        end = round(share * (sum(one.count for one in groups[:number]) + group.count))
+        end = round(
+            share * (sum(layer_group.count for layer_group in groups[:number]) + group.count)
+        )
         ends.append(min(max(end, ends[-1] + 1), layers - (len(groups) - number - 1)))
     return tuple(
         replace(group, count=after - before)
@@ -243,7 +245,7 @@ def _solved(
 ) -> tuple[str, int, str]:
     """Return the solved field, its value, and a note with both counts."""
     equal, name = settings.get(EQUAL), settings.get(SOLVE)
-    possible = [one for one, field in MODEL_FIELDS.items() if field.solved]
+    possible = [text for text, field in MODEL_FIELDS.items() if field.solved]
     if equal not in COUNTS or name not in possible:
         given = ", ".join(f"{key} = {settings[key]}" for key in (EQUAL, SOLVE) if key in settings)
         raise InvalidSpecError(
@@ -299,7 +301,7 @@ def _nearest(counted: Callable[[int], int], target: int, low: int, high: int) ->
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if counted(middle) <= target else (low, middle)
-    return min((low, high), key=lambda one: (abs(counted(one) - target), one))
+    return min((low, high), key=lambda number: (abs(counted(number) - target), number))
 
 
 def _parameters(architecture: LanguageModel) -> int:

@@ -208,7 +208,7 @@ def collapse_streams(emission: Emission, streams: int) -> tuple[Operator, ...]:
     if streams == 1:
         return ()
     width = float(streams * emission.hidden)
-    one = emission.hidden * ACTIVATION_BYTES
+    value = emission.hidden * ACTIVATION_BYTES
     return (
         *emission.gemm(
             "streams_collapse_projection",
@@ -217,5 +217,5 @@ def collapse_streams(emission: Emission, streams: int) -> tuple[Operator, ...]:
             "replicated",
             format_name=emission.formats.head,
         ),
-        emission.streaming("streams_collapse", "norm", (width * ACTIVATION_BYTES, one)),
+        emission.streaming("streams_collapse", "norm", (width * ACTIVATION_BYTES, value)),
     )

@@ -378,7 +378,7 @@ class Network(ABC):
     def has_shared_experts(self) -> bool:
         """Whether any layer runs a shared expert beside the routed ones."""
         experts = (group.experts for group in self.layers)
-        return any(one is not None and one.shared_intermediate_size > 0 for one in experts)
+        return any(expert is not None and expert.shared_intermediate_size > 0 for expert in experts)
 
     @property
     def phases(self) -> tuple[Phase, ...]:

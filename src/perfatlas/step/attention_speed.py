@@ -38,7 +38,7 @@ def with_attention_speed(
     """
     if profile.attention is None:
         return prices
-    speeds = [profile.attention.speed.get(one.architecture, 1.0) for one in devices.devices]
+    speeds = [profile.attention.speed.get(device.architecture, 1.0) for device in devices.devices]
     speed_CO = np.where(
         [isinstance(operator, Attention) for operator in operators],
         np.array(speeds)[devices.index_C][:, None],

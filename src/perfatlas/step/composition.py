@@ -82,7 +82,9 @@ def _limited(
     energy, calibrated = step_energy(full), None
     if placement.zeros_C is not None:
         random = gathered.full(random=True)
-        calibrated = step_energy([compose_streams(one, context.profile) for one in random])
+        calibrated = step_energy(
+            [compose_streams(priced_step, context.profile) for priced_step in random]
+        )
     last = _Evaluated(np.ones_like(energy.time_s), full)
 
     def at(ratio_SC: FloatArray) -> StepEnergy:
@@ -91,7 +93,8 @@ def _limited(
             steps, _ = gathered.take(changed_X).at(ratio_SC[:, changed_X])
             some = [compose_streams(priced, context.profile) for priced in steps]
             costs = tuple(
-                _replaced(cost, changed_X, one) for cost, one in zip(last.costs, some, strict=True)
+                _replaced(cost, changed_X, step_cost)
+                for cost, step_cost in zip(last.costs, some, strict=True)
             )
         else:
             steps, last.prices = _priced_at(gathered, ratio_SC, last.prices)

@@ -97,7 +97,7 @@ def rate_beside_exchange(
     taken_C = communication_share(step.devices, exchange_sms(step.operators[moved[0]].phase))
     bandwidth_C = traffic_C / step.devices.gather("memory_bandwidth")
     code_CO, rate_CW = step.prices.code_CO, np.ones(shape)
-    for place, window in enumerate(windows):
+    for index, window in enumerate(windows):
         time_s_C = busy_s_CO[:, window].sum(axis=1)
         safe_C = np.where(time_s_C > 0.0, time_s_C, 1.0)
         memory_C, links_C = (
@@ -110,7 +110,7 @@ def rate_beside_exchange(
             np.minimum(taken_C, MOST_TAKEN),
             np.minimum(bandwidth_C, MOST_TAKEN),
         )
-        rate_CW[:, place] = 1.0 / (own_C / kernels_C + links_C / SHARED_LINK)
+        rate_CW[:, index] = 1.0 / (own_C / kernels_C + links_C / SHARED_LINK)
     slowed_CW: FloatArray = np.minimum(rate_CW, 1.0)
     return slowed_CW
 

@@ -84,8 +84,8 @@ def prompt_pass(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple
 def _pass(
     context: StepContext, rows: FloatArray, batch: FloatArray, kv_len: FloatArray
 ) -> tuple[Operator, ...]:
-    one = np.ones_like(batch)
-    tokens = StepTokens(batch=rows, q_len=one, kv_len=kv_len, logits_rows=batch)
+    column = np.ones_like(batch)
+    tokens = StepTokens(batch=rows, q_len=column, kv_len=kv_len, logits_rows=batch)
     return _local_draft(context, Phase.DECODE, tokens)
 
 

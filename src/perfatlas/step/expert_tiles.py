@@ -56,12 +56,12 @@ def _untuned_experts(
         return none_C
     if not _has_default_tiles(profile):
         return none_C
-    hopper = [one.architecture == data["architecture"] for one in devices.devices]
+    hopper = [device.architecture == data["architecture"] for device in devices.devices]
     few_C = operator.tokens <= data["untuned"]["tokens"]
     untuned_C: NDArray[np.bool_] = np.array(hopper)[devices.index_C] & few_C
     experts_C = np.broadcast_to(operator.experts / operator.ep, (count,))
     width_C = np.broadcast_to(operator.intermediate / operator.moe_tp, (count,))
-    names = np.array([one.name for one in devices.devices])[devices.index_C]
+    names = np.array([device.name for device in devices.devices])[devices.index_C]
     for tuned in data["tuned"]:
         if _numbers(tuned["release"]) > (*_numbers(profile.version), 0, 0)[:3]:
             continue
@@ -85,8 +85,8 @@ def with_untuned_experts(
     if not _has_default_tiles(profile):
         return prices
     untuned_CO = np.zeros(prices.high_s_CO.shape, np.bool_)
-    for place, operator in enumerate(operators):
-        untuned_CO[:, place] = _untuned_experts(operator, profile, devices)
+    for index, operator in enumerate(operators):
+        untuned_CO[:, index] = _untuned_experts(operator, profile, devices)
     if not untuned_CO.any():
         return prices
     wider_CO = np.where(untuned_CO, _tiles()["untuned"]["ratio"], 1.0)
@@ -102,8 +102,11 @@ def _untuned_note(
     for operator in operators:
         if isinstance(operator, GroupedGemm) and _untuned_experts(operator, profile, devices)[0]:
             experts, width = (
-                float(np.ravel(one)[0])
-                for one in (operator.experts / operator.ep, operator.intermediate / operator.moe_tp)
+                float(np.ravel(column)[0])
+                for column in (
+                    operator.experts / operator.ep,
+                    operator.intermediate / operator.moe_tp,
+                )
             )
             return (
                 f"{profile.name} {profile.version} ships no tuned tiles for {experts:g}"

@@ -86,9 +86,9 @@ def fused_kinds(profile: EngineProfile, *, trains: bool = False) -> frozenset[st
     """
     return frozenset(
         name
-        for one in profile.fusions
-        for name in one.operators
-        if not (trains and one.into == "product" and name.startswith("norm"))
+        for fusion in profile.fusions
+        for name in fusion.operators
+        if not (trains and fusion.into == "product" and name.startswith("norm"))
     )
 
 
@@ -146,9 +146,9 @@ def split_kernels(operators: Sequence[Operator], context: StepContext) -> tuple[
     """
     model_type = context.network.model_type
     kernels = {
-        one.operator: float(one.kernels)
-        for one in context.profile.separate_kernels
-        if not one.model_types or model_type in one.model_types
+        separate_kernel.operator: float(separate_kernel.kernels)
+        for separate_kernel in context.profile.separate_kernels
+        if not separate_kernel.model_types or model_type in separate_kernel.model_types
     }
     return tuple(
         _several(operator, kernels[operator.name])

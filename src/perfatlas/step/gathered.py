@@ -117,9 +117,10 @@ class GatheredSteps:
         """
         every = self.devices.index_C.size
         return GatheredSteps(
-            steps=tuple(take_candidates(one, some_X, every) for one in self.steps),
+            steps=tuple(take_candidates(step, some_X, every) for step in self.steps),
             operators=tuple(
-                tuple(take_candidates(one, some_X, every) for one in own) for own in self.operators
+                tuple(take_candidates(operator, some_X, every) for operator in own)
+                for own in self.operators
             ),
             counts=tuple(count_CO[some_X] for count_CO in self.counts),
             profile=self.profile,
@@ -132,22 +133,24 @@ class GatheredSteps:
 
     def _widths(self) -> list[tuple[int, int]]:
         """Return the number of operators of each step, and of its collectives (S)."""
-        return [(len(own), sum(one.communicates for one in own)) for own in self.operators]
+        return [
+            (len(own), sum(operator.communicates for operator in own)) for own in self.operators
+        ]
 
     def _priced(self, prices: PricedOperators, *, random: bool = False) -> tuple[PricedStep, ...]:
         found, first, first_link = [], 0, 0
-        for place, (all_, links) in enumerate(self._widths()):
+        for index, (all_, links) in enumerate(self._widths()):
             own = all_ - links
             mine = select(prices, slice(first, first + own))
             theirs = select(self.moved, slice(first_link, first_link + links))
-            found.append(self._step(place, join((mine, theirs)), random=random))
+            found.append(self._step(index, join((mine, theirs)), random=random))
             first, first_link = first + own, first_link + links
         return tuple(found)
 
     def _at_clock(self, prices: PricedOperators) -> tuple[PricedStep, ...]:
         """Return the prices of each step at other clocks; only what follows the clock is joined."""
         found, first = [], 0
-        for place, ((all_, links), full) in enumerate(
+        for index, ((all_, links), full) in enumerate(
             zip(self._widths(), self._sustained, strict=True)
         ):
             own = all_ - links
@@ -161,7 +164,7 @@ class GatheredSteps:
                 )
                 for name in following_clock(prices)
             }
-            found.append(self._step(place, with_fields(full.prices, **changed)))
+            found.append(self._step(index, with_fields(full.prices, **changed)))
             first += own
         return tuple(found)
 

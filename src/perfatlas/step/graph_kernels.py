@@ -46,12 +46,12 @@ def with_graph_kernels(
     kernels = profile.graph_kernels
     if kernels is None:
         return prices
-    clock_hz_C = np.array([one.boost_clock_hz for one in devices.devices])[devices.index_C]
+    clock_hz_C = np.array([device.boost_clock_hz for device in devices.devices])[devices.index_C]
     clock_hz_C = clock_hz_C * devices.clock_ratio()
     cycles_per_s_C = devices.gather("sm_count") * clock_hz_C
     least_s_CO = np.zeros_like(prices.time_s_CO)
-    for place, operator in enumerate(operators):
-        time_s_C = prices.time_s_CO[:, place]
+    for index, operator in enumerate(operators):
+        time_s_C = prices.time_s_CO[:, index]
         if isinstance(operator, Streaming):
             moved_C, each_C = _moved_bytes(operator), np.maximum(operator.row_bytes, 1.0)
             own_C = np.where(
@@ -62,8 +62,8 @@ def with_graph_kernels(
             row_s_C = operator.row_bytes / _rate(operator, kernels.row_bytes_per_cycle) / clock_hz_C
             looked_up = operator.gathers / _rate(operator, kernels.gathers_per_cycle)
             block_s_C = _block_s(operator, kernels, devices.gather("sm_count"), clock_hz_C)
-            again_s_C = _repeated_s(operator, prices, place, devices)
-            least_s_CO[:, place] = np.maximum.reduce(
+            again_s_C = _repeated_s(operator, prices, index, devices)
+            least_s_CO[:, index] = np.maximum.reduce(
                 [
                     cycles_C / cycles_per_s_C,
                     looked_up / cycles_per_s_C,
@@ -73,7 +73,7 @@ def with_graph_kernels(
             )
         elif isinstance(operator, Attention):
             padded = _padded(operator.head_dim, kernels.head_dims)
-            least_s_CO[:, place] = time_s_C * padded
+            least_s_CO[:, index] = time_s_C * padded
     taken_CO = np.where(prices.time_s_CO > 0.0, prices.time_s_CO, 1.0)  # ranks of one exchange none
     slower_CO = np.fmax(least_s_CO / taken_CO, 1.0)
     return scaled(prices, time=np.where(prices.match_CO >= 0, slower_CO, 1.0))
@@ -124,9 +124,12 @@ def _repeated_s(
     again_C = np.where(operator.cold_read_bytes > devices.gather("l2_bytes"), again_C, 0.0)
     if not np.any(again_C):
         return again_C
-    fitted = [one.calibration.parameters.get(_EFFICIENCY, 1.0) for one in prices.matches]
+    fitted = [
+        calibration_match.calibration.parameters.get(_EFFICIENCY, 1.0)
+        for calibration_match in prices.matches
+    ]
     efficiency_C = np.array([*fitted, 1.0])[prices.match_CO[:, place]]
-    bandwidth_C = np.array([one.memory_bandwidth for one in devices.devices])[devices.index_C]
+    bandwidth_C = np.array([device.memory_bandwidth for device in devices.devices])[devices.index_C]
     seconds_C: FloatArray = again_C / (efficiency_C * bandwidth_C)
     return seconds_C
 

@@ -31,11 +31,11 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
     """
     placement = context.placement
     by_op: dict[str, list[int]] = {}
-    for place, link in enumerate(links):
-        by_op.setdefault(link.op, []).append(place)
+    for index, link in enumerate(links):
+        by_op.setdefault(link.op, []).append(index)
     pieces = []
     for op, places in by_op.items():
-        same = [links[place] for place in places]
+        same = [links[index] for index in places]
         which_R, candidate_R = np.nonzero(np.stack([link.count for link in same]) > 0)
         if not which_R.size:
             continue

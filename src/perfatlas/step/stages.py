@@ -163,7 +163,7 @@ def _sums(
     What deviates together with a transfer adds up with it; all else adds in quadrature.
     """
     others, moved = _grouped(two, ~is_transfer_O), _grouped(two, is_transfer_O)
-    both = [OperatorSums(*(one[place_U] for one in part.whole)) for part in (others, moved)]
+    both = [OperatorSums(*(column[place_U] for column in part.whole)) for part in (others, moved)]
     plain = OperatorSums(*(a + transfers_U * b for a, b in zip(*both, strict=True)))
 
     def with_transfers(whole_s: FloatArray, own_XV: FloatArray, added_XV: FloatArray) -> FloatArray:

@@ -148,7 +148,7 @@ def _class(match: CalibrationMatch, classes: Sequence[str]) -> int:
 def unlimited_share(clock: StepClock) -> FloatArray:
     """Return the energy of the chip without the TDP over that with it (C,)."""
     limit_C, share_C = (
-        np.maximum(one, SMALLEST_FLOAT) for one in (clock.limit_share, clock.energy_share)
+        np.maximum(column, SMALLEST_FLOAT) for column in (clock.limit_share, clock.energy_share)
     )
     more_C: FloatArray = np.minimum(share_C / limit_C, 1.0) / share_C
     return more_C
@@ -204,17 +204,17 @@ def _sum(
     classes = groups.deviation_K.shape[0]
     for c in range(more_C.shape[0]):
         _collect(count_F, columns, groups, more_C, parts, c)
-        for place in range(TOTALS):
-            sums_SC[place, c] = _pairwise(parts.each_SO[place])
+        for index in range(TOTALS):
+            sums_SC[index, c] = _pairwise(parts.each_SO[index])
         for end in range(2):
             for group in range(parts.squares_G.shape[0]):
                 away_s = parts.away_2GC[end, group, c]
                 parts.squares_G[group] = away_s * away_s
             sums_SC[TOTALS + end, c] = math.sqrt(_pairwise(parts.squares_G))
         variance = 0.0
-        for place in range(classes):
-            deviation_s = groups.deviation_K[place] * _pairwise(parts.each_SO[TOTALS + place])
-            parts.laboratory_KC[place, c] = deviation_s
+        for position in range(classes):
+            deviation_s = groups.deviation_K[position] * _pairwise(parts.each_SO[TOTALS + position])
+            parts.laboratory_KC[position, c] = deviation_s
             variance += deviation_s * deviation_s
         sums_SC[TOTALS + 2, c] = math.sqrt(variance)
 
@@ -260,23 +260,23 @@ def _pairwise(values: FloatArray) -> float:
         return float(total)
     a, b, c, d = values[0], values[1], values[2], values[3]
     e, f, g, h = values[4], values[5], values[6], values[7]
-    place = LANES
-    while place + LANES <= size:
+    index = LANES
+    while index + LANES <= size:
         a, b, c, d = (
-            a + values[place],
-            b + values[place + 1],
-            c + values[place + 2],
-            d + values[place + 3],
+            a + values[index],
+            b + values[index + 1],
+            c + values[index + 2],
+            d + values[index + 3],
         )
         e, f, g, h = (
-            e + values[place + 4],
-            f + values[place + 5],
-            g + values[place + 6],
-            h + values[place + 7],
+            e + values[index + 4],
+            f + values[index + 5],
+            g + values[index + 6],
+            h + values[index + 7],
         )
-        place += LANES
+        index += LANES
     total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-    while place < size:
-        total += values[place]
-        place += 1
+    while index < size:
+        total += values[index]
+        index += 1
     return float(total)

@@ -188,11 +188,11 @@ def _sections(step: PricedStep) -> list[_Layers]:
     operators, found, begun = step.step.operators, [], 0
     at = _priced_positions(operators)
     times = _times(step.step)
-    for place, operator in enumerate(operators):
+    for index, operator in enumerate(operators):
         if not operator.routed or operator.name != _EXPERTS:
             continue
-        dispatch = _nearest(operators, "dispatch", range(place - 1, begun - 1, -1))
-        combine = _nearest(operators, "combine", range(place + 1, len(operators)))
+        dispatch = _nearest(operators, "dispatch", range(index - 1, begun - 1, -1))
+        combine = _nearest(operators, "combine", range(index + 1, len(operators)))
         if dispatch is None or combine is None:
             continue
         within = range(dispatch + 1, combine)
@@ -204,7 +204,7 @@ def _sections(step: PricedStep) -> list[_Layers]:
                 experts=[at[i] for i in within if i not in shared],
                 shared=[at[i] for i in shared],
                 combine=at[combine],
-                number=max(round(times[place] / BATCHES), 1),
+                number=max(round(times[index] / BATCHES), 1),
             )
         )
         begun = combine + 1

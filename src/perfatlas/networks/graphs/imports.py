@@ -74,8 +74,8 @@ class Tensor:
     def total(tensors: Iterable[Tensor]) -> Size:
         """Return the elements of several tensors."""
         number, texts = 0, []
-        for one in tensors:
-            found = one.elements()
+        for tensor in tensors:
+            found = tensor.elements()
             if isinstance(found, int):
                 number += found
             else:
@@ -173,7 +173,7 @@ def is_strided(kind: str, operands: Sequence[Tensor], out: Tensor) -> bool:
     Args:
         operands: The tensors that it reads, weights among them.
     """
-    others = [one for one in operands if one != out and one.elements() != 1]
+    others = [operand for operand in operands if operand != out and operand.elements() != 1]
     return kind in _ELEMENT_BY_ELEMENT and bool(others)
 
 

@@ -73,8 +73,8 @@ class Limit:
             InvalidSpecError: The rule and the nearest values are named.
         """
         over = (value - self.plus) % self.multiple_of
-        near = [one for one in (value - over, value - over + self.multiple_of) if over]
-        near = [one for one in near if self.least <= one <= self.most]
+        near = [number for number in (value - over, value - over + self.multiple_of) if over]
+        near = [number for number in near if self.least <= number <= self.most]
         if near or not self.least <= value <= self.most:
             rules = []
             if self.multiple_of > 1:
@@ -103,7 +103,7 @@ class WholeGraph(Segment):
     def divided_sizes(self) -> tuple[DividedSize, ...]:
         """One graph, or the heads of its denoiser."""
         label = "graph of operators"
-        heads = tuple(DividedSize(label="num_heads", size=one, by="cp") for one in self.heads)
+        heads = tuple(DividedSize(label="num_heads", size=head, by="cp") for head in self.heads)
         by_tp = DividedSize(label=label, size=1, by="tp", noun=label)
         return by_tp, *(heads or (replace(by_tp, by="cp"),))
 
@@ -208,19 +208,19 @@ class GraphNetwork(Network):
     def _of_tokens(self) -> frozenset[str]:
         """Names of the operators whose tokens ranks divide."""
         names = [name for name, _ in _named(self.nodes)]
-        return frozenset(names[place] for place in self._tokens)
+        return frozenset(names[index] for index in self._tokens)
 
     def with_parts(self) -> Self:
         """Return the network with what ranks divide: heads of its denoiser, and tables."""
         columns = self.columns(1.0)
         heads = dict.fromkeys(
-            int(self.nodes[place].values(columns)[name])
-            for place in self._tokens
-            if self.nodes[place].kind == "attention"
+            int(self.nodes[index].values(columns)[name])
+            for index in self._tokens
+            if self.nodes[index].kind == "attention"
             for name in ("num_heads", "num_kv_heads")
         )
         sizes = [node.values(columns) for node in self.nodes if node.kind in LOOKUPS]
-        tables = sum(int(one["count"]) for one in sizes if one.get("table_rows"))
+        tables = sum(int(size["count"]) for size in sizes if size.get("table_rows"))
         if tables > MOST_TABLES:
             raise InvalidSpecError(
                 f"{self.model_type} has {tables:,} embedding tables with table_rows, more than"
@@ -259,9 +259,9 @@ class GraphNetwork(Network):
         if phase != Phase.FORWARD:
             return found
         return tuple(
-            with_fields(one, count=one.count / self.num_layers)
+            with_fields(forward_operator, count=forward_operator.count / self.num_layers)
             for operator in found
-            for one in forward_operators(
+            for forward_operator in forward_operators(
                 operator, self._precision(operator), self._weights_per_product
             )
         )
@@ -292,7 +292,9 @@ class GraphNetwork(Network):
         columns = part.columns(1.0)
         weights = weights_of_products(part.nodes, columns)
         lookups = [node.values(columns) for node in part.nodes if node.kind in LOOKUPS]
-        known = [one["count"] * one.get("table_rows", 0.0) * one["width"] for one in lookups]
+        known = [
+            lookup["count"] * lookup.get("table_rows", 0.0) * lookup["width"] for lookup in lookups
+        ]
         count = self.weight_count if part is self else weights
         dense = count - round(sum(known))  # tables of known rows are updated apart
         in_tables = 1.0 - weights / max(dense, 1)
@@ -368,8 +370,8 @@ class GraphNetwork(Network):
         one, two = (self._moved(self.columns(batch)) for batch in (1.0, 2.0))
         fixed = [first for first, second in zip(one, two, strict=True) if second == first]
         divided, whole = [0.0], [self.live]
-        for place, (first, second) in enumerate(zip(one, two, strict=True)):
-            (divided if place in self._tokens else whole).append(second - first)
+        for index, (first, second) in enumerate(zip(one, two, strict=True)):
+            (divided if index in self._tokens else whole).append(second - first)
         if not self._tokens:  # no ranks divide it
             divided, whole = whole, [0.0]
         fixed_most = max(fixed, default=0.0)
@@ -379,8 +381,8 @@ class GraphNetwork(Network):
     def _sums(self) -> float:
         """Elements of the sums of all tables that ranks divide, of one item."""
         sizes = [node.values(self.columns(1.0)) for node in self.nodes if node.kind in LOOKUPS]
-        known = [one for one in sizes if one.get("table_rows")]
-        return float(sum(one["count"] * one["samples"] * one["width"] for one in known))
+        known = [size for size in sizes if size.get("table_rows")]
+        return float(sum(row["count"] * row["samples"] * row["width"] for row in known))
 
     def _moved(self, columns: Mapping[str, Any]) -> list[float]:
         """Return the elements that each operator reads and writes."""
@@ -432,17 +434,19 @@ class GraphNetwork(Network):
             limit.check(name, self.sizes[name], self.model_type)
         columns = self.columns(1.0)
         dividing = [
-            (where, one)
-            for where, one in (
+            (where, expression)
+            for where, expression in (
                 *((f"lengths.{name}", length) for name, length in self.lengths.items()),
                 *((f"{n.kind}: {s}", n.sizes[s]) for n in self.nodes for s in n.whole_sizes),
             )
-            if _DIVIDED.search(one.text) and BATCH not in one.names
+            if _DIVIDED.search(expression.text) and BATCH not in expression.names
         ]
         given = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
-        for where, one in dividing:
-            if (value := float(one.of(columns))) % 1.0:
-                raise InvalidSpecError(f"{given}: {where} = {one.text} is {value:g}, not whole")
+        for where, expression in dividing:
+            if (value := float(expression.of(columns))) % 1.0:
+                raise InvalidSpecError(
+                    f"{given}: {where} = {expression.text} is {value:g}, not whole"
+                )
         try:
             _ = self.live_elements()
         except InvalidSpecError as problem:

@@ -99,7 +99,7 @@ class Node:
     @property
     def names(self) -> frozenset[str]:
         """Names that its sizes and its count read."""
-        return frozenset(name for one in (self.count, *self.sizes.values()) for name in one.names)
+        return frozenset(name for size in (self.count, *self.sizes.values()) for name in size.names)
 
     @property
     def whole_sizes(self) -> tuple[str, ...]:

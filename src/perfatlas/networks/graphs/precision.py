@@ -132,7 +132,7 @@ def _wide(nodes: Sequence[Node], moved: Sequence[_Moved]) -> Iterator[tuple[bool
 
 def _scales(nodes: Sequence[Node]) -> list[bool]:
     """Return whether each node scales the channels of a branch that is added next."""
-    added = [one.kind == "add" and one.after == "strided" for one in nodes[1:]]
+    added = [node.kind == "add" and node.after == "strided" for node in nodes[1:]]
     pairs = zip(nodes, [*added, False], strict=True)
     return [node.kind == "strided" and next_adds for node, next_adds in pairs]
 
@@ -160,11 +160,17 @@ def _cast_shares(
             narrow[size.write if node.kind == "add" else size.read] -= size.times
         if ends[node.kind] and not out:
             narrow[size.write] += size.times
-    casts = {one: max(reads[one] - max(narrow[one], 0.0), 0.0) for one in sizes if reads[one]}
-    shared = {one: max(count - branches[one], 0.0) for one, count in casts.items()}
+    casts = {
+        value: max(reads[value] - max(narrow[value], 0.0), 0.0) for value in sizes if reads[value]
+    }
+    shared = {value: max(count - branches[value], 0.0) for value, count in casts.items()}
     return (
-        {one: count / reads[one] for one, count in casts.items()},
-        {one: count / casts[one] for one, count in shared.items() if branches[one] and count},
+        {value: count / reads[value] for value, count in casts.items()},
+        {
+            value: count / casts[value]
+            for value, count in shared.items()
+            if branches[value] and count
+        },
     )
 
 

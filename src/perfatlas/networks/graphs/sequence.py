@@ -33,23 +33,25 @@ def sequence_nodes(nodes: Sequence[Node], columns: Mapping[str, Any]) -> tuple[i
         are one, and are divided alike, and so is what moves as many elements of such a text.
     """
     sizes = {
-        place: node.values(columns) for place, node in enumerate(nodes) if STEPS in node.count.names
+        index: node.values(columns) for index, node in enumerate(nodes) if STEPS in node.count.names
     }
-    kinds = {place: nodes[place].kind for place in sizes}
-    images = [sizes[place]["count"] for place, kind in kinds.items() if kind in _OF_IMAGES]
-    attentions = [sizes[place] for place, kind in kinds.items() if kind == "attention"]
+    kinds = {index: nodes[index].kind for index in sizes}
+    images = [sizes[index]["count"] for index, kind in kinds.items() if kind in _OF_IMAGES]
+    attentions = [sizes[index] for index, kind in kinds.items() if kind == "attention"]
     if not attentions or sum(images) > columns[STEPS]:
         return ()
-    tokens = max(one["q_len"] for one in attentions)
-    texts = {one["kv_len"] for one in attentions if one["kv_len"] != one["q_len"]}
+    tokens = max(attention["q_len"] for attention in attentions)
+    texts = {
+        attention["kv_len"] for attention in attentions if attention["kv_len"] != attention["q_len"]
+    }
     found = []
-    for place, size in sizes.items():
+    for index, size in sizes.items():
         rows = size.get("m", 0.0) / attentions[0]["sequences"]
         moved = max(size.get("read", 0.0), size.get("write", 0.0))
-        if kinds[place] in PRODUCTS:
+        if kinds[index] in PRODUCTS:
             divided = rows > 1.0 and rows not in texts
         else:
-            divided = kinds[place] == "attention" or moved >= tokens
+            divided = kinds[index] == "attention" or moved >= tokens
         if divided:
-            found.append(place)
+            found.append(index)
     return tuple(found)

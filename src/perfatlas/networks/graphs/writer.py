@@ -97,14 +97,14 @@ def _named(text: str, names: Mapping[str, str]) -> str:
 def _brackets(text: str) -> list[str]:
     """Return the insides of the outermost brackets of an expression, calls left out."""
     found, depth, start = [], 0, 0
-    for place, sign in enumerate(text):
+    for index, sign in enumerate(text):
         if sign == "(":
             depth += 1
-            start = place if depth == 1 else start
+            start = index if depth == 1 else start
         elif sign == ")":
             depth -= 1
             if not depth and not text[:start][-1:].isalnum():
-                found.append(text[start + 1 : place])
+                found.append(text[start + 1 : index])
     return found
 
 

@@ -155,11 +155,11 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
         known = f"its free sizes are {', '.join(names)}" if names else "it has no free sizes"
         raise InvalidSpecError(f"{path} has no free size {repr_for_error(wrong)}; {known}")
     for one in inputs:
-        for place, size in enumerate(one.type.tensor_type.shape.dim):
-            name = f"{one.name}_{place}"
+        for index, size in enumerate(one.type.tensor_type.shape.dim):
+            name = f"{one.name}_{index}"
             value = given.get(name, given.get(size.dim_param, 0))
             if size.dim_value <= 0:
-                value = value or ((items or batch or 1) if place == 0 else 0)
+                value = value or ((items or batch or 1) if index == 0 else 0)
                 if not value:
                     free.append(name)
                     continue
@@ -167,7 +167,7 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
                     given.setdefault(size.dim_param, value)
                 size.Clear()
                 size.dim_value = value
-            if place == 0 and not items:
+            if index == 0 and not items:
                 items = size.dim_value
     if free:
         raise InvalidSpecError(
@@ -180,9 +180,9 @@ def _free_sizes(inputs: Sequence[Any]) -> dict[str, None]:
     """Return the names of free sizes of inputs, in order: by input and dimension, and their own."""
     found: dict[str, None] = {}
     for one in inputs:
-        for place, size in enumerate(one.type.tensor_type.shape.dim):
+        for index, size in enumerate(one.type.tensor_type.shape.dim):
             if size.dim_value <= 0:
-                found |= dict.fromkeys(filter(None, (f"{one.name}_{place}", size.dim_param)))
+                found |= dict.fromkeys(filter(None, (f"{one.name}_{index}", size.dim_param)))
     return found
 
 
@@ -433,7 +433,7 @@ class _Graph:
 
     def _convolution(self, one: Any) -> list[Node]:  # noqa: ANN401
         """Return a convolution, and the batch norm that an exporter folded into its weights."""
-        image, weight = (self.shape(one.input[place], one) for place in _CONVOLUTIONS[one.op_type])
+        image, weight = (self.shape(one.input[index], one) for index in _CONVOLUTIONS[one.op_type])
         out, number = self.shape(one.output[0], one), int(_attribute(one, "group", 1))
         transposed = one.op_type == "ConvTranspose"
         found = convolution(image, weight, out, number, transposed=transposed)
@@ -444,7 +444,7 @@ class _Graph:
         return [found, node("norm", moved, after=found.kind)]
 
     def _product(self, one: Any) -> Node:  # noqa: ANN401
-        first, second = (one.input[place] for place in _PRODUCTS[one.op_type])
+        first, second = (one.input[index] for index in _PRODUCTS[one.op_type])
         left, right = self.shape(first, one), self.shape(second, one)
         out = self.shape(one.output[0], one)
         k = int(

@@ -64,9 +64,9 @@ def groups(graph: Any, fixed: Collection[str]) -> Iterator[Group]:  # noqa: ANN4
         fixed: Tensors that no input of the network changes.
     """
     wires = _Wires(list(graph.node), fixed, {one.name for one in graph.output})
-    for anchor, one in enumerate(wires.nodes):
-        if one.op_type in _patterns():
-            yield from wires.around(anchor, _patterns()[one.op_type])
+    for anchor, node in enumerate(wires.nodes):
+        if node.op_type in _patterns():
+            yield from wires.around(anchor, _patterns()[node.op_type])
 
 
 class _Wires:
@@ -82,9 +82,9 @@ class _Wires:
         self.nodes, self.fixed, self.outputs = nodes, fixed, outputs
         self.writer: dict[str, int] = {}
         self.readers: defaultdict[str, list[int]] = defaultdict(list)
-        for number, one in enumerate(nodes):
-            self.writer |= dict.fromkeys(one.output, number)
-            for name in one.input:
+        for number, node in enumerate(nodes):
+            self.writer |= dict.fromkeys(node.output, number)
+            for name in node.input:
                 self.readers[name].append(number)
 
     def around(self, anchor: int, pattern: Pattern) -> Iterator[Group]:
@@ -94,12 +94,12 @@ class _Wires:
         while left and len(seen) < MOST_TRIED:
             chosen = left.pop()
             if best is None or len(chosen) > len(best[0]):
-                types = {self.nodes[one].op_type for one in chosen - first}
+                types = {self.nodes[number].op_type for number in chosen - first}
                 ends = self._ends(chosen) if pattern.needs <= types else None
                 best = best if ends is None else (chosen, *ends)
             for near in self._near(chosen):
                 grown = chosen | {near}
-                counts = Counter(self.nodes[one].op_type for one in grown - first)
+                counts = Counter(self.nodes[number].op_type for number in grown - first)
                 if grown not in seen and all(
                     number <= pattern.inside.get(kind, 0) for kind, number in counts.items()
                 ):
@@ -107,14 +107,14 @@ class _Wires:
                     left.append(grown)
         if best is not None:
             chosen, read, result = best
-            written = frozenset(name for one in chosen for name in self.nodes[one].output)
+            written = frozenset(name for number in chosen for name in self.nodes[number].output)
             last = self.nodes[self.writer[result]]
             yield Group(pattern.kind, self.nodes[anchor], last, read, written)
 
     def _ends(self, chosen: frozenset[int]) -> tuple[str, str] | None:
         """Return the tensor that operators read and the one that others read, None if several."""
-        written = {name for one in chosen for name in self.nodes[one].output if name}
-        read = {name for one in chosen for name in self.nodes[one].input if name}
+        written = {name for number in chosen for name in self.nodes[number].output if name}
+        read = {name for number in chosen for name in self.nodes[number].input if name}
         read -= written | set(self.fixed).intersection(read)
         leaving = [
             name
@@ -124,10 +124,10 @@ class _Wires:
         return (*read, *leaving) if len(read) == len(leaving) == 1 else None
 
     def _near(self, chosen: frozenset[int]) -> Iterator[int]:
-        for one in chosen:
-            for name in self.nodes[one].input:
+        for number in chosen:
+            for name in self.nodes[number].input:
                 if name in self.writer and name not in self.fixed:
                     yield self.writer[name]
-            for name in self.nodes[one].output:
+            for name in self.nodes[number].output:
                 if len(self.readers[name]) <= MOST_READERS:
                     yield from self.readers[name]

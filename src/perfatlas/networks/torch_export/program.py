@@ -78,7 +78,11 @@ def read_archive(path: Path) -> dict[str, Any]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            held = [one for one in archive.infolist() if one.filename.endswith("models/model.json")]
+            held = [
+                zip_info
+                for zip_info in archive.infolist()
+                if zip_info.filename.endswith("models/model.json")
+            ]
             if not held or held[0].file_size > LARGEST_JSON:
                 raise InvalidSpecError(
                     f"{path} holds no models/model.json below {LARGEST_JSON:,} bytes; write it with"
@@ -120,12 +124,12 @@ def nodes_of_program(
     try:
         reader.read_signature(_part(program, where, dict))
         reader.name_sizes(dict(names or {}))
-        for place, call in enumerate(calls):
-            where = f"graph.nodes[{place}]"
-            for one in _tensors(call["inputs"]):
-                reader.readers[one] += 1
-        for place, call in enumerate(calls):
-            where = f"graph.nodes[{place}]"
+        for index, call in enumerate(calls):
+            where = f"graph.nodes[{index}]"
+            for name in _tensors(call["inputs"]):
+                reader.readers[name] += 1
+        for position, call in enumerate(calls):
+            where = f"graph.nodes[{position}]"
             reader.add(call)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as problem:
         wrong = f"lacks {problem}" if isinstance(problem, KeyError) else "has values of other types"
@@ -158,8 +162,8 @@ def _part(holder: object, path: str, kind: type[_Json]) -> _Json:
 def _tensors(inputs: list[dict[str, Any]]) -> list[str]:
     """Return the names of the tensors among the inputs of a call."""
     found = []
-    for one in inputs:
-        ((kind, value),) = one["arg"].items()
+    for row in inputs:
+        ((kind, value),) = row["arg"].items()
         if kind == "as_tensor":
             found.append(value["name"])
         elif kind == "as_tensors":
@@ -212,21 +216,21 @@ class _Program:
                 self.weights.add(name)
                 if kind == "parameter":
                     sizes = self.values[name]["sizes"]
-                    self.parameters += math.prod(int(one["as_int"]) for one in sizes)
+                    self.parameters += math.prod(int(size["as_int"]) for size in sizes)
                     self.element_bytes = min(self.element_bytes, self._bytes(name))
 
     def name_sizes(self, names: dict[str, str]) -> None:
         """Name the symbols of the inputs' sizes."""
         self.names = names
         for name in self.inputs:
-            for place, size in enumerate(self.values[name]["sizes"]):
+            for index, size in enumerate(self.values[name]["sizes"]):
                 for symbol in _symbols(size):
                     if symbol in self.names:
                         continue
-                    first = name == self.inputs[0] and place == 0
-                    self.names[symbol] = BATCH if first else f"{name}_{place}"
+                    first = name == self.inputs[0] and index == 0
+                    self.names[symbol] = BATCH if first else f"{name}_{index}"
                     if not first:
-                        self._name_size(f"{name}_{place}", symbol, size["as_expr"])
+                        self._name_size(f"{name}_{index}", symbol, size["as_expr"])
         if self.inputs and BATCH not in self.names.values():
             sizes = self.values[self.inputs[0]]["sizes"]
             self.items = int(sizes[0].get("as_int", 1)) if sizes else 1
@@ -283,9 +287,9 @@ class _Program:
         if name == "einsum" and len(read) == 1:
             name = "permute"
         view = kinds.get(name) == VIEW or (name in _COPIES and self._is_view(read, written))
-        if view or kinds.get(name) == FREE or all(one in self.weights for one in read):
+        if view or kinds.get(name) == FREE or all(key in self.weights for key in read):
             # what is computed of weights alone is folded into them
-            if read and all(one in self.weights for one in read):
+            if read and all(key in self.weights for key in read):
                 self.weights.update(written)
             if view and read and self.readers[read[0]] == 1:
                 self.kinds |= dict.fromkeys(written, self.kinds.get(read[0], ""))
@@ -313,31 +317,31 @@ class _Program:
         if name in _CONVOLUTIONS:
             return self._convolution(name, given, written[0])
         if name in _FACTORS:
-            first, second = (str(given[one]["name"]) for one in _FACTORS[name])
+            first, second = (str(given[key]["name"]) for key in _FACTORS[name])
             return self._product(first, second, written[0], name)
         if name in _ATTENTIONS:
             return self._attention(given)
         if name in _EMBEDDINGS:
-            table, index = (self.tensor(given[one]["name"]) for one in ("weight", "indices"))
+            table, index = (self.tensor(given[key]["name"]) for key in ("weight", "indices"))
             sizes = {"rows": index.elements(), "width": table.sizes[-1]}
             if name == "embedding":
                 return node(name, sizes)
             sizes |= {"samples": self.tensor(written[0]).sizes[0], "table_rows": table.sizes[0]}
             return node("embedding_bag", sizes)
-        moved = [self._moved(one) for one in read if one not in self.weights]
+        moved = [self._moved(key) for key in read if key not in self.weights]
         kinds = kinds_of_operators("torch_export")
         kind = kinds.get(name, "elementwise")
         if kind == "add" and len(moved) < 2:
             kind = "elementwise"
-        operands = [self.tensor(one) for one in read]
+        operands = [self.tensor(text) for text in read]
         if name in _COPIES:
-            source, result = (self.values[one]["strides"] for one in (read[0], written[0]))
+            source, result = (self.values[key]["strides"] for key in (read[0], written[0]))
             kind = kind if source == result else STRIDED
         elif name in kinds and is_strided(kind, operands, self.tensor(written[0])):
             kind = STRIDED
         if name not in kinds:
             self.unknown[name] += 1
-        producers = [self.kinds.get(one, "") for one in read if self.readers[one] == 1]
+        producers = [self.kinds.get(key, "") for key in read if self.readers[key] == 1]
         sizes = {"read": Tensor.total(moved), "write": self._moved(written[0]).elements()}
         if kind in ROWS and "batch_norm" not in name:
             start = given.get("dim", -len(given.get("normalized_shape", ("last",))))
@@ -347,7 +351,7 @@ class _Program:
         return replace(made, by_output=is_by_output(kind, name))
 
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
-        image, weight = (self.tensor(given[one]["name"]) for one in ("input", "weight"))
+        image, weight = (self.tensor(given[key]["name"]) for key in ("input", "weight"))
         out, groups = self.tensor(written), int(given.get("groups", 1))
         transposed = "transpose" in name or bool(given.get("transposed"))
         return convolution(image, weight, out, groups, transposed=transposed)
@@ -363,7 +367,7 @@ class _Program:
         return node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
 
     def _attention(self, given: Mapping[str, Any]) -> Node:
-        query, key, value = (self.tensor(given[one]["name"]) for one in ("query", "key", "value"))
+        query, key, value = (self.tensor(given[name]["name"]) for name in ("query", "key", "value"))
         *batch, heads, q_len, head_dim = query.sizes
         if value.sizes[-1] != head_dim:
             raise UnsupportedError(
@@ -433,7 +437,9 @@ def _arithmetic(part: ast.expr, names: Mapping[str, str]) -> str:
             return f"{name.lower()}({', '.join(_arithmetic(one, names) for one in parts)})"
         case ast.Call(func=ast.Name(id=name), args=parts) if name in _JOINED:
             inner = (_arithmetic(one, names) for one in parts)
-            simple = (one if one.isalnum() or one.isidentifier() else f"({one})" for one in inner)
+            simple = (
+                text if text.isalnum() or text.isidentifier() else f"({text})" for text in inner
+            )
             return _JOINED[name].join(simple).replace("+ (-1)", "- 1")
     raise InvalidSpecError(f"size {ast.unparse(part)!r} is not arithmetic of + * ** / // % max min")
 

@@ -45,8 +45,8 @@ def pool_prices(
     for candidates, share in pools:
         placement = candidates.placement
         systems = [placement.systems[at] for at in placement.index_C.tolist()]
-        prices, place_C = prices_of([one.name for one in systems], *given)
-        one = PoolPrices(prices, place_C, share)
+        prices, place_C = prices_of([system.name for system in systems], *given)
+        pool = PoolPrices(prices, place_C, share)
         if any(price.is_owned for price in prices):
             nodes = [node_power(system.node) for system in placement.systems]
             devices_C = np.array([node.devices for node in nodes], float)[placement.index_C]
@@ -54,10 +54,10 @@ def pool_prices(
             idle_w_C = [
                 nodes[at].node_w(w) for at, w in zip(placement.index_C, on_w_C, strict=True)
             ]
-            one = one._replace(
+            pool = pool._replace(
                 busy_w=node_power_w / devices_C, idle_w=np.array(idle_w_C) / devices_C
             )
-        found.append(one)
+        found.append(pool)
     return found
 
 

@@ -365,7 +365,7 @@ def _reads(rules: str, name: str) -> bool:
     """Return whether a scheduling policy reads a limit."""
     from perfatlas.serving.policies import POLICIES
 
-    return any(one.name == rules and name in one.reads for one in POLICIES)
+    return any(policy.name == rules and name in policy.reads for policy in POLICIES)
 
 
 def _refuse_drafts(drafts: int, rules: str) -> None:

@@ -366,7 +366,7 @@ def _gathered_tokens(question: Candidates, costs: Sequence[StepCost]) -> Notes:
 
 def _exchange_share(cost: StepCost) -> FloatArray:
     """Return the share of the step that its token exchange takes (C,)."""
-    names = [one.name.rpartition("_")[2] for one in cost.operators]
+    names = [operator.name.rpartition("_")[2] for operator in cost.operators]
     exchange_O = np.isin(names, ("dispatch", "combine"))
     time_CO = cost.count_CO * cost.prices.time_s_CO
     share_C: FloatArray = time_CO[:, exchange_O].sum(axis=1) / cost.total_s()

@@ -434,10 +434,10 @@ class EstimatedRows:
         from perfatlas.scenario.deployments.closed_loop import steady_state
 
         energy, refusals = found.energy(), self.resolution.refusals
-        for done, place in enumerate(places.tolist()):
+        for done, index in enumerate(places.tolist()):
             if self._progress is not None:
                 self._progress(done, places.size)
-            row_1 = found.rows_C[place : place + 1]
+            row_1 = found.rows_C[index : index + 1]
             row = int(row_1[0])
             try:
                 scenario = self.resolution.scenario(row)
@@ -447,7 +447,7 @@ class EstimatedRows:
                 continue
             self.simulated_N[row] = True
             self.simulation_notes[row] = note
-            results |= energies_at(energy.take(np.array([place])), results, scenario.osl)
+            results |= energies_at(energy.take(np.array([index])), results, scenario.osl)
             values = {name: np.array([value], np.float64) for name, value in results.items()}
             if CHUNKS in self.columns:
                 values[CHUNKS] = np.array([np.nan])
@@ -490,7 +490,10 @@ class EstimatedRows:
         else:  # both parts run prompts and decodes
             two, ttft_C = False, self.columns["ttft_s"][found.rows_C]
             prompt_share = ttft_C / self.columns["request_latency_s"][found.rows_C]
-            shares = [one.plan.gpus_per_replica * one.plan.dp / known["gpus"] for one in kept]
+            shares = [
+                candidates.plan.gpus_per_replica * candidates.plan.dp / known["gpus"]
+                for candidates in kept
+            ]
         given = self.resolution.columns.take(found.rows_C)
         asked = Given(*(given[name].plain() for name in Given._fields))
         self.prices = pool_prices(list(zip(kept, shares, strict=True)), asked, node_power_w)

@@ -122,11 +122,11 @@ def kinds_evidence(ready: Service, standing: Sequence[str]) -> Evidence:
         )
         for pool in ready.pools
     ]
-    engines = dict.fromkeys(one.data_versions["engine"] for one in found)
+    engines = dict.fromkeys(evidence.data_versions["engine"] for evidence in found)
     merged = reduce(merged_evidence, found)
     return replace(
         merged,
-        assumptions=(*standing, *by_holders([one.assumptions for one in found])),
+        assumptions=(*standing, *by_holders([evidence.assumptions for evidence in found])),
         data_versions={**merged.data_versions, "engine": " and ".join(engines)},
     )
 

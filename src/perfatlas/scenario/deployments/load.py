@@ -190,7 +190,7 @@ def _kinds_of_replicas(ready: Service) -> NDArray[np.int64]:
         return np.zeros(1, np.int64)
     alike = [pool.scenario.model_copy(update={"dp": None}) for pool in ready.pools]
     numbers = [pool.replicas.number for pool in ready.pools]
-    return np.repeat(np.array([alike.index(one) for one in alike]), numbers)
+    return np.repeat(np.array([alike.index(scenario) for scenario in alike]), numbers)
 
 
 def _rate(ended_N: NDArray[np.int64], until: int) -> float:

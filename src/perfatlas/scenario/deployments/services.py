@@ -178,11 +178,13 @@ def _kinds_service(
     """Return replicas of several kinds; the errors of one name it."""
     traffic.availability(None)  # report problems that apply to all kinds first
     pools = []
-    for number, one in enumerate(kind_scenarios(scenario, traffic.replica_kinds), start=1):
+    for number, kind_scenario in enumerate(
+        kind_scenarios(scenario, traffic.replica_kinds), start=1
+    ):
         try:
-            pools.append(deployment(one, traffic, resolved, known))
+            pools.append(deployment(kind_scenario, traffic, resolved, known))
         except (InfeasibleError, InvalidSpecError, UnsupportedError) as error:
-            raise error.of(f"kind {number} ({one.system})") from None
+            raise error.of(f"kind {number} ({kind_scenario.system})") from None
     fronts = {(pool.front.seen, pool.front.read_token) for pool in pools}
     if len(fronts) > 1:
         names = ", ".join(dict.fromkeys(pool.question.profile.id for pool in pools))

@@ -156,7 +156,7 @@ def _rejected(
     """Return why requests were rejected: prompts that no step can hold, or too little cache."""
     isl_N = resolved.requests.isl_N[outcome.rejected()]
     limits = [pool.limits for pool in ready.pools if not pool.limits.chunked_prefill]
-    budget = min((one.max_num_batched_tokens for one in limits), default=None)
+    budget = min((limit.max_num_batched_tokens for limit in limits), default=None)
     whole = 0 if budget is None else int(np.count_nonzero(isl_N > budget))
     notes = []
     if whole:

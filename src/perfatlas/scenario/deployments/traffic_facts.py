@@ -83,7 +83,7 @@ def _facts(traffic: Traffic, scenario: Scenario, searched: Searched) -> Facts:
         return Missing("arrivals and lengths are fixed, so that all seeds give equal results", "")
 
     scheduler = {"scheduler": traffic.scheduler}
-    kinds = [facts_of(dict(one) | scheduler) for one in _kinds(traffic, scenario)]
+    kinds = [facts_of(dict(kind) | scheduler) for kind in _kinds(traffic, scenario)]
     return {name: partial(_of_any_kind, kinds, name) for name in kinds[0]} | {
         "steady rate": lambda: _steady_rate(traffic, scenario, searched),
         "search": search,
@@ -94,7 +94,7 @@ def _facts(traffic: Traffic, scenario: Scenario, searched: Searched) -> Facts:
 def _of_any_kind(kinds: Sequence[Facts], name: str) -> Missing | None:
     """Return what a fact misses in every kind of replica."""
     found = [facts[name]() for facts in kinds]
-    return None if any(one is None for one in found) else found[0]
+    return None if any(missing is None for missing in found) else found[0]
 
 
 def _steady_rate(traffic: Traffic, scenario: Scenario, searched: Searched) -> Missing | None:
@@ -128,9 +128,9 @@ def _refuse_of_scheduler(traffic: Traffic, scenario: Scenario) -> None:
         if not any(policy.name in rules for policy in readers):
             raise InvalidSpecError(
                 f"{name} has no effect here: it applies only to the scheduler of"
-                f" {_alternatives(one.title for one in readers)}; this scenario uses"
+                f" {_alternatives(reader.title for reader in readers)}; this scenario uses"
                 f" {' and '.join(rules)}; set engine ="
-                f" {_alternatives(one.name for one in readers)}, or leave {name} out"
+                f" {_alternatives(reader.name for reader in readers)}, or leave {name} out"
             )
 
 

@@ -46,14 +46,16 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
     weight_N = np.maximum(osl_N - 1, 1)
     keys = max(round(float(np.average(isl_N + osl_N / 2, weights=weight_N))), 1)
     prompt = min(max(round(float(isl_N.mean())), 1), entry.limits.max_num_batched_tokens)
-    one = np.ones(1)
+    column = np.ones(1)
     return TypicalSteps(
         prefill=prefill_step(
             entry.question.context(),
-            StepTokens(batch=one, q_len=prompt * one, kv_len=prompt * one),
+            StepTokens(batch=column, q_len=prompt * column, kv_len=prompt * column),
         ),
         decode=(
-            decode_step(decoding.question.context(), batch * one, keys * one) if decoded else None
+            decode_step(decoding.question.context(), batch * column, keys * column)
+            if decoded
+            else None
         ),
         note=_description(prompt, batch if decoded else 0, keys),
     )
@@ -61,9 +63,10 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
 
 def _typical_pass(ready: Service, items: float) -> TypicalSteps:
     """Return a pass of a graph of operators over the mean number of items."""
-    batch, one = max(round(items), 1), np.ones(1)
+    batch, column = max(round(items), 1), np.ones(1)
     cost = prefill_step(
-        ready.entry.question.context(), StepTokens(batch=batch * one, q_len=one, kv_len=one)
+        ready.entry.question.context(),
+        StepTokens(batch=batch * column, q_len=column, kv_len=column),
     )
     passes = f"a pass over {batch:,} of {items:.3g} requests in the mean"
     return TypicalSteps(prefill=cost, decode=None, note=f"the breakdown shows {passes}")

@@ -171,7 +171,7 @@ def _room(
     room_F = np.full(plan.tp.shape, ILLEGAL)
     question = candidates(plan)
     problems = plan_problems(question.model.network, plan)
-    legal = [place for place, problem in enumerate(problems) if problem is None]
+    legal = [index for index, problem in enumerate(problems) if problem is None]
     if not legal:
         return room_F
     asked = question.take(legal)

@@ -308,7 +308,7 @@ def _gpus_of_slices(raw: Mapping[str, FieldColumn], size: int) -> FieldColumn:
     system, unset_N = raw["system"], np.full(size, NOT_GIVEN, np.int64)
     chips = [slice_chips(name) for name in system.values]
     stated = [raw[name].is_set for name in GPUS_STATED if name in raw]
-    named_N = np.array([one is not None for one in chips])[system.codes_N]
+    named_N = np.array([chip is not None for chip in chips])[system.codes_N]
     free_N = named_N & ~np.logical_or.reduce([np.zeros(size, np.bool_), *stated])
     given = raw.get("gpus", FieldColumn(values=(None,), codes_N=unset_N))
     of_slice = FieldColumn(
@@ -326,7 +326,7 @@ def _one_pass(raw: Mapping[str, FieldColumn], size: int) -> dict[str, FieldColum
     for name in ONE_PASS:
         given = raw.get(name, FieldColumn(values=(None,), codes_N=unset_N))
         codes_N = np.where(graph_N & ~given.is_set, model.codes_N + 1, NOT_GIVEN)
-        values = (None, *(one[name] for one in own))
+        values = (None, *(row[name] for row in own))
         found[name] = given.overridden_by(FieldColumn(values=values, codes_N=codes_N))
     return found
 

@@ -66,7 +66,7 @@ def unused_rules(
             unused_N[rows] = _missing(field, {}) is not None
             yield unused_N, partial(_sentence, field)
             continue
-        for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
+        for members in distinct_rows([columns[key].value_codes[rows] for key in read]).members():
             values = columns.at(int(rows[members[0]]), read)
             unused_N[rows[members]] = _missing(field, values) is not None
         yield unused_N, partial(_sentence, field)
@@ -96,7 +96,7 @@ def _overridden_rules(
             continue
         unused_N = np.zeros(columns.size, np.bool_)
         read = [name, *own]
-        for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
+        for members in distinct_rows([columns[key].value_codes[rows] for key in read]).members():
             shared, *others = columns.at(int(rows[members[0]]), read).values()
             unused_N[rows[members]] = is_overridden(shared, others)
         yield unused_N, partial(_overridden_sentence, name, own)
@@ -112,7 +112,7 @@ def _format_rules(
             continue
         unused_N = np.zeros(columns.size, np.bool_)
         read = ["model", name, *FORMATS]
-        for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
+        for members in distinct_rows([columns[key].value_codes[rows] for key in read]).members():
             values = columns.at(int(rows[members[0]]), read)
             unused_N[rows[members]] = bool(overridden_format(values, name))
         yield unused_N, partial(_format_sentence, name)
@@ -130,9 +130,9 @@ def overridden_format(values: Mapping[str, Any], name: str = "format") -> str:
         name: format, or that of a pool.
     """
     own = FORMATS[:1] if _experts(values) else FORMATS
-    if not is_overridden(values[name], [values[one] for one in own]):
+    if not is_overridden(values[name], [values[key] for key in own]):
         return ""
-    given = " and ".join(f"{one} = {value_text(values[one])}" for one in own)
+    given = " and ".join(f"{key} = {value_text(values[key])}" for key in own)
     verb = "override" if own[1:] else "overrides"
     return (
         f"{name} = {value_text(values[name])} has no effect here: {given} {verb} it; leave"
@@ -147,7 +147,7 @@ def is_overridden(shared: object, own: Sequence[object]) -> bool:
         shared: What the scenario says.
         own: What each pool or kind says, None for nothing.
     """
-    return shared is not None and all(one not in (None, shared) for one in own)
+    return shared is not None and all(value not in (None, shared) for value in own)
 
 
 def overridden_sentence(name: str, shared: object, own: Sequence[object], whose: str) -> str:
@@ -171,7 +171,7 @@ def _read_by(field: Field) -> list[str]:
     """Return the scenario fields that the condition of a field depends on."""
     needs = field.row.needs
     read = needs.reads if needs is not None else ()
-    names = [name for one in read for name in FACTS.get(one, (one,))]
+    names = [name for key in read for name in FACTS.get(key, (key,))]
     return [name for name in dict.fromkeys(names) if name in FIELD_NAMES]
 
 
@@ -297,18 +297,22 @@ def _overlapped_exchange(values: Mapping[str, Any]) -> Missing | None:
     named = values["batch_overlap"]
     try:
         shared = resolve_model(values["model"]).network.has_shared_experts
-        overlaps = [one for one in resolve_engine(values["engine"]).overlaps if one.batch_overlap]
+        overlaps = [
+            overlap
+            for overlap in resolve_engine(values["engine"]).overlaps
+            if overlap.batch_overlap
+        ]
         systems = [resolve_system(values[name]) for name in SYSTEMS if values.get(name)]
     except PerfatlasError:
         return None
-    overlaps = [one for one in overlaps if one.batch_overlap == named]
+    overlaps = [overlap for overlap in overlaps if overlap.batch_overlap == named]
     if not overlaps:  # two batches, or refused with the engine's settings
         return None
     if not shared:
         why = f"{named} runs the shared expert beside the exchange, and"
         model = value_text(values["model"])
         return Missing(f"{why} {model} has none", "set batch_overlap = two_batch")
-    known = list(dict.fromkeys(name for one in overlaps for name in one.architectures))
+    known = list(dict.fromkeys(name for overlap in overlaps for name in overlap.architectures))
     own = list(dict.fromkeys(system.device.architecture for system in systems))
     if not known or set(own) & set(known):
         return None

@@ -55,12 +55,12 @@ def with_formats(asked: Mapping[str, Any], *questions: Candidates) -> dict[str, 
             are told.
     """
     found = [_resolved_formats(question) for question in questions]
-    told = {n: v for n, v in found[0].items() if all(one.get(n) == v for one in found)}
-    layers = {name for one in found for name in one if name in FORMATS}
+    told = {n: v for n, v in found[0].items() if all(row.get(n) == v for row in found)}
+    layers = {name for row in found for name in row if name in FORMATS}
     replaced = layers <= set(told) and "replica_kinds" not in asked
     if asked.get("mode") == "disaggregated" and not replaced:
-        own = {f"{role}_format": one["gemm_format"] for role, one in zip(POOLS, found, strict=True)}
-        if all(one.get("moe_format", one["gemm_format"]) == one["gemm_format"] for one in found):
+        own = {f"{role}_format": row["gemm_format"] for role, row in zip(POOLS, found, strict=True)}
+        if all(row.get("moe_format", row["gemm_format"]) == row["gemm_format"] for row in found):
             told, replaced = told | own, True
     kept = {n: v for n, v in asked.items() if n != "format" or not replaced}
     return kept | told

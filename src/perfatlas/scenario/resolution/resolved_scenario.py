@@ -169,7 +169,7 @@ def _refuse_engine(
     if profile.runs in (needed, "all"):
         return
     others = (resolve_engine(name) for name in engine_names())
-    names = dict.fromkeys(one.name for one in others if one.runs in (needed, "all"))
+    names = dict.fromkeys(other.name for other in others if other.runs in (needed, "all"))
     what = "a graph of operators" if model.network.item else "a language model"
     error = UnsupportedError(
         f"{profile.name} runs {_RUNS[profile.runs]}, and {model.name} is {what}; set engine ="

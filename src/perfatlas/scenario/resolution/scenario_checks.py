@@ -110,7 +110,7 @@ def _price_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
     """Yield files of prices that cannot be read, and prices of unknown systems."""
     if columns.is_set_anywhere("usd_per_gpu_hour"):
         given = columns["usd_per_gpu_hour"]
-        broken_V = np.array([price_problem(one) is not None for one in given.values])
+        broken_V = np.array([price_problem(value) is not None for value in given.values])
         yield broken_V[given.codes_N], lambda s: str(price_problem(s.usd_per_gpu_hour))
 
 
@@ -127,7 +127,9 @@ def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
         ),
     )
     given = columns["acceptance_by_position"]
-    lengths = np.array([-1 if one is None else len(one) for one in given.values])[given.codes_N]
+    lengths = np.array([-1 if value is None else len(value) for value in given.values])[
+        given.codes_N
+    ]
     yield (
         (lengths >= 0) & drafts_N & (lengths != columns.numbers("speculative_depth")),
         lambda s: (

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.refusals import Reason
 
 
-LIMITS: Final = tuple(one.name for one in fields(EngineLimits))
+LIMITS: Final = tuple(field.name for field in fields(EngineLimits))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,10 +72,10 @@ def table_bytes(work: Work, layouts: Layouts) -> tuple[FloatArray, FloatArray]:
     """
     weights_C, states_C = np.zeros((2, layouts.size))
     if work.network.tables:
-        for one in hold_tables(_operators(work, layouts), plan_of(work.network, layouts)):
-            if isinstance(one, Streaming):
-                rows_C = one.count * one.table_rows
-                weights_C = weights_C + rows_C * one.row_bytes
+        for hold_table in hold_tables(_operators(work, layouts), plan_of(work.network, layouts)):
+            if isinstance(hold_table, Streaming):
+                rows_C = hold_table.count * hold_table.table_rows
+                weights_C = weights_C + rows_C * hold_table.row_bytes
                 states_C = states_C + rows_C * ROW_STATE_BYTES
     return weights_C, states_C
 

@@ -36,8 +36,8 @@ def enqueue(sim: ScheduleState, j: int) -> None:
     job.state = QUEUED
     job.queued_at = state.now
     if state.tail == queue_Q.shape[0]:
-        for place in range(state.head, state.tail):
-            queue_Q[place - state.head] = queue_Q[place]
+        for position in range(state.head, state.tail):
+            queue_Q[position - state.head] = queue_Q[position]
         state.tail -= state.head
         state.head = 0
         state.fresh = 0
