@@ -14,7 +14,6 @@ from validation.runs import (
     ServingRun,
     below_bound,
     check_sample,
-    cross_fitted,
     predict_runs,
     read_runs,
     sample_path,
@@ -23,11 +22,8 @@ from validation.runs import (
     summarize_runs,
 )
 from validation.runs.deduplication import is_dense
-from validation.runs.host_time import fit_constants, halves
 from validation.runs.predictions import METRICS
 from validation.runs.run_selection import parse_serving_rules
-from validation.runs.shipped_errors import step_errors
-from validation.runs.step_errors import step_error_rows
 from validation.serving import validate_steps
 from validation.serving.steps import gate
 
@@ -295,36 +291,6 @@ def test_predictions_stand_beside_their_measurement() -> None:
     assert "h1000" in rows[1]["error"]
 
 
-def host_rows(per_layer_s: float) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": f"{model}{place}",
-            "backend": "vllm",
-            "network": model,
-            "layers": layers,
-            "on_rank": 1 + place,
-            "asked_osl": 128,
-            "tp": 2,
-            "attention_dp": 1,
-            "tpot_s": 0.01,
-            "tpot_measured_s": 0.01 + layers * per_layer_s * (1.0 + place / 128),
-        }
-        for model, layers in (("a", 32), ("b", 80))
-        for place in range(25)
-    ]
-
-
-def test_host_time_is_fitted_on_models_it_is_not_applied_to() -> None:
-    rows = host_rows(5e-6)
-    found, fits = cross_fitted(rows)
-    assert len(found) == 50
-    assert [fit.networks for fit in fits] == [("a",), ("b",)]
-    # both halves hold the same constants here: what one shows puts the other right
-    assert all(found[row["id"]] == pytest.approx(row["tpot_measured_s"], rel=0.01) for row in rows)
-    assert halves(["a", "b", "c"]) == (("a", "c"), ("b",))
-    assert fit_constants(host_rows(0.0)).max() < 1e-6
-
-
 @pytest.mark.skipif(has_silicon(), reason="the measured runs are installed")
 def test_without_the_runs_the_pip_line_is_given() -> None:
     with pytest.raises(MissingDependencyError, match="pip install"):
@@ -368,9 +334,3 @@ def test_real_serving_is_predicted_within_the_budget() -> None:
     assert len(results["predictions"]) == results["scored"]
     assert sum(cell["rows"] for cell in results["cells"]) == results["scored"]
     assert len(results["left_out"]) == results["left_out_rows"]
-    # what tails of an estimate are shipped is what these predictions missed
-    shipped = {
-        name: {key: value for key, value in vars(error).items() if key != "engine"}
-        for name, error in step_errors().items()
-    }
-    assert step_error_rows(results["predictions"], results["sha256"]) == shipped

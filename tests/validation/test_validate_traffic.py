@@ -15,7 +15,6 @@ from perfatlas.scenario.resolution import split_fields
 from perfatlas.verbs.simulate import simulate
 from tests.validation.test_validate_steps import RULES, run
 from validation.runs import (
-    compare_points,
     compare_recorded,
     read_runs,
     recorded_runs,
@@ -23,7 +22,6 @@ from validation.runs import (
     select_runs,
     serving_rules,
     simulate_runs,
-    summarize_points,
     summarize_traffic,
     traffic_totals,
 )
@@ -239,22 +237,9 @@ def test_a_recorded_simulation_has_no_error(
     assert [row["figure"] for row in rows] == list(recorded_runs.FIGURES)
     for row in rows:
         assert row["error"] == pytest.approx(0.0, abs=1e-9)
-        assert row["scaled_factor"] == pytest.approx(1.0)
-        assert row["goal_met"] == row["scaled_goal_met"] == "yes"
+        assert row["goal_met"] == "yes"
     assert len(missing) == 1  # the other run
     assert VARIABLE in missing[0]
-
-
-def test_one_factor_takes_back_slower_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    write_recorded(tmp_path, 1.25)
-    row = {row["figure"]: row for row in compare_recorded(serving_rules())[0]}["tpot_mean"]
-    assert row["error"] == pytest.approx(1 / 1.25 - 1, abs=1e-6)
-    assert row["goal_met"] == "no"
-    assert row["scaled_factor"] == pytest.approx(1.25)
-    assert abs(row["scaled_error"]) < 0.1  # slower steps also meet more requests each
 
 
 @pytest.mark.parametrize("text", ["a,b\n1,2\n", ",".join(recorded_runs.COLUMNS) + "\n"])
@@ -267,28 +252,6 @@ def test_another_recorded_table_is_refused(
     path.write_text(text)
     with pytest.raises(InvalidSpecError, match=r"rtxpro6000_llama-3\.1-8b\.csv"):
         compare_recorded(serving_rules())
-
-
-def write_points(folder: Path) -> None:
-    head = "model,gpu,tp,ep,dp,isl,osl,concurrency,num_requests,metric,value\n"
-    point = "MiniMaxAI/MiniMax-M2.5,H200,8,8,1,1024,128,4,40"
-    metrics = (("median_ttft", 100), ("median_tpot", 10), ("median_e2el", 1370), ("duration", 14))
-    lines = [f"{point},{name},{value}\n" for name, value in metrics]
-    (folder / "serving_measured.csv").write_text(head + "".join(lines))
-
-
-def test_points_are_compared_in_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    write_points(tmp_path)
-    rows, missing = compare_points(serving_rules())
-    assert missing == []
-    (row,) = rows
-    assert row["ttft_measured_s"] == pytest.approx(0.1)
-    assert row["makespan_measured_s"] == 14.0
-    assert row["tpot_error"] == pytest.approx(row["tpot_s"] / 0.01 - 1.0)
-    totals = {one["plan"]: one for one in summarize_points(rows)}
-    assert totals["all"]["tpot_median_error"] == pytest.approx(abs(row["tpot_error"]))
-    assert set(totals) == {"all", "tp8 ep8 dp1"}
 
 
 def test_without_settings_the_limits_follow_from_the_scenario() -> None:
@@ -342,4 +305,3 @@ def test_recorded_runs_stay_where_they_are() -> None:
             assert -0.081 < row["error"] < 0.0
         elif row["figure"] in ("tpot_mean", "latency_mean", "makespan"):
             assert row["goal_met"] == "yes", row
-        assert row["scaled_goal_met"] == "yes", row

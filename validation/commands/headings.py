@@ -51,7 +51,6 @@ STEP_HEADINGS: Final = {
     "note": "",
     "gpus": "GPUs",
     "concurrency": "concurrency",
-    "lengths": "in/out",
     "isl": "in",
     "osl": "out",
     "rows": "rows",
@@ -67,12 +66,6 @@ STEP_HEADINGS: Final = {
     "tpot_measured_s": "measured",
     "tpot_s": "predicted",
     "tpot_bound_s": "roofline",
-    "missing_1_s": "1 GPU",
-    "missing_2_s": "2",
-    "missing_4_s": "4",
-    "missing_8_s": "8",
-    "per_layer_and_doubling_s": "layer, doubling",
-    "per_layer_of_a_prompt_s": "layer, prompt",
     "tpot_error": "error",
     "request_latency_measured_s": "measured",
     "request_latency_s": "predicted",
@@ -149,7 +142,6 @@ DETAILS: Final = (
     "unseen",
     "cells",
     "by_concurrency",
-    "by_lengths",
 )  # tables that only --verbose prints
 FOR_MACHINES: Final = ("predictions", "left_out")
 # too wide, or less important than the other columns
@@ -157,5 +149,4 @@ NOT_SHOWN: Final = {
     "settings": ("note",),
     "cells": ("ttft_median_error",),
     "totals": ("ttft_median_error",),
-    "host_time": ("ttft_median_error", "request_latency_mape"),
 }

@@ -18,11 +18,9 @@ from validation.power import (
     served_power,
 )
 from validation.power.figures import clock_figures
-from validation.power.served import EXPERTS
 from validation.scoring import scores_beside_constant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from validation.power import ServedPower
 
 Row = dict[str, Any]
-LENGTHS: Final = ("low", "high", "rates")  # input lengths besides the scored ones
 # Figures of single runs in energy_measured.csv: model, GPUs, sequences.
 NAMED: Final = (
     ("meta-llama/Llama-3.1-8B-Instruct", (8, 512)),
@@ -50,9 +47,8 @@ def validate_power(measurements: Path) -> dict[str, Any]:
         `kernels`: watts of measured kernels, held out by geometry; `served`: W/GPU of served
         models, with the measured rate given and end to end, with the shipped energies and with
         factors fitted to all other models; `loads`: sustained loads that no energy is fitted to,
-        not blind; `models` and `sizes`: errors of time and power by model and by number of GPUs;
-        `inputs`: those of served models for other input lengths; `ratios`:
-        J/token of B200 over H100 in matched runs; `figures`: named figures with their error.
+        not blind; `ratios`: J/token of B200 over H100 in matched runs; `figures`: named figures
+        with their error.
 
     Raises:
         MissingDependencyError: The measured tables, the shared file or the folder of sustained
@@ -63,9 +59,6 @@ def validate_power(measurements: Path) -> dict[str, Any]:
         "kernels": _kernels(),
         "loads": score_loads(measurements),
         "served": _served(served),
-        "models": served_models(served),
-        "sizes": served_sizes(served),
-        "inputs": [{"isl": name, **row} for name in LENGTHS for row in _served(served_power(name))],
         "ratios": [_ratios(served)],
         "figures": [*_figures(served), *_operators(), *_clocks()],
         "left_out": [{"reason": text, "rows": n} for text, n in served.refused.items()],
@@ -149,58 +142,6 @@ def _scores(
     return scores_beside_constant(
         np.log(watts.measured / predicted_w), (low, high), models.tolist()
     )
-
-
-def served_models(served: ServedPower) -> list[Row]:
-    """Return the errors of served models by GPU and model, with the shipped energies.
-
-    Args:
-        served: The runs.
-
-    Returns:
-        One row per GPU and model: mean logarithm of predicted over measured rate, and of power
-        with the measured rate and end to end; mean absolute errors of both powers.
-    """
-    keys = list(zip(served.text("gpu").tolist(), served.text("model").tolist(), strict=True))
-    rows = [{"gpu": gpu, "model": model, **row} for (gpu, model), row in _by(served, keys)]
-    return sorted(rows, key=lambda row: (row["gpu"], row["end_mape"]))
-
-
-def served_sizes(served: ServedPower) -> list[Row]:
-    """Return the same errors by GPU, number of GPUs (one or several) and kind of model.
-
-    Args:
-        served: The runs.
-    """
-    single = np.where(served.text("n_gpus") == "1", "one", "several")
-    kinds = np.where(served.text("arch") == EXPERTS, "experts", "others")
-    keys = list(
-        zip(*(column.tolist() for column in (served.text("gpu"), single, kinds)), strict=True)
-    )
-    rows = [
-        {"gpu": gpu, "n_gpus": number, "kind": kind, **row}
-        for (gpu, number, kind), row in _by(served, keys)
-    ]
-    return sorted(rows, key=lambda row: (row["gpu"], row["n_gpus"], row["kind"]))
-
-
-def _by(served: ServedPower, keys: Sequence[Any]) -> Iterator[tuple[Any, Row]]:
-    """Yield the errors of each group of runs."""
-    rate_bias = np.log(served.end_w / served.end_j / served.rate)
-    timed, end = served.timed_w() / served.measured_w, served.end_w / served.measured_w
-    for key in dict.fromkeys(keys):
-        own = np.array([one == key for one in keys])
-        yield (
-            key,
-            {
-                "rows": int(own.sum()),
-                "rate_bias": float(rate_bias[own].mean()),
-                "timed_bias": float(np.log(timed[own]).mean()),
-                "timed_mape": float(np.abs(timed[own] - 1.0).mean()),
-                "end_bias": float(np.log(end[own]).mean()),
-                "end_mape": float(np.abs(end[own] - 1.0).mean()),
-            },
-        )
 
 
 def _row(predicted: FloatArray, measured: FloatArray, goal: float | None) -> Row:

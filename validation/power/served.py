@@ -68,11 +68,8 @@ class ServedPower:
         return np.minimum(self.on_w + self.dynamic_w + self.active_w, self.cap_w)
 
 
-def served_power(isl: str = "isl") -> ServedPower:
+def served_power() -> ServedPower:
     """Return the runs of the text and code tasks with their predictions.
-
-    Args:
-        isl: Which of the assumed input lengths: isl, first, low, high or rates.
 
     Raises:
         MissingDependencyError: The file is missing.
@@ -85,7 +82,7 @@ def served_power(isl: str = "isl") -> ServedPower:
     if file_hash(path) != f"sha256:{served['sha256']}":
         raise UnsupportedError(f"{path} is not the file of validation/data/power.toml")
     rows = [row for row in read_table(path) if row["task"] in served["tasks"]]
-    fields = [scenario_of(row, isl) | served["launch"] for row in rows]
+    fields = [scenario_of(row) | served["launch"] for row in rows]
     return _predicted(rows, with_cached_prompts(rows, fields))
 
 

@@ -30,7 +30,6 @@ class PowerSplits:
     # Studies of sustained loads that are fitted, and those that are scored
     loads: Mapping[str, Any]
     served: Mapping[str, Any]  # Runs of served models: assumed inputs, systems, goals
-    clock_shares: Mapping[str, Any]  # Cells that are fitted with the clock of each row apart
 
 
 @cache

@@ -96,9 +96,7 @@ class ServingRules:
         traffic_goal, traffic_budget: Like goal and budget, for simulated traffic.
         scenario_goal, scenario_budget: The same with limits that follow from the scenario alone.
         recorded: Runs with per-request times.
-        recorded_goal, recorded_scaled_goal: Figure -> largest error, of both rows.
-        points: Compared operating points: model, system, gpu, ref.
-        points_goal: Figure -> largest value.
+        recorded_goal: Figure -> largest error.
     """
 
     title: str
@@ -126,9 +124,6 @@ class ServingRules:
     scenario_budget: Mapping[str, Mapping[str, float]]
     recorded: tuple[RecordedRun, ...]
     recorded_goal: Mapping[str, float]
-    recorded_scaled_goal: Mapping[str, float]
-    points: Mapping[str, str]
-    points_goal: Mapping[str, float]
 
     def without_limits(self) -> ServingRules:
         """Return the rules with the traffic of the launches, and without their limits."""
@@ -239,9 +234,6 @@ def _rules(data: dict[str, Any]) -> ServingRules:
         scenario_budget=dict(data.get("scenario_budget", {})),
         recorded=tuple(_recorded(entry) for entry in data.get("recorded", [])),
         recorded_goal=dict(data.get("recorded_goal", {})),
-        recorded_scaled_goal=dict(data.get("recorded_scaled_goal", {})),
-        points=dict(data.get("points", {})),
-        points_goal=dict(data.get("points_goal", {})),
     )
 
 
