@@ -19,8 +19,7 @@ from perfatlas.measurements.calibrations import (
     kernel_errors_apart,
     without_devices,
 )
-from validation.kernels.devices import ratio_rows
-from validation.scoring import device_splits, kernel_split_scores
+from validation.kernels.devices import device_splits, ratio_rows
 
 BLACKWELL = ("b200_sxm", "gb200", "b300_sxm", "gb300", "rtx_pro_6000_server")
 
@@ -99,14 +98,6 @@ def test_an_unseen_kind_is_wider_by_the_error_at_its_distance() -> None:
 def test_kernels_differ_more_between_architectures() -> None:
     apart = kernel_errors_apart(frozenset())
     assert apart[0] < 0.1 < apart[1] < apart[2]
-
-
-@pytest.mark.study
-def test_short_kernels_are_scored_by_date() -> None:
-    rows = [row for row in kernel_split_scores(("scan_decode",)) if row["split"] == "by date"]
-    assert {row["system"] for row in rows} == {"b200_sxm", "gb200", "b300_sxm", "gb300"}
-    assert {row["donor"] for row in rows} <= {"a100_sxm", "h100_sxm", "h200_sxm", "l40s"}
-    assert all(row["mape"] < 0.2 and row["inside_90"] > 0.8 for row in rows)
 
 
 def test_ratios_pair_runs_of_one_plan() -> None:

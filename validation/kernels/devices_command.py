@@ -8,16 +8,6 @@ from typing import Annotated, Any, Final
 from perfatlas.commands.flags import SWITCH, WrittenFile
 from perfatlas.commands.output import envelope, print_json
 
-KERNEL_COLUMNS: Final = {
-    "split": "",
-    "operator": "operator",
-    "system": "scored",
-    "cells": "cells",
-    "priced": "priced",
-    "mape": "MAPE",
-    "inside_90": "in 90%",
-    "width": "high/low",
-}
 STEP_COLUMNS: Final = {
     "split": "",
     "system": "scored",
@@ -40,8 +30,6 @@ RATIO_COLUMNS: Final = {
     "bias": "bias",
 }
 TABLES: Final = (
-    ("kernels", "kernels with the parameters of a donor", KERNEL_COLUMNS),
-    ("kernel_devices", "the same by device", KERNEL_COLUMNS),
     ("steps", "steps of one GPU against its own tables", STEP_COLUMNS),
     ("runs", "published serving runs, TPOT", STEP_COLUMNS),
     ("ratios", "ratio of TPOT of one plan on two devices", RATIO_COLUMNS),
@@ -58,7 +46,7 @@ def devices(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None =
     from perfatlas.report.text import open_terminal, print_rows
     from validation.kernels.devices import validate_devices
 
-    results = validate_devices(_progress)
+    results = validate_devices()
     if page is not None:
         from validation.kernels.devices_page import write_devices_page
 
@@ -73,8 +61,3 @@ def devices(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None =
         shown = {key: text for key, text in columns.items() if rows and key in rows[0]}
         print_rows(console, rows, columns=shown, title=title)
     return 0
-
-
-def _progress(cell: str) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"{cell}\n")

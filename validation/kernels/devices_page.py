@@ -18,23 +18,18 @@ SECTIONS: Final = (
     ("steps", "Steps of one GPU"),
     ("runs", "Published serving runs"),
     ("ratios", "Ratios of unchanged plans"),
-    ("kernel_devices", "Kernels by device"),
-    ("kernels", "Kernels by operator"),
-    ("cells", "Cells"),
 )
 HEADINGS: Final = {
     "steps": "step",
-    "mape": "MAPE",
     "median_error": "median error",
     "inside_90": "in 90%",
-    "interval_score": "score",
     "width": "high/low",
     "measured_ratio": "measured ratio",
     "predicted_ratio": "predicted ratio",
     "points": "difference [points]",
     "relative": "error of the ratio",
 }
-PERCENT: Final = ("mape", "median_error", "inside_90", "points", "relative", "bias")
+PERCENT: Final = ("median_error", "inside_90", "points", "relative", "bias")
 
 
 def write_devices_page(path: Path, found: Mapping[str, Any]) -> None:

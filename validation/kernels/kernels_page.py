@@ -14,19 +14,11 @@ from validation.kernels.operators import validate_collectives, validate_kernels
 from validation.scoring import (
     PROTOCOLS,
     Results,
-    beaten_cells,
-    beside_table,
-    device_table,
     excluded_rows,
     goal_table,
     independent_check,
     interval_table,
     kernel_goals,
-    left_out_errors,
-    left_out_table,
-    missed_cells,
-    parameter_table,
-    slow_medians,
     table,
     tally_table,
 )
@@ -90,8 +82,6 @@ def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str
     """
     medians: Results = {name: list(found["medians"]) for name, found in results.items()}
     cells: Results = {name: list(found["cells"]) for name, found in results.items()}
-    left = left_out_errors(cells["own"])
-    slow = slow_medians(cells["own"], left)
     text = resources.files("validation").joinpath("data/kernel_page.md").read_text("utf-8")
     return text.format(
         regenerate=REGENERATE,
@@ -99,30 +89,13 @@ def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str
         cells=len(cells["own"]),
         rows=f"{sum(row['rows'] for row in cells['own']):,}",
         groups=table(["operator", "kept together"], GROUPED_BY.items()),
-        tally=tally_table(medians, slow),
-        goals=goal_table(medians, slow),
+        tally=tally_table(medians),
+        goals=goal_table(medians),
         hard=_hard(),
-        missed=_missed(cells),
-        beaten=_beaten(cells),
         intervals=interval_table(cells),
-        protocols="\n\n".join(_section(name, medians, cells) for name in results),
         skipped=_skipped(results),
         exclusions=_exclusions(),
-        left_out=left_out_table(left),
         independent=independent,
-        parameters=parameter_table(cells["own"]),
-    )
-
-
-def _section(protocol: str, medians: Results, cells: Results) -> str:
-    return "\n\n".join(
-        (
-            f"## {TITLES[protocol]}: every cell",
-            "Medians over GPUs; errors, bias and coverage in percent.",
-            beside_table(medians[protocol]),
-            "MAPE per GPU [%]:",
-            device_table(cells[protocol]),
-        )
     )
 
 
@@ -130,25 +103,6 @@ def _hard() -> str:
     """Return the reasons for missed goals, per goal."""
     known = [goal for goal in kernel_goals()["goal"] if goal.get("hard")]
     return "\n".join(f"- **{goal['name']}.** {goal['hard']}" for goal in known)
-
-
-def _beaten(cells: Results) -> str:
-    """Return the cells whose fit is not better than the two-parameter model."""
-    parts = [
-        f"{TITLES[name]}:\n\n" + ("\n".join(beaten_cells(cells[name], cells["own"])) or "None.")
-        for name in ("own", "unseen-shapes")
-        if name in cells
-    ]
-    return "\n\n".join(parts)
-
-
-def _missed(cells: Results) -> str:
-    parts = []
-    for protocol, found in cells.items():
-        lines = missed_cells(found, protocol)
-        if lines:
-            parts.append("\n".join((f"{TITLES[protocol]}:", "", *lines)))
-    return "\n\n".join(parts)
 
 
 def _skipped(results: Mapping[str, Mapping[str, Any]]) -> str:

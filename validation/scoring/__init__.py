@@ -15,17 +15,6 @@ if TYPE_CHECKING:
         interval_score as interval_score,
         scores_beside_constant as scores_beside_constant,
     )
-    from validation.scoring.left_out import (
-        left_out_errors as left_out_errors,
-        left_out_table as left_out_table,
-        slow_medians as slow_medians,
-    )
-    from validation.scoring.lenders import (
-        DeviceSplit as DeviceSplit,
-        device_splits as device_splits,
-        kernel_split_scores as kernel_split_scores,
-        split_rules as split_rules,
-    )
     from validation.scoring.medians import (
         ROUNDING as ROUNDING,
         Key as Key,
@@ -35,10 +24,8 @@ if TYPE_CHECKING:
         median_row as median_row,
         target_failure as target_failure,
     )
-    from validation.scoring.parameters import parameter_table as parameter_table
     from validation.scoring.protocols import (
         PROTOCOLS as PROTOCOLS,
-        SAMPLE_ROWS as SAMPLE_ROWS,
         Kin as Kin,
         few_rows as few_rows,
     )
@@ -46,13 +33,9 @@ if TYPE_CHECKING:
     from validation.scoring.tables import (
         EMPTY_CELL as EMPTY_CELL,
         Results as Results,
-        beaten_cells as beaten_cells,
-        beside_table as beside_table,
-        device_table as device_table,
         excluded_rows as excluded_rows,
         goal_table as goal_table,
         interval_table as interval_table,
-        missed_cells as missed_cells,
         percent as percent,
         table as table,
         tally_table as tally_table,
