@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +9,6 @@ from statistics import mean, median
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH
-from perfatlas.commands.output import envelope, print_json
 from perfatlas.files import write_atomic
 from perfatlas.quantization import MODEL, PERPLEXITY, TABLE, published_pairs
 from validation.accuracy.fit import error_table, fitted
@@ -20,7 +18,7 @@ from validation.accuracy.folds import (
     folds,
     score_fold,
 )
-from validation.scoring import interval_score
+from validation.scoring import interval_score, print_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,14 +64,7 @@ def accuracy(
         write_fits()
         return 0
     results = validate_accuracy()
-    if json:
-        print_json(envelope("validate accuracy", results=results, scenario={}))
-    else:
-        from perfatlas.report.text import open_terminal, print_rows
-
-        console = open_terminal(sys.stdout)
-        for part, shown in COLUMNS.items():
-            print_rows(console, results[part], columns=shown, title=TITLES[part])
+    print_results("accuracy", results, COLUMNS, TITLES, json=json)
     return 0 if results["met"] else MISSED
 
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from perfatlas.commands.flags import SWITCH, WITHOUT_NEGATIVE_FLAG, Count, WrittenFile
 from perfatlas.commands.output import envelope, print_json
-from perfatlas.quantities import UsageError, ValidationGateError
+from perfatlas.quantities import UsageError
 from validation.commands.headings import (
     ABOUT,
     BESIDE_HEADINGS,
@@ -25,6 +25,7 @@ from validation.commands.headings import (
     STEP_HEADINGS,
     WHERE,
 )
+from validation.scoring import failed_gates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,14 +150,14 @@ def capacity(*, output: Output | None = None) -> int:
     output = output or Output()
     if output.json:
         print_json(envelope("validation capacity", results=results, scenario={}))
-        return _gate(results)
+        return failed_gates(results["failures"])
     console = open_terminal(sys.stdout)
     tables = [
         TitledRows(name.replace("_", " "), results[name], columns)
         for name, columns in CAPACITY_HEADINGS.items()
     ]
     print_tables(console, tables, verbose=output.verbose)
-    return _gate(results)
+    return failed_gates(results["failures"])
 
 
 def steps(
@@ -193,7 +194,7 @@ def plans(*, output: Output | None = None) -> int:
         print_json(envelope("validation plans", results=results, scenario={}))
     else:
         _print(results, PLAN_HEADINGS, verbose=output.verbose)
-    return _gate(results)
+    return failed_gates(results["failures"])
 
 
 def _print_left_out(runs: Sequence[Mapping[str, str]]) -> int:
@@ -224,7 +225,7 @@ def _compare(
         print_json(envelope(f"validation {verb}", results=results, scenario=set_fields))
     else:
         _print_cells(results, "cells" if system else "medians", verbose=output.verbose)
-    return _gate(results)
+    return failed_gates(results["failures"])
 
 
 def _write_page(page: WrittenFile, *, plain: bool) -> int:
@@ -233,7 +234,7 @@ def _write_page(page: WrittenFile, *, plain: bool) -> int:
 
     if not plain:
         raise UsageError("--page covers all systems, operators and protocols; use it alone")
-    return _gate(write_page(page, progress=_progress))
+    return failed_gates(write_page(page, progress=_progress)["failures"])
 
 
 def _progress(score: CellScore) -> None:
@@ -248,15 +249,7 @@ def _show(verb: str, results: Mapping[str, Any], *, output: Output) -> int:
     else:
         printed = {n: v for n, v in results.items() if n not in FOR_MACHINES}
         _print(printed, STEP_HEADINGS, verbose=output.verbose)
-    return _gate(results)
-
-
-def _gate(results: Mapping[str, Any]) -> int:
-    """Print the failures of a validation; return 7, or 0 if there are none."""
-    failures = list(results.get("failures") or [])
-    for failure in failures:
-        sys.stderr.write(f"perfatlas: gate failed: {failure}\n")
-    return ValidationGateError.exit_code if failures else 0
+    return failed_gates(results["failures"])
 
 
 def _print_cells(results: Mapping[str, Any], level: str, *, verbose: bool) -> None:

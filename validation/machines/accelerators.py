@@ -302,7 +302,7 @@ def _interval(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 
 
 def validate_accelerators() -> dict[str, list[dict[str, Any]]]:
-    """Return what is fitted, and the errors of networks left out by machine and model."""
+    """Return what is fitted, and the errors of networks left out by machine and result."""
     fits = []
     for family in FAMILIES:
         own = of_family(family)
@@ -317,21 +317,16 @@ def validate_accelerators() -> dict[str, list[dict[str, Any]]]:
             }
         )
     machines = [
-        {"machine": name, "result": result, **_errors(name, "result", result)}
+        {"machine": name, "result": result, **_errors(name, result)}
         for name in MACHINES
         for result in sorted({row["result"] for row in left_out() if row["machine"] == name})
     ]
-    models = [
-        {"machine": name, "model": model, **_errors(name, "model", model)}
-        for name in MACHINES
-        for model in sorted({row["model"] for row in left_out() if row["machine"] == name})
-    ]
-    return {"fits": fits, "machines": machines, "models": models}
+    return {"fits": fits, "machines": machines}
 
 
-def _errors(machine: str, column: str, value: str) -> dict[str, Any]:
-    """Return the errors of the runs of a machine with a value."""
-    own = [row for row in left_out() if row["machine"] == machine and row[column] == value]
+def _errors(machine: str, result: str) -> dict[str, Any]:
+    """Return the errors of one result of the runs of a machine."""
+    own = [row for row in left_out() if (row["machine"], row["result"]) == (machine, result)]
     share_R = [row["roofline_share"] for row in own]
     return {
         "runs": len(own),

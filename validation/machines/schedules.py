@@ -44,7 +44,6 @@ PROTOCOL: Final = (
 FORMATS: Final = {"groq_tsp_v1": "int8_wo"}
 DENSE_POINTS: Final = 2.0  # synchronisation points of a layer
 EXPERT_POINTS: Final = 3.0
-MOST_CHIPS: Final = 4  # times the fewest: deployments are not published
 # 95% quantile of Student's t by degrees of freedom: errors are few, and their mean is 0.
 STUDENT: Final = {4: 2.132, 5: 2.015}
 TRIED_S: Final = np.geomspace(1e-7, 1e-3, 40001)
@@ -107,13 +106,9 @@ def published_rows(use: str) -> list[dict[str, str]]:
     return [row for row in csv.DictReader(text.splitlines()) if row["use"] == use]
 
 
-def predicted_tpot(row: dict[str, str], pp: int | None = None) -> dict[str, Any]:
-    """Return the results of `estimate` at the plan of a row.
-
-    Args:
-        pp: Pipeline stages, None for those of the row.
-    """
-    tp, pp = int(row["tp"]), pp or int(row["pp"])
+def predicted_tpot(row: dict[str, str]) -> dict[str, Any]:
+    """Return the results of `estimate` at the plan of a row."""
+    tp, pp = int(row["tp"]), int(row["pp"])
     return dict(
         perfatlas.estimate(
             model=row["network"],
@@ -224,23 +219,6 @@ def left_out(steps: Sequence[Step], form: Form) -> list[dict[str, Any]]:
     return rows
 
 
-def by_chips(row: dict[str, str]) -> dict[str, Any]:
-    """Return the prediction on the fewest chips, and on up to four times as many.
-
-    Args:
-        row: A row with a plan.
-    """
-    fewest = int(row["pp"])
-    most = min(MOST_CHIPS * fewest, int(resolve_model(row["network"]).network.num_layers))
-    return {
-        "model": row["model"],
-        "chips": int(row["tp"]) * fewest,
-        "tpot_s": predicted_tpot(row)["tpot_s"],
-        "most_chips": int(row["tp"]) * most,
-        "most_tpot_s": predicted_tpot(row, most)["tpot_s"],
-    }
-
-
 def full_load_w(device: Device, number_format: str) -> float:
     """Return the power of a device whose matrix units and streams never pause [W].
 
@@ -294,11 +272,9 @@ def validate_machines() -> dict[str, Any]:
     ]
     kept = ("machine", "model", "published_tokens_per_s", "reason")
     refused = [{name: row[name] for name in kept} for row in published_rows("refused")]
-    chips = [by_chips(row) for row in published_rows("fit")]
     return {
         "forms": forms,
         "models": found[LEADING],
-        "chips": chips,
         "limits": limits,
         "power": powers(),
         "refused": refused,

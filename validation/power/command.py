@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH
-from perfatlas.commands.output import envelope, print_json
-from validation.scoring import SCORES
+from validation.scoring import SCORES, print_results
 
 FOLDER: Final = Path("measurements")
 ERRORS: Final = {
@@ -73,15 +71,6 @@ def power(measurements: Path = FOLDER, *, json: Annotated[bool, SWITCH] = False)
         measurements: Folder `measurements` of the perfatlas repository, for sustained loads.
         json: Print one JSON object.
     """
-    from perfatlas.report.text import open_terminal, print_rows
     from validation.power.comparison import validate_power
 
-    results = validate_power(Path(measurements))
-    if json:
-        asked = {"measurements": str(measurements)}
-        print_json(envelope("validation power", results=results, scenario=asked))
-        return 0
-    console = open_terminal(sys.stdout)
-    for name, columns in HEADINGS.items():
-        print_rows(console, results[name], columns=columns, title=TITLES[name])
-    return 0
+    return print_results("power", validate_power(measurements), HEADINGS, TITLES, json=json)

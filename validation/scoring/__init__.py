@@ -24,8 +24,14 @@ if TYPE_CHECKING:
         median_row as median_row,
         target_failure as target_failure,
     )
+    from validation.scoring.printed import (
+        failed_gates as failed_gates,
+        print_results as print_results,
+        with_units as with_units,
+    )
     from validation.scoring.protocols import (
         PROTOCOLS as PROTOCOLS,
+        SAMPLE_ROWS as SAMPLE_ROWS,
         Kin as Kin,
         few_rows as few_rows,
     )

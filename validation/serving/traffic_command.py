@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH, WrittenFile
 from perfatlas.commands.output import envelope, print_json
-from perfatlas.quantities import ValidationGateError
+from validation.scoring import failed_gates
 from validation.serving.pools import ABOUT
 from validation.serving.traffic import PARTS, validate_traffic
 
@@ -58,19 +58,13 @@ def traffic(
     if page is not None:
         from validation.serving.traffic_page import write_traffic_page
 
-        return _gate(write_traffic_page(page))
+        return failed_gates(write_traffic_page(page)["failures"])
     found = validate_traffic()
     if json:
         print_json(envelope("validation traffic", results=found, scenario={}))
     else:
         _print_found(found, verbose=verbose)
-    return _gate(found)
-
-
-def _gate(found: Mapping[str, Any]) -> int:
-    for failure in found["failures"]:
-        sys.stderr.write(f"perfatlas: gate failed: {failure}\n")
-    return ValidationGateError.exit_code if found["failures"] else 0
+    return failed_gates(found["failures"])
 
 
 def _print_found(found: Mapping[str, Any], *, verbose: bool) -> None:

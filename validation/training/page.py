@@ -18,9 +18,6 @@ TITLES: Final = {
     "splits": "Rows that a split leaves out of the fit",
     "by_source": "By source",
     "by_gpu": "By source and GPU",
-    "by_format": "By source and format",
-    "by_model": "By source and model",
-    "by_stack": "By container",
     "by_generation": "A GPU generation left out of the fit, by source, GPU and kind of model",
 }
 # Fitted numbers: field, heading, factor to the unit of the heading.
