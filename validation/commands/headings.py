@@ -86,12 +86,6 @@ PLAN_HEADINGS: Final = {
     "random_regret_mean": "random",
     "spearman_median": "Spearman",
     "spearman_p10": "p10",
-    "upgrade": "same plan on",
-    "pairs": "pairs",
-    "measured_gain": "measured",
-    "predicted_gain": "predicted",
-    "points_median": "points off",
-    "points_p90": "p90",
 }
 WHERE: Final = ("system", "engine", "phase", "kv_format")
 BLOCK_HEADINGS: Final = {

@@ -5,10 +5,7 @@ Errors are |predicted - reference| / reference.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,16 +13,13 @@ import numpy as np
 
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.measurements.calibrations import without_devices
-from validation.kernels.device_pairs import same_plans
 from validation.runs import (
     ask_rows,
-    check_sample,
     predict_runs,
-    read_runs,
-    sample_path,
-    select_runs,
+    published_serving,
     serving_rules,
 )
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +27,11 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 Row = dict[str, Any]
-SPLITS: Final = "data/device_splits.toml"
+SPLITS: Final = "device_splits.toml"
+SAME_PLAN: Final = (
+    *("network", "precision", "backend", "tp", "attention_dp", "ep"),
+    *("concurrency", "isl", "osl"),
+)
 KINDS: Final = {"decode": "tpot_s", "prefill": "ttft_s"}
 
 
@@ -51,13 +49,6 @@ class DeviceSplit:
         return frozenset(MEASURED_DEVICES) - frozenset(kept)
 
 
-@cache
-def split_rules() -> Mapping[str, Any]:
-    """Return the shipped splits, scenarios of steps, goals and pairs of ratios."""
-    text = resources.files("validation").joinpath(SPLITS).read_text("utf-8")
-    return tomllib.loads(text)
-
-
 def device_splits() -> tuple[DeviceSplit, ...]:
     """Return the splits of the shipped file.
 
@@ -68,7 +59,7 @@ def device_splits() -> tuple[DeviceSplit, ...]:
     """
     return tuple(
         DeviceSplit(name=row["name"], known=tuple(row["known"]), scored=tuple(row["scored"]))
-        for row in split_rules()["split"]
+        for row in read_data(SPLITS)["split"]
     )
 
 
@@ -82,7 +73,7 @@ def validate_devices() -> dict[str, Any]:
     Raises:
         MissingDependencyError: The measured tables or runs are not installed.
     """
-    kept = _runs()
+    kept, _ = published_serving(serving_rules())
     return {
         "steps": step_rows(),
         "runs": run_rows(kept),
@@ -92,7 +83,7 @@ def validate_devices() -> dict[str, Any]:
 
 def _scenarios(device: str) -> list[Row]:
     """Return the steps of one GPU of the shipped file."""
-    rules = split_rules()["steps"]
+    rules = read_data(SPLITS)["steps"]
     grid = product(rules["models"], rules["engines"], rules["batches"], rules["contexts"])
     return [
         {
@@ -164,13 +155,6 @@ def _figures(predicted: FloatArray, low: FloatArray, high: FloatArray, true: Flo
     }
 
 
-def _runs() -> list[Any]:
-    """Return the published serving runs that the rules select."""
-    rules, path = serving_rules(), sample_path()
-    check_sample(path, rules.sha256)
-    return list(select_runs(read_runs(path), rules)[0])
-
-
 def run_rows(runs: Sequence[Any]) -> list[Row]:
     """Return TPOT of published serving runs on devices priced by their lenders."""
     rows = []
@@ -195,6 +179,28 @@ def run_rows(runs: Sequence[Any]) -> list[Row]:
     return rows
 
 
+def same_plans(
+    rows: Sequence[Mapping[str, Any]], first: str, second: str
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Return runs of one plan and load on two devices.
+
+    Args:
+        rows: Predicted and measured runs, as `predict_runs` returns them.
+        second: The other one.
+    """
+    known = [row for row in rows if row["tpot_s"] is not None]
+    base: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in known:
+        if row["system"] == first:
+            base.setdefault(tuple(row[name] for name in SAME_PLAN), []).append(row)
+    return [
+        (record, row)
+        for row in known
+        if row["system"] == second
+        for record in base.get(tuple(row[name] for name in SAME_PLAN), ())
+    ]
+
+
 def ratio_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return the ratio of TPOT of one plan on two devices, predicted and measured.
 
@@ -206,7 +212,7 @@ def ratio_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
         measured ratio|, in points.
     """
     found = []
-    for pair in split_rules()["ratio"]:
+    for pair in read_data(SPLITS)["ratio"]:
         first, second = pair["devices"]
         pairs = same_plans(rows, first, second)
         for kind in ("all", *sorted({row["backend"] for row, _ in pairs})):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
-from validation.scoring import table
+from validation.scoring import data_text, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-TEMPLATE: Final = "data/devices_page.md"
+TEMPLATE: Final = "devices_page.md"
 SECTIONS: Final = (
     ("steps", "Steps of one GPU"),
     ("runs", "Published serving runs"),
@@ -52,8 +51,7 @@ def page_text(found: Mapping[str, Any]) -> str:
     Args:
         found: From `validate_devices`.
     """
-    template = resources.files("validation").joinpath(TEMPLATE)
-    parts = [template.read_text("utf-8").rstrip()]
+    parts = [data_text(TEMPLATE).rstrip()]
     parts += [f"## {title}\n\n{_rows(found[name])}" for name, title in SECTIONS]
     return "\n\n".join(parts) + "\n"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
@@ -14,6 +13,7 @@ from validation.kernels.operators import validate_collectives, validate_kernels
 from validation.scoring import (
     PROTOCOLS,
     Results,
+    data_text,
     excluded_rows,
     goal_table,
     independent_check,
@@ -82,8 +82,7 @@ def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str
     """
     medians: Results = {name: list(found["medians"]) for name, found in results.items()}
     cells: Results = {name: list(found["cells"]) for name, found in results.items()}
-    text = resources.files("validation").joinpath("data/kernel_page.md").read_text("utf-8")
-    return text.format(
+    return data_text("kernel_page.md").format(
         regenerate=REGENERATE,
         calibrations=results["own"]["calibrations"],
         cells=len(cells["own"]),

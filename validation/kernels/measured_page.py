@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
@@ -11,7 +9,15 @@ from perfatlas.quantities import InvalidSpecError
 from validation.kernels.measured import validate_measured
 from validation.kernels.measured_edges import validate_edges
 from validation.kernels.measured_medians import TUNED
-from validation.scoring import EMPTY_CELL, goal_of, kernel_goals, percent, table
+from validation.scoring import (
+    EMPTY_CELL,
+    data_text,
+    goal_of,
+    kernel_goals,
+    percent,
+    read_data,
+    table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +29,8 @@ Row = dict[str, Any]
 REGENERATE: Final = "python -m validation measured --page validation/pages/measured.md"
 FIRST: Final = "<!-- generated -->\n"
 LAST: Final = "<!-- end of generated -->\n"
-TEMPLATE: Final = "data/measured_page.md"
-REASONS: Final = "data/measured_misses.toml"
+TEMPLATE: Final = "measured_page.md"
+REASONS: Final = "measured_misses.toml"
 
 
 def write_measured_page(
@@ -68,8 +74,7 @@ def measured_page(medians: Sequence[Row], edges: Sequence[Row]) -> str:
         medians: On unseen shapes, of `validate_measured`.
         edges: Beyond the measured sizes, of `validate_edges`.
     """
-    text = resources.files("validation").joinpath(TEMPLATE).read_text("utf-8")
-    return text.format(
+    return data_text(TEMPLATE).format(
         regenerate=REGENERATE,
         tuned=", ".join(TUNED),
         tally=_tally(medians),
@@ -159,8 +164,7 @@ def _why(row: Row) -> str:
 
 def miss_reasons() -> list[Mapping[str, str]]:
     """Return the known reasons for missed goals."""
-    text = resources.files("validation").joinpath(REASONS).read_text("utf-8")
-    return list(tomllib.loads(text).get("miss", []))
+    return list(read_data(REASONS).get("miss", []))
 
 
 def _edges(edges: Sequence[Row]) -> str:

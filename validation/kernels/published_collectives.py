@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
-from importlib import resources
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,7 @@ from perfatlas.collectives import (
     ring_wire_bytes,
 )
 from perfatlas.hardware import resolve_system
-from validation.scoring import scores_beside_constant
+from validation.scoring import read_data, scores_beside_constant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,19 +29,12 @@ def validate_published() -> dict[str, Any]:
         "published_totals": mean and median of |error|, mean error and share inside, per operation
         and over all}.
     """
-    rows = [_scored(run) for run in published_runs()]
+    rows = [_scored(run) for run in read_data("collective_runs.toml")["run"]]
     groups = {
         op: [row for row in rows if row["op"] == op] for op in {row["op"]: None for row in rows}
     }
     totals = [_total(op, found) for op, found in groups.items()]
     return {"published": rows, "published_totals": [*totals, _total("all", rows)]}
-
-
-def published_runs() -> list[dict[str, Any]]:
-    """Return the runs of `validation/data/collective_runs.toml`."""
-    text = resources.files("validation").joinpath("data/collective_runs.toml")
-    runs: list[dict[str, Any]] = tomllib.loads(text.read_text("utf-8"))["run"]
-    return runs
 
 
 def _scored(run: Mapping[str, Any]) -> dict[str, Any]:

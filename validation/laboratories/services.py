@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.estimate import estimate
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SERVICES: Final = "data/published_services.toml"
+SERVICES: Final = "published_services.toml"
 LOW, HIGH = "_low", "_high"
 
 
@@ -23,8 +22,7 @@ def published_services() -> list[dict[str, Any]]:
         By figure: metric, published and predicted value, error and interval, `inside_90`, note and
         reference; without a prediction, `note` has the reason.
     """
-    text = resources.files("validation").joinpath(SERVICES).read_text("utf-8")
-    return [_row(figure) for figure in tomllib.loads(text)["figure"]]
+    return [_row(figure) for figure in read_data(SERVICES)["figure"]]
 
 
 def _row(figure: dict[str, Any]) -> dict[str, Any]:

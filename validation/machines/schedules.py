@@ -5,10 +5,8 @@ Every network counts once, and is scored by a fit to the others.
 
 from __future__ import annotations
 
-import csv
 import math
 from dataclasses import asdict
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -24,7 +22,7 @@ from perfatlas.measurements.calibrations import (
     without_devices,
 )
 from perfatlas.networks import resolve_model
-from validation.scoring import interval_score
+from validation.scoring import data_rows, interval_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,8 +100,7 @@ FORMS: Final = {"schedule and synchronisation": SCHEDULED, "constant per layer":
 
 def published_rows(use: str) -> list[dict[str, str]]:
     """Return the published speeds of one use: fit, limit (compared alone) or refused."""
-    text = resources.files("validation").joinpath("data", FILE).read_text("utf-8")
-    return [row for row in csv.DictReader(text.splitlines()) if row["use"] == use]
+    return [row for row in data_rows(FILE) if row["use"] == use]
 
 
 def predicted_tpot(row: dict[str, str]) -> dict[str, Any]:

@@ -25,9 +25,10 @@ from perfatlas.measurements.calibrations import (
 from perfatlas.sampling import expected_slowdown
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import training_steps
-from validation.machines.tpu_runs import NAMES, published_runs, recipes
+from validation.machines.tpu_runs import NAMES, RECIPES, published_runs
 from validation.machines.tpu_services import validate_tpu_services
 from validation.runs.model_spread import unfitted_model_interval
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -258,7 +259,9 @@ def validate_tpu() -> dict[str, list[dict[str, Any]]]:
         "steps": steps,
         "slices": falls(),
         "services": validate_tpu_services(),
-        "declined": [{"model": name, "reason": why} for name, why in recipes()["declined"].items()],
+        "declined": [
+            {"model": name, "reason": why} for name, why in read_data(RECIPES)["declined"].items()
+        ],
     }
 
 

@@ -6,7 +6,6 @@ Shape legend: N runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from perfatlas.scenario.resolution import resolve
 from validation.power.cached_prompts import with_cached_prompts
 from validation.power.splits import power_splits
 from validation.runs import missing_data, read_table, shared_folder
+from validation.scoring import data_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,7 +96,7 @@ def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
     fields: dict[str, Any] = {
         "model": model,
         "system": served["systems"][row["gpu"]],
-        "engine": str(resources.files("validation").joinpath(served["engine_file"])),
+        "engine": str(data_path(served["engine_file"])),
         "mode": "aggregated",
         "method": "formula",
         "concurrency": max(round(float(row["avg_batch"])), 1),

@@ -6,20 +6,18 @@ Shape legend: U measured rows, D columns of a geometry.
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.operators import FloatArray, IntArray
-
-FILE = "data/power.toml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +33,7 @@ class PowerSplits:
 @cache
 def power_splits() -> PowerSplits:
     """Return the splits of the shipped data file."""
-    text = resources.files("validation").joinpath(FILE).read_text("utf-8")
-    return PowerSplits(**tomllib.loads(text))
+    return PowerSplits(**read_data("power.toml"))
 
 
 def fold_of(geometry_UD: FloatArray, folds: int) -> IntArray:

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from validation.runs.deduplication import LeftOutRun as LeftOutRun, select_runs as select_runs
+    from validation.runs.deduplication import (
+        LeftOutRun as LeftOutRun,
+        published_serving as published_serving,
+        select_runs as select_runs,
+    )
     from validation.runs.plan_choice import (
         limited_choices as limited_choices,
         ranked_groups as ranked_groups,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean
@@ -18,6 +17,7 @@ from validation.runs.pool_launches import (
 )
 from validation.runs.serving_launches import Launch, launch_of
 from validation.runs.serving_matches import FIELDS, SIZES, Match, take_match
+from validation.scoring import data_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -180,8 +180,7 @@ def serving_rules() -> ServingRules:
         >>> sorted(serving_rules().goal)
         ['all', 'dense']
     """
-    text = resources.files("validation").joinpath("data/serving_runs.toml")
-    return parse_serving_rules(text.read_text("utf-8"))
+    return parse_serving_rules(data_text("serving_runs.toml"))
 
 
 def parse_serving_rules(text: str) -> ServingRules:

@@ -8,6 +8,12 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from validation.scoring.budgets import drifted as drifted, read_budgets as read_budgets
+    from validation.scoring.data_files import (
+        data_path as data_path,
+        data_rows as data_rows,
+        data_text as data_text,
+        read_data as read_data,
+    )
     from validation.scoring.independent import independent_check as independent_check
     from validation.scoring.intervals import (
         SCORES as SCORES,
@@ -22,7 +28,6 @@ if TYPE_CHECKING:
         goal_of as goal_of,
         kernel_goals as kernel_goals,
         median_row as median_row,
-        target_failure as target_failure,
     )
     from validation.scoring.printed import (
         failed_gates as failed_gates,

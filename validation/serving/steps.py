@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from validation.runs import (
     answered,
     below_bound,
-    check_sample,
     grouped,
     predict_runs,
-    read_runs,
-    sample_path,
-    select_runs,
+    published_serving,
     serving_rules,
     share_held,
     summarize_runs,
@@ -64,7 +61,7 @@ def validate_steps() -> dict[str, Any]:
         sources.
     """
     rules = serving_rules()
-    kept, left = _selected(rules)
+    kept, left = published_serving(rules)
     rows = predict_runs(kept, rules)
     unseen = unseen_networks(rows)
     totals = _totals(rows, unseen)
@@ -101,14 +98,8 @@ def left_out_runs() -> list[dict[str, str]]:
         MissingDependencyError: The measured runs are not installed.
         UnsupportedError: They are not the file of the rules.
     """
-    _, left = _selected(serving_rules())
+    _, left = published_serving(serving_rules())
     return [{"id": run.id, "reason": run.reason} for run in left]
-
-
-def _selected(rules: ServingRules) -> tuple[tuple[ServingRun, ...], tuple[LeftOutRun, ...]]:
-    path = sample_path()
-    check_sample(path, rules.sha256)
-    return select_runs(read_runs(path), rules)
 
 
 def _totals(rows: Sequence[Row], unseen: Sequence[Row]) -> list[Row]:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import MissingDependencyError
 from validation.runs import (
-    check_sample,
     compare_goals,
     compare_recorded,
     count_reasons,
     group_traffic,
-    read_runs,
+    published_serving,
     sample_path,
-    select_runs,
     serving_rules,
     simulate_runs,
     traffic_totals,
@@ -79,9 +77,8 @@ def validate_traffic() -> dict[str, Any]:
 
 
 def _benchmarks(rules: ServingRules) -> dict[str, Any]:
+    kept, left = published_serving(rules)
     path = sample_path()
-    check_sample(path, rules.sha256)
-    kept, left = select_runs(read_runs(path), rules)
     rows = simulate_runs(kept, rules)
     totals = traffic_totals(rows)
     scenario = _scenario_only(kept, rules)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import MissingDependencyError
-from validation.scoring import table
+from validation.scoring import data_text, table
 from validation.serving.pools import ABOUT
 from validation.serving.traffic import PARTS, validate_traffic
 
@@ -46,9 +45,8 @@ def page_text(found: Mapping[str, Any]) -> str:
     Args:
         found: From `validate_traffic`, complete.
     """
-    text = resources.files("validation").joinpath("data/traffic_page.md")
     sizes = {name: _statistics(found[name], about) for name, about in PARTS.items()}
-    return text.read_text("utf-8").format(
+    return data_text("traffic_page.md").format(
         regenerate=REGENERATE,
         minutes=f"{found['run_time_s'] / 60:.0f}",
         runs=f"{found['simulated']:,}",
