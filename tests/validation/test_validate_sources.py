@@ -24,8 +24,8 @@ from validation.laboratories import (
 )
 from validation.laboratories.predictions import offline_runs
 from validation.laboratories.publications import publications
-from validation.laboratories.sources import source_rules
 from validation.laboratories.spread import Errors, fitted_tails
+from validation.scoring import read_data
 
 
 def runs(source: str, ratio: float, *, count: int = 20) -> SourceRuns:
@@ -64,7 +64,7 @@ def test_token_gaps_of_the_second_laboratory_keep_their_errors() -> None:
 
 
 def test_explored_rows_of_trtllm_are_those_of_the_hash_and_its_models_are_known() -> None:
-    rules = source_rules()["trtllm"]
+    rules = read_data("sources.toml")["trtllm"]
     for group in rules["explored"]["groups"]:
         model, gpu = group.split("|")
         assert int(hashlib.sha256(group.encode()).hexdigest(), 16) % 2 == 1

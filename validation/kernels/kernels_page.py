@@ -16,7 +16,6 @@ from validation.scoring import (
     data_text,
     excluded_rows,
     goal_table,
-    independent_check,
     interval_table,
     kernel_goals,
     table,
@@ -43,7 +42,7 @@ def write_page(path: Path, progress: Callable[[CellScore], None] | None = None) 
     """Score every cell under every protocol, write the page, and return the failures.
 
     Args:
-        path: The Markdown file, in a folder beside `measurements/`.
+        path: The Markdown file.
         progress: Called after each cell.
 
     Returns:
@@ -55,8 +54,7 @@ def write_page(path: Path, progress: Callable[[CellScore], None] | None = None) 
     """
     check_writable(path)
     results = {name: _scored(name, progress) for name in PROTOCOLS}
-    independent = independent_check(path.resolve().parents[1] / "measurements")
-    write_atomic(path, page_text(results, independent))
+    write_atomic(path, page_text(results))
     return {"failures": results["own"]["failures"]}
 
 
@@ -73,12 +71,11 @@ def _scored(protocol: str, progress: Callable[[CellScore], None] | None) -> dict
     return {**parts[0], **joined}
 
 
-def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str:
+def page_text(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page.
 
     Args:
         results: Protocol -> result of `validate_kernels`, collectives joined; `own` at least.
-        independent: Result of `independent_check`.
     """
     medians: Results = {name: list(found["medians"]) for name, found in results.items()}
     cells: Results = {name: list(found["cells"]) for name, found in results.items()}
@@ -94,7 +91,6 @@ def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str
         intervals=interval_table(cells),
         skipped=_skipped(results),
         exclusions=_exclusions(),
-        independent=independent,
     )
 
 

@@ -6,22 +6,25 @@ Every network counts once, and is scored by a fit to the others.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 import perfatlas
 from perfatlas.energy import board_energy
-from perfatlas.files import content_hash, format_toml, write_atomic
+from perfatlas.files import content_hash
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import (
     SYNCHRONISATION,
     Calibration,
-    calibration_folder,
     without_devices,
 )
 from perfatlas.networks import resolve_model
+from validation.machines.schedule_cells import (
+    rounded,
+    schedule_cell as machine_cell,
+    write_cells,
+)
 from validation.scoring import data_rows, interval_score
 
 if TYPE_CHECKING:
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import Device
 
-HEADER: Final = "# Fitted to published decode speeds. Written by the command in the entry.\n\n"
 FILE: Final = "machine_steps.csv"
 TOKENS: Final = 256  # of prompt and output: lengths are not published
 LEADING: Final = "schedule and synchronisation"
@@ -45,8 +47,6 @@ EXPERT_POINTS: Final = 3.0
 # 95% quantile of Student's t by degrees of freedom: errors are few, and their mean is 0.
 STUDENT: Final = {4: 2.132, 5: 2.015}
 TRIED_S: Final = np.geomspace(1e-7, 1e-3, 40001)
-DIGITS: Final = 4
-QUANTILES: Final = {"q05": -1.0, "q25": -0.41, "q50": 0.0, "q75": 0.41, "q95": 1.0}
 
 
 # Published power of a device, least and most [W], and the format of its peak.
@@ -286,36 +286,25 @@ def schedule_cell() -> Calibration:
     errors = np.array(list(errors_left_out(steps, SCHEDULED).values()))
     width = half_width(steps, SCHEDULED)
     scored, constant = (left_out(steps, form) for form in FORMS.values())
-    return Calibration(
-        id=f"{device}/schedule/dataflow/any",
-        device=device,
-        operator="schedule",
-        family="dataflow",
-        format="any",
-        parameters={SYNCHRONISATION: _rounded(fitted_constant(steps, SCHEDULED))},
-        rows=len(rows),
-        mape=_rounded(float(np.mean([abs(row["error"]) for row in scored]))),
-        median_error=_rounded(float(np.median([abs(row["error"]) for row in scored]))),
-        p90_error=_rounded(float(np.quantile([abs(row["error"]) for row in scored], 0.9))),
-        bias=_rounded(-float(np.mean(errors))),
-        residual_quantiles={name: _rounded(width * part) for name, part in QUANTILES.items()},
-        baselines={
-            "constant_mape": _rounded(float(np.mean([abs(row["error"]) for row in constant])))
+    return machine_cell(
+        device,
+        "dataflow",
+        {SYNCHRONISATION: fitted_constant(steps, SCHEDULED)},
+        [row["error"] for row in scored],
+        (-width, width),
+        {
+            "bias": rounded(-float(np.mean(errors))),
+            "baselines": {
+                "constant_mape": rounded(float(np.mean([abs(row["error"]) for row in constant])))
+            },
+            "protocol": PROTOCOL,
+            "data_hash": content_hash(repr(rows))[:23],
+            "data_version": "published 2024-02 to 2026",
+            "command": COMMAND,
         },
-        protocol=PROTOCOL,
-        data_hash=content_hash(repr(rows))[:23],
-        data_version="published 2024-02 to 2026",
-        fitted="2026-11-26",
-        command=COMMAND,
     )
 
 
 def write_schedules() -> None:
     """Write the calibration of the machine whose speeds were published."""
-    cell = schedule_cell()
-    path = calibration_folder() / f"{cell.device}.toml"
-    write_atomic(path, HEADER + format_toml({"calibration": [asdict(cell)]}))
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+    write_cells([schedule_cell()], "decode speeds")

@@ -50,7 +50,6 @@ HEADINGS: Final = {
     "figures": {
         "figure": "",
         "measured": "measured",
-        "with_measured_rate": "rate given",
         "predicted": "predicted",
         "error": "error",
     },

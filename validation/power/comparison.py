@@ -1,13 +1,12 @@
-"""Predicted and measured power: kernels, served models and named figures."""
+"""Predicted and measured power: kernels, served models, and clocks and locks."""
 
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.verbs.kernel import kernel_gemm
 from validation.power import (
     Watts,
     held_out,
@@ -29,12 +28,6 @@ if TYPE_CHECKING:
     from validation.power import ServedPower
 
 Row = dict[str, Any]
-# Figures of single runs in energy_measured.csv: model, GPUs, sequences.
-NAMED: Final = (
-    ("meta-llama/Llama-3.1-8B-Instruct", (8, 512)),
-    ("meta-llama/Llama-3.1-70B-Instruct", (8, 1024)),
-    ("meta-llama/Llama-3.1-405B-Instruct-FP8", (8, 256)),
-)
 
 
 def validate_power(measurements: Path) -> dict[str, Any]:
@@ -60,7 +53,7 @@ def validate_power(measurements: Path) -> dict[str, Any]:
         "loads": score_loads(measurements),
         "served": _served(served),
         "ratios": [_ratios(served)],
-        "figures": [*_figures(served), *_operators(), *_clocks()],
+        "figures": _clocks(),
         "left_out": [{"reason": text, "rows": n} for text, n in served.refused.items()],
     }
 
@@ -176,48 +169,14 @@ def _ratios(served: ServedPower) -> Row:
     }
 
 
-def _figures(served: ServedPower) -> list[Row]:
-    rows = []
-    for model, batches in NAMED:
-        for batch in batches:
-            asked = (model, "lm-arena-chat", "H100", str(batch))
-            for n, row in enumerate(served.rows):
-                if (row["model"], row["task"], row["gpu"], row["max_num_seqs"]) != asked:
-                    continue
-                about = f"{model.rpartition('/')[2]}, {batch} sequences"
-                timed_j = float(served.timed_w()[n] / served.rate[n])
-                joules = (float(served.measured_j[n]), timed_j, float(served.end_j[n]))
-                watts = (served.measured_w[n], served.timed_w()[n], served.end_w[n])
-                rows.append(_figure(f"{about}: J/token", *joules))
-                rows.append(_figure(f"{about}: W/GPU", *map(float, watts)))
-    return rows
-
-
-def _figure(name: str, measured: float, timed: float | None, predicted: float) -> Row:
-    return {
-        "figure": name,
-        "measured": measured,
-        "with_measured_rate": timed,
-        "predicted": predicted,
-        "error": predicted / measured - 1.0,
-    }
-
-
 def _clocks() -> list[Row]:
     """Return published figures of clocks, locks and racks."""
-    return [_figure(name, published, None, found) for name, published, found in clock_figures()]
-
-
-def _operators() -> list[Row]:
-    """Return the published power of a served model on one H200; a large product stands for it."""
-    shape = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
-    published = {"bf16": 662.8, "fp8_static": 661.7}
     return [
-        _figure(
-            f"H200 in {name}, served (here a product): W",
-            watts,
-            None,
-            kernel_gemm(format=name, **shape).results["power_w"],
-        )
-        for name, watts in published.items()
+        {
+            "figure": name,
+            "measured": published,
+            "predicted": found,
+            "error": found / published - 1.0,
+        }
+        for name, published, found in clock_figures()
     ]

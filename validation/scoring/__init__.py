@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         data_text as data_text,
         read_data as read_data,
     )
-    from validation.scoring.independent import independent_check as independent_check
     from validation.scoring.intervals import (
         SCORES as SCORES,
         constant_limits as constant_limits,
