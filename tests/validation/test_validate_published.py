@@ -13,7 +13,7 @@ from perfatlas.engines import operator_spreads, shipped_laboratories
 from perfatlas.measurements.calibrations import USER_PROTOCOL, load_calibrations
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_gemm
-from validation.laboratories import published_services, published_times, write_operator_spreads
+from validation.laboratories import published_times, write_operator_spreads
 from validation.laboratories.operator_spread import class_deviation, effect_variance
 from validation.laboratories.table_draws import Draw, table_draw
 
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 OUTSIDE = {  # figures outside the interval of other machines; the list may only get shorter
     "bridge-h100-pcie",
-}
-SERVICES_OUTSIDE = {  # the same of whole services
-    "deepseek-v3-prefill",
-    "sglang-96-h100-prefill-random-experts",
 }
 MATMUL = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
 
@@ -103,10 +99,3 @@ def test_known_figures_outside_the_interval_are_listed() -> None:
     found = {one.id for one in named if not one.machine_s[0] <= one.published_s <= one.machine_s[1]}
     assert found == OUTSIDE
     assert len(named) == 39
-
-
-@pytest.mark.study
-def test_every_known_service_is_predicted_and_those_outside_are_listed() -> None:
-    rows = {one["id"]: one for one in published_services()}
-    assert not [one["note"] for one in rows.values() if one["predicted"] is None]
-    assert {name for name, one in rows.items() if not one["inside_90"]} == SERVICES_OUTSIDE

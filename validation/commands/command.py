@@ -28,7 +28,7 @@ from validation.commands.headings import (
 from validation.scoring import failed_gates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from validation.scoring import CellScore
 
@@ -110,7 +110,6 @@ def blocks(
         engine: Engine to score, repeatable; by default all.
         output: Form of the output.
     """
-    from perfatlas.report.text import TitledRows, open_terminal, print_tables
     from validation.kernels.blocks import validate_blocks
 
     results = validate_blocks(system, engine)
@@ -119,22 +118,11 @@ def blocks(
         set_fields = {"system": system, "engine": engine}
         print_json(envelope("validation blocks", results=results, scenario=set_fields))
         return 0
-    console = open_terminal(sys.stdout)
-    if not results["cells"]:
-        console.print(
-            "no attention blocks were measured on these systems with these engines; measurements"
-            " exist for Hopper and Blackwell GPUs",
-            soft_wrap=True,
-        )
-    tables = []
-    for name, title in (("cells", "blocks"), ("skipped", "left out")):
-        rows = [
-            {"where": " ".join(str(row[key]) for key in WHERE if key in row), **row}
-            for row in results[name]
-        ]
-        tables.append(TitledRows(title, rows, BLOCK_HEADINGS[name]))
-    print_tables(console, tables, verbose=output.verbose)
-    return 0
+    rows = {
+        name: [{"where": " ".join(str(row[k]) for k in WHERE if k in row), **row} for row in part]
+        for name, part in results.items()
+    }
+    return _tables(rows, BLOCK_HEADINGS, verbose=output.verbose)
 
 
 def capacity(*, output: Output | None = None) -> int:
@@ -143,7 +131,6 @@ def capacity(*, output: Output | None = None) -> int:
     Args:
         output: Form of the output.
     """
-    from perfatlas.report.text import TitledRows, open_terminal, print_tables
     from validation.serving.capacity import validate_capacity
 
     results = validate_capacity()
@@ -151,33 +138,25 @@ def capacity(*, output: Output | None = None) -> int:
     if output.json:
         print_json(envelope("validation capacity", results=results, scenario={}))
         return failed_gates(results["failures"])
-    console = open_terminal(sys.stdout)
-    tables = [
-        TitledRows(name.replace("_", " "), results[name], columns)
-        for name, columns in CAPACITY_HEADINGS.items()
-    ]
-    print_tables(console, tables, verbose=output.verbose)
+    _tables(results, CAPACITY_HEADINGS, verbose=output.verbose)
     return failed_gates(results["failures"])
 
 
-def steps(
-    *,
-    left_out: Annotated[bool, SWITCH] = False,
-    output: Output | None = None,
-) -> int:
+def steps(*, output: Output | None = None) -> int:
     """Compare predicted with measured TPOT of published serving runs.
 
     Args:
-        left_out: List only the excluded runs with their reasons, as CSV.
         output: Form of the output.
     """
-    from validation.serving.steps import left_out_runs, validate_steps
+    from validation.serving.steps import validate_steps
 
-    if left_out:
-        if output is not None and output.json:
-            raise UsageError("--json includes the excluded runs; use one of the two")
-        return _print_left_out(left_out_runs())
-    return _show("steps", validate_steps(), output=output or Output())
+    output, results = output or Output(), validate_steps()
+    if output.json:
+        print_json(envelope("validation steps", results=results, scenario={}))
+    else:
+        printed = {n: v for n, v in results.items() if n not in FOR_MACHINES}
+        _print(printed, STEP_HEADINGS, verbose=output.verbose)
+    return failed_gates(results["failures"])
 
 
 def plans(*, output: Output | None = None) -> int:
@@ -197,10 +176,16 @@ def plans(*, output: Output | None = None) -> int:
     return failed_gates(results["failures"])
 
 
-def _print_left_out(runs: Sequence[Mapping[str, str]]) -> int:
-    sys.stdout.write("id,reason\n")
-    for run in runs:
-        sys.stdout.write(f"{run['id']},{run['reason']}\n")
+def _tables(
+    results: Mapping[str, Any], headings: Mapping[str, Mapping[str, str]], *, verbose: bool
+) -> int:
+    from perfatlas.report.text import TitledRows, open_terminal, print_tables
+
+    tables = [
+        TitledRows(name.replace("_", " "), results[name], columns)
+        for name, columns in headings.items()
+    ]
+    print_tables(open_terminal(sys.stdout), tables, verbose=verbose)
     return 0
 
 
@@ -240,16 +225,6 @@ def _write_page(page: WrittenFile, *, plain: bool) -> int:
 def _progress(score: CellScore) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"{score.protocol} {score.cell}: {100 * score.mape:.1f}%\n")
-
-
-def _show(verb: str, results: Mapping[str, Any], *, output: Output) -> int:
-    """Print a validation; return 0, or 7 if it lists failures."""
-    if output.json:
-        print_json(envelope(f"validation {verb}", results=results, scenario={}))
-    else:
-        printed = {n: v for n, v in results.items() if n not in FOR_MACHINES}
-        _print(printed, STEP_HEADINGS, verbose=output.verbose)
-    return failed_gates(results["failures"])
 
 
 def _print_cells(results: Mapping[str, Any], level: str, *, verbose: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.cost import gpu_price
 from perfatlas.quantities import PerfatlasError
@@ -14,6 +14,7 @@ from validation.runs.shared_data import read_table
 if TYPE_CHECKING:
     from pathlib import Path
 
+Row = dict[str, Any]
 INPUTS: Final = re.compile(
     r"([\d.]+) \$(?:/GPU)?/h[^;,]*[;,] ([\d.]+) (?:total tokens/s/GPU|tok/s|output tok/s|out tok/s)"
 )
@@ -32,21 +33,7 @@ MODELS: Final = {
 SYSTEMS: Final = {"H100": "h100_sxm", "H200": "h200_sxm", "B200": "b200_sxm", "MI355X": "mi355x"}
 
 
-class Predicted(NamedTuple):
-    """A published cost of a million tokens beside the predicted one, with its interval."""
-
-    case: str
-    model: str
-    concurrency: int
-    chip: str
-    published_usd: float
-    predicted_usd: float
-    low_usd: float
-    high_usd: float
-    error: float
-
-
-def predicted_cases(path: Path) -> tuple[list[Predicted], dict[str, str]]:
+def predicted_cases(path: Path) -> tuple[list[Row], dict[str, str]]:
     """Return the published costs with predicted rates, and why others are not predicted.
 
     The price is that of the case; the rate is that of `estimate` at the concurrency of the run. All
@@ -72,7 +59,7 @@ def predicted_cases(path: Path) -> tuple[list[Predicted], dict[str, str]]:
     return found, declined
 
 
-def _predicted(row: dict[str, str], run: dict[str, str], usd_per_hour: float) -> Predicted:
+def _predicted(row: dict[str, str], run: dict[str, str], usd_per_hour: float) -> Row:
     chip, tp = run["gpu"], int(run["tp"])
     answer = estimate(
         model=MODELS[run["model"], run["format"]],
@@ -90,20 +77,20 @@ def _predicted(row: dict[str, str], run: dict[str, str], usd_per_hour: float) ->
     names = [f"usd_per_million_output_tokens{end}" for end in ends]
     usd, low, high = (answer.results[name] for name in names)
     published = float(row["published_value"])
-    return Predicted(
-        row["case"],
-        run["model"],
-        int(run["concurrency"]),
-        f"{chip} {run['format']}",
-        published,
-        usd * share,
-        low * share,
-        math.inf if high is None else high * share,
-        usd * share / published - 1.0,
-    )
+    return {
+        "case": row["case"],
+        "model": run["model"],
+        "concurrency": int(run["concurrency"]),
+        "chip": f"{chip} {run['format']}",
+        "published_usd": published,
+        "predicted_usd": usd * share,
+        "low_usd": low * share,
+        "high_usd": math.inf if high is None else high * share,
+        "error": usd * share / published - 1.0,
+    }
 
 
-def ranked_pairs(cases: list[Predicted]) -> tuple[int, int, int]:
+def ranked_pairs(cases: list[Row]) -> tuple[int, int, int]:
     """Return the pairs of chips of one model and load, those whose intervals do not meet, and hits.
 
     Args:
@@ -112,13 +99,13 @@ def ranked_pairs(cases: list[Predicted]) -> tuple[int, int, int]:
     pairs = apart = right = 0
     for number, one in enumerate(cases):
         for two in cases[number + 1 :]:
-            if (one.model, one.concurrency) != (two.model, two.concurrency):
+            if any(one[name] != two[name] for name in ("model", "concurrency")):
                 continue
             pairs += 1
-            if one.high_usd < two.low_usd or two.high_usd < one.low_usd:
+            if one["high_usd"] < two["low_usd"] or two["high_usd"] < one["low_usd"]:
                 apart += 1
-                predicted = one.predicted_usd < two.predicted_usd
-                right += predicted == (one.published_usd < two.published_usd)
+                predicted = one["predicted_usd"] < two["predicted_usd"]
+                right += predicted == (one["published_usd"] < two["published_usd"])
     return pairs, apart, right
 
 

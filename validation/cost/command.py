@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH
 from perfatlas.quantities import InvalidSpecError
 from validation.runs.shared_data import missing_data, shared_folder
 from validation.scoring import print_results
-
-if TYPE_CHECKING:
-    from validation.cost.cases import Predicted
 
 COLUMNS: Final = {
     "predicted": {
@@ -81,24 +78,24 @@ def validate_cost() -> dict[str, Any]:
             raise InvalidSpecError(missing_data(path))
     predicted, declined = predicted_cases(cases)
     pairs, apart, right = ranked_pairs(predicted)
-    inside = sum(one.low_usd <= one.published_usd <= one.high_usd for one in predicted)
+    inside = sum(one["low_usd"] <= one["published_usd"] <= one["high_usd"] for one in predicted)
     dies = areas()
     summary = [
-        ("median error with predicted rates", len(predicted), _median(predicted)),
+        (
+            "median error with predicted rates",
+            len(predicted),
+            median(abs(one["error"]) for one in predicted),
+        ),
         ("inside the 90% interval", len(predicted), inside / len(predicted)),
         ("pairs of chip and format whose intervals do not meet", pairs, apart / pairs),
         ("of these ranked as published", apart, right / apart if apart else None),
         ("largest error of an area", len(dies), max(abs(die["error"]) for die in dies)),
     ]
     return {
-        "predicted": [one._asdict() for one in predicted],
+        "predicted": predicted,
         "declined": [{"case": case, "reason": why} for case, why in declined.items()],
         "summary": [{"what": w, "cases": n, "value": v} for w, n, v in summary],
         "owned": owned_prices(facts),
         "areas": dies,
         "bills": bills(facts),
     }
-
-
-def _median(cases: list[Predicted]) -> float:
-    return median(abs(predicted.error) for predicted in cases)

@@ -96,15 +96,15 @@ def crews_points(*, replicas: int = REPLICAS) -> list[Point]:
     Args:
         replicas: Replicas per point.
     """
-    rows = []
-    for crews, offered, spares in CREWS:
-        rate = offered / (NODES * DAY_S)
-        exact = birth_death_blocked(NODES, spares, rate, DAY_S, crews=crews)
-        fleet = _nodes(rate, REPAIR_LAWS["exponential"], NODES + spares, crews)
-        name = f"{crews} crews, {offered:g} repairs offered, {spares} spares"
-        drawn = (_waiting(fleet, NODES, Spares(count=spares)), _horizon_s(offered), replicas)
-        rows.append(_blocked("few crews", name, exact, drawn))
-    return rows
+    return [
+        _spared(
+            "few crews",
+            f"{crews} crews, {offered:g} repairs offered, {spares} spares",
+            (offered, Spares(count=spares), crews),
+            replicas,
+        )
+        for crews, offered, spares in CREWS
+    ]
 
 
 def warm_points(*, replicas: int = REPLICAS) -> list[Point]:
@@ -113,16 +113,25 @@ def warm_points(*, replicas: int = REPLICAS) -> list[Point]:
     Args:
         replicas: Replicas per point.
     """
-    rows = []
-    for offered, spares in WARM:
-        rate = offered / (NODES * DAY_S)
-        exact = birth_death_blocked(NODES, spares, rate, DAY_S, warm=True)
-        fleet = _nodes(rate, REPAIR_LAWS["exponential"], NODES + spares)
-        name = f"{offered:g} repairs offered, {spares} warm spares"
-        kind = Spares(count=spares, kind="warm")
-        drawn = (_waiting(fleet, NODES, kind), _horizon_s(offered), replicas)
-        rows.append(_blocked("warm spares", name, exact, drawn))
-    return rows
+    return [
+        _spared(
+            "warm spares",
+            f"{offered:g} repairs offered, {spares} warm spares",
+            (offered, Spares(count=spares, kind="warm"), None),
+            replicas,
+        )
+        for offered, spares in WARM
+    ]
+
+
+def _spared(group: str, name: str, asked: tuple[float, Spares, int | None], replicas: int) -> Point:
+    """Return a point of 100 nodes with spares and repair crews, by birth-death chains."""
+    offered, spares, crews = asked
+    rate, warm = offered / (NODES * DAY_S), spares.kind == "warm"
+    exact = birth_death_blocked(NODES, spares.count, rate, DAY_S, crews=crews, warm=warm)
+    fleet = _nodes(rate, REPAIR_LAWS["exponential"], NODES + spares.count, crews)
+    drawn = (_waiting(fleet, NODES, spares), _horizon_s(offered), replicas)
+    return _blocked(group, name, exact, drawn)
 
 
 def racks_points(*, replicas: int = REPLICAS) -> list[Point]:

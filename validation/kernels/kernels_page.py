@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.fitting import GROUPED_BY
-from perfatlas.fitting.cells import MEASURED_DEVICES, exclusions
-from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.fitting.cells import exclusions
 from validation.kernels.operators import validate_collectives, validate_kernels
 from validation.scoring import (
     PROTOCOLS,
     Results,
     data_text,
-    excluded_rows,
     goal_table,
     interval_table,
     kernel_goals,
@@ -111,20 +109,10 @@ def _skipped(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _exclusions() -> str:
-    """Return the cells that are not calibrated and the excluded rows of the others."""
-    lines = [
+    """Return the cells that are not calibrated."""
+    return "\n".join(
         "- "
         + " ".join(rule[key] for key in ("device", "operator", "family", "format"))
         + f": {rule['reason']}"
         for rule in exclusions()
-    ]
-    rows: Counter[str] = Counter()
-    for device in MEASURED_DEVICES:
-        for load_calibration in load_calibrations(device).values():
-            rows.update(
-                {
-                    f"{load_calibration.operator}: {why}": n
-                    for why, n in load_calibration.excluded.items()
-                }
-            )
-    return "\n".join((*lines, "", excluded_rows(rows)))
+    )

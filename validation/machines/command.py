@@ -62,7 +62,6 @@ AMD_COLUMNS: Final = {
         "rows": "shapes",
         "median_error": "median",
         "p90_error": "p90",
-        "roofline_median_error": "roofline",
     },
     "services": {
         "device": "",
@@ -75,7 +74,7 @@ AMD_COLUMNS: Final = {
     },
 }
 AMD_TITLES: Final = {
-    "products": "products of AMD GPUs, network left out of the fit, and roofline times a constant",
+    "products": "products of AMD GPUs, network left out of the fit",
     "services": "services on AMD GPUs, nothing fitted to them",
 }
 

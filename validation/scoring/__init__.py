@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from validation.scoring.tables import (
         EMPTY_CELL as EMPTY_CELL,
         Results as Results,
-        excluded_rows as excluded_rows,
         goal_table as goal_table,
         interval_table as interval_table,
         percent as percent,

@@ -29,8 +29,6 @@ MEANS: Final = (
     *SCORES,
     "half_width",
     "roofline_mape",
-    "two_parameter_mape",
-    "noise",
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from validation.scoring.medians import goal_of, kernel_goals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 Row = dict[str, Any]
 Results = dict[str, list[Row]]  # protocol -> scored cells or medians
@@ -159,13 +159,3 @@ def _interval_cells(found: Sequence[Row], protocol: str) -> list[str]:
         str(len(narrow)),
         f"{median(row['interval_score'] for row in found):.2f}",
     ]
-
-
-def excluded_rows(excluded: Mapping[str, int]) -> str:
-    """Return reason -> rows as a table.
-
-    Args:
-        excluded: Excluded rows, by reason.
-    """
-    rows = sorted(excluded.items(), key=lambda item: -item[1])
-    return table(["rows left out", "why"], ([f"{count:,}", why] for why, count in rows if count))

@@ -13,7 +13,7 @@ from validation.runs import (
     simulate_pool_runs,
     traffic_totals,
 )
-from validation.serving.steps import gate
+from validation.serving.steps import exceeded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,12 +72,6 @@ def pool_views(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: ServingRu
         "reasons": count_reasons(left, rules),
         "left_out": [{"id": run.id, "reason": run.reason} for run in left],
         "not_simulated": [{"id": r["id"], "error": r["error"]} for r in rows if r["error"]],
-        "failures": [
-            failure
-            for row in totals
-            for failure in gate(
-                f"two pools, {row['models']}", row, rules.pool_budget.get(row["models"], {})
-            )
-        ],
+        "failures": exceeded(totals, rules.pool_budget, "two pools, "),
         "predictions": rows,
     }

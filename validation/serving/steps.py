@@ -78,28 +78,11 @@ def validate_steps() -> dict[str, Any]:
         "unseen": unseen,
         **_views(rows),
         "settings": settings,
-        "failures": [
-            failure
-            for name, row in (
-                *((row["models"], row) for row in totals),
-                *((row["setting"], row) for row in settings),
-            )
-            for failure in gate(name, row, rules.budget.get(name, {}))
-        ],
+        "failures": exceeded(totals, rules.budget)
+        + exceeded([row | {"models": row["setting"]} for row in settings], rules.budget),
         "left_out": [{"id": run.id, "reason": run.reason} for run in left],
         "predictions": rows,
     }
-
-
-def left_out_runs() -> list[dict[str, str]]:
-    """Return the id of every excluded aggregated run, and the reason.
-
-    Raises:
-        MissingDependencyError: The measured runs are not installed.
-        UnsupportedError: They are not the file of the rules.
-    """
-    _, left = published_serving(serving_rules())
-    return [{"id": run.id, "reason": run.reason} for run in left]
 
 
 def _totals(rows: Sequence[Row], unseen: Sequence[Row]) -> list[Row]:
@@ -176,6 +159,23 @@ def _setting_row(runs: Sequence[ServingRun], rules: ServingRules, place: int) ->
     setting = rules.settings[place]
     totals = summarize_runs(predict_runs(runs, rules, setting.changes))
     return {"setting": setting.name, "note": setting.note} | totals
+
+
+def exceeded(
+    totals: Sequence[Row], budgets: Mapping[str, Mapping[str, float]], of: str = ""
+) -> list[str]:
+    """Return a sentence for every budget that totals exceed.
+
+    Args:
+        totals: Rows with `models`.
+        budgets: Largest values, by models.
+        of: Start of the names of the models.
+    """
+    return [
+        failure
+        for row in totals
+        for failure in gate(f"{of}{row['models']}", row, budgets.get(row["models"], {}))
+    ]
 
 
 def gate(models: str, totals: Mapping[str, Any], budget: Mapping[str, float]) -> list[str]:

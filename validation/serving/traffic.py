@@ -20,7 +20,7 @@ from validation.runs import (
     uncounted_rows,
 )
 from validation.serving.pools import validate_pools
-from validation.serving.steps import gate
+from validation.serving.steps import exceeded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,11 +97,7 @@ def _benchmarks(rules: ServingRules) -> dict[str, Any]:
         "unsimulated": dict(sorted({r["launch"]: r["unsimulated"] for r in rows}.items())),
         "reasons": count_reasons(left, rules),
         "not_simulated": [{"id": r["id"], "error": r["error"]} for r in rows if r["error"]],
-        "failures": [
-            failure
-            for row in totals
-            for failure in gate(row["models"], row, rules.traffic_budget.get(row["models"], {}))
-        ]
+        "failures": exceeded(totals, rules.traffic_budget)
         + scenario["failures"]
         + pools["failures"],
         "left_out": [{"id": run.id, "reason": run.reason} for run in left],
@@ -119,13 +115,5 @@ def _scenario_only(kept: Sequence[ServingRun], rules: ServingRules) -> Row:
         "goals": [row | {"models": f"{SCENARIO_ONLY}, {row['models']}"} for row in goals],
         "by_engine": group_traffic(rows, ("backend",)),
         "not_simulated": [{"id": r["id"], "error": r["error"]} for r in rows if r["error"]],
-        "failures": [
-            failure
-            for row in totals
-            for failure in gate(
-                f"{SCENARIO_ONLY}, {row['models']}",
-                row,
-                rules.scenario_budget.get(row["models"], {}),
-            )
-        ],
+        "failures": exceeded(totals, rules.scenario_budget, f"{SCENARIO_ONLY}, "),
     }
