@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from perfatlas.measurements.tables import has_silicon
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 from validation.kernels import validate_blocks
 
 pytestmark = pytest.mark.skipif(
@@ -45,7 +45,7 @@ def test_a_device_without_block_tables_has_no_scores() -> None:
 
 
 def test_unknown_devices_and_engines_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="did you mean 'h200_sxm'"):
+    with pytest.raises(InvalidSpecError, match="did you mean 'h200_sxm'"):
         validate_blocks(["h200"])
-    with pytest.raises(UnsupportedError, match="expected one of vllm, sglang, trtllm"):
+    with pytest.raises(InvalidSpecError, match="expected one of vllm, sglang, trtllm"):
         validate_blocks(["h200_sxm"], ["ideal"])

@@ -100,7 +100,7 @@ def crews_points(*, replicas: int = REPLICAS) -> list[Point]:
         _spared(
             "few crews",
             f"{crews} crews, {offered:g} repairs offered, {spares} spares",
-            (offered, Spares(count=spares), crews),
+            (offered, spares, crews),
             replicas,
         )
         for crews, offered, spares in CREWS
@@ -117,21 +117,23 @@ def warm_points(*, replicas: int = REPLICAS) -> list[Point]:
         _spared(
             "warm spares",
             f"{offered:g} repairs offered, {spares} warm spares",
-            (offered, Spares(count=spares, kind="warm"), None),
+            (offered, spares, None),
             replicas,
         )
         for offered, spares in WARM
     ]
 
 
-def _spared(group: str, name: str, asked: tuple[float, Spares, int | None], replicas: int) -> Point:
-    """Return a point of 100 nodes with spares and repair crews, by birth-death chains."""
+def _spared(group: str, name: str, asked: tuple[float, int, int | None], replicas: int) -> Point:
+    """Return a point of 100 nodes with spares, warm without crews, by birth-death chains."""
     offered, spares, crews = asked
-    rate, warm = offered / (NODES * DAY_S), spares.kind == "warm"
-    exact = birth_death_blocked(NODES, spares.count, rate, DAY_S, crews=crews, warm=warm)
-    fleet = _nodes(rate, REPAIR_LAWS["exponential"], NODES + spares.count, crews)
-    drawn = (_waiting(fleet, NODES, spares), _horizon_s(offered), replicas)
-    return _blocked(group, name, exact, drawn)
+    rate, warm = offered / (NODES * DAY_S), crews is None
+    exact = birth_death_blocked(NODES, spares, rate, DAY_S, crews=crews, warm=warm)
+    fleet = _nodes(rate, REPAIR_LAWS["exponential"], NODES + spares, crews)
+    kind = Spares(count=spares, kind="warm" if warm else "cold")
+    return _blocked(
+        group, name, exact, (_waiting(fleet, NODES, kind), _horizon_s(offered), replicas)
+    )
 
 
 def racks_points(*, replicas: int = REPLICAS) -> list[Point]:

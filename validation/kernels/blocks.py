@@ -26,9 +26,10 @@ from perfatlas.measurements.tables import GEMM_FORMATS, SPARSE_FOLDER, has_table
 from perfatlas.networks import LayerGroup, MlaAttention, ModelFormats, StepTokens, resolve_model
 from perfatlas.operators import Collective, Phase
 from perfatlas.parallelism import PlanColumns
-from perfatlas.quantities import UnsupportedError, did_you_mean, repr_for_error
+from perfatlas.quantities import UnsupportedError
 from perfatlas.sampling import seeded_subset
 from perfatlas.step import Placement, StepContext, rank_operators
+from validation.kernels.measured import check_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,13 +78,13 @@ def validate_blocks(
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
-        UnsupportedError: A device or engine is unknown.
+        InvalidSpecError: A device or engine is unknown.
 
     Limits: prompts of fewer than 4,096 new tokens, SGLang's decode batches above 256 and its dense
         path for prompts no longer than the selection are excluded and counted.
     """
-    _require(systems, MEASURED_DEVICES, "device with measured tables")
-    _require(engines, FAMILIES, "engine with measured tables")
+    check_names("system", systems or (), MEASURED_DEVICES)
+    check_names("engine", engines or (), FAMILIES)
     scores: list[dict[str, Any]] = []
     skipped: list[dict[str, Any]] = []
     for system in systems or MEASURED_DEVICES:
@@ -97,16 +98,6 @@ def validate_blocks(
                 skipped += [about | {"why": why, "rows": rows} for why, rows in left.items()]
                 scores += _scores(table, phase, keep)
     return {"cells": scores, "skipped": skipped}
-
-
-def _require(asked: Sequence[str] | None, known: Sequence[str], what: str) -> None:
-    for name in asked or ():
-        if name not in known:
-            raise UnsupportedError(
-                f"{repr_for_error(name)} is not a {what}{did_you_mean(name, known)}; expected one"
-                " of"
-                f" {', '.join(known)}"
-            )
 
 
 def _comparable(table: SiliconTable, phase: Phase) -> tuple[NDArray[np.bool_], dict[str, int]]:

@@ -6,17 +6,9 @@ import sys
 from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH, WrittenFile
-from validation.scoring import SCORES, print_results, with_units
+from validation.scoring import print_results, with_units
+from validation.serving.outside_page import SUMMARY
 
-SUMMARY: Final = {
-    "measurements": "rows",
-    "answered": "answered",
-    "median_error": "error",
-    "bias": "bias",
-    "inside_90": "in 90%",
-    "width": "high/low",
-    **SCORES,
-}
 WORST: Final = {"worst": "worst", "worst_error": "its error"}
 CELLS: Final = {
     "id": "measurement",
