@@ -78,7 +78,6 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 	-$(BIN)/python -m tests.laws.random_questions 800
 	$(BIN)/python -m tests.mutations
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0 -m 'study or hypothesis' --hypothesis-profile=thorough
-	$(BIN)/python -m validation.figures
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers
 	$(BIN)/python benchmarks/speed.py

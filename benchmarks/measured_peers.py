@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.verbs.estimate import estimate_table
-from validation.laboratories.sources import source_file, source_rules
+from validation.laboratories.sources import RULES, source_file
+from validation.scoring import read_data
 
 Row = dict[str, Any]
 HERE: Final = Path(__file__).parent
@@ -59,7 +60,7 @@ class Run(NamedTuple):
 
 def runs() -> list[Run]:
     """Return median times between tokens of ML.ENERGY, in bf16."""
-    rules, found = source_rules()["ml_energy"], []
+    rules, found = read_data(RULES)["ml_energy"], []
     for row in source_file("ml_energy"):
         known = row["model"] in MODELS and row["precision"].lower() in ("bfloat16", "bf16")
         batch = float(row["avg_batch"] or 0.0)

@@ -141,7 +141,7 @@ COMMANDS: Final = (
     ),
     Command(
         name="fleet",
-        help="The job simulator against closed forms and published figures.",
+        help="The job simulator against closed forms.",
         run="fleet.command:fleet",
     ),
 )

@@ -16,8 +16,7 @@ from perfatlas.measurements.calibrations import (
     find_calibration,
     without_devices,
 )
-from validation.kernels.devices import ratio_rows
-from validation.scoring import device_splits
+from validation.kernels.devices import device_splits, ratio_rows
 
 BLACKWELL = ("b200_sxm", "gb200", "b300_sxm", "gb300", "rtx_pro_6000_server")
 

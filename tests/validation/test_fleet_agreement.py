@@ -19,7 +19,6 @@ from validation.fleet.agreement import (
     expected_largest,
     families,
 )
-from validation.fleet.check_values import CheckValue, check_values, exactness
 
 
 def moved(first: float, second: float) -> Agreement:
@@ -58,25 +57,6 @@ def test_the_largest_of_some_points_by_hand_and_growing() -> None:
     assert expected_largest(2) == pytest.approx(2 / math.sqrt(math.pi), rel=1e-6)
     values = [expected_largest(n) for n in (1, 6, 36, 146)]
     assert values == sorted(values)
-
-
-def test_check_values_are_met_and_a_wrong_digit_is_not() -> None:
-    values = check_values()
-    assert [value.name for value in values if not value.agrees] == []
-    known = {value.known for value in values}
-    assert {"0.258335", "0.729704", "0.758325", "0.80754", "0.74794", "0.00136", "0.00070"} < known
-    assert {"0.9305", "0.99756", "0.999943", "-0.21358", "0.21205"} < known
-    assert len(values) == 11 + 3 * 10
-    assert not CheckValue(name="x", known="0.938", ours=0.9386).agrees
-    # somebody else's simulation of case C, with its standard error
-    assert abs(0.258466 - values[0].ours) < 3 * 0.000198
-
-
-def test_closed_forms_are_exact_to_what_is_asked() -> None:
-    optimum, parts = exactness()
-    assert optimum.cells == 61
-    assert optimum.largest_error < 1e-9 < optimum.limit
-    assert parts.largest_error < 1e-12
 
 
 def test_the_optimum_of_the_simulated_curve_is_the_exact_one() -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from validation.kernels import UnseenScore
-from validation.kernels.measured_medians import median_rows
-from validation.kernels.measured_page import FIRST, LAST, miss_reasons
+from perfatlas.fitting.cells import MEASURED_DEVICES
+from perfatlas.quantities import InvalidSpecError
+from validation.kernels import UnseenScore, validate_measured
+from validation.kernels.measured_medians import TUNED, median_rows
+from validation.kernels.measured_page import measured_page
 from validation.scoring import best_covered
-
-PAGE = Path(__file__).parents[2] / "validation" / "pages" / "measured.md"
 
 
 def score(cell: str, unseen: str, error: float, physics: float = 0.1) -> UnseenScore:
@@ -43,7 +42,6 @@ def test_a_goal_holds_as_written_for_the_best_covered_engine_and_at_1_5_for_othe
     assert row(score(f"h200_sxm/moe/{best}/bf16", "layout", 0.07))["goal_mape"] == 0.06
     assert row(score(f"h200_sxm/moe/{best}/bf16", "model", 0.07))["goal_mape"] == 0.16
     assert row(score("h200_sxm/gemm/trtllm/int8", "shape", 0.07))["goal_mape"] is None
-    assert row(score(f"h200_sxm/gemm/{best}/bf16", "edge", 0.07))["goal_met"] == "-"
 
 
 @pytest.mark.parametrize(
@@ -71,12 +69,25 @@ def test_collectives_are_those_of_gpus_with_nvlink() -> None:
     assert found["goal_met"] == "yes"
 
 
-def test_the_page_of_the_project_is_generated_and_every_miss_has_a_reason() -> None:
-    text = PAGE.read_text("utf-8")
-    generated = text.partition(FIRST)[2].partition(LAST)[0]
-    assert "python -m validation measured --page validation/pages/measured.md" in generated
-    missed = [line for line in generated.splitlines() if line.startswith("- ")]
-    assert missed
-    assert not [line for line in missed if line.endswith("Not investigated.")]
-    for reason in miss_reasons():
-        assert reason["why"] in generated, f"{reason} meets its goal: take the reason out"
+def test_the_page_has_every_cell_and_marks_what_misses() -> None:
+    best = best_covered("gemm", "bf16")
+    medians = median_rows(
+        [
+            score(f"h100_sxm/gemm/{best}/bf16", "shape", 0.0789),
+            score("h100_sxm/decode_attention/vllm/bf16", "shape", 0.03),
+        ]
+    )
+    text = measured_page(medians)
+    assert "**7.9**" in text
+    assert (
+        "| decode_attention | vllm | bf16 | shape | 1 | 100 | 9.0 | 10.0 | 3.0 | - | 3.0 |" in text
+    )
+    assert all(name in text for name in TUNED)
+    assert set(TUNED) < set(MEASURED_DEVICES)
+
+
+def test_names_that_were_not_measured_are_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="'h300'"):
+        validate_measured(["h300"])
+    with pytest.raises(InvalidSpecError, match="operator = 'gem'"):
+        validate_measured(["h200_sxm"], ["gem"])

@@ -14,7 +14,7 @@ from perfatlas.machines.gpu.streaming import streaming_time_s
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.operators import FloatArray
 from validation.scoring import Kin, interval_score
-from validation.scoring.protocols import fit_simple, refit, score_rows, simple_s
+from validation.scoring.protocols import refit, score_rows
 
 
 def linear(
@@ -122,16 +122,6 @@ def test_a_refit_finds_the_device_and_leaves_choices_alone() -> None:
     assert found["rate"] == pytest.approx(3e11, rel=0.02)
     held = refit(replace(cell, grid=({"rate": 1e11},)), few, start)
     assert held["rate"] == 1e11
-
-
-def test_the_two_parameter_model_by_hand() -> None:
-    # roofline 1 us at efficiency 0.5, and 3 us: 5 us
-    rows = rows_of(3e-6, 5e11)
-    parameters = fit_simple(rows)
-    assert parameters[0] == pytest.approx(0.5, rel=0.02)
-    assert parameters[1] == pytest.approx(3e-6, rel=0.02)
-    one = rows._replace(roofline_s=np.array([1e-6]))
-    assert simple_s(one, np.array([0.5, 3e-6])) == pytest.approx([5e-6])
 
 
 def test_unseen_shapes_are_not_the_fitted_ones() -> None:

@@ -18,5 +18,5 @@ def test_shipped_errors_are_the_errors_of_the_shipped_parameters() -> None:
         shipped = load_calibrations("h200_sxm")[row["cell"]]
         assert row["mape"] == pytest.approx(shipped.mape, abs=2e-4)
         assert row["rows"] == shipped.rows
-        assert row["mape"] < row["two_parameter_mape"] < row["roofline_mape"]
+        assert row["mape"] < row["roofline_mape"]
         assert row["inside_90"] == pytest.approx(0.9, abs=0.01)

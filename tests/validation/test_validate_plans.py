@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from validation.kernels.device_pairs import upgrade_gains
 from validation.runs.plan_choice import limited_choices, ranked_groups
 from validation.serving.plans import missed_goals
 
@@ -40,20 +39,6 @@ def test_regret_is_what_the_predicted_best_lacks() -> None:
         "plan, load: regret_median = 0.500, goal 0.03",
         "plan, load: regret_p90 = 0.500, goal 0.12",
     ]
-
-
-def test_the_gain_of_a_newer_device_by_hand() -> None:
-    older, newer = _rows([0.030] * 10, [0.028] * 10), _rows([0.025] * 10, [0.025] * 10)
-    rows = [
-        {**row, "id": "", "model": "one", "ep": 1, "system": system, "concurrency": load}
-        for system, runs in (("h100_sxm", older), ("h200_sxm", newer))
-        for load, row in enumerate(runs)
-    ]
-    (found,) = upgrade_gains(rows)
-    assert (found["pairs"], found["measured_gain"]) == (10, pytest.approx(1.2))
-    assert found["predicted_gain"] == pytest.approx(1.12)
-    assert found["points_p90"] == pytest.approx(8.0)
-    assert upgrade_gains(rows[:-1]) == []  # fewer than 10 pairs
 
 
 def test_a_perfect_prediction_has_no_regret_and_misses_no_limit() -> None:

@@ -18,8 +18,8 @@ from validation.laboratories import (
 )
 from validation.laboratories.predictions import offline_runs
 from validation.laboratories.publications import publications
-from validation.laboratories.sources import source_rules
 from validation.laboratories.spread import Errors, fitted_tails
+from validation.scoring import read_data
 
 
 def runs(source: str, ratio: float, *, count: int = 20) -> SourceRuns:
@@ -47,7 +47,7 @@ def test_a_source_is_held_by_the_errors_of_the_others_only() -> None:
 
 
 def test_explored_rows_of_trtllm_are_those_of_the_hash_and_its_models_are_known() -> None:
-    rules = source_rules()["trtllm"]
+    rules = read_data("sources.toml")["trtllm"]
     for group in rules["explored"]["groups"]:
         model, gpu = group.split("|")
         assert int(hashlib.sha256(group.encode()).hexdigest(), 16) % 2 == 1

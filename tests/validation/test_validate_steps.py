@@ -11,13 +11,11 @@ from perfatlas.quantities import InvalidSpecError
 from validation.runs import (
     ServingRun,
     below_bound,
-    cross_fitted,
     predict_runs,
     read_runs,
     select_runs,
     summarize_runs,
 )
-from validation.runs.host_time import fit_constants, halves
 from validation.runs.predictions import METRICS
 from validation.runs.run_selection import parse_serving_rules
 from validation.serving.steps import gate
@@ -264,14 +262,3 @@ def host_rows(per_layer_s: float) -> list[dict[str, Any]]:
         for model, layers in (("a", 32), ("b", 80))
         for place in range(25)
     ]
-
-
-def test_host_time_is_fitted_on_models_it_is_not_applied_to() -> None:
-    rows = host_rows(5e-6)
-    found, fits = cross_fitted(rows)
-    assert len(found) == 50
-    assert [fit.networks for fit in fits] == [("a",), ("b",)]
-    # both halves hold the same constants here: what one shows puts the other right
-    assert all(found[row["id"]] == pytest.approx(row["tpot_measured_s"], rel=0.01) for row in rows)
-    assert halves(["a", "b", "c"]) == (("a", "c"), ("b",))
-    assert fit_constants(host_rows(0.0)).max() < 1e-6

@@ -12,12 +12,10 @@ from perfatlas.scenario.resolution import split_fields
 from perfatlas.verbs.simulate import simulate
 from tests.validation.test_validate_steps import RULES, run
 from validation.runs import (
-    compare_points,
     compare_recorded,
     recorded_runs,
     serving_rules,
     simulate_runs,
-    summarize_points,
     summarize_traffic,
     traffic_totals,
 )
@@ -201,28 +199,6 @@ def test_a_recorded_simulation_has_no_error(
         assert row["goal_met"] == row["scaled_goal_met"] == "yes"
     assert len(missing) == 1  # the other run
     assert VARIABLE in missing[0]
-
-
-def write_points(folder: Path) -> None:
-    head = "model,gpu,tp,ep,dp,isl,osl,concurrency,num_requests,metric,value\n"
-    point = "MiniMaxAI/MiniMax-M2.5,H200,8,8,1,1024,128,4,40"
-    metrics = (("median_ttft", 100), ("median_tpot", 10), ("median_e2el", 1370), ("duration", 14))
-    lines = [f"{point},{name},{value}\n" for name, value in metrics]
-    (folder / "serving_measured.csv").write_text(head + "".join(lines))
-
-
-def test_points_are_compared_in_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    write_points(tmp_path)
-    rows, missing = compare_points(serving_rules())
-    assert missing == []
-    (row,) = rows
-    assert row["ttft_measured_s"] == pytest.approx(0.1)
-    assert row["makespan_measured_s"] == 14.0
-    assert row["tpot_error"] == pytest.approx(row["tpot_s"] / 0.01 - 1.0)
-    totals = {one["plan"]: one for one in summarize_points(rows)}
-    assert totals["all"]["tpot_median_error"] == pytest.approx(abs(row["tpot_error"]))
-    assert set(totals) == {"all", "tp8 ep8 dp1"}
 
 
 def test_without_settings_the_limits_follow_from_the_scenario() -> None:

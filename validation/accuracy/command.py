@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +9,6 @@ from statistics import mean, median
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH
-from perfatlas.commands.output import envelope, print_json
 from perfatlas.files import write_atomic
 from perfatlas.quantization import MODEL, PERPLEXITY, TABLE, published_pairs
 from validation.accuracy.fit import error_table, fitted
@@ -20,10 +18,10 @@ from validation.accuracy.folds import (
     folds,
     score_fold,
 )
-from validation.scoring import interval_score
+from validation.scoring import interval_score, print_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.quantization import AccuracyModel
 
@@ -37,13 +35,11 @@ COLUMNS: Final = {
         "median_width": "median width",
         "simple_covers": "simple covers",
     },
-    "groups": {"what": "", "pairs": "pairs", "covered": "covered", "median_width": "median width"},
     "declined": {"reason": "", "pairs": "pairs"},
 }
 TITLES: Final = {
     "summary": "90% intervals of published pairs from other families or models",
     "scores": "interval score beside mean and spread of the format and method",
-    "groups": "by family, method and support",
     "declined": "published pairs that are not predicted",
 }
 COVERED: Final = (0.85, 0.95)
@@ -66,14 +62,7 @@ def accuracy(
         write_fits()
         return 0
     results = validate_accuracy()
-    if json:
-        print_json(envelope("validate accuracy", results=results, scenario={}))
-    else:
-        from perfatlas.report.text import open_terminal, print_rows
-
-        console = open_terminal(sys.stdout)
-        for part, shown in COLUMNS.items():
-            print_rows(console, results[part], columns=shown, title=TITLES[part])
+    print_results("accuracy", results, COLUMNS, TITLES, json=json)
     return 0 if results["met"] else MISSED
 
 
@@ -112,13 +101,6 @@ def summarize(scored: Sequence[Scored], left_out: Mapping[str, int]) -> dict[str
             {"what": "within repeated evaluations", "pairs": within, "value": within / len(rows)},
         ],
         "scores": scores,
-        "groups": [
-            *_groups(rows, "family", lambda scored: scored.pair.family),
-            *_groups(rows, "method", lambda scored: scored.pair.method),
-            *_groups(
-                rows, "", lambda scored: "extrapolated" if scored.extrapolated else "published"
-            ),
-        ],
         "declined": [{"reason": why, "pairs": count} for why, count in declined.items()],
         "met": met and all(score["interval_score"] < score["simple_score"] for score in scores),
     }
@@ -140,20 +122,6 @@ def _score(what: str, rows: Sequence[Scored]) -> dict[str, Any]:
         "median_width": _width(rows),
         "simple_covers": mean(inside),
     }
-
-
-def _groups(
-    rows: Sequence[Scored], kind: str, key: Callable[[Scored], str]
-) -> Iterable[dict[str, Any]]:
-    for name in sorted({key(row) for row in rows}):
-        some = [row for row in rows if key(row) == name]
-        points = [scored for scored in some if scored.pair.benchmark != PERPLEXITY]
-        yield {
-            "what": f"{kind} {name}".strip(),
-            "pairs": len(some),
-            "covered": mean(scored.covers for scored in some),
-            "median_width": _width(points) if points else None,
-        }
 
 
 def _width(rows: Sequence[Scored]) -> float:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from perfatlas.commands.flags import SWITCH, WITHOUT_NEGATIVE_FLAG, Count, WrittenFile
 from perfatlas.commands.output import envelope, print_json
-from perfatlas.quantities import UsageError, ValidationGateError
+from perfatlas.quantities import UsageError
 from validation.commands.headings import (
     ABOUT,
     BESIDE_HEADINGS,
@@ -25,9 +25,10 @@ from validation.commands.headings import (
     STEP_HEADINGS,
     WHERE,
 )
+from validation.scoring import failed_gates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from validation.scoring import CellScore
 
@@ -109,7 +110,6 @@ def blocks(
         engine: Engine to score, repeatable; by default all.
         output: Form of the output.
     """
-    from perfatlas.report.text import TitledRows, open_terminal, print_tables
     from validation.kernels.blocks import validate_blocks
 
     results = validate_blocks(system, engine)
@@ -118,22 +118,11 @@ def blocks(
         set_fields = {"system": system, "engine": engine}
         print_json(envelope("validation blocks", results=results, scenario=set_fields))
         return 0
-    console = open_terminal(sys.stdout)
-    if not results["cells"]:
-        console.print(
-            "no attention blocks were measured on these systems with these engines; measurements"
-            " exist for Hopper and Blackwell GPUs",
-            soft_wrap=True,
-        )
-    tables = []
-    for name, title in (("cells", "blocks"), ("skipped", "left out")):
-        rows = [
-            {"where": " ".join(str(row[key]) for key in WHERE if key in row), **row}
-            for row in results[name]
-        ]
-        tables.append(TitledRows(title, rows, BLOCK_HEADINGS[name]))
-    print_tables(console, tables, verbose=output.verbose)
-    return 0
+    rows = {
+        name: [{"where": " ".join(str(row[k]) for k in WHERE if k in row), **row} for row in part]
+        for name, part in results.items()
+    }
+    return _tables(rows, BLOCK_HEADINGS, verbose=output.verbose)
 
 
 def capacity(*, output: Output | None = None) -> int:
@@ -142,41 +131,32 @@ def capacity(*, output: Output | None = None) -> int:
     Args:
         output: Form of the output.
     """
-    from perfatlas.report.text import TitledRows, open_terminal, print_tables
     from validation.serving.capacity import validate_capacity
 
     results = validate_capacity()
     output = output or Output()
     if output.json:
         print_json(envelope("validation capacity", results=results, scenario={}))
-        return _gate(results)
-    console = open_terminal(sys.stdout)
-    tables = [
-        TitledRows(name.replace("_", " "), results[name], columns)
-        for name, columns in CAPACITY_HEADINGS.items()
-    ]
-    print_tables(console, tables, verbose=output.verbose)
-    return _gate(results)
+        return failed_gates(results["failures"])
+    _tables(results, CAPACITY_HEADINGS, verbose=output.verbose)
+    return failed_gates(results["failures"])
 
 
-def steps(
-    *,
-    left_out: Annotated[bool, SWITCH] = False,
-    output: Output | None = None,
-) -> int:
+def steps(*, output: Output | None = None) -> int:
     """Compare predicted with measured TPOT of published serving runs.
 
     Args:
-        left_out: List only the excluded runs with their reasons, as CSV.
         output: Form of the output.
     """
-    from validation.serving.steps import left_out_runs, validate_steps
+    from validation.serving.steps import validate_steps
 
-    if left_out:
-        if output is not None and output.json:
-            raise UsageError("--json includes the excluded runs; use one of the two")
-        return _print_left_out(left_out_runs())
-    return _show("steps", validate_steps(), output=output or Output())
+    output, results = output or Output(), validate_steps()
+    if output.json:
+        print_json(envelope("validation steps", results=results, scenario={}))
+    else:
+        printed = {n: v for n, v in results.items() if n not in FOR_MACHINES}
+        _print(printed, STEP_HEADINGS, verbose=output.verbose)
+    return failed_gates(results["failures"])
 
 
 def plans(*, output: Output | None = None) -> int:
@@ -193,13 +173,19 @@ def plans(*, output: Output | None = None) -> int:
         print_json(envelope("validation plans", results=results, scenario={}))
     else:
         _print(results, PLAN_HEADINGS, verbose=output.verbose)
-    return _gate(results)
+    return failed_gates(results["failures"])
 
 
-def _print_left_out(runs: Sequence[Mapping[str, str]]) -> int:
-    sys.stdout.write("id,reason\n")
-    for run in runs:
-        sys.stdout.write(f"{run['id']},{run['reason']}\n")
+def _tables(
+    results: Mapping[str, Any], headings: Mapping[str, Mapping[str, str]], *, verbose: bool
+) -> int:
+    from perfatlas.report.text import TitledRows, open_terminal, print_tables
+
+    tables = [
+        TitledRows(name.replace("_", " "), results[name], columns)
+        for name, columns in headings.items()
+    ]
+    print_tables(open_terminal(sys.stdout), tables, verbose=verbose)
     return 0
 
 
@@ -224,7 +210,7 @@ def _compare(
         print_json(envelope(f"validation {verb}", results=results, scenario=set_fields))
     else:
         _print_cells(results, "cells" if system else "medians", verbose=output.verbose)
-    return _gate(results)
+    return failed_gates(results["failures"])
 
 
 def _write_page(page: WrittenFile, *, plain: bool) -> int:
@@ -233,30 +219,12 @@ def _write_page(page: WrittenFile, *, plain: bool) -> int:
 
     if not plain:
         raise UsageError("--page covers all systems, operators and protocols; use it alone")
-    return _gate(write_page(page, progress=_progress))
+    return failed_gates(write_page(page, progress=_progress)["failures"])
 
 
 def _progress(score: CellScore) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"{score.protocol} {score.cell}: {100 * score.mape:.1f}%\n")
-
-
-def _show(verb: str, results: Mapping[str, Any], *, output: Output) -> int:
-    """Print a validation; return 0, or 7 if it lists failures."""
-    if output.json:
-        print_json(envelope(f"validation {verb}", results=results, scenario={}))
-    else:
-        printed = {n: v for n, v in results.items() if n not in FOR_MACHINES}
-        _print(printed, STEP_HEADINGS, verbose=output.verbose)
-    return _gate(results)
-
-
-def _gate(results: Mapping[str, Any]) -> int:
-    """Print the failures of a validation; return 7, or 0 if there are none."""
-    failures = list(results.get("failures") or [])
-    for failure in failures:
-        sys.stderr.write(f"perfatlas: gate failed: {failure}\n")
-    return ValidationGateError.exit_code if failures else 0
 
 
 def _print_cells(results: Mapping[str, Any], level: str, *, verbose: bool) -> None:

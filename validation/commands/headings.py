@@ -34,8 +34,6 @@ ERROR_HEADINGS: Final = {
 BESIDE_HEADINGS: Final = {
     "about": "",
     "rows": "rows",
-    "noise": "noise",
-    "two_parameter_mape": "2-param",
     "roofline_mape": "roofline",
     "inside_90": "in 90%",
     **SCORES,
@@ -51,7 +49,6 @@ STEP_HEADINGS: Final = {
     "note": "",
     "gpus": "GPUs",
     "concurrency": "concurrency",
-    "lengths": "in/out",
     "isl": "in",
     "osl": "out",
     "rows": "rows",
@@ -64,16 +61,6 @@ STEP_HEADINGS: Final = {
     **SCORES,
     "ttft_median_error": "TTFT",
     "request_latency_mape": "latency",
-    "tpot_measured_s": "measured",
-    "tpot_s": "predicted",
-    "tpot_bound_s": "roofline",
-    "missing_1_s": "1 GPU",
-    "missing_2_s": "2",
-    "missing_4_s": "4",
-    "missing_8_s": "8",
-    "per_layer_and_doubling_s": "layer, doubling",
-    "per_layer_of_a_prompt_s": "layer, prompt",
-    "tpot_error": "error",
     "request_latency_measured_s": "measured",
     "request_latency_s": "predicted",
     "request_latency_bound_s": "roofline",
@@ -93,12 +80,6 @@ PLAN_HEADINGS: Final = {
     "random_regret_mean": "random",
     "spearman_median": "Spearman",
     "spearman_p10": "p10",
-    "upgrade": "same plan on",
-    "pairs": "pairs",
-    "measured_gain": "measured",
-    "predicted_gain": "predicted",
-    "points_median": "points off",
-    "points_p90": "p90",
 }
 WHERE: Final = ("system", "engine", "phase", "kv_format")
 BLOCK_HEADINGS: Final = {
@@ -149,7 +130,6 @@ DETAILS: Final = (
     "unseen",
     "cells",
     "by_concurrency",
-    "by_lengths",
 )  # tables that only --verbose prints
 FOR_MACHINES: Final = ("predictions", "left_out")
 # too wide, or less important than the other columns
@@ -157,5 +137,4 @@ NOT_SHOWN: Final = {
     "settings": ("note",),
     "cells": ("ttft_median_error",),
     "totals": ("ttft_median_error",),
-    "host_time": ("ttft_median_error", "request_latency_mape"),
 }

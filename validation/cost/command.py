@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH
-from perfatlas.commands.output import envelope, print_json
 from perfatlas.quantities import InvalidSpecError
 from validation.runs.shared_data import missing_data, shared_folder
-
-if TYPE_CHECKING:
-    from validation.cost.cases import Predicted, Recomputed
+from validation.scoring import print_results
 
 COLUMNS: Final = {
-    "recomputed": {
-        "case": "",
-        "published_usd": "published [USD]",
-        "computed_usd": "computed [USD]",
-        "error": "error",
-    },
     "predicted": {
         "case": "",
         "published_usd": "published [USD]",
@@ -55,7 +45,6 @@ COLUMNS: Final = {
     },
 }
 TITLES: Final = {
-    "recomputed": "published costs from their own price and rate",
     "predicted": "published costs with predicted rates: all tokens, USD per million",
     "declined": "published costs that are not predicted",
     "summary": "summary",
@@ -71,16 +60,7 @@ def cost(*, json: Annotated[bool, SWITCH] = False) -> int:
     Args:
         json: Print one JSON object.
     """
-    results = validate_cost()
-    if json:
-        print_json(envelope("validate cost", results=results, scenario={}))
-        return 0
-    from perfatlas.report.text import open_terminal, print_rows
-
-    console = open_terminal(sys.stdout)
-    for part, shown in COLUMNS.items():
-        print_rows(console, results[part], columns=shown, title=TITLES[part])
-    return 0
+    return print_results("cost", validate_cost(), COLUMNS, TITLES, json=json)
 
 
 def validate_cost() -> dict[str, Any]:
@@ -89,41 +69,33 @@ def validate_cost() -> dict[str, Any]:
     Raises:
         InvalidSpecError: The data are missing.
     """
-    from validation.cost.cases import owned_prices, predicted_cases, ranked_pairs, recomputed_cases
+    from validation.cost.cases import owned_prices, predicted_cases, ranked_pairs
     from validation.cost.chips import areas, bills
 
     cases, facts = (shared_folder() / "cost" / name for name in ("cases.csv", "facts.csv"))
     for path in (cases, facts):
         if not path.is_file():
             raise InvalidSpecError(missing_data(path))
-    recomputed, others = recomputed_cases(cases)
     predicted, declined = predicted_cases(cases)
     pairs, apart, right = ranked_pairs(predicted)
-    inside = sum(one.low_usd <= one.published_usd <= one.high_usd for one in predicted)
+    inside = sum(one["low_usd"] <= one["published_usd"] <= one["high_usd"] for one in predicted)
     dies = areas()
     summary = [
-        ("published costs within 5% or their rounding", len(recomputed), _share(recomputed)),
-        ("cases without a price and a rate", len(others), None),
-        ("median error with predicted rates", len(predicted), _median(predicted)),
+        (
+            "median error with predicted rates",
+            len(predicted),
+            median(abs(one["error"]) for one in predicted),
+        ),
         ("inside the 90% interval", len(predicted), inside / len(predicted)),
         ("pairs of chip and format whose intervals do not meet", pairs, apart / pairs),
         ("of these ranked as published", apart, right / apart if apart else None),
         ("largest error of an area", len(dies), max(abs(die["error"]) for die in dies)),
     ]
     return {
-        "recomputed": [one._asdict() for one in recomputed],
-        "predicted": [one._asdict() for one in predicted],
+        "predicted": predicted,
         "declined": [{"case": case, "reason": why} for case, why in declined.items()],
         "summary": [{"what": w, "cases": n, "value": v} for w, n, v in summary],
         "owned": owned_prices(facts),
         "areas": dies,
         "bills": bills(facts),
     }
-
-
-def _share(cases: list[Recomputed]) -> float:
-    return sum(recomputed.agrees for recomputed in cases) / len(cases)
-
-
-def _median(cases: list[Predicted]) -> float:
-    return median(abs(predicted.error) for predicted in cases)

@@ -1,4 +1,4 @@
-"""Validation of the simulator against closed forms, and of predictions against publications."""
+"""The failure simulator against closed forms."""
 
 from __future__ import annotations
 

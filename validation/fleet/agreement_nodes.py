@@ -96,15 +96,15 @@ def crews_points(*, replicas: int = REPLICAS) -> list[Point]:
     Args:
         replicas: Replicas per point.
     """
-    rows = []
-    for crews, offered, spares in CREWS:
-        rate = offered / (NODES * DAY_S)
-        exact = birth_death_blocked(NODES, spares, rate, DAY_S, crews=crews)
-        fleet = _nodes(rate, REPAIR_LAWS["exponential"], NODES + spares, crews)
-        name = f"{crews} crews, {offered:g} repairs offered, {spares} spares"
-        drawn = (_waiting(fleet, NODES, Spares(count=spares)), _horizon_s(offered), replicas)
-        rows.append(_blocked("few crews", name, exact, drawn))
-    return rows
+    return [
+        _spared(
+            "few crews",
+            f"{crews} crews, {offered:g} repairs offered, {spares} spares",
+            (offered, spares, crews),
+            replicas,
+        )
+        for crews, offered, spares in CREWS
+    ]
 
 
 def warm_points(*, replicas: int = REPLICAS) -> list[Point]:
@@ -113,16 +113,27 @@ def warm_points(*, replicas: int = REPLICAS) -> list[Point]:
     Args:
         replicas: Replicas per point.
     """
-    rows = []
-    for offered, spares in WARM:
-        rate = offered / (NODES * DAY_S)
-        exact = birth_death_blocked(NODES, spares, rate, DAY_S, warm=True)
-        fleet = _nodes(rate, REPAIR_LAWS["exponential"], NODES + spares)
-        name = f"{offered:g} repairs offered, {spares} warm spares"
-        kind = Spares(count=spares, kind="warm")
-        drawn = (_waiting(fleet, NODES, kind), _horizon_s(offered), replicas)
-        rows.append(_blocked("warm spares", name, exact, drawn))
-    return rows
+    return [
+        _spared(
+            "warm spares",
+            f"{offered:g} repairs offered, {spares} warm spares",
+            (offered, spares, None),
+            replicas,
+        )
+        for offered, spares in WARM
+    ]
+
+
+def _spared(group: str, name: str, asked: tuple[float, int, int | None], replicas: int) -> Point:
+    """Return a point of 100 nodes with spares, warm without crews, by birth-death chains."""
+    offered, spares, crews = asked
+    rate, warm = offered / (NODES * DAY_S), crews is None
+    exact = birth_death_blocked(NODES, spares, rate, DAY_S, crews=crews, warm=warm)
+    fleet = _nodes(rate, REPAIR_LAWS["exponential"], NODES + spares, crews)
+    kind = Spares(count=spares, kind="warm" if warm else "cold")
+    return _blocked(
+        group, name, exact, (_waiting(fleet, NODES, kind), _horizon_s(offered), replicas)
+    )
 
 
 def racks_points(*, replicas: int = REPLICAS) -> list[Point]:

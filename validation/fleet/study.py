@@ -1,4 +1,4 @@
-"""Validation study: simulator against closed forms, predictions against published figures."""
+"""The failure simulator against closed forms."""
 
 from __future__ import annotations
 
@@ -33,13 +33,9 @@ from validation.fleet.agreement_patterns import (
     renewal_points,
     verified_points,
 )
-from validation.fleet.anchor_rules import llama3_settings, rsc_mttf
-from validation.fleet.anchors import STATUSES, published_anchors
-from validation.fleet.check_values import CheckValue, Exactness, check_values, exactness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 STUDIES: Final[tuple[Callable[[], list[Point]], ...]] = (
     renewal_points,
@@ -63,42 +59,24 @@ RULE: Final = (
 )
 
 
-def validate_fleet(figures: Path | None = None) -> dict[str, Any]:
-    """Return the agreement of the simulator with closed forms and of predictions with publications.
-
-    Args:
-        figures: A table as `published_anchors` reads it; by default the shipped one.
+def validate_fleet() -> dict[str, Any]:
+    """Return the agreement of the simulator with closed forms.
 
     Returns:
         rule (of agreement), groups (as `families`), together (the same of all points),
-        agreement (a row per point), check_values and exactness (of the closed forms), figures (a
-        row per figure), counts (by status), settings (consistent with Llama-3's efficiency), mttf
-        (RSC-1 by job size), failures (disagreements, as text).
-
-    Raises:
-        InvalidSpecError: The table of figures is invalid, or a figure has neither a rule nor a
-            reason.
+        agreement (a row per point), failures (disagreements, as text).
     """
-    anchors = published_anchors(figures)
-    values, errors = check_values(), exactness()
     rows = [
         row
         for number, study in enumerate(STUDIES)
         for row in compare(study(), seed=1 + number * SEEDS)
     ]
-    statuses = [anchor.status for anchor in anchors]
     return {
         "rule": RULE,
         "groups": families(rows),
         "together": _together(rows),
         "agreement": [asdict(row) | {"z": row.z} for row in rows],
-        "check_values": [asdict(value) | {"agrees": value.agrees} for value in values],
-        "exactness": [asdict(error) for error in errors],
-        "counts": {name: statuses.count(name) for name in STATUSES},
-        "figures": [asdict(anchor) for anchor in anchors],
-        "settings": [asdict(setting) for setting in llama3_settings()],
-        "mttf": rsc_mttf(),
-        "failures": _failures(rows, values, errors),
+        "failures": _failures(rows),
     }
 
 
@@ -114,9 +92,7 @@ def _together(rows: Sequence[Agreement]) -> dict[str, Any]:
     }
 
 
-def _failures(
-    rows: Sequence[Agreement], values: Sequence[CheckValue], errors: Sequence[Exactness]
-) -> list[str]:
+def _failures(rows: Sequence[Agreement]) -> list[str]:
     found = [
         f"{row.group}, {row.name}: simulated {row.simulated:.6g}, exact {row.exact:.6g},"
         f" {row.z:+.1f} standard errors apart, {row.second_z:+.1f} in the second simulation"
@@ -129,14 +105,4 @@ def _failures(
             f"all {counted(len(rows), 'point')}: sum of squares {total:.0f}, chi-square"
             f" probability {two_digits(chance)}"
         )
-    found += [
-        f"{value.name}: ours {value.ours:.8g}, known {value.known}"
-        for value in values
-        if not value.agrees
-    ]
-    found += [
-        f"{error.name}: error {error.largest_error:.1e}, expected at most {error.limit:.0e}"
-        for error in errors
-        if not error.agrees
-    ]
     return found

@@ -12,7 +12,7 @@ Shape legend: C candidates (measured rows), O operators.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -26,9 +26,10 @@ from perfatlas.measurements.tables import GEMM_FORMATS, SPARSE_FOLDER, has_table
 from perfatlas.networks import LayerGroup, MlaAttention, ModelFormats, StepTokens, resolve_model
 from perfatlas.operators import Collective, Phase
 from perfatlas.parallelism import PlanColumns
-from perfatlas.quantities import UnsupportedError, did_you_mean, repr_for_error
+from perfatlas.quantities import UnsupportedError
 from perfatlas.sampling import seeded_subset
 from perfatlas.step import Placement, StepContext, rank_operators
+from validation.kernels.measured import check_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,39 +50,13 @@ BLOCK: Final = (
     *("qkv_a_projection", "latent_norm", "q_b_projection", "rope", "latent_cache_append"),
     *("indexer_", "latent_q_absorb", "latent_attention", "latent_v_expand", "output_projection"),
 )
+FIGURES: Final = ("rows", "mape", "median_error", "p90_error", "bias")
 ROWS: Final = 400  # of one kernel, at most
 SEED: Final = 20253
 # Prefill modules are launched one by one: below this they are host-bound.
 LEAST_PROMPT_TOKENS: Final = 4096.0
 # SGLang's modules with larger batches were not captured in a graph and take a millisecond longer.
 LARGEST_GRAPH: Final = 256.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockScore:
-    """Errors of the summed operators against the measured blocks; errors are fractions.
-
-    Args:
-        system: Device.
-        phase: Prefill or decode.
-        kernel: Attention kernel named by the engine.
-        kv_format: Format of the cache.
-        rows: Number of rows.
-        mape, median_error, p90_error, bias: As in `Calibration`.
-        inside_90: Share of rows inside the 90% interval.
-    """
-
-    system: str
-    engine: str
-    phase: Phase
-    kernel: str
-    kv_format: str
-    rows: int
-    mape: float
-    median_error: float
-    p90_error: float
-    bias: float
-    inside_90: float
 
 
 class _Blocks(NamedTuple):
@@ -103,13 +78,13 @@ def validate_blocks(
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
-        UnsupportedError: A device or engine is unknown.
+        InvalidSpecError: A device or engine is unknown.
 
     Limits: prompts of fewer than 4,096 new tokens, SGLang's decode batches above 256 and its dense
         path for prompts no longer than the selection are excluded and counted.
     """
-    _require(systems, MEASURED_DEVICES, "device with measured tables")
-    _require(engines, FAMILIES, "engine with measured tables")
+    check_names("system", systems or (), MEASURED_DEVICES)
+    check_names("engine", engines or (), FAMILIES)
     scores: list[dict[str, Any]] = []
     skipped: list[dict[str, Any]] = []
     for system in systems or MEASURED_DEVICES:
@@ -121,18 +96,8 @@ def validate_blocks(
                 keep, left = _comparable(table, phase)
                 about = {"system": system, "engine": engine, "phase": phase}
                 skipped += [about | {"why": why, "rows": rows} for why, rows in left.items()]
-                scores += [asdict(score) for score in _scores(table, phase, keep)]
+                scores += _scores(table, phase, keep)
     return {"cells": scores, "skipped": skipped}
-
-
-def _require(asked: Sequence[str] | None, known: Sequence[str], what: str) -> None:
-    for name in asked or ():
-        if name not in known:
-            raise UnsupportedError(
-                f"{repr_for_error(name)} is not a {what}{did_you_mean(name, known)}; expected one"
-                " of"
-                f" {', '.join(known)}"
-            )
 
 
 def _comparable(table: SiliconTable, phase: Phase) -> tuple[NDArray[np.bool_], dict[str, int]]:
@@ -157,7 +122,7 @@ def _comparable(table: SiliconTable, phase: Phase) -> tuple[NDArray[np.bool_], d
     return keep, {why: rows for why, rows in left.items() if rows}
 
 
-def _scores(table: SiliconTable, phase: Phase, keep: NDArray[np.bool_]) -> Iterator[BlockScore]:
+def _scores(table: SiliconTable, phase: Phase, keep: NDArray[np.bool_]) -> Iterator[dict[str, Any]]:
     """Yield the score of every kernel and cache format."""
     names = ("kernel_source", "kv_cache_dtype")
     pairs = np.stack([table.columns[name].astype(str) for name in names], axis=1)
@@ -168,19 +133,15 @@ def _scores(table: SiliconTable, phase: Phase, keep: NDArray[np.bool_]) -> Itera
         measured_s = table.measured_s()[rows]
         errors = error_statistics(priced.time_s, measured_s)
         inside = (priced.low_s <= measured_s) & (measured_s <= priced.high_s)
-        yield BlockScore(
-            system=table.system,
-            engine=table.framework,
-            phase=phase,
-            kernel=kernel,
-            kv_format=CACHES[cache],
-            rows=errors.rows,
-            mape=errors.mape,
-            median_error=errors.median_error,
-            p90_error=errors.p90_error,
-            bias=errors.bias,
-            inside_90=float(np.mean(inside)),
-        )
+        yield {
+            "system": table.system,
+            "engine": table.framework,
+            "phase": phase,
+            "kernel": kernel,
+            "kv_format": CACHES[cache],
+            **{name: getattr(errors, name) for name in FIGURES},
+            "inside_90": float(np.mean(inside)),
+        }
 
 
 def _priced(table: SiliconTable, phase: Phase, rows: NDArray[np.int64], cache: str) -> _Blocks:

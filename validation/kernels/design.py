@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +21,7 @@ from perfatlas.machines.gpu.pipeline import (
     kernel_silicon,
 )
 from validation.kernels.design_tables import table_scores
+from validation.scoring import data_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,8 +50,7 @@ class Anchor:
 @cache
 def anchors() -> tuple[Anchor, ...]:
     """Return the published speeds of kernels whose pipeline is modelled."""
-    text = resources.files("validation").joinpath("data/kernel_designs.csv").read_text("utf-8")
-    return tuple(_anchor(row) for row in csv.DictReader(text.splitlines()))
+    return tuple(_anchor(row) for row in data_rows("kernel_designs.csv"))
 
 
 def _anchor(row: dict[str, str]) -> Anchor:

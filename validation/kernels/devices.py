@@ -1,91 +1,89 @@
-"""Devices priced as if they had no tables: kernels, steps and ratios of unchanged plans.
+"""Devices priced as if they had no tables: steps and ratios of unchanged plans.
 
 Errors are |predicted - reference| / reference.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.measurements.calibrations import without_devices
-from validation.kernels.device_pairs import same_plans
 from validation.runs import (
     ask_rows,
-    check_sample,
     predict_runs,
-    read_runs,
-    sample_path,
-    select_runs,
+    published_serving,
     serving_rules,
 )
-from validation.scoring import device_splits, kernel_split_scores, split_rules
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.operators import FloatArray
-    from validation.scoring import DeviceSplit
 
 Row = dict[str, Any]
+SPLITS: Final = "device_splits.toml"
+SAME_PLAN: Final = (
+    *("network", "precision", "backend", "tp", "attention_dp", "ep"),
+    *("concurrency", "isl", "osl"),
+)
 KINDS: Final = {"decode": "tpot_s", "prefill": "ttft_s"}
 
 
-def validate_devices(progress: Callable[[str], None] | None = None) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class DeviceSplit:
+    """Which devices predict which."""
+
+    name: str
+    known: tuple[str, ...]  # Devices that lend parameters; empty for all but the scored one
+    scored: tuple[str, ...]  # Devices priced as if they had no tables
+
+    def hidden(self, device: str) -> frozenset[str]:
+        """Return the measured devices that may not lend parameters to a scored one."""
+        kept = self.known or tuple(name for name in MEASURED_DEVICES if name != device)
+        return frozenset(MEASURED_DEVICES) - frozenset(kept)
+
+
+def device_splits() -> tuple[DeviceSplit, ...]:
+    """Return the splits of the shipped file.
+
+    Example:
+        >>> from validation.kernels.devices import device_splits
+        >>> [split.name for split in device_splits()]
+        ['by date', 'server to cards', 'one left out']
+    """
+    return tuple(
+        DeviceSplit(name=row["name"], known=tuple(row["known"]), scored=tuple(row["scored"]))
+        for row in read_data(SPLITS)["split"]
+    )
+
+
+def validate_devices() -> dict[str, Any]:
     """Return the errors of devices priced as if they had no tables.
 
-    Args:
-        progress: Called with the name of what was scored.
-
     Returns:
-        `kernels`: cells by split and operator; `kernel_devices`: by split and device; `steps`:
-        steps of one GPU against those from the device's own tables; `runs`: published serving runs;
-        `ratios`: of TPOT of one plan on two devices; `cells`: every cell.
+        `steps`: steps of one GPU against those from the device's own tables; `runs`: published
+        serving runs; `ratios`: of TPOT of one plan on two devices.
 
     Raises:
         MissingDependencyError: The measured tables or runs are not installed.
     """
-    cells = kernel_split_scores(progress=progress)
-    kept = _runs()
+    kept, _ = published_serving(serving_rules())
     return {
-        "kernels": _grouped(cells, ("split", "operator")),
-        "kernel_devices": _grouped(cells, ("split", "system")),
         "steps": step_rows(),
         "runs": run_rows(kept),
         "ratios": ratio_rows(predict_runs(kept, serving_rules())),
-        "cells": cells,
     }
-
-
-def _grouped(cells: Sequence[Row], names: tuple[str, ...]) -> list[Row]:
-    """Return medians over the cells that share some fields."""
-    keys = dict.fromkeys(tuple(cell[name] for name in names) for cell in cells)
-    rows = []
-    for key in keys:
-        own = [cell for cell in cells if tuple(cell[name] for name in names) == key]
-        known = [cell for cell in own if cell["mape"] is not None]
-        notes = [cell for cell in known if cell["inside_90"] is not None]
-        rows.append(
-            {
-                **dict(zip(names, key, strict=True)),
-                "cells": len(own),
-                "priced": len(known),
-                "mape": median(cell["mape"] for cell in known) if known else None,
-                "inside_90": float(np.mean([cell["inside_90"] for cell in notes]))
-                if notes
-                else None,
-                "width": median(cell["width"] for cell in notes) if notes else None,
-            }
-        )
-    return rows
 
 
 def _scenarios(device: str) -> list[Row]:
     """Return the steps of one GPU of the shipped file."""
-    rules = split_rules()["steps"]
+    rules = read_data(SPLITS)["steps"]
     grid = product(rules["models"], rules["engines"], rules["batches"], rules["contexts"])
     return [
         {
@@ -157,13 +155,6 @@ def _figures(predicted: FloatArray, low: FloatArray, high: FloatArray, true: Flo
     }
 
 
-def _runs() -> list[Any]:
-    """Return the published serving runs that the rules select."""
-    rules, path = serving_rules(), sample_path()
-    check_sample(path, rules.sha256)
-    return list(select_runs(read_runs(path), rules)[0])
-
-
 def run_rows(runs: Sequence[Any]) -> list[Row]:
     """Return TPOT of published serving runs on devices priced by their lenders."""
     rows = []
@@ -188,6 +179,28 @@ def run_rows(runs: Sequence[Any]) -> list[Row]:
     return rows
 
 
+def same_plans(
+    rows: Sequence[Mapping[str, Any]], first: str, second: str
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Return runs of one plan and load on two devices.
+
+    Args:
+        rows: Predicted and measured runs, as `predict_runs` returns them.
+        second: The other one.
+    """
+    known = [row for row in rows if row["tpot_s"] is not None]
+    base: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in known:
+        if row["system"] == first:
+            base.setdefault(tuple(row[name] for name in SAME_PLAN), []).append(row)
+    return [
+        (record, row)
+        for row in known
+        if row["system"] == second
+        for record in base.get(tuple(row[name] for name in SAME_PLAN), ())
+    ]
+
+
 def ratio_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return the ratio of TPOT of one plan on two devices, predicted and measured.
 
@@ -199,7 +212,7 @@ def ratio_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
         measured ratio|, in points.
     """
     found = []
-    for pair in split_rules()["ratio"]:
+    for pair in read_data(SPLITS)["ratio"]:
         first, second = pair["devices"]
         pairs = same_plans(rows, first, second)
         for kind in ("all", *sorted({row["backend"] for row, _ in pairs})):

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH, WrittenFile
-from perfatlas.commands.output import envelope, print_json
+from validation.scoring import print_results
 
-KERNEL_COLUMNS: Final = {
-    "split": "",
-    "operator": "operator",
-    "system": "scored",
-    "cells": "cells",
-    "priced": "priced",
-    "mape": "MAPE",
-    "inside_90": "in 90%",
-    "width": "high/low",
-}
 STEP_COLUMNS: Final = {
     "split": "",
     "system": "scored",
@@ -39,13 +28,18 @@ RATIO_COLUMNS: Final = {
     "relative": "error",
     "bias": "bias",
 }
-TABLES: Final = (
-    ("kernels", "kernels with the parameters of a donor", KERNEL_COLUMNS),
-    ("kernel_devices", "the same by device", KERNEL_COLUMNS),
-    ("steps", "steps of one GPU against its own tables", STEP_COLUMNS),
-    ("runs", "published serving runs, TPOT", STEP_COLUMNS),
-    ("ratios", "ratio of TPOT of one plan on two devices", RATIO_COLUMNS),
-)
+
+
+COLUMNS: Final = {
+    "steps": STEP_COLUMNS,
+    "runs": {key: text for key, text in STEP_COLUMNS.items() if key != "steps"},
+    "ratios": RATIO_COLUMNS,
+}
+TITLES: Final = {
+    "steps": "steps of one GPU against its own tables",
+    "runs": "published serving runs, TPOT",
+    "ratios": "ratio of TPOT of one plan on two devices",
+}
 
 
 def devices(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None = None) -> int:
@@ -55,26 +49,12 @@ def devices(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None =
         json: Print one JSON object.
         page: Write this Markdown page.
     """
-    from perfatlas.report.text import open_terminal, print_rows
     from validation.kernels.devices import validate_devices
 
-    results = validate_devices(_progress)
+    results = validate_devices()
     if page is not None:
         from validation.kernels.devices_page import write_devices_page
 
         write_devices_page(page, results)
         return 0
-    if json:
-        print_json(envelope("validation devices", results=results, scenario={}))
-        return 0
-    console = open_terminal(sys.stdout)
-    for name, title, columns in TABLES:
-        rows: list[dict[str, Any]] = results[name]
-        shown = {key: text for key, text in columns.items() if rows and key in rows[0]}
-        print_rows(console, rows, columns=shown, title=title)
-    return 0
-
-
-def _progress(cell: str) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"{cell}\n")
+    return print_results("devices", results, COLUMNS, TITLES, json=json)

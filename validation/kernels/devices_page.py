@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import math
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
-from validation.scoring import table
+from validation.scoring import data_text, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-TEMPLATE: Final = "data/devices_page.md"
+TEMPLATE: Final = "devices_page.md"
 SECTIONS: Final = (
     ("steps", "Steps of one GPU"),
     ("runs", "Published serving runs"),
     ("ratios", "Ratios of unchanged plans"),
-    ("kernel_devices", "Kernels by device"),
-    ("kernels", "Kernels by operator"),
-    ("cells", "Cells"),
 )
 HEADINGS: Final = {
     "steps": "step",
-    "mape": "MAPE",
     "median_error": "median error",
     "inside_90": "in 90%",
-    "interval_score": "score",
     "width": "high/low",
     "measured_ratio": "measured ratio",
     "predicted_ratio": "predicted ratio",
     "points": "difference [points]",
     "relative": "error of the ratio",
 }
-PERCENT: Final = ("mape", "median_error", "inside_90", "points", "relative", "bias")
+PERCENT: Final = ("median_error", "inside_90", "points", "relative", "bias")
 
 
 def write_devices_page(path: Path, found: Mapping[str, Any]) -> None:
@@ -57,8 +51,7 @@ def page_text(found: Mapping[str, Any]) -> str:
     Args:
         found: From `validate_devices`.
     """
-    template = resources.files("validation").joinpath(TEMPLATE)
-    parts = [template.read_text("utf-8").rstrip()]
+    parts = [data_text(TEMPLATE).rstrip()]
     parts += [f"## {title}\n\n{_rows(found[name])}" for name, title in SECTIONS]
     return "\n\n".join(parts) + "\n"
 

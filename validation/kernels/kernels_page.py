@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.fitting import GROUPED_BY
-from perfatlas.fitting.cells import MEASURED_DEVICES, exclusions
-from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.fitting.cells import exclusions
 from validation.kernels.operators import validate_collectives, validate_kernels
 from validation.scoring import (
     PROTOCOLS,
     Results,
-    beaten_cells,
-    beside_table,
-    device_table,
-    excluded_rows,
+    data_text,
     goal_table,
-    independent_check,
     interval_table,
     kernel_goals,
-    left_out_errors,
-    left_out_table,
-    missed_cells,
-    parameter_table,
-    slow_medians,
     table,
     tally_table,
 )
@@ -51,7 +40,7 @@ def write_page(path: Path, progress: Callable[[CellScore], None] | None = None) 
     """Score every cell under every protocol, write the page, and return the failures.
 
     Args:
-        path: The Markdown file, in a folder beside `measurements/`.
+        path: The Markdown file.
         progress: Called after each cell.
 
     Returns:
@@ -63,8 +52,7 @@ def write_page(path: Path, progress: Callable[[CellScore], None] | None = None) 
     """
     check_writable(path)
     results = {name: _scored(name, progress) for name in PROTOCOLS}
-    independent = independent_check(path.resolve().parents[1] / "measurements")
-    write_atomic(path, page_text(results, independent))
+    write_atomic(path, page_text(results))
     return {"failures": results["own"]["failures"]}
 
 
@@ -81,48 +69,26 @@ def _scored(protocol: str, progress: Callable[[CellScore], None] | None) -> dict
     return {**parts[0], **joined}
 
 
-def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str:
+def page_text(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page.
 
     Args:
         results: Protocol -> result of `validate_kernels`, collectives joined; `own` at least.
-        independent: Result of `independent_check`.
     """
     medians: Results = {name: list(found["medians"]) for name, found in results.items()}
     cells: Results = {name: list(found["cells"]) for name, found in results.items()}
-    left = left_out_errors(cells["own"])
-    slow = slow_medians(cells["own"], left)
-    text = resources.files("validation").joinpath("data/kernel_page.md").read_text("utf-8")
-    return text.format(
+    return data_text("kernel_page.md").format(
         regenerate=REGENERATE,
         calibrations=results["own"]["calibrations"],
         cells=len(cells["own"]),
         rows=f"{sum(row['rows'] for row in cells['own']):,}",
         groups=table(["operator", "kept together"], GROUPED_BY.items()),
-        tally=tally_table(medians, slow),
-        goals=goal_table(medians, slow),
+        tally=tally_table(medians),
+        goals=goal_table(medians),
         hard=_hard(),
-        missed=_missed(cells),
-        beaten=_beaten(cells),
         intervals=interval_table(cells),
-        protocols="\n\n".join(_section(name, medians, cells) for name in results),
         skipped=_skipped(results),
         exclusions=_exclusions(),
-        left_out=left_out_table(left),
-        independent=independent,
-        parameters=parameter_table(cells["own"]),
-    )
-
-
-def _section(protocol: str, medians: Results, cells: Results) -> str:
-    return "\n\n".join(
-        (
-            f"## {TITLES[protocol]}: every cell",
-            "Medians over GPUs; errors, bias and coverage in percent.",
-            beside_table(medians[protocol]),
-            "MAPE per GPU [%]:",
-            device_table(cells[protocol]),
-        )
     )
 
 
@@ -130,25 +96,6 @@ def _hard() -> str:
     """Return the reasons for missed goals, per goal."""
     known = [goal for goal in kernel_goals()["goal"] if goal.get("hard")]
     return "\n".join(f"- **{goal['name']}.** {goal['hard']}" for goal in known)
-
-
-def _beaten(cells: Results) -> str:
-    """Return the cells whose fit is not better than the two-parameter model."""
-    parts = [
-        f"{TITLES[name]}:\n\n" + ("\n".join(beaten_cells(cells[name], cells["own"])) or "None.")
-        for name in ("own", "unseen-shapes")
-        if name in cells
-    ]
-    return "\n\n".join(parts)
-
-
-def _missed(cells: Results) -> str:
-    parts = []
-    for protocol, found in cells.items():
-        lines = missed_cells(found, protocol)
-        if lines:
-            parts.append("\n".join((f"{TITLES[protocol]}:", "", *lines)))
-    return "\n\n".join(parts)
 
 
 def _skipped(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -162,20 +109,10 @@ def _skipped(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _exclusions() -> str:
-    """Return the cells that are not calibrated and the excluded rows of the others."""
-    lines = [
+    """Return the cells that are not calibrated."""
+    return "\n".join(
         "- "
         + " ".join(rule[key] for key in ("device", "operator", "family", "format"))
         + f": {rule['reason']}"
         for rule in exclusions()
-    ]
-    rows: Counter[str] = Counter()
-    for device in MEASURED_DEVICES:
-        for load_calibration in load_calibrations(device).values():
-            rows.update(
-                {
-                    f"{load_calibration.operator}: {why}": n
-                    for why, n in load_calibration.excluded.items()
-                }
-            )
-    return "\n".join((*lines, "", excluded_rows(rows)))
+    )

@@ -29,7 +29,7 @@ class UnseenScore:
     """Errors of one cell on held-out rows; errors are fractions."""
 
     cell: str  # "<device>/<operator>/<family>/<format>"
-    # Held-out property: shape, size or layout, the whole model, or sizes beyond the others
+    # Held-out property: shape, size or layout, or the whole model
     unseen: str
     rows: int  # Number of rows
     physics_mape: float  # Error of the shipped calibration, whose fit may include these rows

@@ -1,4 +1,4 @@
-"""Published figures of kernels, collectives and services beside their predictions."""
+"""Published figures of kernels and collectives beside their predictions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from validation.laboratories import (
     operator_rows,
-    published_services,
     published_times,
     scored_sources,
 )
@@ -42,7 +41,6 @@ def validate_published() -> dict[str, Any]:
                 for published_time in published_times()
                 if published_time.named
             ),
-            *published_services(),
         ],
         "sources": rows,
         "pooled": [_pooled(kind, own) for kind, own in {**kinds, "all": rows}.items()],

@@ -2,80 +2,51 @@
 
 from __future__ import annotations
 
-import tomllib
-from importlib import resources
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.collectives import (
-    CollectiveShapes,
-    Implementation,
-    price_collectives,
-    ring_wire_bytes,
-)
-from perfatlas.hardware import resolve_system
-from validation.scoring import scores_beside_constant
+from validation.laboratories import published_times
+from validation.scoring import read_data, scores_beside_constant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from validation.laboratories import PublishedTime
 
-def validate_published() -> dict[str, Any]:
+Row = dict[str, Any]
+
+
+def validate_published() -> dict[str, list[Row]]:
     """Return the predictions of tier physics for published runs not used in fits.
 
     Returns:
-        {"published": a row per run with published and predicted time and bus bandwidth, error
-        = predicted/published time - 1, and whether the run is inside the 90% interval;
-        "published_totals": mean and median of |error|, mean error and share inside, per operation
-        and over all}.
+        {"published": a row per run with published and predicted time, error = predicted/published
+        time - 1, and whether the run is inside the 90% interval; "published_totals": mean and
+        median of |error|, mean error and share inside, per operation and over all}.
     """
-    rows = [_scored(run) for run in published_runs()]
-    groups = {
-        op: [row for row in rows if row["op"] == op] for op in {row["op"]: None for row in rows}
-    }
+    runs = {run["id"]: run for run in read_data("collective_runs.toml")["run"]}
+    rows = [_scored(runs[time.id], time) for time in published_times() if time.id in runs]
+    groups = {op: [row for row in rows if row["op"] == op] for op in {r["op"]: 0 for r in rows}}
     totals = [_total(op, found) for op, found in groups.items()]
     return {"published": rows, "published_totals": [*totals, _total("all", rows)]}
 
 
-def published_runs() -> list[dict[str, Any]]:
-    """Return the runs of `validation/data/collective_runs.toml`."""
-    text = resources.files("validation").joinpath("data/collective_runs.toml")
-    runs: list[dict[str, Any]] = tomllib.loads(text.read_text("utf-8"))["run"]
-    return runs
-
-
-def _scored(run: Mapping[str, Any]) -> dict[str, Any]:
-    size, ranks = np.array([float(run["bytes"])]), np.array([float(run["gpus"])])
-    wire_bytes = float(ring_wire_bytes(run["op"], size, ranks)[0])
-    published_s = run.get("time_s") or wire_bytes / run["busbw_bytes_per_s"]
-    priced = price_collectives(
-        CollectiveShapes(op=run["op"], bytes=size, ranks=ranks, stride=np.ones(1)),
-        systems=[resolve_system(run["system"])],
-        system_index_U=np.zeros(1, np.int64),
-        tier="physics",
-        implementation=Implementation(family=run.get("family", "")),
-    )
-    time_s, low_s, high_s = (
-        float(each_CO[0, 0])
-        for each_CO in (priced.prices.time_s_CO, priced.prices.low_s_CO, priced.prices.high_s_CO)
-    )
+def _scored(run: Mapping[str, Any], time: PublishedTime) -> Row:
+    low_s, high_s = time.tabulated_s
     return {
         **run,
-        "published_s": published_s,
-        "time_s": time_s,
+        "published_s": time.published_s,
+        "time_s": time.time_s,
         "low_s": low_s,
         "high_s": high_s,
-        "published_busbw": wire_bytes / published_s,
-        "busbw": wire_bytes / time_s,
-        "algorithm": str(priced.algorithm_U[0]),
-        "error": round(time_s / published_s - 1.0, 4),
-        "inside_90": low_s <= published_s <= high_s,
+        "error": round(time.time_s / time.published_s - 1.0, 4),
+        "inside_90": low_s <= time.published_s <= high_s,
     }
 
 
-def _total(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _total(name: str, rows: Sequence[Mapping[str, Any]]) -> Row:
     errors = [row["error"] for row in rows]
     return {
         "op": name,

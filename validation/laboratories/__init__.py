@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         release_row as release_row,
         scored_releases as scored_releases,
     )
-    from validation.laboratories.services import published_services as published_services
     from validation.laboratories.shipped import (
         write_laboratories as write_laboratories,
         write_operator_spreads as write_operator_spreads,

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from validation.laboratories.kernel_rules import kernel_rules
 from validation.laboratories.published_kernels import published_draws
 from validation.laboratories.spread import NORMAL
-from validation.laboratories.table_draws import collector_draws, release_draws
-from validation.scoring import interval_score
+from validation.laboratories.table_draws import CLASSES, collector_draws, release_draws
+from validation.scoring import interval_score, read_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +59,7 @@ def class_deviation(draws: Sequence[Draw], operators: str) -> float:
     others = [effect_variance(draw) for draw in draws if operators not in (ALL, draw.operators)]
     if not others:
         return math.sqrt(np.mean(own))
-    weight = kernel_rules()["prior_draws"]["value"]
+    weight = read_data(CLASSES)["prior_draws"]["value"]
     return math.sqrt((sum(own) + weight * np.mean(others)) / (len(own) + weight))
 
 
@@ -111,7 +110,7 @@ def _constant(draws: Sequence[Draw]) -> tuple[float, float]:
 
 def operator_rows() -> dict[str, Row]:
     """Return the content of the shipped file, by class of operators."""
-    draws, classes = operator_draws(), kernel_rules()["classes"]
+    draws, classes = operator_draws(), read_data(CLASSES)["classes"]
     found = {}
     for operators in (*classes, ALL):
         own = [draw for draw in draws if operators in (ALL, draw.operators)]

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
-from validation.laboratories.kernel_rules import kernel_rules
 from validation.laboratories.spread import NORMAL
-from validation.laboratories.table_draws import Draw
+from validation.laboratories.table_draws import CLASSES, Draw
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.answer import Answer
 
-FIGURES: Final = "data/published_kernels.toml"
-COLLECTIVES: Final = "data/collective_runs.toml"
+FIGURES: Final = "published_kernels.toml"
+COLLECTIVES: Final = "collective_runs.toml"
 FUNCTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     "kernel gemm": kernel_gemm,
     "kernel attention": kernel_attention,
@@ -55,18 +53,13 @@ class PublishedTime:
 @cache
 def published_times() -> tuple[PublishedTime, ...]:
     """Return all published figures with their predictions."""
-    return tuple(_predicted(figure) for figure in (*_figures(), *_collective_figures()))
-
-
-def _figures() -> list[dict[str, Any]]:
-    text = resources.files("validation").joinpath(FIGURES).read_text("utf-8")
-    figures: list[dict[str, Any]] = tomllib.loads(text)["figure"]
-    return figures
+    return tuple(
+        _predicted(figure) for figure in (*read_data(FIGURES)["figure"], *_collective_figures())
+    )
 
 
 def _collective_figures() -> list[dict[str, Any]]:
     """Return the runs of collectives as figures; a source is the page it was published on."""
-    text = resources.files("validation").joinpath(COLLECTIVES).read_text("utf-8")
     return [
         {
             "id": run["id"],
@@ -79,7 +72,7 @@ def _collective_figures() -> list[dict[str, Any]]:
             "fields": {name: run[name] for name in ("system", "op", "gpus", "bytes")}
             | {"kernel_family": run.get("family") or "nccl", "tier": "physics"},
         }
-        for run in tomllib.loads(text)["run"]
+        for run in read_data(COLLECTIVES)["run"]
     ]
 
 
@@ -110,7 +103,7 @@ def _predicted(figure: Mapping[str, Any]) -> PublishedTime:
 def _operators(calibration: str) -> str:
     """Return the class of the operator of a calibration, from its id."""
     operator = calibration.split("/")[1]
-    classes: Mapping[str, Sequence[str]] = kernel_rules()["classes"]
+    classes: Mapping[str, Sequence[str]] = read_data(CLASSES)["classes"]
     return next(name for name, operators in classes.items() if operator in operators)
 
 

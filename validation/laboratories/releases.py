@@ -5,10 +5,7 @@ Shape legend: N configurations.
 
 from __future__ import annotations
 
-import tomllib
 from collections import defaultdict
-from functools import cache
-from importlib import resources
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,24 +14,17 @@ import numpy as np
 from perfatlas.measurements.tables import version_key
 from validation.laboratories.sources import source_file
 from validation.laboratories.spread import DIGITS, tails_of
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from perfatlas.operators import FloatArray
     from validation.laboratories.spread import Quantiles
 
-RULES: Final = "data/releases.toml"
+RULES: Final = "releases.toml"
 COMMAND: Final = "python -m validation sources"
 HALVES: Final = ("fitted", "scored")
 Row = dict[str, Any]
 Pair = tuple[str, str]
-
-
-@cache
-def _rules() -> Mapping[str, Any]:
-    text = resources.files("validation").joinpath(RULES).read_text("utf-8")
-    return tomllib.loads(text)
 
 
 def release_logs(half: str) -> dict[Pair, FloatArray]:
@@ -46,7 +36,7 @@ def release_logs(half: str) -> dict[Pair, FloatArray]:
     Raises:
         MissingDependencyError: The file is missing.
     """
-    rules, rows = _rules(), source_file("trtllm")
+    rules, rows = read_data(RULES), source_file("trtllm")
     groups = sorted({tuple(row[name] for name in rules["groups"]) for row in rows})
     chosen = set(groups[HALVES.index(half) :: 2])
     rates: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,31 +17,22 @@ from validation.laboratories.predictions import (
 )
 from validation.power import power_splits, scenario_of
 from validation.runs import (
-    check_sample,
     missing_data,
-    read_runs,
+    published_serving,
     read_table,
     run_question,
-    sample_path,
-    select_runs,
     serving_rules,
     shared_folder,
 )
+from validation.scoring import data_path, read_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from validation.laboratories.predictions import SourceRuns
 
-RULES: Final = "data/sources.toml"
+RULES: Final = "sources.toml"
 Fields = dict[str, Any]
-
-
-@cache
-def source_rules() -> Mapping[str, Any]:
-    """Return the rules of the shipped data file, by source."""
-    text = resources.files("validation").joinpath(RULES).read_text("utf-8")
-    return tomllib.loads(text)
 
 
 def tabulated_sources() -> list[SourceRuns]:
@@ -61,9 +49,8 @@ def tabulated_sources() -> list[SourceRuns]:
 
 def _published_steps() -> list[SourceRuns]:
     """Return times per output token of the runs beside the kernel tables, by engine."""
-    rules, path = serving_rules(), sample_path()
-    check_sample(path, rules.sha256)
-    kept, _ = select_runs(read_runs(path), rules)
+    rules = serving_rules()
+    kept, _ = published_serving(rules)
     found = []
     for engine in sorted({run.backend for run in kept}):
         own = [run for run in kept if run.backend == engine]
@@ -78,7 +65,7 @@ def _published_steps() -> list[SourceRuns]:
 
 def _token_gaps() -> list[SourceRuns]:
     """Return median times between tokens, by device."""
-    rules = source_rules()["ml_energy"]
+    rules = read_data(RULES)["ml_energy"]
     tokens = rules["max_num_batched_tokens"]["value"]
     rows = [row for row in _rows(rules) if row["task"] in _tasks()]
     found = []
@@ -102,9 +89,7 @@ def _chosen_kernels(row: Mapping[str, str], kernels: Iterable[Mapping[str, Any]]
         if row["gpu"] == kernel["gpu"] and row["model"] in kernel["models"]:
             fields |= {name: kernel[name] for name in kernel.keys() & {"moe_format"}}
             if "engine_file" in kernel:
-                fields["engine"] = str(
-                    resources.files("validation").joinpath(kernel["engine_file"])
-                )
+                fields["engine"] = str(data_path(kernel["engine_file"]))
     return fields
 
 
@@ -115,7 +100,7 @@ def _tasks() -> Mapping[str, Any]:
 
 def _offline_rates() -> list[SourceRuns]:
     """Return times per output token of offline benchmarks, by release."""
-    rules = source_rules()["trtllm"]
+    rules = read_data(RULES)["trtllm"]
     rows = [row for row in _rows(rules) if row["gpu"] in rules["systems"]]
     found = []
     for release in dict.fromkeys(row["doc_version"] for row in rows):
@@ -169,7 +154,7 @@ def source_file(name: str) -> list[Mapping[str, str]]:
         MissingDependencyError: The file is missing.
         UnsupportedError: The file is not that of the rules.
     """
-    return _rows(source_rules()[name])
+    return _rows(read_data(RULES)[name])
 
 
 def _rows(rules: Mapping[str, Any]) -> list[Mapping[str, str]]:

@@ -25,7 +25,7 @@ from perfatlas.measurements.tables import (
     table_versions,
 )
 from perfatlas.quantities import UnsupportedError
-from validation.laboratories.kernel_rules import kernel_rules
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 Times = dict[tuple[float, ...], float]
+# Which sources of operator times are compared: written before the first estimate.
+CLASSES: Final = "kernel_laboratories.toml"
 PROTOCOL: Final = ("copies", "shared_activation", "quantize", "hot")
 
 
@@ -61,7 +63,7 @@ def table_draw(source: str, operators: str, kind: str, logs: FloatArray) -> Draw
 
 def release_draws() -> list[Draw]:
     """Return a draw per older release of every measured table against the newest one."""
-    rules = kernel_rules()
+    rules = read_data(CLASSES)
     found = []
     for operators, names in rules["releases"].items():
         pairs: dict[str, list[FloatArray]] = defaultdict(list)
@@ -80,7 +82,7 @@ def release_draws() -> list[Draw]:
 
 def collector_draws() -> list[Draw]:
     """Return a draw per further engine that measured the same product on the same devices."""
-    rules = kernel_rules()
+    rules = read_data(CLASSES)
     found = []
     for operators, row in rules["collectors"].items():
         expected, *others = row["engines"]

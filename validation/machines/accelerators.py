@@ -9,25 +9,24 @@ Shape legend: R runs, G speeds, E speeds that are asked, F times of a point.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 import perfatlas
-from perfatlas.files import content_hash, format_toml, write_atomic
+from perfatlas.files import content_hash
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import (
     EFFICIENCY_PREFILL,
     SYNCHRONISATION,
     Calibration,
-    calibration_folder,
     without_devices,
 )
 from perfatlas.networks import DenseFfn, GqaAttention, resolve_model
 from perfatlas.quantities import PerfatlasError
-from validation.machines.schedules import DENSE_POINTS, DIGITS, QUANTILES
+from validation.machines.schedule_cells import rounded, schedule_cell, write_cells
+from validation.machines.schedules import DENSE_POINTS
 from validation.runs.model_spread import unfitted_model_interval
 from validation.runs.shared_data import read_table, shared_folder
 from validation.runs.twins import layers_of, twin_groups
@@ -94,7 +93,6 @@ PROTOCOL: Final = (
     "published latencies of services on {} at stated deployments, with engine ideal; errors are"
     " those of networks left out, the interval that of the whole family"
 )
-HEADER: Final = "# Fitted to published services. Written by the command in the entry.\n\n"
 
 
 class Run(NamedTuple):
@@ -302,7 +300,7 @@ def _interval(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 
 
 def validate_accelerators() -> dict[str, list[dict[str, Any]]]:
-    """Return what is fitted, and the errors of networks left out by machine and model."""
+    """Return what is fitted, and the errors of networks left out by machine and result."""
     fits = []
     for family in FAMILIES:
         own = of_family(family)
@@ -317,21 +315,16 @@ def validate_accelerators() -> dict[str, list[dict[str, Any]]]:
             }
         )
     machines = [
-        {"machine": name, "result": result, **_errors(name, "result", result)}
+        {"machine": name, "result": result, **_errors(name, result)}
         for name in MACHINES
         for result in sorted({row["result"] for row in left_out() if row["machine"] == name})
     ]
-    models = [
-        {"machine": name, "model": model, **_errors(name, "model", model)}
-        for name in MACHINES
-        for model in sorted({row["model"] for row in left_out() if row["machine"] == name})
-    ]
-    return {"fits": fits, "machines": machines, "models": models}
+    return {"fits": fits, "machines": machines}
 
 
-def _errors(machine: str, column: str, value: str) -> dict[str, Any]:
-    """Return the errors of the runs of a machine with a value."""
-    own = [row for row in left_out() if row["machine"] == machine and row[column] == value]
+def _errors(machine: str, result: str) -> dict[str, Any]:
+    """Return the errors of one result of the runs of a machine."""
+    own = [row for row in left_out() if (row["machine"], row["result"]) == (machine, result)]
     share_R = [row["roofline_share"] for row in own]
     return {
         "runs": len(own),
@@ -354,33 +347,24 @@ def cells() -> list[Calibration]:
         own = [row for row in rows if row["machine"] == machine]
         speed, point = _fitted(tuple(of_family(family)))
         low, high = _interval(rows)
-        error_R = np.abs([row["error"] for row in own])
         found.append(
-            Calibration(
-                id=f"{device}/schedule/systolic/any",
-                device=device,
-                operator="schedule",
-                family="systolic",
-                format="any",
-                parameters={
-                    EFFICIENCY_PREFILL: _rounded(float(SPEEDS[speed])),
-                    SYNCHRONISATION: _rounded(float(POINTS_S[point])),
+            schedule_cell(
+                device,
+                "systolic",
+                {
+                    EFFICIENCY_PREFILL: float(SPEEDS[speed]),
+                    SYNCHRONISATION: float(POINTS_S[point]),
                 },
-                rows=len(own),
-                mape=_rounded(float(error_R.mean())),
-                median_error=_rounded(float(np.median(error_R))),
-                p90_error=_rounded(float(np.quantile(error_R, 0.9))),
-                bias=_rounded(float(np.mean([np.log1p(row["error"]) for row in own]))),
-                residual_quantiles={
-                    name: _rounded(abs(low if part < 0.0 else high) * part)
-                    for name, part in QUANTILES.items()
+                [row["error"] for row in own],
+                (low, high),
+                {
+                    "bias": rounded(float(np.mean([np.log1p(row["error"]) for row in own]))),
+                    "baselines": {"roofline_share": rounded(_share(own))},
+                    "protocol": PROTOCOL.format(", ".join(FAMILIES[family])),
+                    "data_hash": content_hash(repr([row["measured_s"] for row in rows]))[:23],
+                    "data_version": "published 2024 to 2025",
+                    "command": COMMAND,
                 },
-                baselines={"roofline_share": _rounded(_share(own))},
-                protocol=PROTOCOL.format(", ".join(FAMILIES[family])),
-                data_hash=content_hash(repr([row["measured_s"] for row in rows]))[:23],
-                data_version="published 2024 to 2025",
-                fitted="2026-11-26",
-                command=COMMAND,
             )
         )
     return found
@@ -388,14 +372,8 @@ def cells() -> list[Calibration]:
 
 def write_accelerators() -> None:
     """Write the calibration of each device."""
-    for cell in cells():
-        path = calibration_folder() / f"{cell.device}.toml"
-        write_atomic(path, HEADER + format_toml({"calibration": [asdict(cell)]}))
+    write_cells(cells(), "services")
 
 
 def _share(rows: Sequence[Mapping[str, Any]]) -> float:
     return float(np.median([row["roofline_share"] for row in rows]))
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")

@@ -198,40 +198,23 @@ def validate_amd() -> list[dict[str, Any]]:
 
 
 def _left_out(device: str, dtype: str) -> list[dict[str, Any]]:
-    """Return the errors of a cell by band, beside a roofline with one efficiency per band."""
+    """Return the errors of a cell by band of rows."""
     cell, (rows, network_U) = cell_of(device, dtype), table_of(device, dtype)
-    least = [0.0, *BANDS.values()]
-    m_U = rows.shape_UD[:, 0]
-    in_band_UB = np.stack([(m_U >= low) & (m_U < high) for low, high in pairwise(least)], 1)
-    ours_U, roofline_U = (np.full(m_U.size, np.nan) for _ in range(2))
+    predicted_U = np.empty_like(rows.measured_s)
     for network in np.unique(network_U):
         out_U = network_U == network
         fitted = fit_cell(cell, taken(rows, ~out_U))
-        ours_U[out_U] = cell.predict(rows.shape_UD[out_U], fitted)
-        for in_U in in_band_UB.T:
-            others_U, asked_U = in_U & ~out_U, in_U & out_U
-            if others_U.any():
-                slower = np.median(rows.measured_s[others_U] / rows.roofline_s[others_U])
-                roofline_U[asked_U] = rows.roofline_s[asked_U] * slower
+        predicted_U[out_U] = cell.predict(rows.shape_UD[out_U], fitted)
+    error_U, m_U = np.abs(predicted_U / rows.measured_s - 1.0), rows.shape_UD[:, 0]
+    bands = dict(zip(BANDS, pairwise([0.0, *BANDS.values()]), strict=True))
     return [
         {
             "cell": cell.id,
             "band": band,
             "rows": int(in_U.sum()),
-            **_errors("", ours_U[in_U], rows.measured_s[in_U]),
-            **_errors("roofline_", roofline_U[in_U], rows.measured_s[in_U]),
+            "median_error": round(float(np.median(error_U[in_U])), 3),
+            "p90_error": round(float(np.quantile(error_U[in_U], 0.9)), 3),
         }
-        for band, in_U in zip(BANDS, in_band_UB.T, strict=True)
-        if in_U.any()
+        for band, (low, high) in bands.items()
+        if (in_U := (m_U >= low) & (m_U < high)).any()
     ]
-
-
-def _errors(prefix: str, predicted_U: FloatArray, measured_U: FloatArray) -> dict[str, float]:
-    error_U = np.abs(predicted_U / measured_U - 1.0)
-    error_U = error_U[np.isfinite(error_U)]
-    if not error_U.size:
-        return {}
-    return {
-        f"{prefix}median_error": round(float(np.median(error_U)), 3),
-        f"{prefix}p90_error": round(float(np.quantile(error_U, 0.9)), 3),
-    }

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH
-from perfatlas.commands.output import envelope, print_json
 from perfatlas.quantities import InvalidSpecError
 from validation.runs.shared_data import missing_data, shared_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from validation.scoring import print_results
 
 FOLDER: Final = "machines"
 COLUMNS: Final = {
@@ -32,13 +28,6 @@ COLUMNS: Final = {
         "low_s": "low [s]",
         "high_s": "high [s]",
         "inside_90": "in 90%",
-    },
-    "chips": {
-        "model": "",
-        "chips": "chips",
-        "tpot_s": "TPOT [s]",
-        "most_chips": "chips",
-        "most_tpot_s": "TPOT [s]",
     },
     "limits": {
         "machine": "",
@@ -62,7 +51,6 @@ COLUMNS: Final = {
 TITLES: Final = {
     "forms": "decode steps of Groq TSP v1, network left out of the fit",
     "models": "each model, with constant and interval of the other networks",
-    "chips": "predicted on the fewest chips, and on up to four times as many",
     "limits": "lower limits beside published decode steps",
     "power": "power of full load beside published power, nothing fitted to it",
     "refused": "published speeds that are not compared",
@@ -74,7 +62,6 @@ AMD_COLUMNS: Final = {
         "rows": "shapes",
         "median_error": "median",
         "p90_error": "p90",
-        "roofline_median_error": "roofline",
     },
     "services": {
         "device": "",
@@ -87,7 +74,7 @@ AMD_COLUMNS: Final = {
     },
 }
 AMD_TITLES: Final = {
-    "products": "products of AMD GPUs, network left out of the fit, and roofline times a constant",
+    "products": "products of AMD GPUs, network left out of the fit",
     "services": "services on AMD GPUs, nothing fitted to them",
 }
 
@@ -109,12 +96,10 @@ ACCELERATOR_COLUMNS: Final = {
         "point_s": "point [s]",
     },
     "machines": {"machine": "", "result": "result", **_ERRORS},
-    "models": {"machine": "", "model": "model", **_ERRORS},
 }
 ACCELERATOR_TITLES: Final = {
     "fits": "speed of units in prompts and time of a synchronisation point, by family",
     "machines": "latencies of services, network left out, and measured shares of the roofline",
-    "models": "the same by model",
 }
 
 TPU_COLUMNS: Final = {
@@ -181,7 +166,7 @@ def machines(*, json: Annotated[bool, SWITCH] = False) -> int:
     """
     from validation.machines import validate_machines
 
-    return _show("machines", validate_machines(), (COLUMNS, TITLES), json=json)
+    return print_results("machines", validate_machines(), COLUMNS, TITLES, json=json)
 
 
 def amd(*, json: Annotated[bool, SWITCH] = False) -> int:
@@ -192,11 +177,9 @@ def amd(*, json: Annotated[bool, SWITCH] = False) -> int:
     """
     from validation.machines import validate_amd, validate_services
 
-    folder = shared_folder() / FOLDER
-    if not folder.is_dir():
-        raise InvalidSpecError(missing_data(folder))
+    _require_data()
     results = {"products": validate_amd(), "services": validate_services()}
-    return _show("amd", results, (AMD_COLUMNS, AMD_TITLES), json=json)
+    return print_results("amd", results, AMD_COLUMNS, AMD_TITLES, json=json)
 
 
 def tpu(*, json: Annotated[bool, SWITCH] = False) -> int:
@@ -207,10 +190,8 @@ def tpu(*, json: Annotated[bool, SWITCH] = False) -> int:
     """
     from validation.machines import validate_tpu
 
-    folder = shared_folder() / FOLDER
-    if not folder.is_dir():
-        raise InvalidSpecError(missing_data(folder))
-    return _show("tpu", validate_tpu(), (TPU_COLUMNS, TPU_TITLES), json=json)
+    _require_data()
+    return print_results("tpu", validate_tpu(), TPU_COLUMNS, TPU_TITLES, json=json)
 
 
 def accelerators(*, json: Annotated[bool, SWITCH] = False) -> int:
@@ -221,26 +202,12 @@ def accelerators(*, json: Annotated[bool, SWITCH] = False) -> int:
     """
     from validation.machines import validate_accelerators
 
+    _require_data()
+    found = validate_accelerators()
+    return print_results("accelerators", found, ACCELERATOR_COLUMNS, ACCELERATOR_TITLES, json=json)
+
+
+def _require_data() -> None:
     folder = shared_folder() / FOLDER
     if not folder.is_dir():
         raise InvalidSpecError(missing_data(folder))
-    shown = (ACCELERATOR_COLUMNS, ACCELERATOR_TITLES)
-    return _show("accelerators", validate_accelerators(), shown, json=json)
-
-
-def _show(
-    name: str,
-    results: Mapping[str, Any],
-    tables: tuple[Mapping[str, Mapping[str, str]], Mapping[str, str]],
-    *,
-    json: bool,
-) -> int:
-    from perfatlas.report.text import open_terminal, print_rows
-
-    if json:
-        print_json(envelope(f"validate {name}", results=dict(results), scenario={}))
-        return 0
-    console, (columns, titles) = open_terminal(sys.stdout), tables
-    for part, shown in columns.items():
-        print_rows(console, results[part], columns=shown, title=titles[part])
-    return 0

@@ -5,33 +5,33 @@ Every network counts once, and is scored by a fit to the others.
 
 from __future__ import annotations
 
-import csv
 import math
-from dataclasses import asdict
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 import perfatlas
 from perfatlas.energy import board_energy
-from perfatlas.files import content_hash, format_toml, write_atomic
+from perfatlas.files import content_hash
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import (
     SYNCHRONISATION,
     Calibration,
-    calibration_folder,
     without_devices,
 )
 from perfatlas.networks import resolve_model
-from validation.scoring import interval_score
+from validation.machines.schedule_cells import (
+    rounded,
+    schedule_cell as machine_cell,
+    write_cells,
+)
+from validation.scoring import data_rows, interval_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfatlas.hardware import Device
 
-HEADER: Final = "# Fitted to published decode speeds. Written by the command in the entry.\n\n"
 FILE: Final = "machine_steps.csv"
 TOKENS: Final = 256  # of prompt and output: lengths are not published
 LEADING: Final = "schedule and synchronisation"
@@ -44,12 +44,9 @@ PROTOCOL: Final = (
 FORMATS: Final = {"groq_tsp_v1": "int8_wo"}
 DENSE_POINTS: Final = 2.0  # synchronisation points of a layer
 EXPERT_POINTS: Final = 3.0
-MOST_CHIPS: Final = 4  # times the fewest: deployments are not published
 # 95% quantile of Student's t by degrees of freedom: errors are few, and their mean is 0.
 STUDENT: Final = {4: 2.132, 5: 2.015}
 TRIED_S: Final = np.geomspace(1e-7, 1e-3, 40001)
-DIGITS: Final = 4
-QUANTILES: Final = {"q05": -1.0, "q25": -0.41, "q50": 0.0, "q75": 0.41, "q95": 1.0}
 
 
 # Published power of a device, least and most [W], and the format of its peak.
@@ -103,17 +100,12 @@ FORMS: Final = {"schedule and synchronisation": SCHEDULED, "constant per layer":
 
 def published_rows(use: str) -> list[dict[str, str]]:
     """Return the published speeds of one use: fit, limit (compared alone) or refused."""
-    text = resources.files("validation").joinpath("data", FILE).read_text("utf-8")
-    return [row for row in csv.DictReader(text.splitlines()) if row["use"] == use]
+    return [row for row in data_rows(FILE) if row["use"] == use]
 
 
-def predicted_tpot(row: dict[str, str], pp: int | None = None) -> dict[str, Any]:
-    """Return the results of `estimate` at the plan of a row.
-
-    Args:
-        pp: Pipeline stages, None for those of the row.
-    """
-    tp, pp = int(row["tp"]), pp or int(row["pp"])
+def predicted_tpot(row: dict[str, str]) -> dict[str, Any]:
+    """Return the results of `estimate` at the plan of a row."""
+    tp, pp = int(row["tp"]), int(row["pp"])
     return dict(
         perfatlas.estimate(
             model=row["network"],
@@ -224,23 +216,6 @@ def left_out(steps: Sequence[Step], form: Form) -> list[dict[str, Any]]:
     return rows
 
 
-def by_chips(row: dict[str, str]) -> dict[str, Any]:
-    """Return the prediction on the fewest chips, and on up to four times as many.
-
-    Args:
-        row: A row with a plan.
-    """
-    fewest = int(row["pp"])
-    most = min(MOST_CHIPS * fewest, int(resolve_model(row["network"]).network.num_layers))
-    return {
-        "model": row["model"],
-        "chips": int(row["tp"]) * fewest,
-        "tpot_s": predicted_tpot(row)["tpot_s"],
-        "most_chips": int(row["tp"]) * most,
-        "most_tpot_s": predicted_tpot(row, most)["tpot_s"],
-    }
-
-
 def full_load_w(device: Device, number_format: str) -> float:
     """Return the power of a device whose matrix units and streams never pause [W].
 
@@ -294,11 +269,9 @@ def validate_machines() -> dict[str, Any]:
     ]
     kept = ("machine", "model", "published_tokens_per_s", "reason")
     refused = [{name: row[name] for name in kept} for row in published_rows("refused")]
-    chips = [by_chips(row) for row in published_rows("fit")]
     return {
         "forms": forms,
         "models": found[LEADING],
-        "chips": chips,
         "limits": limits,
         "power": powers(),
         "refused": refused,
@@ -313,36 +286,25 @@ def schedule_cell() -> Calibration:
     errors = np.array(list(errors_left_out(steps, SCHEDULED).values()))
     width = half_width(steps, SCHEDULED)
     scored, constant = (left_out(steps, form) for form in FORMS.values())
-    return Calibration(
-        id=f"{device}/schedule/dataflow/any",
-        device=device,
-        operator="schedule",
-        family="dataflow",
-        format="any",
-        parameters={SYNCHRONISATION: _rounded(fitted_constant(steps, SCHEDULED))},
-        rows=len(rows),
-        mape=_rounded(float(np.mean([abs(row["error"]) for row in scored]))),
-        median_error=_rounded(float(np.median([abs(row["error"]) for row in scored]))),
-        p90_error=_rounded(float(np.quantile([abs(row["error"]) for row in scored], 0.9))),
-        bias=_rounded(-float(np.mean(errors))),
-        residual_quantiles={name: _rounded(width * part) for name, part in QUANTILES.items()},
-        baselines={
-            "constant_mape": _rounded(float(np.mean([abs(row["error"]) for row in constant])))
+    return machine_cell(
+        device,
+        "dataflow",
+        {SYNCHRONISATION: fitted_constant(steps, SCHEDULED)},
+        [row["error"] for row in scored],
+        (-width, width),
+        {
+            "bias": rounded(-float(np.mean(errors))),
+            "baselines": {
+                "constant_mape": rounded(float(np.mean([abs(row["error"]) for row in constant])))
+            },
+            "protocol": PROTOCOL,
+            "data_hash": content_hash(repr(rows))[:23],
+            "data_version": "published 2024-02 to 2026",
+            "command": COMMAND,
         },
-        protocol=PROTOCOL,
-        data_hash=content_hash(repr(rows))[:23],
-        data_version="published 2024-02 to 2026",
-        fitted="2026-11-26",
-        command=COMMAND,
     )
 
 
 def write_schedules() -> None:
     """Write the calibration of the machine whose speeds were published."""
-    cell = schedule_cell()
-    path = calibration_folder() / f"{cell.device}.toml"
-    write_atomic(path, HEADER + format_toml({"calibration": [asdict(cell)]}))
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+    write_cells([schedule_cell()], "decode speeds")

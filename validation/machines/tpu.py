@@ -8,26 +8,26 @@ Shape legend: R runs, G values of the speed.
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files import content_hash, format_toml, write_atomic
+from perfatlas.files import content_hash
 from perfatlas.measurements.calibrations import (
-    DIGITS,
     EFFICIENCY_KERNELS,
     Calibration,
-    calibration_folder,
     without_devices,
 )
 from perfatlas.sampling import expected_slowdown
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import training_steps
-from validation.machines.tpu_runs import NAMES, published_runs, recipes
+from validation.machines.schedule_cells import rounded, schedule_cell, write_cells
+from validation.machines.tpu_runs import NAMES, RECIPES, published_runs
 from validation.machines.tpu_services import validate_tpu_services
 from validation.runs.model_spread import unfitted_model_interval
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 SPEEDS: Final = np.linspace(0.6, 1.0, 41)
 SPREADS: Final = np.linspace(0.0, 0.08, 81)
 COVERED: Final = 0.9
-QUANTILES: Final = {"q05": -1.0, "q25": -0.41, "q50": 0.0, "q75": 0.41, "q95": 1.0}  # of a normal
 COMMAND: Final = "python -c 'from validation.machines import write_tpu; write_tpu()'"
-HEADER: Final = "# Fitted to published training steps. Written by the command in the entry.\n\n"
 PROTOCOL: Final = (
     "published steps of MaxText on TPU v4 to v7 with the recipes of validation/data/tpu_runs.toml;"
     " one speed for all generations; errors are those of models left out, of all generations"
@@ -258,7 +256,9 @@ def validate_tpu() -> dict[str, list[dict[str, Any]]]:
         "steps": steps,
         "slices": falls(),
         "services": validate_tpu_services(),
-        "declined": [{"model": name, "reason": why} for name, why in recipes()["declined"].items()],
+        "declined": [
+            {"model": name, "reason": why} for name, why in read_data(RECIPES)["declined"].items()
+        ],
     }
 
 
@@ -285,30 +285,21 @@ def cells() -> list[Calibration]:
     found = []
     for machine, device in NAMES.items():
         own = np.array([row["machine"] == machine for row in rows])
-        error_R = np.abs(np.array([row["error"] for row in rows])[own])
         found.append(
-            Calibration(
-                id=f"{device}/schedule/systolic/any",
-                device=device,
-                operator="schedule",
-                family="systolic",
-                format="any",
-                parameters={EFFICIENCY_KERNELS: _rounded(speed)},
-                rows=int(own.sum()),
-                mape=_rounded(float(error_R.mean())),
-                median_error=_rounded(float(np.median(error_R))),
-                p90_error=_rounded(float(np.quantile(error_R, 0.9))),
-                bias=_rounded(-float(residual_R[own].mean())),
-                residual_quantiles={
-                    name: _rounded(abs(low if part < 0.0 else high) * part)
-                    for name, part in QUANTILES.items()
+            schedule_cell(
+                device,
+                "systolic",
+                {EFFICIENCY_KERNELS: speed},
+                np.array([row["error"] for row in rows])[own].tolist(),
+                (low, high),
+                {
+                    "bias": rounded(-float(residual_R[own].mean())),
+                    "baselines": {"constant_median": _of_generation(machine)["baseline_error"]},
+                    "protocol": PROTOCOL,
+                    "data_hash": content_hash(repr([row["measured_s"] for row in rows]))[:23],
+                    "data_version": "published 2023 to 2026-08",
+                    "command": COMMAND,
                 },
-                baselines={"constant_median": _of_generation(machine)["baseline_error"]},
-                protocol=PROTOCOL,
-                data_hash=content_hash(repr([row["measured_s"] for row in rows]))[:23],
-                data_version="published 2023 to 2026-08",
-                fitted="2026-11-26",
-                command=COMMAND,
             )
         )
     return found
@@ -316,10 +307,4 @@ def cells() -> list[Calibration]:
 
 def write_tpu() -> None:
     """Write the calibration of each generation."""
-    for cell in cells():
-        path = calibration_folder() / f"{cell.device}.toml"
-        write_atomic(path, HEADER + format_toml({"calibration": [asdict(cell)]}))
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+    write_cells(cells(), "training steps")

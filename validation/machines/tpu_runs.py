@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from validation.runs.shared_data import read_table, shared_folder
 from validation.runs.twins import layers_of, twin_groups
+from validation.scoring import read_data
 
 FILE: Final = "machines/training_measured.csv"
-RECIPES: Final = Path(__file__).parents[1] / "data/tpu_runs.toml"
+RECIPES: Final = "tpu_runs.toml"
 NAMES: Final = {
     "TPU v4": "tpu_v4",
     "TPU v5e": "tpu_v5e",
@@ -39,15 +39,9 @@ class Run(NamedTuple):
 
 
 @cache
-def recipes() -> dict[str, Any]:
-    """Return the recipes of published runs."""
-    return tomllib.loads(RECIPES.read_text())
-
-
-@cache
 def _model(name: str) -> str:
     """Return the id of a model, or the path of its configuration."""
-    stated = recipes()["models"][name]
+    stated = read_data(RECIPES)["models"][name]
     if "id" in stated:
         return str(stated["id"])
     config = sizes(stated)
@@ -103,7 +97,7 @@ def published_runs() -> tuple[Run, ...]:
     for row in read_table(shared_folder() / FILE):
         model = row["model"].replace("Llama3.1", "Llama-3.1").replace("llama3.1", "Llama-3.1")
         model = model.replace("70b", "70B").replace("405b", "405B")
-        own = recipes()["recipe"].get(row["machine"], {}).get(model)
+        own = read_data(RECIPES)["recipe"].get(row["machine"], {}).get(model)
         tflops = row["metric"] == "model_tflops_per_chip" and model.startswith("MaxText")
         if own is None or not (tflops or row["metric"] == "tokens_per_s_per_chip"):
             continue
@@ -112,7 +106,9 @@ def published_runs() -> tuple[Run, ...]:
         chips, value = int(row["chips"]), float(row["value"])
         slices, chips_of_slice = _slices(row, chips)
         if tflops:
-            value *= 1e12 / flop_per_token(sizes(recipes()["models"][model]), own["sequence"])
+            value *= 1e12 / flop_per_token(
+                sizes(read_data(RECIPES)["models"][model]), own["sequence"]
+            )
         batch = own["batch"] if isinstance(own["batch"], int) else own["batch"][str(chips)]
         replicas = own.get("replicas", 1) * (1 if own.get("dcn") else slices)
         name = NAMES[row["machine"]]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from validation.power.clock_shares import clock_share_errors as clock_share_errors
     from validation.power.loads import (
         fit_loads as fit_loads,
         read_loads as read_loads,

@@ -5,15 +5,13 @@ Shape legend: N runs.
 
 from __future__ import annotations
 
-import csv
 import math
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.inference import evaluate
 from perfatlas.scenario.resolution import resolve
 from validation.power.splits import power_splits
+from validation.scoring import data_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,17 +106,9 @@ def _requests(row: Mapping[str, str]) -> int:
 def _repeats(row: Mapping[str, str]) -> int:
     """Return how often a run sent each of its requests."""
     run = row["task"], row["model"], row["gpu"]
-    for setting in _settings():
+    for setting in data_rows(power_splits().served["repeats"]["file"]):
         named = setting["task"], setting["model"], setting["gpu"]
         gpus, sizes = setting["n_gpus"], setting["max_num_seqs"].split()
         if named == run and gpus in ("", row["n_gpus"]) and row["max_num_seqs"] in sizes:
             return int(setting["repeats"])
     return 1
-
-
-@cache
-def _settings() -> tuple[dict[str, str], ...]:
-    """Return the runs that sent their requests more than once."""
-    name = power_splits().served["repeats"]["file"]
-    text = resources.files("validation").joinpath(name).read_text("utf-8")
-    return tuple(csv.DictReader(text.splitlines()))

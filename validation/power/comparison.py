@@ -1,13 +1,12 @@
-"""Predicted and measured power: kernels, served models and named figures."""
+"""Predicted and measured power: kernels, served models, and clocks and locks."""
 
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.verbs.kernel import kernel_gemm
 from validation.power import (
     Watts,
     held_out,
@@ -18,11 +17,9 @@ from validation.power import (
     served_power,
 )
 from validation.power.figures import clock_figures
-from validation.power.served import EXPERTS
 from validation.scoring import scores_beside_constant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -31,13 +28,6 @@ if TYPE_CHECKING:
     from validation.power import ServedPower
 
 Row = dict[str, Any]
-LENGTHS: Final = ("low", "high", "rates")  # input lengths besides the scored ones
-# Figures of single runs in energy_measured.csv: model, GPUs, sequences.
-NAMED: Final = (
-    ("meta-llama/Llama-3.1-8B-Instruct", (8, 512)),
-    ("meta-llama/Llama-3.1-70B-Instruct", (8, 1024)),
-    ("meta-llama/Llama-3.1-405B-Instruct-FP8", (8, 256)),
-)
 
 
 def validate_power(measurements: Path) -> dict[str, Any]:
@@ -50,9 +40,8 @@ def validate_power(measurements: Path) -> dict[str, Any]:
         `kernels`: watts of measured kernels, held out by geometry; `served`: W/GPU of served
         models, with the measured rate given and end to end, with the shipped energies and with
         factors fitted to all other models; `loads`: sustained loads that no energy is fitted to,
-        not blind; `models` and `sizes`: errors of time and power by model and by number of GPUs;
-        `inputs`: those of served models for other input lengths; `ratios`:
-        J/token of B200 over H100 in matched runs; `figures`: named figures with their error.
+        not blind; `ratios`: J/token of B200 over H100 in matched runs; `figures`: named figures
+        with their error.
 
     Raises:
         MissingDependencyError: The measured tables, the shared file or the folder of sustained
@@ -63,11 +52,8 @@ def validate_power(measurements: Path) -> dict[str, Any]:
         "kernels": _kernels(),
         "loads": score_loads(measurements),
         "served": _served(served),
-        "models": served_models(served),
-        "sizes": served_sizes(served),
-        "inputs": [{"isl": name, **row} for name in LENGTHS for row in _served(served_power(name))],
         "ratios": [_ratios(served)],
-        "figures": [*_figures(served), *_operators(), *_clocks()],
+        "figures": _clocks(),
         "left_out": [{"reason": text, "rows": n} for text, n in served.refused.items()],
     }
 
@@ -151,58 +137,6 @@ def _scores(
     )
 
 
-def served_models(served: ServedPower) -> list[Row]:
-    """Return the errors of served models by GPU and model, with the shipped energies.
-
-    Args:
-        served: The runs.
-
-    Returns:
-        One row per GPU and model: mean logarithm of predicted over measured rate, and of power
-        with the measured rate and end to end; mean absolute errors of both powers.
-    """
-    keys = list(zip(served.text("gpu").tolist(), served.text("model").tolist(), strict=True))
-    rows = [{"gpu": gpu, "model": model, **row} for (gpu, model), row in _by(served, keys)]
-    return sorted(rows, key=lambda row: (row["gpu"], row["end_mape"]))
-
-
-def served_sizes(served: ServedPower) -> list[Row]:
-    """Return the same errors by GPU, number of GPUs (one or several) and kind of model.
-
-    Args:
-        served: The runs.
-    """
-    single = np.where(served.text("n_gpus") == "1", "one", "several")
-    kinds = np.where(served.text("arch") == EXPERTS, "experts", "others")
-    keys = list(
-        zip(*(column.tolist() for column in (served.text("gpu"), single, kinds)), strict=True)
-    )
-    rows = [
-        {"gpu": gpu, "n_gpus": number, "kind": kind, **row}
-        for (gpu, number, kind), row in _by(served, keys)
-    ]
-    return sorted(rows, key=lambda row: (row["gpu"], row["n_gpus"], row["kind"]))
-
-
-def _by(served: ServedPower, keys: Sequence[Any]) -> Iterator[tuple[Any, Row]]:
-    """Yield the errors of each group of runs."""
-    rate_bias = np.log(served.end_w / served.end_j / served.rate)
-    timed, end = served.timed_w() / served.measured_w, served.end_w / served.measured_w
-    for key in dict.fromkeys(keys):
-        own = np.array([one == key for one in keys])
-        yield (
-            key,
-            {
-                "rows": int(own.sum()),
-                "rate_bias": float(rate_bias[own].mean()),
-                "timed_bias": float(np.log(timed[own]).mean()),
-                "timed_mape": float(np.abs(timed[own] - 1.0).mean()),
-                "end_bias": float(np.log(end[own]).mean()),
-                "end_mape": float(np.abs(end[own] - 1.0).mean()),
-            },
-        )
-
-
 def _row(predicted: FloatArray, measured: FloatArray, goal: float | None) -> Row:
     found: Row = dict(power_error(predicted, measured))
     met = goal is not None and found["mape"] <= goal
@@ -235,48 +169,14 @@ def _ratios(served: ServedPower) -> Row:
     }
 
 
-def _figures(served: ServedPower) -> list[Row]:
-    rows = []
-    for model, batches in NAMED:
-        for batch in batches:
-            asked = (model, "lm-arena-chat", "H100", str(batch))
-            for n, row in enumerate(served.rows):
-                if (row["model"], row["task"], row["gpu"], row["max_num_seqs"]) != asked:
-                    continue
-                about = f"{model.rpartition('/')[2]}, {batch} sequences"
-                timed_j = float(served.timed_w()[n] / served.rate[n])
-                joules = (float(served.measured_j[n]), timed_j, float(served.end_j[n]))
-                watts = (served.measured_w[n], served.timed_w()[n], served.end_w[n])
-                rows.append(_figure(f"{about}: J/token", *joules))
-                rows.append(_figure(f"{about}: W/GPU", *map(float, watts)))
-    return rows
-
-
-def _figure(name: str, measured: float, timed: float | None, predicted: float) -> Row:
-    return {
-        "figure": name,
-        "measured": measured,
-        "with_measured_rate": timed,
-        "predicted": predicted,
-        "error": predicted / measured - 1.0,
-    }
-
-
 def _clocks() -> list[Row]:
     """Return published figures of clocks, locks and racks."""
-    return [_figure(name, published, None, found) for name, published, found in clock_figures()]
-
-
-def _operators() -> list[Row]:
-    """Return the published power of a served model on one H200; a large product stands for it."""
-    shape = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
-    published = {"bf16": 662.8, "fp8_static": 661.7}
     return [
-        _figure(
-            f"H200 in {name}, served (here a product): W",
-            watts,
-            None,
-            kernel_gemm(format=name, **shape).results["power_w"],
-        )
-        for name, watts in published.items()
+        {
+            "figure": name,
+            "measured": published,
+            "predicted": found,
+            "error": found / published - 1.0,
+        }
+        for name, published, found in clock_figures()
     ]

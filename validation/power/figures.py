@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,10 +18,9 @@ from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.kernel import kernel_gemm
+from validation.scoring import data_path
 
 if TYPE_CHECKING:
-    from importlib.abc import Traversable
-
     from perfatlas.operators import FloatArray
 
     Row = dict[str, Any]
@@ -65,7 +63,9 @@ def clock_figures() -> list[tuple[str, float, float]]:
     zeros = kernel_gemm(system="h200_sxm", input_distribution="zeros", **PRODUCT)
     zeros = zeros.results["flop_per_s"] / 1e12
     watts = estimate(**DECODE, batch=1).results["power_w"]
-    waiting = estimate(**DECODE, batch=1, engine=str(_eager())).results["power_w"]
+    waiting = estimate(**DECODE, batch=1, engine=str(data_path("vllm_eager.toml"))).results[
+        "power_w"
+    ]
     return [
         ("H200 product in bf16, random values: TFLOP/s", 788.0, product),
         ("H200 product in bf16, zeros: TFLOP/s", 894.0, zeros),
@@ -154,11 +154,6 @@ def _locked_w(draw_w: float, clock_hz: float) -> float:
     rate = (draw_w - board.on_w) / (board.sram_j_per_byte + board.memory_j_per_byte)
     chip_w = board.sram_j_per_byte * rate * (1.0 - relative**2)
     return draw_w - float((locked.sustained_on_w - locked.on_w + chip_w)[0])
-
-
-def _eager() -> Traversable:
-    """Return the engine file whose host launches the operators of each step one by one."""
-    return resources.files("validation") / "data/vllm_eager.toml"
 
 
 def _saved() -> float:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH
-from perfatlas.commands.output import envelope, print_json
+from validation.scoring import print_results
 
 FOLDER: Final = Path("measurements")
 SHOWN: Final = {"parameter": "parameter", "value": "fitted", "shipped": "shipped"}
@@ -29,11 +28,6 @@ def energies(measurements: Path = FOLDER, *, json: Annotated[bool, SWITCH] = Fal
         {"parameter": name, "value": value, "shipped": shipped[name]}
         for name, value in (fit_loads(Path(measurements)) | fit_kernels()).items()
     ]
-    if json:
-        asked = {"measurements": str(measurements)}
-        print_json(envelope("validation energies", results={"parameters": rows}, scenario=asked))
-        return 0
-    from perfatlas.report.text import open_terminal, print_rows
-
-    print_rows(open_terminal(sys.stdout), rows, columns=SHOWN)
-    return 0
+    results = {"parameters": rows}
+    titles = {"parameters": "fitted and shipped energies"}
+    return print_results("energies", results, {"parameters": SHOWN}, titles, json=json)

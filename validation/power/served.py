@@ -6,7 +6,6 @@ Shape legend: N runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from perfatlas.scenario.resolution import resolve
 from validation.power.cached_prompts import with_cached_prompts
 from validation.power.splits import power_splits
 from validation.runs import missing_data, read_table, shared_folder
+from validation.scoring import data_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,11 +68,8 @@ class ServedPower:
         return np.minimum(self.on_w + self.dynamic_w + self.active_w, self.cap_w)
 
 
-def served_power(isl: str = "isl") -> ServedPower:
+def served_power() -> ServedPower:
     """Return the runs of the text and code tasks with their predictions.
-
-    Args:
-        isl: Which of the assumed input lengths: isl, first, low, high or rates.
 
     Raises:
         MissingDependencyError: The file is missing.
@@ -85,7 +82,7 @@ def served_power(isl: str = "isl") -> ServedPower:
     if file_hash(path) != f"sha256:{served['sha256']}":
         raise UnsupportedError(f"{path} is not the file of validation/data/power.toml")
     rows = [row for row in read_table(path) if row["task"] in served["tasks"]]
-    fields = [scenario_of(row, isl) | served["launch"] for row in rows]
+    fields = [scenario_of(row) | served["launch"] for row in rows]
     return _predicted(rows, with_cached_prompts(rows, fields))
 
 
@@ -99,7 +96,7 @@ def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
     fields: dict[str, Any] = {
         "model": model,
         "system": served["systems"][row["gpu"]],
-        "engine": str(resources.files("validation").joinpath(served["engine_file"])),
+        "engine": str(data_path(served["engine_file"])),
         "mode": "aggregated",
         "method": "formula",
         "concurrency": max(round(float(row["avg_batch"])), 1),

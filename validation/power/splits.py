@@ -6,20 +6,18 @@ Shape legend: U measured rows, D columns of a geometry.
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.operators import FloatArray, IntArray
-
-FILE = "data/power.toml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,14 +28,12 @@ class PowerSplits:
     # Studies of sustained loads that are fitted, and those that are scored
     loads: Mapping[str, Any]
     served: Mapping[str, Any]  # Runs of served models: assumed inputs, systems, goals
-    clock_shares: Mapping[str, Any]  # Cells that are fitted with the clock of each row apart
 
 
 @cache
 def power_splits() -> PowerSplits:
     """Return the splits of the shipped data file."""
-    text = resources.files("validation").joinpath(FILE).read_text("utf-8")
-    return PowerSplits(**tomllib.loads(text))
+    return PowerSplits(**read_data("power.toml"))
 
 
 def fold_of(geometry_UD: FloatArray, folds: int) -> IntArray:

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from validation.runs.deduplication import LeftOutRun as LeftOutRun, select_runs as select_runs
-    from validation.runs.host_time import (
-        HalfFit as HalfFit,
-        cross_fitted as cross_fitted,
-        fit_note as fit_note,
-    )
-    from validation.runs.operating_points import (
-        compare_points as compare_points,
-        contradicted as contradicted,
-        summarize_points as summarize_points,
+    from validation.runs.deduplication import (
+        LeftOutRun as LeftOutRun,
+        published_serving as published_serving,
+        select_runs as select_runs,
     )
     from validation.runs.plan_choice import (
         limited_choices as limited_choices,
@@ -61,7 +55,6 @@ if TYPE_CHECKING:
         unseen_networks as unseen_networks,
     )
     from validation.runs.traffic_statistics import (
-        compare_goal as compare_goal,
         compare_goals as compare_goals,
         count_reasons as count_reasons,
         group_traffic as group_traffic,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from validation.runs.serving_rows import check_sample, read_runs, sample_path
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -55,6 +57,20 @@ def select_runs(
         else:
             kept.append(serving_run)
     return tuple(kept), tuple(left)
+
+
+def published_serving(
+    rules: ServingRules,
+) -> tuple[tuple[ServingRun, ...], tuple[LeftOutRun, ...]]:
+    """Return the scored runs of the installed file with their actual plan, and all others.
+
+    Raises:
+        MissingDependencyError: The measured runs are not installed.
+        UnsupportedError: They are not the file of the rules.
+    """
+    path = sample_path()
+    check_sample(path, rules.sha256)
+    return select_runs(read_runs(path), rules)
 
 
 def representatives(runs: Sequence[ServingRun], rules: ServingRules) -> set[str]:

@@ -11,10 +11,16 @@ from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.vocabulary.metrics import statistics
-from validation.runs.deduplication import is_dense
 from validation.runs.pool_runs import POOLS
 from validation.runs.predictions import run_question
-from validation.runs.serving_traffic import DEFAULTS, METRICS, as_launched, drawn_lengths
+from validation.runs.serving_traffic import (
+    METRICS,
+    as_launched,
+    by_deployment,
+    drawn_lengths,
+    measured_row,
+    simulated_times,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,16 +47,7 @@ def simulate_pool_runs(runs: Sequence[PoolRun], rules: ServingRules) -> list[Row
     Returns:
         One row per run, in order, with the columns of `simulate_runs` and the workers.
     """
-    known: Priced = {}
-    order = sorted(range(len(runs)), key=lambda place: _deployed(runs[place]))
-    rows: dict[int, Row] = {}
-    deployed: tuple[Any, ...] = ()
-    for index in order:
-        run = runs[index]
-        if _deployed(run) != deployed:
-            known, deployed = {}, _deployed(run)  # price tables of one deployment at a time
-        rows[index] = _simulated_row(run, rules, known)
-    return [rows[index] for index in range(len(runs))]
+    return by_deployment(runs, _deployed, lambda run, known: _simulated_row(run, rules, known))
 
 
 def _deployed(run: PoolRun) -> tuple[Any, ...]:
@@ -60,40 +57,18 @@ def _deployed(run: PoolRun) -> tuple[Any, ...]:
 
 def _simulated_row(run: PoolRun, rules: ServingRules, known: Priced) -> Row:
     worker, launch = run.decode, rules.pool_launch(run)
-    row: Row = {
+    row = measured_row(worker, rules, launch) | {
         "id": run.id,
-        "model": worker.model,
-        "network": rules.network(worker),
-        "precision": worker.precision,
-        "system": worker.system,
-        "backend": worker.backend,
-        "kind": worker.kind,
         "split": next((k for k, v in rules.pool_split.items() if worker.system in v), ""),
-        "dense": is_dense(worker),
         "pools": " + ".join(_words(run, role) for role in POOLS),
-        "concurrency": worker.concurrency,
-        "isl": worker.isl,
-        "osl": worker.osl,
-        "launch": DEFAULTS if launch is None else launch.name,
-        "unsimulated": "" if launch is None else launch.unsimulated,
-        "ttft_measured_s": worker.ttft_s,
-        "tpot_measured_s": worker.tpot_s,
-        "ttft_s": None,
-        "tpot_s": None,
         "kv_transfer_s": None,
-        "ttft_error": None,
-        "tpot_error": None,
-        "error": "",
     }
     try:
         found = _statistics(run, rules, known)
     except PerfatlasError as error:
         return row | {"error": str(error)}
-    row |= {f"{name}_s": found[name]["mean"] for name in (*METRICS, "kv_transfer")}
-    row["ttft_s"] = found["ttft"][rules.ttft_statistic[worker.kind]]
-    for name in METRICS:
-        row[f"{name}_error"] = row[f"{name}_s"] / row[f"{name}_measured_s"] - 1.0
-    return row
+    times = {"kv_transfer_s": found["kv_transfer"]["mean"]}
+    return row | times | simulated_times(row, found, rules)
 
 
 def _words(run: PoolRun, role: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments import ResolvedTraffic, StepScale, run_traffic, service, slowed
+from perfatlas.scenario.deployments import ResolvedTraffic, run_traffic, service
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 FOLDER: Final = "serving_requests"
 COLUMNS: Final = ("arrival_s", "input_tokens", "output_tokens", "first_token_s", "last_token_s")
-LEARNT: Final = 3  # a scale factor is fitted to the first of this number of parts of a run
 FIGURES: Final = ("ttft_mean", "ttft_p99", "tpot_mean", "latency_mean", "makespan")
 
 
@@ -42,22 +41,15 @@ class Timed:
     last_s: FloatArray
     osl_N: FloatArray
 
-    def tpot_s(self) -> FloatArray:
-        """Return the time per output token of every request (N,) [s]."""
-        return (self.last_s - self.first_s) / np.maximum(self.osl_N - 1.0, 1.0)
-
-    def figures(self, first: int) -> dict[str, float]:
-        """Return the compared figures of the requests from an index on [s].
-
-        Args:
-            first: Index of the first request included; the makespan is that of the whole run.
-        """
-        ttft_s = (self.first_s - self.arrival_s)[first:]
+    def figures(self) -> dict[str, float]:
+        """Return the compared figures [s]."""
+        ttft_s = self.first_s - self.arrival_s
+        tpot_s = (self.last_s - self.first_s) / np.maximum(self.osl_N - 1.0, 1.0)
         return {
             "ttft_mean": float(ttft_s.mean()),
             "ttft_p99": float(np.percentile(ttft_s, 99)),
-            "tpot_mean": float(self.tpot_s()[first:].mean()),
-            "latency_mean": float((self.last_s - self.arrival_s)[first:].mean()),
+            "tpot_mean": float(tpot_s.mean()),
+            "latency_mean": float((self.last_s - self.arrival_s).mean()),
             "makespan": float(self.last_s.max() - self.arrival_s.min()),
         }
 
@@ -65,15 +57,12 @@ class Timed:
 def compare_recorded(rules: ServingRules) -> tuple[list[Row], list[str]]:
     """Return recorded and simulated figures, and missing files.
 
-    The first row is without fitting. In the second all step times are multiplied by one factor, the
-    measured over simulated mean TPOT of the first third of the requests, and the rest is scored.
-
     Args:
         rules: The rules, with runs and goals.
 
     Returns:
-        One row per run and figure: `measured_s`, `predicted_s`, `error`, `goal_error`, `goal_met`,
-        and the same of the second row with prefix `scaled_`; sentences of missing files.
+        One row per run and figure: `measured_s`, `predicted_s`, `error`, `goal_error`, `goal_met`;
+        sentences of missing files.
     """
     rows: list[Row] = []
     missing: list[str] = []
@@ -99,24 +88,21 @@ def _compared(
         osl_N=columns["output_tokens"],
     )
     ready, resolved = _deployed(recorded, settings["engine"], columns)
-    predicted = _simulated(ready, resolved, 1.0)
-    first = measured.arrival_s.shape[0] // LEARNT
-    factor = float(measured.tpot_s()[:first].mean() / predicted.tpot_s()[:first].mean())
-    scaled = _simulated(ready, resolved, factor)
-    lines = {
-        "": (measured.figures(0), predicted.figures(0), rules.recorded_goal),
-        "scaled_": (measured.figures(first), scaled.figures(first), rules.recorded_scaled_goal),
-    }
+    were, are = measured.figures(), _simulated(ready, resolved).figures()
     rows = []
     for figure in FIGURES:
-        row: Row = {"run": recorded.name, "figure": figure, "scaled_factor": factor}
-        for line, (were, are, goals) in lines.items():
-            error, goal = are[figure] / were[figure] - 1.0, goals.get(figure)
-            row[f"{line}measured_s"], row[f"{line}predicted_s"] = were[figure], are[figure]
-            row[f"{line}error"], row[f"{line}goal_error"] = error, goal
-            met = goal is not None and abs(error) <= goal
-            row[f"{line}goal_met"] = "-" if goal is None else "yes" if met else "no"
-        rows.append(row)
+        error, goal = are[figure] / were[figure] - 1.0, rules.recorded_goal.get(figure)
+        rows.append(
+            {
+                "run": recorded.name,
+                "figure": figure,
+                "measured_s": were[figure],
+                "predicted_s": are[figure],
+                "error": error,
+                "goal_error": goal,
+                "goal_met": "-" if goal is None else "yes" if abs(error) <= goal else "no",
+            }
+        )
     return rows
 
 
@@ -161,9 +147,9 @@ def _deployed(
     return service(scenario, traffic, resolved), resolved
 
 
-def _simulated(ready: Service, resolved: ResolvedTraffic, factor: float) -> Timed:
-    """Return the requests of a run, simulated with all step times times a factor."""
-    outcome = run_traffic(slowed(ready, (StepScale(factor, factor),)), resolved, Control())
+def _simulated(ready: Service, resolved: ResolvedTraffic) -> Timed:
+    """Return the simulated requests of a run."""
+    outcome = run_traffic(ready, resolved, Control())
     found = request_latencies(resolved.requests, outcome, ready.seen)
     return Timed(
         arrival_s=found.arrival_s,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean
@@ -18,6 +17,7 @@ from validation.runs.pool_launches import (
 )
 from validation.runs.serving_launches import Launch, launch_of
 from validation.runs.serving_matches import FIELDS, SIZES, Match, take_match
+from validation.scoring import data_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,9 +96,7 @@ class ServingRules:
         traffic_goal, traffic_budget: Like goal and budget, for simulated traffic.
         scenario_goal, scenario_budget: The same with limits that follow from the scenario alone.
         recorded: Runs with per-request times.
-        recorded_goal, recorded_scaled_goal: Figure -> largest error, of both rows.
-        points: Compared operating points: model, system, gpu, ref.
-        points_goal: Figure -> largest value.
+        recorded_goal: Figure -> largest error.
     """
 
     title: str
@@ -126,9 +124,6 @@ class ServingRules:
     scenario_budget: Mapping[str, Mapping[str, float]]
     recorded: tuple[RecordedRun, ...]
     recorded_goal: Mapping[str, float]
-    recorded_scaled_goal: Mapping[str, float]
-    points: Mapping[str, str]
-    points_goal: Mapping[str, float]
 
     def without_limits(self) -> ServingRules:
         """Return the rules with the traffic of the launches, and without their limits."""
@@ -185,8 +180,7 @@ def serving_rules() -> ServingRules:
         >>> sorted(serving_rules().goal)
         ['all', 'dense']
     """
-    text = resources.files("validation").joinpath("data/serving_runs.toml")
-    return parse_serving_rules(text.read_text("utf-8"))
+    return parse_serving_rules(data_text("serving_runs.toml"))
 
 
 def parse_serving_rules(text: str) -> ServingRules:
@@ -239,9 +233,6 @@ def _rules(data: dict[str, Any]) -> ServingRules:
         scenario_budget=dict(data.get("scenario_budget", {})),
         recorded=tuple(_recorded(entry) for entry in data.get("recorded", [])),
         recorded_goal=dict(data.get("recorded_goal", {})),
-        recorded_scaled_goal=dict(data.get("recorded_scaled_goal", {})),
-        points=dict(data.get("points", {})),
-        points_goal=dict(data.get("points_goal", {})),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import Service, deployment, resolve_traffic, run_traffic
@@ -15,13 +15,16 @@ from validation.runs.deduplication import is_dense
 from validation.runs.predictions import OF_CLIENTS, run_question
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.scenario.deployments import Deployment, Priced
+    from validation.runs.pool_launches import PoolLaunch
     from validation.runs.run_selection import ServingRules
+    from validation.runs.serving_launches import Launch
     from validation.runs.serving_rows import ServingRun
 
 Row = dict[str, Any]
+Run = TypeVar("Run")
 METRICS: Final = ("ttft", "tpot")
 DEFAULTS: Final = "engine defaults"
 
@@ -46,15 +49,27 @@ def simulate_runs(
     """
     if not launched:
         rules = rules.without_limits()
+    return by_deployment(runs, _deployed, lambda run, known: _simulated_row(run, rules, known))
+
+
+def by_deployment(
+    runs: Sequence[Run],
+    deployed: Callable[[Run], tuple[Any, ...]],
+    simulated: Callable[[Run, Priced], Row],
+) -> list[Row]:
+    """Return a row per run, in order, with the price tables of one deployment at a time.
+
+    Args:
+        deployed: What runs share that have the same price tables.
+        simulated: Returns the row of a run.
+    """
     known: Priced = {}
-    order = sorted(range(len(runs)), key=lambda place: _deployed(runs[place]))
+    last: tuple[Any, ...] = ()
     rows: dict[int, Row] = {}
-    deployed: tuple[Any, ...] = ()
-    for index in order:
-        run = runs[index]
-        if _deployed(run) != deployed:
-            known, deployed = {}, _deployed(run)  # price tables of one deployment at a time
-        rows[index] = _simulated_row(run, rules, known)
+    for index in sorted(range(len(runs)), key=lambda place: deployed(runs[place])):
+        if deployed(runs[index]) != last:
+            known, last = {}, deployed(runs[index])
+        rows[index] = simulated(runs[index], known)
     return [rows[index] for index in range(len(runs))]
 
 
@@ -65,6 +80,17 @@ def _deployed(run: ServingRun) -> tuple[Any, ...]:
 
 def _simulated_row(run: ServingRun, rules: ServingRules, known: Priced) -> Row:
     launch = rules.launch(run)
+    plan = {name: getattr(run, name) for name in ("tp", "attention_dp", "ep")}
+    row = measured_row(run, rules, launch) | plan
+    try:
+        found = _statistics(run, rules, known)
+    except PerfatlasError as error:
+        return row | {"error": str(error)}
+    return row | simulated_times(row, found, rules)
+
+
+def measured_row(run: ServingRun, rules: ServingRules, launch: Launch | PoolLaunch | None) -> Row:
+    """Return the fields of a run that is not simulated yet."""
     row: Row = {
         "id": run.id,
         "model": run.model,
@@ -74,9 +100,6 @@ def _simulated_row(run: ServingRun, rules: ServingRules, known: Priced) -> Row:
         "backend": run.backend,
         "kind": run.kind,
         "dense": is_dense(run),
-        "tp": run.tp,
-        "attention_dp": run.attention_dp,
-        "ep": run.ep,
         "concurrency": run.concurrency,
         "isl": run.isl,
         "osl": run.osl,
@@ -84,22 +107,22 @@ def _simulated_row(run: ServingRun, rules: ServingRules, known: Priced) -> Row:
         "unsimulated": "" if launch is None else launch.unsimulated,
         "ttft_measured_s": run.ttft_s,
         "tpot_measured_s": run.tpot_s,
-        "ttft_s": None,
-        "tpot_s": None,
-        "ttft_error": None,
-        "tpot_error": None,
         "error": "",
     }
-    try:
-        found = _statistics(run, rules, known)
-    except PerfatlasError as error:
-        return row | {"error": str(error)}
-    statistic = rules.ttft_statistic[run.kind]
-    row |= {"ttft_s": found["ttft"][statistic], "tpot_s": found["tpot"]["mean"]}
-    row |= {"ttft_mean_s": found["ttft"]["mean"], "ttft_p50_s": found["ttft"]["p50"]}
-    for name in METRICS:
-        row[f"{name}_error"] = row[f"{name}_s"] / row[f"{name}_measured_s"] - 1.0
-    return row
+    return row | dict.fromkeys(f"{name}_{end}" for name in METRICS for end in ("s", "error"))
+
+
+def simulated_times(row: Row, found: Mapping[str, Any], rules: ServingRules) -> Row:
+    """Return simulated times of a row and their errors.
+
+    Args:
+        row: From `measured_row`.
+        found: Statistics by metric.
+    """
+    times = {name: found[name]["mean"] for name in METRICS}
+    times["ttft"] = found["ttft"][rules.ttft_statistic[row["kind"]]]
+    errors = {f"{name}_error": times[name] / row[f"{name}_measured_s"] - 1.0 for name in METRICS}
+    return {f"{name}_s": time_s for name, time_s in times.items()} | errors
 
 
 def run_fields(run: ServingRun, rules: ServingRules) -> Row:

@@ -5,30 +5,21 @@ Shape legend: N runs.
 
 from __future__ import annotations
 
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files import format_toml, write_atomic
 from validation.runs.predictions import answered, below_bound
-from validation.runs.shipped_errors import STEP_ERRORS, step_errors
 from validation.scoring import SCORES, scores_beside_constant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfatlas.operators import FloatArray
 
 Row = dict[str, Any]
 TAILS: Final = (0.05, 0.95)
 DIGITS: Final = 4
-HEADER: Final = (
-    "# How far time per output token was from predicted, in ln(measured / predicted): written by\n"
-    "# validation.runs.step_errors from the runs of `validation steps` (aiconfigurator-core\n"
-    "# 0.12.0, silicon_sample.csv, Apache-2.0). Errors of the runs of each engine.\n\n"
-)
 
 
 def residuals(rows: Sequence[Row]) -> FloatArray:
@@ -128,42 +119,3 @@ def share_held(networks: Sequence[Row]) -> float | None:
     """
     runs = sum(row["rows"] for row in networks)
     return sum(row["held"] for row in networks) / runs if runs else None
-
-
-def step_error_rows(rows: Sequence[Row], sha256: str) -> dict[str, Mapping[str, Any]]:
-    """Return the content of the shipped file, by engine.
-
-    Args:
-        rows: `predictions` of `validate_steps`.
-        sha256: Digest of the file of runs.
-    """
-    found: dict[str, Mapping[str, Any]] = {}
-    for engine in sorted({row["backend"] for row in rows}):
-        own = [row for row in rows if row["backend"] == engine and row["tpot_s"] is not None]
-        used = possible(own)
-        q05, q95 = error_tails(own)
-        found[engine] = {
-            "q05": q05,
-            "q95": q95,
-            "runs": len(used),
-            "left_out": len(own) - len(used),
-            "networks": len({row["network"] for row in used}),
-            "data_hash": f"sha256:{sha256[:16]}",
-            "command": "python -m validation steps",
-        }
-    return found
-
-
-def write_step_errors(rows: Sequence[Row], sha256: str, path: Path | None = None) -> Path:
-    """Write the tails of every engine to the data, and return the path.
-
-    Args:
-        rows: `predictions` of `validate_steps`.
-        sha256: Digest of the file of runs.
-        path: File, by default the stored one.
-    """
-    found = step_error_rows(rows, sha256)
-    target = path or Path(str(resources.files("validation").joinpath(STEP_ERRORS)))
-    write_atomic(target, HEADER + format_toml({"engine": found}))
-    step_errors.cache_clear()
-    return target

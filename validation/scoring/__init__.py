@@ -8,23 +8,17 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from validation.scoring.budgets import drifted as drifted, read_budgets as read_budgets
-    from validation.scoring.independent import independent_check as independent_check
+    from validation.scoring.data_files import (
+        data_path as data_path,
+        data_rows as data_rows,
+        data_text as data_text,
+        read_data as read_data,
+    )
     from validation.scoring.intervals import (
         SCORES as SCORES,
         constant_limits as constant_limits,
         interval_score as interval_score,
         scores_beside_constant as scores_beside_constant,
-    )
-    from validation.scoring.left_out import (
-        left_out_errors as left_out_errors,
-        left_out_table as left_out_table,
-        slow_medians as slow_medians,
-    )
-    from validation.scoring.lenders import (
-        DeviceSplit as DeviceSplit,
-        device_splits as device_splits,
-        kernel_split_scores as kernel_split_scores,
-        split_rules as split_rules,
     )
     from validation.scoring.medians import (
         ROUNDING as ROUNDING,
@@ -33,9 +27,12 @@ if TYPE_CHECKING:
         goal_of as goal_of,
         kernel_goals as kernel_goals,
         median_row as median_row,
-        target_failure as target_failure,
     )
-    from validation.scoring.parameters import parameter_table as parameter_table
+    from validation.scoring.printed import (
+        failed_gates as failed_gates,
+        print_results as print_results,
+        with_units as with_units,
+    )
     from validation.scoring.protocols import (
         PROTOCOLS as PROTOCOLS,
         SAMPLE_ROWS as SAMPLE_ROWS,
@@ -46,13 +43,8 @@ if TYPE_CHECKING:
     from validation.scoring.tables import (
         EMPTY_CELL as EMPTY_CELL,
         Results as Results,
-        beaten_cells as beaten_cells,
-        beside_table as beside_table,
-        device_table as device_table,
-        excluded_rows as excluded_rows,
         goal_table as goal_table,
         interval_table as interval_table,
-        missed_cells as missed_cells,
         percent as percent,
         table as table,
         tally_table as tally_table,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib import resources
-from statistics import mean, median
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas import hardware
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.measurements.calibrations import load_calibrations
+from validation.scoring.data_files import read_data
 from validation.scoring.intervals import SCORES
-from validation.scoring.score import DIGITS, published_figures
+from validation.scoring.score import DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,8 +29,6 @@ MEANS: Final = (
     *SCORES,
     "half_width",
     "roofline_mape",
-    "two_parameter_mape",
-    "noise",
 )
 
 
@@ -54,7 +51,6 @@ def median_row(key: Key, found: Mapping[str, CellScore], protocol: str) -> dict[
         "rows": sum(score.rows for score in scores),
         **medians,
         **_against_goal(key, found, protocol),
-        **(_against_target(key, found) if protocol == "own" else {}),
     }
 
 
@@ -63,11 +59,9 @@ def _median(values: Sequence[float | None]) -> float | None:
     return round(median(known), DIGITS) if known else None
 
 
-@cache
-def kernel_goals() -> dict[str, Any]:
+def kernel_goals() -> Mapping[str, Any]:
     """Return the goals of every operator and protocol, as data."""
-    text = resources.files("validation").joinpath("data/kernel_goals.toml")
-    return tomllib.loads(text.read_text("utf-8"))
+    return read_data("kernel_goals.toml")
 
 
 @cache
@@ -120,44 +114,3 @@ def _against_goal(key: Key, found: Mapping[str, CellScore], protocol: str) -> di
 
 def _link(device: str) -> str:
     return hardware.resolve_system(device).device.scale_up.kind
-
-
-def _against_target(key: Key, found: Mapping[str, CellScore]) -> dict[str, Any]:
-    """Return the target of earlier work for the same GPUs, and whether it is met."""
-    target, devices = _target(key, tuple(found))
-    compared = [score.mape for device, score in found.items() if device in devices]
-    reached = "-"
-    if target is not None and compared:
-        reached = "yes" if median(compared) <= target + ROUNDING else "no"
-    return {
-        "target_mape": target,
-        "target_gpus": len(compared) if target is not None else 0,
-        "compared_mape": round(median(compared), DIGITS) if compared else None,
-        "reached": reached,
-    }
-
-
-def _target(key: Key, devices: Sequence[str]) -> tuple[float | None, tuple[str, ...]]:
-    """Return the median target over the scored devices, and its devices."""
-    for row in published_figures()["target"]:
-        if (row["operator"], row["family"], row["format"]) != key:
-            continue
-        if "median_range" in row:
-            return mean(row["median_range"]), tuple(devices)
-        known = tuple(device for device in devices if device in row["mape"])
-        if known:
-            return median(row["mape"][device] for device in known), known
-    return None, ()
-
-
-def target_failure(row: Mapping[str, Any]) -> str:
-    """Return a sentence for a median above the target of earlier work.
-
-    Args:
-        row: From `median_row`.
-    """
-    return (
-        f"{row['operator']} {row['family']} {row['format']}: median MAPE over {row['target_gpus']}"
-        f" GPU{'s' if row['target_gpus'] > 1 else ''} {100 * row['compared_mape']:.1f}%, target"
-        f" {100 * row['target_mape']:.1f}%"
-    )

@@ -58,8 +58,6 @@ class Scored(NamedTuple):
 
     rows: Rows
     predicted_s: FloatArray  # Predicted times (U,) [s]
-    # Times of roofline / efficiency + fixed time, fitted to the same rows (U,) [s]
-    simple_s: FloatArray
     # 5% and 95% quantiles of ln(measured/predicted), predicted; None where unknown
     interval: tuple[float, float] | None
     known_rows: int  # Rows of this device used in the fit
@@ -218,7 +216,6 @@ def _own(kin: Kin, device: str) -> Scored | str:
     return Scored(
         rows=rows,
         predicted_s=cell.predict(rows.shape_UD, match.calibration.parameters),
-        simple_s=simple_s(rows, fit_simple(rows)),
         interval=(match.quantiles["q05"], match.quantiles["q95"]),
         known_rows=min(FIT_ROWS, rows.measured_s.size),
         sources=(device,),
@@ -272,7 +269,6 @@ def _fitted(
     return Scored(
         rows=scored,
         predicted_s=cell.predict(scored.shape_UD, parameters),
-        simple_s=simple_s(scored, fit_simple(seen)),
         interval=(told["q05"], told["q95"]),
         known_rows=seen.measured_s.size,
         sources=(cell.device, *others),
@@ -292,7 +288,6 @@ def _unseen_device(kin: Kin, device: str, *, family: bool) -> Scored | str:
     return Scored(
         rows=rows,
         predicted_s=cell.predict(rows.shape_UD, donor.parameters),
-        simple_s=simple_s(rows, fit_simple(kin.rows(donor.device))),
         interval=(quantiles["q05"], quantiles["q95"]) if quantiles else None,
         known_rows=0,
         sources=(donor.device,),
@@ -324,31 +319,3 @@ def refit(
         predict, seen.measured_s, start=first, low=low, high=high, evaluations=evaluations
     )
     return complete(found)
-
-
-def fit_simple(rows: Rows) -> FloatArray:
-    """Return efficiency and fixed time [s] of the two-parameter model (2,), from a sample.
-
-    Args:
-        rows: Measured rows.
-    """
-    sample = taken(rows, seeded_subset(rows.measured_s.size, FIT_ROWS, SEED))
-    return fit_parameters(
-        lambda values: simple_s(sample, values),
-        sample.measured_s,
-        start=np.array([0.8, 3e-6]),
-        low=np.array([0.05, 1e-7]),
-        high=np.array([1.0, 1e-3]),
-        evaluations=400,
-    )
-
-
-def simple_s(rows: Rows, parameters: FloatArray) -> FloatArray:
-    """Return roofline / efficiency + fixed time (U,) [s].
-
-    Args:
-        rows: Measured rows.
-        parameters: Efficiency and fixed time [s] (2,).
-    """
-    time_s: FloatArray = rows.roofline_s / parameters[0] + parameters[1]
-    return time_s

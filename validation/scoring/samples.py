@@ -7,9 +7,7 @@ seconds that the physics model is unchanged.
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,12 +17,14 @@ from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.sampling import seeded_subset
+from validation.scoring.data_files import data_path, read_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.fitting.cells import Cell
 
+FILE: Final = "kernel_samples.toml"
 ROWS: Final = 200
 SEED: Final = 20257
 ROUNDING: Final = 1e-4  # relative to a stored error
@@ -48,19 +48,9 @@ class Sample:
     fit: str  # Hash of the parameters
 
 
-def samples_path() -> Path:
-    """Return the file of the shipped samples."""
-    return Path(__file__).parents[1] / "data" / "kernel_samples.toml"
-
-
-def read_samples(path: Path | None = None) -> dict[str, Sample]:
-    """Return the stored sample of every cell by id.
-
-    Args:
-        path: The file; the shipped one by default.
-    """
-    document = tomllib.loads((path or samples_path()).read_text("utf-8"))
-    return {name: Sample(**entry) for name, entry in document.items()}
+def read_samples() -> dict[str, Sample]:
+    """Return the stored sample of every cell by id."""
+    return {name: Sample(**entry) for name, entry in read_data(FILE).items()}
 
 
 def score_sample(cell: Cell, parameters: Mapping[str, float]) -> Sample:
@@ -136,22 +126,18 @@ def renewed_samples(stored: Mapping[str, Sample], found: Mapping[str, Sample]) -
     return kept
 
 
-def write_samples(path: Path | None = None) -> None:
+def write_samples() -> None:
     """Write the renewed samples of the shipped calibrations.
-
-    Args:
-        path: The file; the shipped one by default.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
     """
-    path = path or samples_path()
-    stored = read_samples(path) if path.is_file() else {}
     found: dict[str, Sample] = {}
     for device in MEASURED_DEVICES:
         found |= device_samples(device)
     lines = [
         f"{json.dumps(name)} = {{ mape = {sample.mape!r}, fit = {json.dumps(sample.fit)} }}\n"
-        for name, sample in renewed_samples(stored, found).items()
+        for name, sample in renewed_samples(read_samples(), found).items()
     ]
-    write_atomic(path, SAMPLES_HEADER + "".join(lines))
+    write_atomic(data_path(FILE), SAMPLES_HEADER + "".join(lines))
+    read_data.cache_clear()

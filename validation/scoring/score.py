@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from functools import cache
 from math import exp
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.fitting import error_statistics
-from perfatlas.measurements.calibrations import calibration_folder
 from validation.scoring.intervals import SCORES, interval_score
 from validation.scoring.protocols import FEW_ROWS, Kin, score_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from perfatlas.fitting.cells import Cell
     from validation.scoring.protocols import Scored
 
 DIGITS: Final = 4
@@ -40,8 +34,6 @@ class CellScore:
         rows: Number of rows.
         mape, median_error, p90_error, bias: Errors of the physics model.
         roofline_mape: Error of max(FLOP/peak, bytes/bandwidth).
-        two_parameter_mape: Error of roofline / efficiency + fixed time, fitted to the same rows.
-        noise: Difference of two measurements of a kernel, None where unknown.
         inside_90: Share of rows inside the predicted 90% interval; None without one.
         interval_score: Mean Winkler score of that interval in ln(time): its width plus 20 times
             the distance of each miss.
@@ -66,8 +58,6 @@ class CellScore:
     p90_error: float
     bias: float
     roofline_mape: float
-    two_parameter_mape: float
-    noise: float | None
     inside_90: float | None
     interval_score: float | None
     constant_width_score: float | None
@@ -106,8 +96,6 @@ def score_cell(
         p90_error=round(errors.p90_error, DIGITS),
         bias=round(errors.bias, DIGITS),
         roofline_mape=round(error_statistics(rows.roofline_s, rows.measured_s).mape, DIGITS),
-        two_parameter_mape=round(error_statistics(scored.simple_s, rows.measured_s).mape, DIGITS),
-        noise=noise_floor(cell),
         **_interval_figures(scored),
         data_hash=rows.data_hash,
     )
@@ -127,23 +115,3 @@ def _interval_figures(scored: Scored) -> dict[str, Any]:
         ),
         "half_width": round((exp(high) - exp(low)) / 2.0, DIGITS),
     }
-
-
-@cache
-def published_figures() -> dict[str, list[dict[str, Any]]]:
-    """Return the targets and noise floors of earlier work, as data."""
-    return tomllib.loads((calibration_folder() / "targets.toml").read_text("utf-8"))
-
-
-def noise_floor(cell: Cell) -> float | None:
-    """Return the noise floor of a cell, None where it was not measured twice."""
-    return next(_noises(cell), None)
-
-
-def _noises(cell: Cell) -> Iterator[float]:
-    for row in published_figures()["noise"]:
-        if row["operator"] == cell.operator and row["format"] in ("any", cell.format):
-            if "all" in row:
-                yield row["all"]
-            elif cell.device in row["mape"]:
-                yield row["mape"][cell.device]

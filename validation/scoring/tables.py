@@ -6,26 +6,14 @@ from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fitting.cells import MEASURED_DEVICES
-from validation.scoring.medians import ROUNDING, goal_of, kernel_goals
+from validation.scoring.medians import goal_of, kernel_goals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 Row = dict[str, Any]
 Results = dict[str, list[Row]]  # protocol -> scored cells or medians
 EMPTY_CELL: Final = "-"
-SHORT_NAMES: Final = {
-    "a100_sxm": "A100",
-    "h100_sxm": "H100",
-    "h200_sxm": "H200",
-    "b200_sxm": "B200",
-    "b300_sxm": "B300",
-    "gb200": "GB200",
-    "gb300": "GB300",
-    "l40s": "L40S",
-    "rtx_pro_6000_server": "RTX PRO",
-}
 SEEN: Final = (0.86, 0.94)  # target coverage on held-out rows of a device with its own fit
 UNSEEN: Final = 0.80  # minimum coverage on a held-out device
 WIDTH: Final = 1.2  # times the p90 error
@@ -80,13 +68,11 @@ def _by_about(medians: Results) -> dict[str, dict[str, Row]]:
     return dict(sorted(found.items()))
 
 
-def goal_table(medians: Results, slow: Mapping[str, float] | None = None) -> str:
+def goal_table(medians: Results) -> str:
     """Return the medians over GPUs with their goals; missed ones in bold with the excess.
 
     Args:
         medians: Protocol -> median rows.
-        slow: Cell name -> own median including its slow rows; a goal met only without them is
-            marked.
     """
     protocols = [name for name in HEADINGS if name in medians and name != "few-shot"]
     rows = []
@@ -96,10 +82,7 @@ def goal_table(medians: Results, slow: Mapping[str, float] | None = None) -> str
             of = goal_of((first["operator"], first["family"], first["format"]))
             if of is None or of["name"] != goal["name"]:
                 continue
-            shown = {p: _goal_cell(found.get(p)) for p in protocols}
-            if needs_left_out(found.get("own"), slow or {}):
-                shown["own"] += f" †{percent((slow or {})[name])}"
-            rows.append([goal["name"], name, *shown.values()])
+            rows.append([goal["name"], name, *(_goal_cell(found.get(p)) for p in protocols)])
     return table(["goal", "cell", *(HEADINGS[name] for name in protocols)], rows)
 
 
@@ -111,25 +94,11 @@ def _goal_cell(row: Row | None) -> str:
     return text if row["goal_met"] == "yes" else f"**{text} +{percent(reached - limit)}**"
 
 
-def needs_left_out(row: Row | None, slow: Mapping[str, float]) -> bool:
-    """Return whether a goal is met only because slow rows are excluded.
-
-    Args:
-        row: A median of own calibrations.
-        slow: Cell name -> its median including slow rows.
-    """
-    if row is None or row["goal_mape"] is None or row["goal_met"] != "yes":
-        return False
-    limit: float = row["goal_mape"]
-    return slow.get(about(row), 0.0) > limit + ROUNDING
-
-
-def tally_table(medians: Results, slow: Mapping[str, float] | None = None) -> str:
+def tally_table(medians: Results) -> str:
     """Return the number of cells that meet their goal, per goal and protocol.
 
     Args:
         medians: Protocol -> median rows.
-        slow: As for `goal_table`.
     """
     protocols = [name for name in HEADINGS if name in medians and name != "few-shot"]
     rows = []
@@ -145,53 +114,9 @@ def tally_table(medians: Results, slow: Mapping[str, float] | None = None) -> st
             ]
             aimed = percent(goal["mape"][protocol])
             count = sum(row["goal_met"] == "yes" for row in met)
-            marked = sum(needs_left_out(row, slow or {}) for row in met) * (protocol == "own")
-            note = f", {count - marked} with every row" if marked else ""
-            cells.append(f"{count} of {len(met)}{note} (<= {aimed})")
+            cells.append(f"{count} of {len(met)} (<= {aimed})")
         rows.append([goal["name"], *cells])
     return table(["goal", *(HEADINGS[name] for name in protocols)], rows)
-
-
-def device_table(cells: Sequence[Row]) -> str:
-    """Return the MAPE of every cell and GPU under one protocol [%].
-
-    Args:
-        cells: Scored cells.
-    """
-    found: dict[str, dict[str, Row]] = defaultdict(dict)
-    for row in cells:
-        found[about(row)][row["system"]] = row
-    devices = [
-        name for name in MEASURED_DEVICES if any(name in record for record in found.values())
-    ]
-    rows = [
-        [name, *(percent(record[d]["mape"]) if d in record else EMPTY_CELL for d in devices)]
-        for name, record in sorted(found.items())
-    ]
-    return table(["cell", *(SHORT_NAMES[name] for name in devices)], rows)
-
-
-def beside_table(rows: Sequence[Row]) -> str:
-    """Return errors with those of simpler models and the noise floor under one protocol [%].
-
-    Args:
-        rows: Median rows.
-    """
-    headings = ["cell", "GPUs", "rows", "MAPE", "median", "p90", "bias", "noise", "2-parameter"]
-    names = ("mape", "median_error", "p90_error", "bias", "noise", "two_parameter_mape")
-    return table(
-        [*headings, "roofline", "inside 90%", "interval score"],
-        (
-            [
-                about(row),
-                str(row["gpus"]),
-                f"{row['rows']:,}",
-                *(percent(row[name]) for name in (*names, "roofline_mape", "inside_90")),
-                EMPTY_CELL if row["interval_score"] is None else f"{row['interval_score']:.2f}",
-            ]
-            for row in rows
-        ),
-    )
 
 
 def interval_table(cells: Results) -> str:
@@ -234,61 +159,3 @@ def _interval_cells(found: Sequence[Row], protocol: str) -> list[str]:
         str(len(narrow)),
         f"{median(row['interval_score'] for row in found):.2f}",
     ]
-
-
-def missed_cells(cells: Sequence[Row], protocol: str) -> list[str]:
-    """Return a line per goal: the cells furthest above it, worst first.
-
-    Args:
-        cells: Scored cells of one protocol.
-    """
-    lines = []
-    for goal in kernel_goals()["goal"]:
-        aimed = goal["mape"].get(protocol)
-        above = [
-            row
-            for row in cells
-            if aimed is not None
-            and (of := goal_of((row["operator"], row["family"], row["format"])))
-            and of["name"] == goal["name"]
-            and row["mape"] > aimed + ROUNDING
-        ]
-        above.sort(key=lambda row: -float(row["mape"]))
-        worst = ", ".join(f"{row['cell']} {percent(row['mape'])}" for row in above[:4])
-        if above:
-            lines.append(f"- {goal['name']} (<= {percent(aimed)}): {len(above)} cells; {worst}")
-    return lines
-
-
-def beaten_cells(cells: Sequence[Row], own: Sequence[Row]) -> list[str]:
-    """Return a line per cell in which physics is not better than the two-parameter model.
-
-    Args:
-        cells: Scored cells of one protocol.
-        own: The shipped cells on all rows, for comparison.
-    """
-    shipped = {row["cell"]: row for row in own}
-    lines = []
-    for row in cells:
-        if row["mape"] < row["two_parameter_mape"]:
-            continue
-        line = f"- {row['cell']}: {_against(row)}"
-        known = shipped.get(row["cell"])
-        if known is not None and known["protocol"] != row["protocol"]:
-            line += f"; ships, on all rows {_against(known)}"
-        lines.append(line)
-    return lines
-
-
-def _against(row: Row) -> str:
-    return f"{percent(row['mape'])}% against {percent(row['two_parameter_mape'])}%"
-
-
-def excluded_rows(excluded: Mapping[str, int]) -> str:
-    """Return reason -> rows as a table.
-
-    Args:
-        excluded: Excluded rows, by reason.
-    """
-    rows = sorted(excluded.items(), key=lambda item: -item[1])
-    return table(["rows left out", "why"], ([f"{count:,}", why] for why, count in rows if count))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from perfatlas.fitting import error_statistics
 from perfatlas.quantities import InvalidSpecError, parse_quantity
 from perfatlas.scenario.deployments import cache_capacity
 from perfatlas.scenario.fields import Scenario
+from validation.scoring import data_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,8 +78,7 @@ def validate_capacity() -> Row:
 
 def capacity_runs() -> CapacityRuns:
     """Return the published cache sizes of `validation/data/kv_capacity.toml`."""
-    path = resources.files("validation").joinpath("data/kv_capacity.toml")
-    return parse_capacity_runs(path.read_text("utf-8"))
+    return parse_capacity_runs(data_text("kv_capacity.toml"))
 
 
 def parse_capacity_runs(text: str) -> CapacityRuns:

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH, WrittenFile
-from perfatlas.commands.output import envelope, print_json
-from validation.scoring import SCORES
+from validation.scoring import print_results, with_units
+from validation.serving.outside_page import SUMMARY
 
-SUMMARY: Final = {
-    "measurements": "rows",
-    "answered": "answered",
-    "median_error": "error",
-    "bias": "bias",
-    "inside_90": "in 90%",
-    "width": "high/low",
-    **SCORES,
-}
 WORST: Final = {"worst": "worst", "worst_error": "its error"}
 CELLS: Final = {
     "id": "measurement",
@@ -30,12 +21,24 @@ CELLS: Final = {
     "high": "high",
     "inside_90": "in 90%",
 }
-TABLES: Final = (
-    ("totals", "all measurements", {"batch": "batch", "rows": ""} | SUMMARY),
-    ("by_scale", "by scale", {"batch": "batch", "scale": "", "half": "half"} | SUMMARY),
-    ("by_device", "by device", {"device": "", "batch": "batch"} | SUMMARY),
-    ("by_source", "by source", {"batch": "batch", "source": ""} | SUMMARY | WORST),
-)
+
+
+COLUMNS: Final = {
+    "totals": {"batch": "batch", "rows": "", **SUMMARY},
+    "by_scale": {"batch": "batch", "scale": "", "half": "half", **SUMMARY},
+    "by_device": {"device": "", "batch": "batch", **SUMMARY},
+    "by_source": {"batch": "batch", "source": "", **SUMMARY, **WORST},
+    "rows": CELLS,
+    "refused": {"id": "measurement", "refused": "reason"},
+}
+TITLES: Final = {
+    "totals": "all measurements",
+    "by_scale": "by scale",
+    "by_device": "by device",
+    "by_source": "by source",
+    "rows": "measurements",
+    "refused": "without a prediction",
+}
 
 
 def outside(
@@ -51,7 +54,6 @@ def outside(
         verbose: Print every measurement, not only medians.
         page: Write this Markdown page.
     """
-    from perfatlas.report.text import open_terminal, print_rows
     from validation.serving.outside import validate_outside
 
     results = validate_outside(_progress)
@@ -60,31 +62,11 @@ def outside(
 
         write_outside_page(page, results)
         return 0
-    if json:
-        print_json(envelope("validation outside", results=results, scenario={}))
-        return 0
-    console = open_terminal(sys.stdout)
-    for name, title, columns in TABLES:
-        print_rows(console, results[name], columns=columns, title=title)
-    if verbose:
-        cells = [_spelled(row) for row in results["rows"]]
-        print_rows(console, cells, columns=CELLS, title="measurements")
-    refused = [row for row in results["rows"] if row["refused"]]
-    columns = {"id": "measurement", "refused": "reason"}
-    print_rows(console, refused, columns=columns, title="without a prediction")
-    return 0
-
-
-def _spelled(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with values as text in the unit of its metric."""
-    from perfatlas.report.text import format_value
-
-    values = {
-        name: format_value(row["metric"], row[name])
-        for name in ("published", "predicted", "low", "high")
-        if row[name] is not None
-    }
-    return {**row, **values}
+    if not json:
+        results["refused"] = [row for row in results["rows"] if row["refused"]]
+        results["rows"] = [with_units(row) for row in results["rows"]]
+    columns = {name: shown for name, shown in COLUMNS.items() if verbose or name != "rows"}
+    return print_results("outside", results, columns, TITLES, json=json)
 
 
 def _progress(name: str) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
-from perfatlas.report.text import format_value
-from validation.scoring import SCORES, table
+from validation.scoring import SCORES, data_text, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-TEMPLATE: Final = "data/outside_page.md"
+TEMPLATE: Final = "outside_page.md"
 SUMMARY: Final = {
     "measurements": "rows",
     "answered": "answered",
@@ -24,16 +22,6 @@ SUMMARY: Final = {
     "width": "high/low",
     **SCORES,
 }
-CELLS: Final = (
-    "measurement",
-    "batch",
-    "half",
-    "published",
-    "predicted",
-    "error",
-    "90% interval",
-    "inside",
-)
 
 
 def write_outside_page(path: Path, found: Mapping[str, Any]) -> None:
@@ -56,7 +44,7 @@ def page_text(found: Mapping[str, Any]) -> str:
     Args:
         found: From `validate_outside`.
     """
-    text = resources.files("validation").joinpath(TEMPLATE).read_text("utf-8")
+    text = data_text(TEMPLATE)
     worst = {"worst": "worst", "worst_error": "its error"}
     parts = (
         ("{totals}", _summaries(found["totals"], {"batch": "batch", "rows": ""})),
@@ -70,7 +58,6 @@ def page_text(found: Mapping[str, Any]) -> str:
             _summaries(found["by_source"], {"batch": "batch", "source": "source"}, worst),
         ),
         ("{collected}", _collected(found["collected"])),
-        ("{cells}", _cells(found["rows"])),
         ("{refused}", _refused(found["rows"])),
     )
     for place, part in parts:
@@ -108,27 +95,6 @@ def _collected(sources: Sequence[Mapping[str, Any]]) -> str:
         "note": "read as",
     }
     return table(list(columns.values()), [[str(s[c]) for c in columns] for s in sources])
-
-
-def _cells(rows: Sequence[Mapping[str, Any]]) -> str:
-    return table(list(CELLS), [_cell(row) for row in rows if row["predicted"] is not None])
-
-
-def _cell(row: Mapping[str, Any]) -> list[str]:
-    metric = row["metric"]
-    interval = "-"
-    if row["low"] is not None:
-        interval = f"{format_value(metric, row['low'])} to {format_value(metric, row['high'])}"
-    return [
-        row["id"],
-        str(row["batch"]),
-        row["half"],
-        format_value(metric, row["published"]),
-        format_value(metric, row["predicted"]),
-        f"{100 * row['error']:+.0f}%",
-        interval,
-        {True: "yes", False: "no", None: "-"}[row["inside_90"]],
-    ]
 
 
 def _refused(rows: Sequence[Mapping[str, Any]]) -> str:

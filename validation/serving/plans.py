@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from validation.kernels.device_pairs import upgrade_gains
 from validation.runs import (
-    check_sample,
     limited_choices,
     predict_runs,
+    published_serving,
     ranked_groups,
-    read_runs,
-    sample_path,
-    select_runs,
     serving_rules,
 )
 
@@ -29,7 +25,7 @@ def validate_plans() -> dict[str, Any]:
     Returns:
         `ranking`: rank correlation and regret over deployments of the same model, system, format
         and lengths; `limits`: choices under a limit of TPOT, by the required probability;
-        `upgrades`: gains of a newer device at the same plan; `failures`: missed goals.
+        `failures`: missed goals.
 
     Raises:
         MissingDependencyError: The measured runs are not installed.
@@ -38,9 +34,8 @@ def validate_plans() -> dict[str, Any]:
     Limits: The runs of a group differ in load more than in plan, and a group has the plans that
         somebody published, which are seldom bad ones.
     """
-    rules, path = serving_rules(), sample_path()
-    check_sample(path, rules.sha256)
-    kept, _ = select_runs(read_runs(path), rules)
+    rules = serving_rules()
+    kept, _ = published_serving(rules)
     rows = predict_runs(kept, rules)
     ranking = ranked_groups(rows)
     return {
@@ -49,7 +44,6 @@ def validate_plans() -> dict[str, Any]:
         "scored": len(rows),
         "ranking": ranking,
         "limits": limited_choices(rows),
-        "upgrades": upgrade_gains(rows),
         "failures": [failure for row in ranking for failure in missed_goals(row)],
     }
 

@@ -13,7 +13,7 @@ from validation.runs import (
     simulate_pool_runs,
     traffic_totals,
 )
-from validation.serving.steps import gate
+from validation.serving.steps import exceeded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,19 +22,12 @@ if TYPE_CHECKING:
     from validation.runs import LeftOutRun, ServingRules
 
 Row = dict[str, Any]
-WORST: Final = 10
 ABOUT: Final = {
     "by_split": ("split",),
     "by_engine": ("backend",),
     "by_model": ("network",),
     "by_system": ("system",),
-    "by_lengths": ("isl", "osl"),
-    "cells": ("backend", "network", "precision", "system"),
 }
-SHOWN: Final = (
-    *("id", "pools", "ttft_measured_s", "ttft_s", "ttft_error", "tpot_measured_s", "tpot_s"),
-    "tpot_error",
-)
 
 
 def validate_pools(path: Path, rules: ServingRules) -> dict[str, Any]:
@@ -62,16 +55,13 @@ def pool_views(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: ServingRu
         rules: Goals, budgets and launches.
 
     Returns:
-        `totals`, `goals`, statistics by part (`by_split`, `by_engine`, `by_model`, `by_system`,
-        `by_lengths`, `cells`), the rows with the largest TTFT errors (`worst`), `reasons` and
-        `left_out`, `not_simulated`, `failures`: exceeded budgets, and every prediction.
+        `totals`, `goals`, statistics by part (`by_split`, `by_engine`, `by_model`, `by_system`),
+        `reasons` and `left_out`, `not_simulated`, `failures`: exceeded budgets, and every
+        prediction.
     """
     totals = traffic_totals(rows)
-    known = [row for row in rows if not row["error"]]
-    worst = sorted(known, key=lambda row: abs(row["ttft_error"]), reverse=True)[:WORST]
-    launches = {launch.name: launch for launch in rules.pool_launches}
     return {
-        "simulated": len(known),
+        "simulated": sum(not row["error"] for row in rows),
         "left_out_rows": len(left),
         "totals": totals,
         "goals": [
@@ -79,22 +69,9 @@ def pool_views(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: ServingRu
             for row in compare_goals(totals, rules.pool_goal)
         ],
         **{name: group_traffic(rows, about) for name, about in ABOUT.items()},
-        "by_launch": [
-            row | {"source": launches[row["launch"]].source if row["launch"] in launches else ""}
-            for row in group_traffic(rows, ("launch", "unsimulated"))
-        ],
-        "worst": [{name: row[name] for name in SHOWN} for row in worst],
         "reasons": count_reasons(left, rules),
-        "left_out": [
-            {"id": left_out_run.id, "reason": left_out_run.reason} for left_out_run in left
-        ],
+        "left_out": [{"id": run.id, "reason": run.reason} for run in left],
         "not_simulated": [{"id": r["id"], "error": r["error"]} for r in rows if r["error"]],
-        "failures": [
-            failure
-            for row in totals
-            for failure in gate(
-                f"two pools, {row['models']}", row, rules.pool_budget.get(row["models"], {})
-            )
-        ],
+        "failures": exceeded(totals, rules.pool_budget, "two pools, "),
         "predictions": rows,
     }

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH, WrittenFile
 from perfatlas.commands.output import envelope, print_json
-from perfatlas.quantities import ValidationGateError
+from validation.scoring import failed_gates
+from validation.serving.pools import ABOUT
+from validation.serving.traffic import PARTS, validate_traffic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,37 +23,6 @@ RECORDED: Final = {
     "predicted_s": "simulated",
     "error": "error",
     "goal_met": "met",
-    "scaled_error": "one factor",
-    "scaled_goal_met": "met",
-}
-POINT_TOTALS: Final = {
-    "plan": "",
-    "rows": "points",
-    "ttft_median_error": "TTFT",
-    "ttft_bias": "bias",
-    "tpot_median_error": "TPOT",
-    "tpot_bias": "bias",
-    "makespan_median_error": "makespan",
-}
-POINTS: Final = {
-    "plan": "",
-    "isl": "in",
-    "concurrency": "requests",
-    "ttft_measured_s": "TTFT",
-    "ttft_s": "simulated",
-    "tpot_measured_s": "TPOT",
-    "tpot_s": "simulated",
-    "makespan_error": "makespan",
-}
-CONTRADICTED: Final = {
-    "isl": "in",
-    "concurrency": "requests",
-    "date": "day",
-    "ttft_run_s": "TTFT run",
-    "ttft_point_s": "point",
-    "ttft_s": "simulated",
-    "tpot_run_s": "TPOT run",
-    "tpot_point_s": "point",
 }
 GOALS: Final = {
     "models": "",
@@ -68,32 +39,6 @@ FIGURES: Final = {
     "tpot_mape": "MAPE",
     "tpot_bias": "bias",
 }
-PARTS: Final = {
-    "totals": ("models",),
-    "by_engine": ("backend",),
-    "by_source": ("kind",),
-    "by_model": ("network",),
-    "by_system": ("system",),
-    "cells": ("network", "precision", "backend", "system"),
-    "by_launch": ("launch",),
-}
-WORST: Final = {
-    "id": "run",
-    "ttft_measured_s": "measured",
-    "ttft_s": "simulated",
-    "ttft_error": "TTFT",
-    "tpot_error": "TPOT",
-}
-POOL_PARTS: Final = {
-    "totals": ("models",),
-    "by_split": ("split",),
-    "by_engine": ("backend",),
-    "by_model": ("network",),
-    "by_system": ("system",),
-    "by_lengths": ("isl", "osl"),
-    "cells": ("backend", "network", "precision", "system"),
-}
-SCENARIO_PARTS: Final = {"totals": ("models",), "by_engine": ("backend",)}
 FACTS: Final = ("runs", "simulated", "left_out_rows", "disaggregated", "run_time_s", "sha256")
 
 
@@ -113,21 +58,13 @@ def traffic(
     if page is not None:
         from validation.serving.traffic_page import write_traffic_page
 
-        return _gate(write_traffic_page(page))
-    from validation.serving.traffic import validate_traffic
-
+        return failed_gates(write_traffic_page(page)["failures"])
     found = validate_traffic()
     if json:
         print_json(envelope("validation traffic", results=found, scenario={}))
     else:
         _print_found(found, verbose=verbose)
-    return _gate(found)
-
-
-def _gate(found: Mapping[str, Any]) -> int:
-    for failure in found["failures"]:
-        sys.stderr.write(f"perfatlas: gate failed: {failure}\n")
-    return ValidationGateError.exit_code if found["failures"] else 0
+    return failed_gates(found["failures"])
 
 
 def _print_found(found: Mapping[str, Any], *, verbose: bool) -> None:
@@ -150,24 +87,17 @@ def _tables(found: Mapping[str, Any]) -> list[TitledRows]:
     pools = found.get("pools", {})
     scenario = found.get("scenario_only", {})
     parts = (found, scenario, pools)
-    goals = [row for part in parts for row in part.get("goals", [])] + found["point_goals"]
-    recorded = "recorded runs; one factor: fitted to the first third, scored on the rest"
-    days = "points and dated runs of the same model, plan, prompts and load"
+    goals = [row for part in parts for row in part.get("goals", [])]
     refused = [*found.get("not_simulated", []), *pools.get("not_simulated", [])]
     run = {"id": "run"}
+    reasons = {"reason": "reason", "rows": "rows", "note": ""}
     return [
         TitledRows("goals", goals, GOALS),
         *_parts(found, PARTS, ""),
-        *_parts(scenario, SCENARIO_PARTS, "settings not given, "),
-        *_parts(pools, POOL_PARTS, "two pools, "),
-        TitledRows(recorded, found["recorded"], RECORDED),
-        TitledRows("points: totals", found["point_totals"], POINT_TOTALS),
-        TitledRows("operating points of an experiment", found["points"], POINTS),
-        TitledRows(days, found.get("contradicted", []), CONTRADICTED),
-        TitledRows("worst", found.get("worst", []), WORST),
-        TitledRows(
-            "excluded", found.get("reasons", []), {"reason": "reason", "rows": "rows", "note": ""}
-        ),
+        *_parts(scenario, PARTS, "settings not given, "),
+        *_parts(pools, {"totals": ("models",), **ABOUT}, "two pools, "),
+        TitledRows("recorded runs", found["recorded"], RECORDED),
+        TitledRows("excluded", found.get("reasons", []), reasons),
         TitledRows("two pools, excluded", pools.get("left_out", []), run | {"reason": "reason"}),
         TitledRows("not simulated", refused, run | {"error": "why"}),
     ]
@@ -186,5 +116,5 @@ def _parts(
             for row in found.get(name, [])
         ]
         title = f"{of}{name.replace('_', ' ')}: median, bias"
-        tables.append(TitledRows(title, rows, {"about": "", **FIGURES}, detail=name == "cells"))
+        tables.append(TitledRows(title, rows, {"about": "", **FIGURES}))
     return tables

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import MissingDependencyError
-from validation.runs import serving_rules
-from validation.scoring import table
+from validation.scoring import data_text, table
 from validation.serving.pools import ABOUT
-from validation.serving.traffic import validate_traffic
+from validation.serving.traffic import PARTS, validate_traffic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,16 +17,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 REGENERATE: Final = "python -m validation traffic --page validation/pages/traffic.md"
-PARTS: Final = {
-    "totals": ("models",),
-    "by_engine": ("backend",),
-    "by_source": ("kind",),
-    "by_model": ("network",),
-    "by_system": ("system",),
-    "by_concurrency": ("concurrency",),
-    "cells": ("network", "precision", "backend", "system"),
-    "by_launch": ("launch",),
-}
 
 
 def write_traffic_page(path: Path) -> dict[str, Any]:
@@ -57,11 +45,8 @@ def page_text(found: Mapping[str, Any]) -> str:
     Args:
         found: From `validate_traffic`, complete.
     """
-    text = resources.files("validation").joinpath("data/traffic_page.md")
-    rules = serving_rules()
     sizes = {name: _statistics(found[name], about) for name, about in PARTS.items()}
-    launches = {launch.name: launch for launch in rules.launches}
-    return text.read_text("utf-8").format(
+    return data_text("traffic_page.md").format(
         regenerate=REGENERATE,
         minutes=f"{found['run_time_s'] / 60:.0f}",
         runs=f"{found['simulated']:,}",
@@ -69,31 +54,20 @@ def page_text(found: Mapping[str, Any]) -> str:
         disaggregated=found["disaggregated"],
         refused=len(found["not_simulated"]),
         recorded=_recorded(found["recorded"]),
-        factors=_factors(found["recorded"]),
-        point_totals=_point_totals(found["point_totals"]),
-        points=_points(found["points"]),
-        contradicted=_contradicted(found["contradicted"]),
         goals=_goals(
             [
                 row
                 for part in (found, found["scenario_only"], found["pools"])
                 for row in part["goals"]
             ]
-            + found["point_goals"]
         ),
         scenario_totals=_statistics(found["scenario_only"]["totals"], ("models",)),
         scenario_by_engine=_statistics(found["scenario_only"]["by_engine"], ("backend",)),
-        worst=_worst(found["worst"]),
         reasons=table(
             ["reason", "rows", ""],
             [[row["reason"], f"{row['rows']:,}", row["note"]] for row in found["reasons"]],
         ),
-        launches="\n".join(
-            f"- **{row['launch']}.** {launches[row['launch']].source}"
-            for row in found["by_launch"]
-            if row["launch"] in launches
-        ),
-        unsimulated=_unsimulated(found["by_launch"]),
+        unsimulated=_unsimulated(found["unsimulated"]),
         **sizes,
         **_pools(found["pools"]),
     )
@@ -101,33 +75,14 @@ def page_text(found: Mapping[str, Any]) -> str:
 
 def _pools(found: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts on two-pool runs, by placeholder."""
-    parts = ("totals", "by_split", "by_engine", "by_model", "by_system", "by_lengths", "cells")
     about = {"totals": ("models",)} | ABOUT
-    pools = {f"pool_{name}": _statistics(found[name], about[name]) for name in parts}
-    launches = [f"- **{row['launch']}.** {row['source']}" for row in found["by_launch"]]
+    pools = {f"pool_{name}": _statistics(found[name], keys) for name, keys in about.items()}
     return pools | {
         "pool_runs": f"{found['simulated']:,}",
         "pool_left_out": f"{found['left_out_rows']:,}",
         "pool_refused": str(len(found["not_simulated"])),
         "pool_reasons": "\n".join(f"- `{row['id']}`: {row['reason']}" for row in found["left_out"]),
-        "pool_launches": "\n".join(text for text in launches if not text.endswith("** ")),
-        "pool_worst": _pool_worst(found["worst"]),
     }
-
-
-def _pool_worst(rows: Sequence[Row]) -> str:
-    lines = [
-        [
-            row["id"],
-            row["pools"],
-            f"{1e3 * row['ttft_measured_s']:,.0f} ms",
-            f"{1e3 * row['ttft_s']:,.0f} ms",
-            f"{1e3 * row['tpot_measured_s']:.1f} ms",
-            f"{1e3 * row['tpot_s']:.1f} ms",
-        ]
-        for row in rows
-    ]
-    return table(["run", "pools", "TTFT", "simulated", "TPOT", "simulated"], lines)
 
 
 def _figure(name: str, value: float | None) -> str:
@@ -158,7 +113,7 @@ def _statistics(rows: Sequence[Row], about: tuple[str, ...]) -> str:
 
 
 def _recorded(rows: Sequence[Row]) -> str:
-    headings = ["run", "figure", "measured", "simulated", "error", "goal", "one factor", "goal"]
+    headings = ["run", "figure", "measured", "simulated", "error", "goal"]
     lines = [
         [
             row["run"],
@@ -167,67 +122,6 @@ def _recorded(rows: Sequence[Row]) -> str:
             f"{row['predicted_s']:.4g} s",
             _percent(row["error"]),
             f"{_percent(row['goal_error'])}: {row['goal_met']}",
-            _percent(row["scaled_error"]),
-            f"{_percent(row['scaled_goal_error'])}: {row['scaled_goal_met']}",
-        ]
-        for row in rows
-    ]
-    return table(headings, lines)
-
-
-def _factors(rows: Sequence[Row]) -> str:
-    factors = {row["run"]: row["scaled_factor"] for row in rows}
-    return ", ".join(f"{run} {factor:.3f}" for run, factor in factors.items())
-
-
-def _point_totals(rows: Sequence[Row]) -> str:
-    figures = ("ttft", "tpot", "request_latency", "makespan")
-    headings = ["plan", "points", *(head for name in figures for head in (name, "bias"))]
-    lines = [
-        [
-            row["plan"],
-            str(row["rows"]),
-            *(
-                _figure(figure, row[f"{name}_{figure}"])
-                for name in figures
-                for figure in ("median_error", "bias")
-            ),
-        ]
-        for row in rows
-    ]
-    return table(headings, lines)
-
-
-def _points(rows: Sequence[Row]) -> str:
-    headings = ["plan", "in", "requests", "TTFT", "simulated", "TPOT", "simulated", "makespan"]
-    lines = [
-        [
-            row["plan"],
-            f"{row['isl']:,}",
-            str(row["concurrency"]),
-            f"{1e3 * row['ttft_measured_s']:,.0f} ms",
-            f"{1e3 * row['ttft_s']:,.0f} ms",
-            f"{1e3 * row['tpot_measured_s']:.1f} ms",
-            f"{1e3 * row['tpot_s']:.1f} ms",
-            _percent(row["makespan_error"]),
-        ]
-        for row in rows
-    ]
-    return table(headings, lines)
-
-
-def _contradicted(rows: Sequence[Row]) -> str:
-    headings = ["in", "requests", "day", "TTFT run", "point", "simulated", "TPOT run", "point"]
-    lines = [
-        [
-            f"{row['isl']:,}",
-            str(row["concurrency"]),
-            row["date"],
-            f"{1e3 * row['ttft_run_s']:,.0f} ms",
-            f"{1e3 * row['ttft_point_s']:,.0f} ms",
-            f"{1e3 * row['ttft_s']:,.0f} ms",
-            f"{1e3 * row['tpot_run_s']:.1f} ms",
-            f"{1e3 * row['tpot_point_s']:.1f} ms",
         ]
         for row in rows
     ]
@@ -248,20 +142,6 @@ def _goals(rows: Sequence[Row]) -> str:
     return table(["models", "figure", "reached", "goal", "met"], lines)
 
 
-def _worst(rows: Sequence[Row]) -> str:
-    lines = [
-        [
-            row["id"],
-            row["launch"],
-            f"{1e3 * row['ttft_measured_s']:,.0f} ms",
-            f"{1e3 * row['ttft_s']:,.0f} ms",
-            _percent(row["tpot_error"]),
-        ]
-        for row in rows
-    ]
-    return table(["run", "launch", "TTFT", "simulated", "TPOT error"], lines)
-
-
-def _unsimulated(rows: Sequence[Row]) -> str:
-    lines = [f"- {row['launch']}: {row['unsimulated']}" for row in rows if row["unsimulated"]]
+def _unsimulated(options: Mapping[str, str]) -> str:
+    lines = [f"- {launch}: {option}" for launch, option in options.items() if option]
     return "\n".join(lines) or "None."

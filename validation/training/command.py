@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH, WrittenFile
-from perfatlas.commands.output import envelope, print_json
-from validation.scoring import SCORES
+from validation.scoring import SCORES, print_results
 
 ERRORS: Final = {
     "rows": "rows",
@@ -39,7 +37,6 @@ def training(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None 
         json: Print one JSON object with all parts and rows.
         page: Write the page of the comparison to this Markdown file.
     """
-    from perfatlas.report.text import open_terminal, print_rows
     from validation.training import validate_training
 
     results = validate_training()
@@ -47,10 +44,4 @@ def training(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None 
         from validation.training.page import write_training_page
 
         write_training_page(page, results)
-    if json:
-        print_json(envelope("validation training", results=results, scenario={}))
-        return 0
-    console = open_terminal(sys.stdout)
-    for name, columns in HEADINGS.items():
-        print_rows(console, results[name], columns=columns, title=TITLES[name])
-    return 0
+    return print_results("training", results, HEADINGS, TITLES, json=json)

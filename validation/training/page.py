@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
-from validation.scoring import EMPTY_CELL, SCORES, table
+from validation.scoring import EMPTY_CELL, SCORES, data_text, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,9 +17,6 @@ TITLES: Final = {
     "splits": "Rows that a split leaves out of the fit",
     "by_source": "By source",
     "by_gpu": "By source and GPU",
-    "by_format": "By source and format",
-    "by_model": "By source and model",
-    "by_stack": "By container",
     "by_generation": "A GPU generation left out of the fit, by source, GPU and kind of model",
 }
 # Fitted numbers: field, heading, factor to the unit of the heading.
@@ -54,8 +50,7 @@ def page_text(found: Mapping[str, Any]) -> str:
     Args:
         found: From `validate_training`.
     """
-    template = resources.files("validation").joinpath("data/training_page.md")
-    parts = [template.read_text("utf-8").rstrip()]
+    parts = [data_text("training_page.md").rstrip()]
     parts += [f"## {title}\n\n{_errors(found[name])}" for name, title in TITLES.items()]
     parts.append(_fits(found["generation_fits"]))
     parts.append("## An engine left out\n\n" + _unseen(found["unseen_engine"]))
@@ -155,27 +150,12 @@ def _shown(name: str, value: float) -> float:
 
 
 def _memory(rows: Sequence[Mapping[str, Any]]) -> str:
-    cells = [
-        [
-            row["model"],
-            row["gpu"],
-            row["layout"],
-            row["format"],
-            f"{row['peak_bytes'] / 2**30:.1f}",
-            f"{row['predicted_peak_bytes'] / 2**30:.1f}",
-            f"{row['predicted_peak_bytes'] / row['peak_bytes'] - 1.0:+.0%}",
-            "yes" if row["peak_fitted"] else "no",
-        ]
-        for row in rows
-    ]
-    headings = ["model", "GPU", "layout", "format", "published [GiB]", "predicted [GiB]", "error"]
     halves = [
         [name, f"{len(errors)}", f"{sum(map(abs, errors)) / len(errors):.1%}"]
         for name, fitted in (("fitted", True), ("held out", False))
         if (errors := _peak_errors(rows, fitted=fitted))
     ]
-    means = table(["peaks", "rows", "MAPE"], halves)
-    return f"{means}\n\n{table([*headings, 'fitted'], cells)}"
+    return table(["peaks", "rows", "MAPE"], halves)
 
 
 def _peak_errors(rows: Sequence[Mapping[str, Any]], *, fitted: bool) -> list[float]:

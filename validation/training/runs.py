@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import tomllib
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +21,7 @@ from perfatlas.training import Recipe
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems
 from perfatlas.training.profiles import resolve_training_engine, training_engine_ids
 from perfatlas.training.step import TrainingQuestion
+from validation.scoring import data_rows, read_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,16 +55,15 @@ class PublishedRun:
     refused: str  # Why it is refused, "" where it is not
 
 
-@cache
 def rules() -> Mapping[str, Any]:
     """Return what is fitted and scored, from `validation/data/training.toml`."""
-    return tomllib.loads(_file("training.toml"))
+    return read_data("training.toml")
 
 
 def published_runs() -> list[PublishedRun]:
     """Return all published runs, with questions or with reasons."""
     found = []
-    for run in csv.DictReader(_file(rules()["runs"]).splitlines()):
+    for run in data_rows(rules()["runs"]):
         reason = _missing(run)
         question = None if reason else _question(run)
         if question is not None:
@@ -75,11 +71,6 @@ def published_runs() -> list[PublishedRun]:
             reason = problems[0].sentence(0) if problems else ""
         found.append(PublishedRun(run=run, question=None if reason else question, refused=reason))
     return found
-
-
-def _file(name: str) -> str:
-    path = resources.files("validation").joinpath(f"data/{name}")
-    return path.read_text("utf-8")
 
 
 def _missing(run: Run) -> str:

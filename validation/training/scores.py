@@ -28,9 +28,6 @@ Row = dict[str, Any]
 PARTS: Final = {
     "by_source": ("source",),
     "by_gpu": ("source", "gpu"),
-    "by_format": ("source", "format"),
-    "by_model": ("source", "model"),
-    "by_stack": ("source", "stack"),
 }
 GENERATION: Final = ("generation", "source", "gpu", "kind")
 FORWARD: Final = ("error", "inside", "width", "interval_score")  # of later containers

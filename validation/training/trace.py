@@ -5,28 +5,22 @@ Shape legend: N layers of a pair, 6 computing and 4 communicating parts of a lay
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.machines import price_operators
 from perfatlas.networks import ModelFormats, resolve_model
-from perfatlas.operators import GroupedGemm, Streaming
 from perfatlas.training import COMPUTE_PARTS, pair_times
 from perfatlas.training.layouts import Layouts
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import (
     TrainingQuestion,
-    micro_batch_costs,
     pair_of_layers,
     training_steps,
 )
-from perfatlas.training.work import expert_kernels
+from validation.scoring import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,11 +34,9 @@ _TOKENS: Final = 1e12
 _HOUR_S: Final = 3600.0
 
 
-@cache
 def published_trace() -> Mapping[str, Any]:
     """Return the trace and the run, from `validation/data/dualpipe_trace.toml`."""
-    path = resources.files("validation").joinpath("data/dualpipe_trace.toml")
-    return tomllib.loads(path.read_text("utf-8"))
+    return read_data("dualpipe_trace.toml")
 
 
 def fit_to_trace() -> dict[str, float]:
@@ -119,32 +111,6 @@ def production_run(engine: TrainingEngine) -> TrainingQuestion:
     )
 
 
-def _casts_s(engine: TrainingEngine) -> float:
-    """Return the time of the kernels that quantize in all layers of the pair, alone [s]."""
-    question = production_run(engine)
-    groups = [group.experts is not None for group in question.network.layers]
-    segment = groups.index(True) + 1
-    total_s = 0.0
-    for row in micro_batch_costs(question).rows:
-        operator = row.operator
-        if row.segment != segment or row.role == "again":
-            continue
-        own = (
-            expert_kernels(operator, row.part) if isinstance(operator, GroupedGemm) else [operator]
-        )
-        casts = [
-            streaming
-            for streaming in own
-            if isinstance(streaming, Streaming) and streaming.stream == "quantize"
-        ]
-        if casts:
-            devices, family = question.devices(), engine.kernel_family
-            prices = price_operators(casts, devices, family=family, tier=question.tier)
-            counts = np.stack([cast.count for cast in casts], axis=1)
-            total_s += float((counts * prices.time_s_CO).sum())
-    return total_s / engine.efficiency_compute * len(published_trace()["compute_ms"])
-
-
 def trace_comparison() -> list[dict[str, Any]]:
     """Return the figures of the trace and of the run, published and predicted.
 
@@ -172,7 +138,6 @@ def trace_comparison() -> list[dict[str, Any]]:
             float(exposed.hidden_s_C[0]) / transfers_s,
             False,
         ),
-        ("casts, of the computation", trace["casts"], _casts_s(engine) / beside_s, False),
         (
             "GPU-hours per trillion tokens",
             run["gpu_hours_per_trillion_tokens"],

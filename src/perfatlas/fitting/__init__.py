@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         error_statistics as error_statistics,
         fit_parameters as fit_parameters,
         share_inside as share_inside,
-        simplex_search as simplex_search,
     )
     from perfatlas.fitting.user_calibration import (
         MeasurementReport as MeasurementReport,

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     )
     from perfatlas.measurements.tables.moe_rows import (
         MOE_MODEL as MOE_MODEL,
-        SLOWER_PART as SLOWER_PART,
     )
     from perfatlas.measurements.tables.recurrent_tables import (
         KERNEL_NAMES as KERNEL_NAMES,
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
         QUANTIZED_INSIDE as QUANTIZED_INSIDE,
         TABLES as TABLES,
         default_kernels as default_kernels,
-        excluded_moe_rows as excluded_moe_rows,
         main_moe_rows as main_moe_rows,
         table_rows as table_rows,
         table_versions as table_versions,

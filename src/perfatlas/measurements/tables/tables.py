@@ -241,22 +241,6 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
     return _some(rows, kept)._replace(excluded=excluded)
 
 
-def excluded_moe_rows(device: str, family: str, format_name: str) -> dict[str, TableRows]:
-    """Return reason -> the MoE rows of a cell that are excluded because of their times.
-
-    Args:
-        family: Engine whose kernels were measured.
-
-    Raises:
-        MissingDependencyError: The measured tables are not installed.
-        UnsupportedError: There is no such table.
-    """
-    table = read_table(device, TABLES["moe"][0], family, TABLES["moe"][1])
-    rows = _every_moe_row(table, format_name)
-    found = left_out(rows.columns, rows.measured_s)
-    return {reason: _some(rows, these) for reason, these in found.items()}
-
-
 def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
     """Return the rows of the main kernel, valid or not."""
     keep = main_moe_rows(table, format_name)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         coordinates as coordinates,
         correct as correct,
         no_residuals as no_residuals,
-        octave_lengths as octave_lengths,
         residuals_by_distance as residuals_by_distance,
     )
     from perfatlas.machines.gpu.shapes.registry import (
