@@ -195,8 +195,7 @@ def test_a_recorded_simulation_has_no_error(
     assert [row["figure"] for row in rows] == list(recorded_runs.FIGURES)
     for row in rows:
         assert row["error"] == pytest.approx(0.0, abs=1e-9)
-        assert row["scaled_factor"] == pytest.approx(1.0)
-        assert row["goal_met"] == row["scaled_goal_met"] == "yes"
+        assert row["goal_met"] == "yes"
     assert len(missing) == 1  # the other run
     assert VARIABLE in missing[0]
 
@@ -221,4 +220,3 @@ def test_recorded_runs_stay_where_they_are() -> None:
             assert -0.081 < row["error"] < 0.0
         elif row["figure"] in ("tpot_mean", "latency_mean", "makespan"):
             assert row["goal_met"] == "yes", row
-        assert row["scaled_goal_met"] == "yes", row
