@@ -145,7 +145,7 @@ def _need(footprint: MemoryColumns, at: int) -> str:
 
 def _wider(question: MemoryInputs, axis: str, accepts: Accepts, *, states_gpus: bool) -> list[str]:
     """Advise the smallest multiple of tp, pp or attention_dp that is legal, priced and fits."""
-    variants = _widened(question, axis)
+    variants = _widened(question, axis, states_gpus=states_gpus)
     footprint = memory_footprint(variants)
     problems = plan_problems(variants.network, variants.plan)
     for at, (problem, fits) in enumerate(zip(problems, footprint.fits.tolist(), strict=True)):
@@ -169,8 +169,11 @@ def _plan_change(question: MemoryInputs, axis: str, at: int) -> dict[str, float 
     return sizes | {"gpus": float(question.plan.ranks[at])}
 
 
-def _widened(question: MemoryInputs, axis: str) -> MemoryInputs:
-    """Return multiples of one axis; the expert group grows with tp and attention_dp."""
+def _widened(question: MemoryInputs, axis: str, *, states_gpus: bool) -> MemoryInputs:
+    """Return multiples of one axis; the expert group grows with tp and attention_dp.
+
+    Of a stated number of GPUs, those that copy tables divide them.
+    """
     growth = _STAGES if axis == "pp" else _DOUBLINGS
     variants = _repeat(question, 0, len(growth))
     plan, load = variants.plan, variants.load
@@ -182,6 +185,8 @@ def _widened(question: MemoryInputs, axis: str) -> MemoryInputs:
         sizes[grown] = getattr(plan, grown) * growth
     if axis == "attention_dp":  # the sequences of a replica are divided over more ranks
         load = replace(load, sequences=np.ceil(load.sequences / growth))
+        if question.network.tables and states_gpus:
+            sizes["dp"] = np.ceil(plan.dp / growth)
     return replace(variants, plan=replace(plan, **sizes), load=load)
 
 
