@@ -40,8 +40,8 @@ def test_copies_are_off_by_what_their_warning_says() -> None:
     for run, found in zip(runs, predictions(runs), strict=True):
         if found is not None:  # an L40S does not hold the tables
             errors.setdefault(run.device, []).append(found.items_per_s / run.items_per_s - 1.0)
-    found = {gpu: np.median(np.abs(some)) for gpu, some in errors.items()}
-    nvl, pcie = found["h100_nvl"], found["h100_pcie"]
+    medians = {gpu: np.median(np.abs(some)) for gpu, some in errors.items()}
+    nvl, pcie = medians["h100_nvl"], medians["h100_pcie"]
     least, most = (end(one for some in errors.values() for one in some) for end in (min, max))
     scores = f"{nvl:.0%} off in the median on H100 NVL and {pcie:.0%} on H100 PCIe"
     page = " ".join(PAGE.read_text("utf-8").split())

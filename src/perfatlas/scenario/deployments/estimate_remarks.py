@@ -131,8 +131,8 @@ OF_COPIES: Final = (
 DIVIDED_TABLES: Final = (
     "attention_dp divides embedding tables over GPUs: ep by table, moe_tp by row; their lookups are"
     " one kernel, and nothing overlaps with their exchange. Passes over divided tables are compared"
-    " with no measurement; published training steps are predicted 21% too slow on 8 B200, 92% on L40 and L40S"
-    " over PCIe (python -m validation networks)"
+    " with no measurement; published training steps are predicted 21% too slow on 8 B200, 92% on"
+    " L40 and L40S over PCIe (python -m validation networks)"
 )
 
 
@@ -151,7 +151,10 @@ def graph_notes(question: Candidates) -> Notes:
         if network.item and question.plan.cp[candidate] > 1:
             yield candidate, OF_RANKS
         if network.tables:
-            yield candidate, DIVIDED_TABLES if question.plan.attention_dp[candidate] > 1 else OF_COPIES
+            yield (
+                candidate,
+                DIVIDED_TABLES if question.plan.attention_dp[candidate] > 1 else OF_COPIES,
+            )
         yield from ((candidate, note) for note in notes)
 
 
