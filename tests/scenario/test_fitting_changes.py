@@ -79,6 +79,16 @@ def test_advice_is_answered_with_what_is_stated(number: int, stated: dict[str, A
     assert _check_all(pairs[number % 3 :: 3], **stated) >= 3
 
 
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+def test_copies_of_tables_that_do_not_fit_are_to_be_divided(gpus: int) -> None:
+    fields = {"model": "dlrm-dcnv2", "system": "l40s", "batch": 65536, "gpus": gpus}
+    first, *_ = _advice(fields)
+    (change,) = _asked(first)
+    assert change == {"attention_dp": "2", "moe_tp": "2", "gpus": str(max(gpus, 2))}
+    found = estimate(**fields | {name: int(size) for name, size in change.items()})
+    assert found.results["memory"]["fits"]
+
+
 def _sizes(change: dict[str, Any], name: str) -> int:
     return int(change.get(name, 1))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfatlas.scenario.deployments.estimate_remarks import OF_GENERATION
+from perfatlas.scenario.deployments.estimate_remarks import OF_GENERATION, OF_KERNELS
 from perfatlas.scenario.training_steps.evidence import (
     HOST_TIMES,
     OF_COMPILED,
@@ -138,10 +138,24 @@ PAGE = Path(__file__).parents[2] / "validation/pages/networks.md"
 def test_warnings_state_the_scores_of_the_page(
     row: str, following: int, columns: tuple[int, ...], text: str
 ) -> None:
+    cells = _cells(row, following)
+    assert {cells[column] for column in columns} <= set(re.findall(r"[\d.]+%", text))
+
+
+def test_warnings_of_kernels_state_the_lowest_and_the_highest_score() -> None:
+    low = _cells("items/s of timm with torch.compile")[3].rstrip("%")
+    high = _cells("samples/s of MLPerf offline")[3].rstrip("%")
+    assert f"{float(low):.0f} to {float(high):.0f}% off" in OF_KERNELS
+    generated = _cells("tokens/s of MLPerf offline: Whisper")
+    assert generated[5] == "0%"
+    assert f"none of {generated[1]} published rows is inside the 90% interval" in OF_GENERATION
+
+
+def _cells(row: str, following: int = 0) -> list[str]:
+    """Return the cells of a row of the page, or of one that follows it."""
     lines = PAGE.read_text("utf-8").splitlines()
     (place,) = (place for place, line in enumerate(lines) if line.startswith(f"| {row}"))
-    cells = [cell.strip() for cell in lines[place + following].strip("|").split("|")]
-    assert {cells[column] for column in columns} <= set(re.findall(r"[\d.]+%", text))
+    return [cell.strip() for cell in lines[place + following].strip("|").split("|")]
 
 
 def test_warnings_of_memory_and_host_are_those_of_the_page() -> None:

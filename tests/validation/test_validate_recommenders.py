@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from perfatlas.scenario.deployments.estimate_remarks import OF_COPIES
+from perfatlas.scenario.deployments.estimate_remarks import DIVIDED_TABLES, OF_COPIES
 from perfatlas.scenario.training_steps.evidence import OF_RECOMMENDER
 from validation.networks.published import FOLDER, MLPERF, Run, published_runs
 from validation.networks.scores import predictions, training_predictions
@@ -17,6 +19,7 @@ pytestmark = pytest.mark.skipif(
 )
 NAME = "dlrm-dcnv2"
 PAIRS = 270
+PAGE = Path(__file__).parents[2] / "validation/pages/networks.md"
 
 
 def _trained() -> list[Run]:
@@ -37,10 +40,15 @@ def test_copies_are_off_by_what_their_warning_says() -> None:
     for run, found in zip(runs, predictions(runs), strict=True):
         if found is not None:  # an L40S does not hold the tables
             errors.setdefault(run.device, []).append(found.items_per_s / run.items_per_s - 1.0)
-    each = [np.median(np.abs(some)) for some in errors.values()]
+    medians = {gpu: np.median(np.abs(some)) for gpu, some in errors.items()}
+    nvl, pcie = medians["h100_nvl"], medians["h100_pcie"]
     least, most = (end(one for some in errors.values() for one in some) for end in (min, max))
-    assert f"{np.median(each):.0%} off in the median, {-least:.0%} too slow" in OF_COPIES
-    assert f"{most:.0%} too fast" in OF_COPIES
+    scores = f"{nvl:.0%} off in the median on H100 NVL and {pcie:.0%} on H100 PCIe"
+    page = " ".join(PAGE.read_text("utf-8").split())
+    assert scores in OF_COPIES
+    assert f"{scores} ({np.median([nvl, pcie]):.0%} of both)" in page
+    for text in (OF_COPIES, page):
+        assert f"{-least:.0%} too slow to {most:.0%} too fast" in text
 
 
 def test_whole_tables_are_on_as_many_groups_as_divide_the_gpus() -> None:
@@ -55,7 +63,9 @@ def test_steps_are_off_by_what_their_warning_says() -> None:
         assert found is not None
         key = (run.device, run.fields["gpus"])
         errors.setdefault(key, []).append(found.items_per_s / run.items_per_s - 1.0)
+    on_links = np.median([one for gpu in ("l40", "l40s") for one in errors[gpu, 8]])
     few, many = (np.median(errors["b200_sxm", gpus]) for gpus in (8, 16))
     assert f"{-few:.0%} too slow in the median on 8 B200 and {-many:.0%} on 16" in OF_RECOMMENDER
+    assert f"{-few:.0%} too slow on 8 B200, {-on_links:.0%} on L40 and L40S" in DIVIDED_TABLES
     pcie = [one for (gpu, _), some in errors.items() if gpu != "b200_sxm" for one in some]
     assert f"{max(pcie):.0%} too fast to {-min(pcie):.0%} too slow" in OF_RECOMMENDER

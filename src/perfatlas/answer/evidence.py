@@ -32,6 +32,7 @@ STANDING: Final = (
     "decode is priced at the mean context isl + osl/2, with cold caches and without gaps between"
     " the kernels of a step"
 )
+STANDING_OF_PASSES: Final = "passes are priced with cold caches and without gaps between kernels"
 FAR_OCTAVES: Final = 0.5  # distance from the measured shapes from which an operator is named
 FAR_SHARE: Final = 0.01  # minimum share of the step
 INTERVAL: Final = "the 90% interval combines kernel errors, independent between calibrations"
@@ -127,7 +128,8 @@ def _versions(question: Candidates, costs: Sequence[StepCost]) -> dict[str, str]
 
 
 def _standing_assumptions(question: Candidates, steps: PricedSteps, tier: str) -> tuple[str, ...]:
-    remarks = [STANDING] if tier == "bound" else [STANDING, interval_remark(question, steps)]
+    remarks = [STANDING if question.model.network.decodes else STANDING_OF_PASSES]
+    remarks += [] if tier == "bound" else [interval_remark(question, steps)]
     remarks += engine_assumptions(question)
     if question.aggregated_C[0]:
         several = question.plan.attention_dp[0] > 1

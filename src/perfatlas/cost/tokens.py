@@ -52,6 +52,7 @@ class PoolPrices(NamedTuple):
     # AC power of a GPU with its share of the node (C,) [W], NaN if unknown
     busy_w: Numbers = math.nan
     idle_w: Numbers = math.nan  # That of an idle one (C,) [W]
+    splits: bool = True  # Whether input and output tokens share the cost, not passes
 
     def parts(self, end: int) -> dict[str, FloatArray]:
         """Return the cost of a useful hour by part, times the share, each (C,) [USD per hour].

@@ -370,7 +370,7 @@ class Network(ABC):
         return sum(group.tables for group in self.layers)
 
     @property
-    def shares_weights(self) -> bool:
+    def divides_weights(self) -> bool:
         """Whether attention-DP ranks divide weights: those of experts, or embedding tables."""
         return self.has_experts or self.tables > 0
 

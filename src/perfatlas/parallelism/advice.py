@@ -145,7 +145,7 @@ def _need(footprint: MemoryColumns, at: int) -> str:
 
 def _wider(question: MemoryInputs, axis: str, accepts: Accepts, *, states_gpus: bool) -> list[str]:
     """Advise the smallest multiple of tp, pp or attention_dp that is legal, priced and fits."""
-    variants = _widened(question, axis)
+    variants = _widened(question, axis, states_gpus=states_gpus)
     footprint = memory_footprint(variants)
     problems = plan_problems(variants.network, variants.plan)
     for at, (problem, fits) in enumerate(zip(problems, footprint.fits.tolist(), strict=True)):
@@ -153,7 +153,7 @@ def _wider(question: MemoryInputs, axis: str, accepts: Accepts, *, states_gpus: 
             size = float(getattr(variants.plan, axis)[at])
             gpus = float(variants.plan.gpus_per_replica[at])
             change = f"{axis} = {size:g}"
-            if axis != "pp" and question.network.shares_weights:
+            if axis != "pp" and question.network.divides_weights:
                 grown = _grown(question)
                 change += f" with {grown} = {float(getattr(variants.plan, grown)[at]):g}"
             if states_gpus:
@@ -164,24 +164,29 @@ def _wider(question: MemoryInputs, axis: str, accepts: Accepts, *, states_gpus: 
 
 def _plan_change(question: MemoryInputs, axis: str, at: int) -> dict[str, float | str]:
     """Return the sizes of a wider plan that differ from the current ones, and its GPUs."""
-    names = (axis, "ep", "moe_tp") if question.network.shares_weights and axis != "pp" else (axis,)
+    names = (axis, "ep", "moe_tp") if question.network.divides_weights and axis != "pp" else (axis,)
     sizes: dict[str, float | str] = {n: float(getattr(question.plan, n)[at]) for n in names}
     return sizes | {"gpus": float(question.plan.ranks[at])}
 
 
-def _widened(question: MemoryInputs, axis: str) -> MemoryInputs:
-    """Return multiples of one axis; the expert group grows with tp and attention_dp."""
+def _widened(question: MemoryInputs, axis: str, *, states_gpus: bool) -> MemoryInputs:
+    """Return multiples of one axis; the expert group grows with tp and attention_dp.
+
+    Of a stated number of GPUs, those that copy tables divide them.
+    """
     growth = _STAGES if axis == "pp" else _DOUBLINGS
     variants = _repeat(question, 0, len(growth))
     plan, load = variants.plan, variants.load
     sizes = {axis: getattr(plan, axis) * growth}
-    if not question.network.shares_weights:
+    if not question.network.divides_weights:
         sizes["moe_tp"] = np.ones_like(plan.tp)
     elif axis != "pp":
         grown = _grown(question)
         sizes[grown] = getattr(plan, grown) * growth
     if axis == "attention_dp":  # the sequences of a replica are divided over more ranks
         load = replace(load, sequences=np.ceil(load.sequences / growth))
+        if question.network.tables and states_gpus:
+            sizes["dp"] = np.ceil(plan.dp / growth)
     return replace(variants, plan=replace(plan, **sizes), load=load)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import resources
+from typing import Any
 
 import pytest
 
@@ -94,3 +95,29 @@ def test_one_item_is_not_slower_than_its_share_of_a_large_batch(name: str) -> No
         for batch in (1, 8)
     )
     assert one["latency_s"] <= eight["latency_s"] <= 8.0 * one["latency_s"] * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("fields", "decodes"),
+    [
+        ({"model": "dlrm-dcnv2", "batch": 8192}, False),
+        ({"model": "resnet-50", "batch": 64, "engine": "tensorrt", "format": "fp8"}, False),
+        ({"model": "whisper-large-v3", "batch": 8}, True),
+    ],
+)
+def test_only_networks_that_generate_rest_on_assumptions_about_tokens(
+    fields: dict[str, Any], *, decodes: bool
+) -> None:
+    assumed = perfatlas.estimate(**fields, system="h100_sxm").evidence.assumptions
+    for text in ("decode is priced at the mean context", "cost of input and output tokens"):
+        assert any(one.startswith(text) for one in assumed) == decodes
+    assert not any("KV cache" in one for one in assumed)
+
+
+def test_a_queue_of_passes_has_no_cost_of_tokens() -> None:
+    found = perfatlas.simulate(
+        model="resnet-50", system="h100_sxm", request_rate=100, num_requests=20, max_num_seqs=16
+    )
+    assumed = found.answer.evidence.assumptions
+    assert any("median and range of" in one for one in assumed)
+    assert not any("cost of input" in one for one in assumed)

@@ -101,6 +101,21 @@ def test_a_batch_of_weights_is_a_product_of_each(tmp_path: Path) -> None:
     assert found["operators"] == [wanted]
 
 
+@pytest.mark.parametrize("tables", [("p_a", "p_b"), ("p_a", "p_a")])
+def test_tables_of_several_lookups_state_no_rows(tmp_path: Path, tables: tuple[str, str]) -> None:
+    values = {name: _tensor(100, 16) for name in dict.fromkeys(tables)} | {
+        "x": _tensor("s0", 3),
+        "y": _tensor("s0", 16),
+        "z": _tensor("s0", 16),
+    }
+    calls = [
+        _call("embedding_bag", output, weight=table, indices="x")
+        for table, output in zip(tables, "yz", strict=True)
+    ]
+    found = tomllib.loads(import_graph(_archive(tmp_path / "net.pt2", calls, values)))
+    assert read_graph(found, "bags").tables == (2 if len(set(tables)) == 2 else 0)
+
+
 def test_constructors_of_sizes_become_expressions() -> None:
     half = "FloorDiv(Add(Symbol('s1'), Integer(-1)), Integer(2))"
     text = f"Mul(Integer(64), Pow(Add({half}, Integer(1)), Integer(2)))"

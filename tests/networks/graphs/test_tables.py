@@ -226,4 +226,19 @@ def test_other_plans_are_refused(fields: dict[str, Any], message: str) -> None:
 def test_too_many_tables_are_refused() -> None:
     rows = [BAGS["operators"][0] | {"count": 10_001}]
     with pytest.raises(InvalidSpecError, match="10,001 embedding tables with table_rows"):
-        read_graph(BAGS | {"operators": rows}, "bags")
+        read_graph(BAGS | {"operators": rows, "parameters": 10**9}, "bags")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"table_rows": 10**9}, r"parameters = 19,584: tables .* 16,000,000,000, more than all"),
+        ({"table_rows": "2 * half"}, r"embedding_bag: table_rows = 2 \* half depends on the batch"),
+        ({"rows": 0}, "embedding_bag: rows = 0 is 0"),
+    ],
+)
+def test_tables_that_no_network_has_are_refused(change: dict[str, Any], message: str) -> None:
+    first = BAGS["operators"][0] | change
+    graph = BAGS | {"lengths": {"half": "batch / 2"}, "operators": [first]}
+    with pytest.raises(InvalidSpecError, match=message):
+        read_graph(graph, "bags")

@@ -162,10 +162,15 @@ class GraphNetwork(Network):
         """The nodes that run once: all, or those of the encoder with keys of cross-attention."""
         if not self.decoder:
             return self.nodes
-        of_target = {TARGET}
-        for name, length in self.lengths.items():
-            of_target |= {name} if of_target & set(length.names) else set()
+        of_target = self._following(TARGET)
         return tuple(node for node in self.nodes if not of_target & node.names)
+
+    def _following(self, size: str) -> frozenset[str]:
+        """Return a size and the lengths that follow from it."""
+        found = {size}
+        for name, length in self.lengths.items():
+            found |= {name} if found & set(length.names) else set()
+        return frozenset(found)
 
     @property
     def default_osl(self) -> int:
@@ -453,6 +458,27 @@ class GraphNetwork(Network):
             if not given:
                 raise
             raise InvalidSpecError(f"{given} leaves an operator empty: {problem}") from None
+        self._check_tables()
+
+    def _check_tables(self) -> None:
+        """Refuse rows of tables that depend on the batch, or that are more than all parameters."""
+        columns, of_batch = self.columns(1.0), self._following(BATCH)
+        in_tables = 0.0
+        for node in self.nodes:
+            if (rows := node.sizes.get("table_rows")) is None:
+                continue
+            if of_batch & set(rows.names):
+                raise InvalidSpecError(
+                    f"{node.kind}: table_rows = {rows.text} depends on the batch; the rows of a"
+                    " table are those of the network"
+                )
+            size = node.values(columns)
+            in_tables += float(size["count"] * size["table_rows"] * size["width"])
+        if in_tables > self.weight_count:
+            raise InvalidSpecError(
+                f"parameters = {self.weight_count:,}: tables of table_rows x width have"
+                f" {in_tables:,.0f}, more than all; state all parameters of the network"
+            )
 
     def describe_layers(self) -> tuple[dict[str, object], ...]:
         """Return the sizes, the FLOP of an item, and the operators by kind."""

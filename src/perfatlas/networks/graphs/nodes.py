@@ -124,7 +124,8 @@ class Node:
                 else (Expression(default) if given is None else given).of(columns)
             )
         for name, value in found.items():
-            if not np.all(np.isfinite(value) & (np.asarray(value) >= (name in _POSITIVE))):
+            least = np.isfinite(value) & (np.asarray(value) >= (name in _POSITIVE))
+            if not np.all(least & (np.not_equal(value, 0.0) | (name not in _LOOKED_UP))):
                 text = self.count.text if name == "count" else self.sizes[name].text
                 raise InvalidSpecError(f"{self.kind}: {name} = {text} is {np.min(value):g}")
         if np.any(found.get("row", 0.0) > found.get("read", np.inf)):
@@ -203,6 +204,7 @@ class Node:
 
 
 _POSITIVE: Final = frozenset(("m", "n", "k", "groups", "sequences", "q_len", "kv_len", "head_dim"))
+_LOOKED_UP: Final = frozenset(("rows", "width", "samples"))  # above 0, less than 1 in the mean
 
 
 def _product(

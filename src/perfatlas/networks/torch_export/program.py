@@ -326,7 +326,9 @@ class _Program:
             sizes = {"rows": index.elements(), "width": table.sizes[-1]}
             if name == "embedding":
                 return node(name, sizes)
-            sizes |= {"samples": self.tensor(written[0]).sizes[0], "table_rows": table.sizes[0]}
+            sizes["samples"] = self.tensor(written[0]).sizes[0]
+            once = self.readers[given["weight"]["name"]] == 1  # others would be counted twice
+            sizes |= {"table_rows": table.sizes[0]} if once else {}
             return node("embedding_bag", sizes)
         moved = [self._moved(key) for key in read if key not in self.weights]
         kinds = kinds_of_operators("torch_export")

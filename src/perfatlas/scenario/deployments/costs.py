@@ -46,7 +46,7 @@ def pool_prices(
         placement = candidates.placement
         systems = [placement.systems[at] for at in placement.index_C.tolist()]
         prices, place_C = prices_of([system.name for system in systems], *given)
-        pool = PoolPrices(prices, place_C, share)
+        pool = PoolPrices(prices, place_C, share, splits=candidates.model.network.decodes)
         if any(price.is_owned for price in prices):
             nodes = [node_power(system.node) for system in placement.systems]
             devices_C = np.array([node.devices for node in nodes], float)[placement.index_C]
@@ -111,7 +111,8 @@ def cost_notes(pools: Sequence[PoolPrices]) -> tuple[tuple[str, ...], ...]:
     for pool in pools:
         price = pool.prices[int(pool.place_C[0])]
         prices[price.note] = price
-    rule = (SPLIT_RULE,) if all(price.is_known for price in prices.values()) else ()
+    known = all(price.is_known for price in prices.values())
+    rule = (SPLIT_RULE,) if known and all(pool.splits for pool in pools) else ()
     sources = tuple(text for price in prices.values() for text in price.sources)
     warnings = tuple(price.warning for price in prices.values() if price.warning)
     return (*prices, *rule), sources, warnings

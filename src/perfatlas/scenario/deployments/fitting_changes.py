@@ -31,11 +31,15 @@ def fitting_changes(scenario: Scenario, question: Candidates) -> tuple[str, tupl
         question: Its candidate, which does not fit.
     """
     smallest = _smallest_plan(scenario)
-    pooled = question.pooled
+    pooled, tables = question.pooled, question.model.network.tables
+    of_gpus = scenario.gpus is not None and scenario.tp is None
     sentence, advice = does_not_fit(
         question,
         lambda change: (
-            not (smallest and "pp" in change) and is_answered(scenario, change, pooled=pooled)
+            not (smallest and "pp" in change)
+            # the plan follows from the number of GPUs, see `_smallest_plan`, but tables are whole
+            and not (of_gpus and not tables and change.keys() & set(GROWN))
+            and _is_answered(scenario, change, pooled=pooled)
         ),
         states_gpus=scenario.gpus is not None,
     )
@@ -44,7 +48,7 @@ def fitting_changes(scenario: Scenario, question: Candidates) -> tuple[str, tupl
     return sentence, (*smallest, *advice)
 
 
-def is_answered(
+def _is_answered(
     scenario: Scenario, change: Mapping[str, float | str], *, pooled: bool = False
 ) -> bool:
     """Return whether a scenario with some fields changed is legal, fits and has prices.
@@ -58,9 +62,6 @@ def is_answered(
     fields: dict[str, Any] = {
         name: int(value) if isinstance(value, float) else value for name, value in change.items()
     }
-    plans = not fields.keys().isdisjoint(GROWN)
-    if plans and scenario.gpus is not None and scenario.tp is None:
-        return False  # the plan follows from the number of GPUs, see `_smallest_plan`
     if scenario.gpus is None:
         fields.pop("gpus", None)
     if "format" in fields:

@@ -138,7 +138,7 @@ def resolved_kinds(ready: Service) -> list[dict[str, Any]]:
         plan, scenario = pool.question.plan, pool.scenario
         row = {"system": scenario.system, "tp": int(plan.tp[0]), "dp": int(plan.dp[0])}
         row |= {"engine": pool.question.profile.id, "attention_dp": int(plan.attention_dp[0])}
-        if pool.question.model.network.shares_weights:
+        if pool.question.model.network.divides_weights:
             row |= {"ep": int(plan.ep[0]), "moe_tp": int(plan.moe_tp[0])}
         given = {name: getattr(scenario, name) for name in scenario.model_fields_set - {"engine"}}
         own = {name: given[name] for name in ReplicaKind.model_fields if name in given}

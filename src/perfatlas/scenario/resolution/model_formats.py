@@ -131,7 +131,8 @@ def resolve_formats(
             f" set kv_format = {half} or fp8, or leave it out"
         )
     attention = _cache_format(requested.attention_format or checkpoint.kv_format or half)
-    if requested.kv_format is None and checkpoint.kv_format is None and gemm in _CACHED_IN_FP8:
+    unstated = requested.kv_format is None and checkpoint.kv_format is None
+    if network.decodes and unstated and gemm in _CACHED_IN_FP8:
         notes.append(_CACHE_NOTE.format(kv=kv, gemm=gemm))
     found = ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention, head=half)
     return found, tuple(notes)

@@ -32,7 +32,7 @@ def resolved_plan(question: Candidates) -> dict[str, int]:
     """
     plan = question.plan
     sizes = {"tp": plan.tp, "pp": plan.pp, "cp": plan.cp, "attention_dp": plan.attention_dp}
-    if question.model.network.shares_weights:
+    if question.model.network.divides_weights:
         sizes |= {"ep": plan.ep, "moe_tp": plan.moe_tp}
     return {name: int(size_C[0]) for name, size_C in {**sizes, "dp": plan.dp}.items()}
 

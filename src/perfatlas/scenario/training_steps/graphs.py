@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfatlas.training.profiles import TrainingEngine
 
 DIVIDES: Final = ("tp", "pp", "cp", "ep", "expert_tp", "vpp")
-OF_TABLES: Final = ("ep", "expert_tp")
+TABLE_DIVIDES: Final = ("ep", "expert_tp")
 # fields that nothing of a graph reads
 OF_LANGUAGE_MODELS: Final = (
     *("sequence_length", "packed_length", "mtp_depth", "lora_rank", "lora_targets"),
@@ -42,7 +42,7 @@ def read_graph_training(fields: Mapping[str, Any]) -> TrainInputs:
     """
     inputs = TrainInputs.read({**fields, "engine": fields.get("engine") or ONE_PASS["engine"]})
     tables = resolve_model(inputs.model).network.tables
-    for name in (one for one in DIVIDES if not (tables and one in OF_TABLES)):
+    for name in (one for one in DIVIDES if not (tables and one in TABLE_DIVIDES)):
         ways = getattr(inputs, name) or 1
         if ways > 1:
             raise UnsupportedError(

@@ -141,7 +141,7 @@ def check_experts(inputs: _NamesModel) -> None:
             return Missing(why, "train a MoE model")
         return Missing(f"{inputs.model} is dense", "use a MoE model")
 
-    divided = (lambda: None) if network.shares_weights else experts
+    divided = (lambda: None) if network.divides_weights else experts
     facts = {"experts": experts, "experts or tables": divided}
     refuse_unused(vars(inputs), fields_of(type(inputs)), facts)
 

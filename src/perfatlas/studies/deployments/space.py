@@ -64,13 +64,13 @@ def all_plans(
     Raises:
         InvalidSpecError: There are more than `MOST_PLANS`.
     """
-    free = {"tp", "pp"} | ({"attention_dp"} if network.shares_weights else set())
+    free = {"tp", "pp"} | ({"attention_dp"} if network.divides_weights else set())
     free |= {"cp"} if divides_prompts else set()
     if network.item:  # only tokens of a denoiser and tables are divided
         sizes = [size for group in network.layers for size in group.divided_sizes]
         denoiser = any(size.by == "cp" and size.size > 1 for size in sizes)
         free = {"cp"} if denoiser else free & {"attention_dp"}
-    rows = _rows(inputs, free, shares_weights=network.shares_weights)
+    rows = _rows(inputs, free, divides_weights=network.divides_weights)
     names = [field.name for field in dataclasses.fields(PlanColumns)]
     row = np.dtype((np.float64, len(names)))
     table: FloatArray = np.fromiter(islice(rows, MOST_PLANS + 1), row)
@@ -84,7 +84,7 @@ def all_plans(
 
 
 def _rows(
-    inputs: SearchInputs, free: set[str], *, shares_weights: bool
+    inputs: SearchInputs, free: set[str], *, divides_weights: bool
 ) -> Iterator[tuple[int, ...]]:
     """Yield tp, pp, cp, attention_dp, ep, moe_tp and dp of every plan."""
     exact, replicas = inputs.gpus is not None, inputs.allowed("dp")
@@ -97,7 +97,7 @@ def _rows(
             if wanted > dp or (exact and wanted != dp):
                 continue
             for ep, moe_tp in _expert_sizes(
-                tp * attention_dp, experts, shares_weights=shares_weights
+                tp * attention_dp, experts, divides_weights=divides_weights
             ):
                 yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted)
 
@@ -130,11 +130,11 @@ def _expert_sizes(
     ranks: int,
     allowed: tuple[tuple[int, ...] | None, tuple[int, ...] | None],
     *,
-    shares_weights: bool,
+    divides_weights: bool,
 ) -> list[tuple[int, int]]:
     """Return the divisions of the ranks into ep and moe_tp, of which all or some are allowed."""
     own_ep, own_tp = allowed
-    if not shares_weights:
+    if not divides_weights:
         return list(product(own_ep or (1,), own_tp or (ranks,)))
     return [
         (ep, moe_tp)

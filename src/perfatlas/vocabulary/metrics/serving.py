@@ -476,7 +476,8 @@ UTILIZATION: Final = reported_by(
         better="higher",
         description=(
             "Model bandwidth utilization of a full prefill chunk on one GPU: bytes of weights and"
-            " KV cache that it reads over its time at the memory bandwidth."
+            " KV cache that it reads, of graphs of operators all that kernels move, over its time"
+            " at the memory bandwidth."
         ),
     ),
     Metric(
@@ -498,7 +499,8 @@ UTILIZATION: Final = reported_by(
         better="higher",
         description=(
             "Model bandwidth utilization of a decode step on one GPU: bytes of weights and"
-            " KV cache that it reads over its time at the memory bandwidth."
+            " KV cache that it reads, of graphs of operators all that kernels move, over its time"
+            " at the memory bandwidth."
         ),
     ),
     verbs=ESTIMATE,
