@@ -87,6 +87,8 @@ def test_the_largest_rate_and_the_fewest_replicas_meet_a_limit() -> None:
         ({"slo_ttft_s": 0.1}, "requests of resnet-50, a graph of operators, have no tokens"),
         ({"scheduler": "sglang"}, "scheduler = sglang has no effect here"),
         ({"kv_blocks": 8}, "kv_blocks applies to language models"),
+        ({"routing": "prefix_aware", "dp": 2}, "requests of resnet-50, .* have no prefixes"),
+        ({"replica_kinds": [{"dp": 2}, {"dp": 1}]}, "replica_kinds = a tuple of 2 items has no"),
         ({"isl": 7}, "runs over items of one size"),
     ],
 )
