@@ -86,7 +86,8 @@ def test_fields_of_tokens_are_refused(fields: dict[str, Any], message: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("mode", "end"), [("aggregated", "training$"), ("disaggregated", "pools of graphs do not exist$")]
+    ("mode", "end"),
+    [("aggregated", "training$"), ("disaggregated", "pools of graphs do not exist$")],
 )
 def test_other_modes_are_refused(mode: Literal["aggregated", "disaggregated"], end: str) -> None:
     with pytest.raises(UnsupportedError, match=end):

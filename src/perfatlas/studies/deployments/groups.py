@@ -43,7 +43,9 @@ LIMITS: Final = (
     "request_rate",
 )  # fields that a deployment must meet
 ONLY: Final = "sets a single format"
-MIXED: Final = AllOf(TOKENS, Equals("mode", "aggregated", "disaggregated"))  # static batches have equal requests
+MIXED: Final = AllOf(
+    TOKENS, Equals("mode", "aggregated", "disaggregated")
+)  # static batches have equal requests
 OBJECTIVES: Final = (
     "output_tokens_per_s_per_gpu",
     "gpus",
