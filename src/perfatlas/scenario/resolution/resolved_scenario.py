@@ -230,8 +230,8 @@ def _refuse_queues(workers: Workers, rows_C: IntArray, model: Model, refusals: R
     if model.network.decodes:
         refusals.refuse(queued_C, always(generation_error(model.name)), workers.stage)
     elif workers.pooled or not workers.queues:
-        error = graph_error(model.name, pools=workers.pooled)
-        refusals.refuse(queued_C, always(error), workers.stage)
+        unsupported = graph_error(model.name, pools=workers.pooled)
+        refusals.refuse(queued_C, always(unsupported), workers.stage)
     limited_N = workers.columns.is_set("max_num_seqs") | workers.columns.is_set("concurrency")
     error = InvalidSpecError(
         f"a queue of {model.name} needs the largest batch of a pass; set max_num_seqs, such as 16"
