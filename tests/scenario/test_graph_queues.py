@@ -122,3 +122,5 @@ def test_networks_that_generate_tokens_are_neither_queued_nor_searched() -> None
         simulate(model="t5-base", system="h100_sxm", request_rate=10.0, max_num_seqs=4)
     with pytest.raises(UnsupportedError, match="t5-base generates tokens"):
         search(model="t5-base", system="h100_sxm", gpus=1)
+    with pytest.raises(UnsupportedError, match="its deployments not searched"):
+        search(model="t5-base{target_length=1}", system="h100_sxm", gpus=1, osl=50)

@@ -94,14 +94,6 @@ def test_other_modes_are_refused(mode: Literal["aggregated", "disaggregated"], e
         search(**ASKED, mode=mode)
 
 
-def test_generators_are_refused_at_any_length() -> None:
-    with pytest.raises(UnsupportedError, match="deployments not searched"):
-        search(
-            **ASKED | {"model": "whisper-large-v3{target_length=1}"},
-            osl=50,
-        )
-
-
 def test_the_scenario_of_an_answer_gives_it_again() -> None:
     asked = {**ASKED, "model": "sdxl", "gpus": 4, "prefix": 0, "speculative_depth": 0}
     found = search(**asked, objective="usd_per_million_items").answer

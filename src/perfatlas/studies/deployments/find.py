@@ -180,7 +180,9 @@ def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
         missed = exists & (judged.probability[after] < inputs.min_slo_probability)
         code = np.where(missed, each.argmin(axis=0), code)
     next_probability: FloatArray = np.where(exists, judged.probability[after], np.nan)
-    replicas = 1.0 if inputs.mode == "static" else judged.replicas[places]  # batches are of one
+    replicas = (
+        1.0 if inputs.mode == "static" else judged.replicas[places]
+    )  # batches are per replica
     next_load = np.where(exists, points.sequences[after] * replicas, np.nan)
     return {
         "binding_constraint": np.array(names, np.object_)[code],

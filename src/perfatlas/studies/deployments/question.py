@@ -56,7 +56,6 @@ from perfatlas.vocabulary.fields import (
     Quantization,
     Subject,
     fields_of,
-    read_names,
 )
 
 if TYPE_CHECKING:
@@ -246,8 +245,7 @@ def _of_items(fields: Mapping[str, Any]) -> dict[str, Any]:
         raise graph_error(model, pools=given["mode"] == "disaggregated")
     if isinstance(objective := given.get("objective"), str):
         given["objective"] = _objective_of_items(objective)
-    names = read_names(given.get("choices"))
-    listed = read_choices(names) if isinstance(names, tuple) else {}
+    listed = SearchInputs.read(given).listed
     for name in NOT_LISTED.intersection(listed):
         raise tokens_error(f"choices of {name}", model)
     return {n: v for n, v in ONE_PASS.items() if n not in listed} | given
