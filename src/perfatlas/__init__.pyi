@@ -3505,7 +3505,7 @@ def search(
         formats: Number formats of weights and matrix products to search, such as bf16,fp8.
             Default: format. Needs no format and no gemm_format.
         kv_formats: Number formats of the KV cache to search, such as bf16,fp8. Default: kv_format.
-            Needs no kv_format.
+            Needs a language model and no kv_format.
         choices: Values to search of other fields, such as
             tp=2:4,engine=vllm:sglang,redundant_experts=0:32: sizes of the plan, engine,
             expert_exchange, batch_overlap, redundant_experts, max_num_batched_tokens,
@@ -3527,7 +3527,7 @@ def search(
         max_usd_per_million_tokens: Limit of the cost of a million output tokens [USD]. Default:
             none. Needs a language model.
         max_accuracy_loss: Limit of the points that number formats lose of benchmark, against bf16
-            [points]. Default: none.
+            [points]. Default: none. Needs a language model.
         solve: Fields of the device to solve: the cheapest machine that meets the SLOs, with a
             range each if wanted, such as device.memory.bandwidth=2TB/s:16TB/s,device.l2; device.*
             for all that have a cost. Default: the machine is that of system. Needs a language
@@ -3561,10 +3561,10 @@ def search(
             lengths_from.
         request_mix: Classes of requests as input tokens:output tokens:weight, such as
             4000:500:0.7,500:100:0.3, instead of isl and osl. Default: isl and osl. Needs a
-            language model, mode other than static and no lengths_from.
+            language model, mode = aggregated or disaggregated and no lengths_from.
         lengths_from: Trace whose lengths of prompts and outputs the requests have, instead of isl
             and osl; its arrivals are not used. Default: isl and osl. Needs a language model and
-            mode other than static.
+            mode = aggregated or disaggregated.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
             aiperf. Default: perfatlas. Needs lengths_from.
         routing: Which prefix cache a request of a trace meets: round_robin, that of each replica

@@ -117,3 +117,15 @@ def test_deciding_measurements_are_a_suite(
     assert len(cases) == 3
     assert {case.system for case in cases} <= {"h100_sxm", "h200_sxm"}
     assert main(["compare", *asked, "--suite", str(suite)]) == 2
+
+
+def test_results_of_tokens_and_of_items_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("compare", "--model", "whisper-large-v3", "--system", "h100_sxm")
+    main([*asked, "--systems", "h200_sxm"])
+    text = capsys.readouterr().out
+    assert "clips/s" in text
+    assert "TTFT" in text
+    main([*asked, "--models", "resnet-50"])  # a clip is no image
+    table = capsys.readouterr().out.partition("confidence")[0]
+    assert "items/s" in table
+    assert " x0" not in table

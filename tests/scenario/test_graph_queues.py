@@ -87,6 +87,8 @@ def test_the_largest_rate_and_the_fewest_replicas_meet_a_limit() -> None:
         ({"slo_ttft_s": 0.1}, "requests of resnet-50, a graph of operators, have no tokens"),
         ({"scheduler": "sglang"}, "scheduler = sglang has no effect here"),
         ({"kv_blocks": 8}, "kv_blocks applies to language models"),
+        ({"routing": "prefix_aware", "dp": 2}, "requests of resnet-50, .* have no prefixes"),
+        ({"replica_kinds": [{"dp": 2}, {"dp": 1}]}, "replica_kinds = a tuple of 2 items has no"),
         ({"isl": 7}, "runs over items of one size"),
     ],
 )
@@ -120,3 +122,5 @@ def test_networks_that_generate_tokens_are_neither_queued_nor_searched() -> None
         simulate(model="t5-base", system="h100_sxm", request_rate=10.0, max_num_seqs=4)
     with pytest.raises(UnsupportedError, match="t5-base generates tokens"):
         search(model="t5-base", system="h100_sxm", gpus=1)
+    with pytest.raises(UnsupportedError, match="its deployments not searched"):
+        search(model="t5-base{target_length=1}", system="h100_sxm", gpus=1, osl=50)

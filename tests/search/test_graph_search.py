@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from perfatlas import estimate, search
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 
 ASKED: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "gpus": 8}
 
@@ -71,7 +71,11 @@ def test_denoisers_are_divided() -> None:
         ({"slo_ttft_s": 1}, "slo_ttft_s = 1 has no effect here: requests of resnet-50"),
         ({"emit": "vllm"}, "emit = vllm has no effect here"),
         ({"request_mix": ["9:9:1"]}, "request_mix"),
-        ({"kv_formats": ["fp8"]}, "kv_format applies to language models"),
+        ({"kv_formats": ["fp8"]}, "kv_formats = fp8 has no effect here"),
+        ({"max_accuracy_loss": 1}, "max_accuracy_loss = 1 has no effect here"),
+        ({"objective": "accuracy_delta"}, "ranked by throughput_per_s_per_gpu, gpus"),
+        ({"choices": ["speculative_depth=0:2"]}, "choices of speculative_depth apply to language"),
+        ({"choices": ["redundant_experts=0:32"]}, "choices of redundant_experts apply to"),
         ({"slo_percentile": 99, "slo_request_latency_s": 1}, "slo_percentile = 99 has no effect"),
         ({"isl": 9}, "runs over items of one size"),
     ],
@@ -81,7 +85,28 @@ def test_fields_of_tokens_are_refused(fields: dict[str, Any], message: str) -> N
         search(**ASKED, **fields)
 
 
-@pytest.mark.parametrize("mode", ["aggregated", "disaggregated"])
-def test_other_modes_are_refused(mode: Literal["aggregated", "disaggregated"]) -> None:
-    with pytest.raises(UnsupportedError, match="prefill and decode pools of graphs"):
+@pytest.mark.parametrize(
+    ("mode", "end"),
+    [("aggregated", "training$"), ("disaggregated", "pools of graphs do not exist$")],
+)
+def test_other_modes_are_refused(mode: Literal["aggregated", "disaggregated"], end: str) -> None:
+    with pytest.raises(UnsupportedError, match=end):
         search(**ASKED, mode=mode)
+
+
+def test_the_scenario_of_an_answer_gives_it_again() -> None:
+    asked = {**ASKED, "model": "sdxl", "gpus": 4, "prefix": 0, "speculative_depth": 0}
+    found = search(**asked, objective="usd_per_million_items").answer
+    again = search(**found.scenario).answer
+    assert (again.scenario, again.results) == (found.scenario, found.results)
+    (plan,) = found.results["plans"]
+    assert plan["why"].startswith("the next larger batch searched does not fit in memory")
+
+
+def test_a_load_is_stated_per_replica() -> None:
+    asked = {**ASKED, "model": "sdxl", "gpus": 4}
+    with pytest.raises(InfeasibleError, match="dp 4, 64 requests in flight per replica"):
+        search(**asked, request_rate=10_000)
+    (plan,) = search(**asked, slo_request_latency_s=10).answer.results["plans"]
+    assert plan["batch"] == 5
+    assert "at 6 requests in flight per replica, latency is within 10.0 s" in plan["why"]

@@ -231,7 +231,7 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     if network.tables:
         why = "all ranks hold tables"
         return [*rules, *_moe_rules(plan, why), _tables(network, plan)]
-    return rules + (_moe_rules(plan) if experts else _dense_rules(plan))
+    return rules + (_moe_rules(plan) if experts else _dense_rules(plan, network))
 
 
 def _tables(network: Network, plan: PlanColumns) -> _Rule:
@@ -261,11 +261,12 @@ def _moe_rules(
     return [_Rule(group != plan.ep * plan.moe_tp, sentence, "experts_on_the_ranks_of_attention")]
 
 
-def _dense_rules(plan: PlanColumns) -> list[_Rule]:
+def _dense_rules(plan: PlanColumns, network: Network) -> list[_Rule]:
+    without = "a graph without embedding tables" if network.item else "the model is dense"
     return [
         _Rule(
             plan.ep > 1,
-            lambda i: f"ep = {plan.ep[i]:g}: the model is dense; use ep = 1",
+            lambda i: f"ep = {plan.ep[i]:g}: {without}; use ep = 1",
             "dense_without_ep",
         ),
         _Rule(
@@ -278,7 +279,7 @@ def _dense_rules(plan: PlanColumns) -> list[_Rule]:
         ),
         _Rule(
             (plan.moe_tp > 1) & (plan.moe_tp != plan.tp),
-            lambda i: f"moe_tp = {plan.moe_tp[i]:g}: the model is dense; leave moe_tp out",
+            lambda i: f"moe_tp = {plan.moe_tp[i]:g}: {without}; leave moe_tp out",
             "dense_without_moe_tp",
         ),
     ]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Value as Value,
     )
     from perfatlas.report.pages.pictures import (
+        PHASE_TITLES as PHASE_TITLES,
         memory_section as memory_section,
         roofline as roofline,
         steps_section as steps_section,

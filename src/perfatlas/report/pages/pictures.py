@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Rows = Sequence[Mapping[str, Any]]
 
 GB: Final = 1e9
+PHASE_TITLES: Final = {"prefill": "Prefill", "decode": "Decode step", "pass": "Pass"}
 FREE: Final = "free"
 MOST_OPERATORS: Final = 24  # of a step; the shortest of more are one bar
 MOST_BARS: Final = 10  # of a tornado

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.report.text.latencies import (
         distributions as distributions,
+        mean_interval as mean_interval,
         tail_title as tail_title,
         tails as tails,
     )

@@ -97,19 +97,29 @@ def is_printed(results: Mapping[str, Any]) -> bool:
 def _rows(results: Mapping[str, Any], name: str, limit: str) -> list[list[str]]:
     """Return the cells of a distribution: statistics and interval, and half-widths over seeds."""
     values = results[name]
-    low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
-    interval = _interval_text(name, low, high)
     cells = [format_value(name, values[statistic]) for statistic in STATISTICS]
     label = label_of(name, short=True)
-    rows = [[f"  {label}, {limit}" if limit else f"  {label}", *cells, interval]]
+    rows = [
+        [f"  {label}, {limit}" if limit else f"  {label}", *cells, mean_interval(results, name)]
+    ]
     if width := results.get(f"{name}_seed_half_width"):
         cells = [format_value(name, width[statistic]) for statistic in STATISTICS]
         rows.append([SAMPLING, *cells, ""])
     return rows
 
 
-def _interval_text(name: str, low: float | None, high: float | None) -> str:
-    """Return an interval, "≥" and the lower end of one without an upper end, "-" of none."""
+def mean_interval(results: Mapping[str, Any], name: str) -> str:
+    """Return the interval of a mean, "≥" and the lower end without an upper end, "-" of none.
+
+    Args:
+        results: Distributions by name, with those of `_low` and `_high`.
+
+    Example:
+        >>> from perfatlas.report.text import mean_interval
+        >>> mean_interval({"ttft_s_low": {"mean": 0.5}}, "ttft_s")
+        '≥ 500 ms'
+    """
+    low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
     if low is not None and high is not None:
         return format_interval(name, low, high)
     return "-" if low is None else f"≥ {format_value(name, low)}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import two_digits
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, find_metric, stem_of
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 AT_LEAST: Final = "at least"
 AT_MOST: Final = "at most"
 BOUND: Final = "bound"
+LEAST_RATIO: Final = 0.01  # with two decimals
 # derived from times, without an interval of their own: limits in tier bound
 DERIVED: Final = {
     "bus_bandwidth_bytes_per_s": AT_MOST,
@@ -102,8 +104,11 @@ def ratio_text(value: float, base: float, *, limit: str = "", base_limit: str = 
         ('x0.50', '≥x0.50')
         >>> ratio_text(5.0, 10.0, base_limit="at least")
         '≤x0.50'
+        >>> ratio_text(1.0, 800.0)
+        'x0.0013'
     """
-    text = f"x{value / base:.2f}"
+    ratio = value / base
+    text = f"x{ratio:.2f}" if abs(ratio) >= LEAST_RATIO else f"x{two_digits(ratio)}"
     if limit and base_limit:
         return f"({text})"
     return SIGNS[limit or OPPOSITE[base_limit]] + text

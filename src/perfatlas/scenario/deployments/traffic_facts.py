@@ -16,6 +16,7 @@ from perfatlas.scenario.fields import (
     ReplicaKind,
     Scenario,
     kind_scenarios,
+    no_effect_sentence,
     refuse_unused,
     unused_warnings,
 )
@@ -26,6 +27,7 @@ from perfatlas.scenario.resolution import (
     overridden_format,
     overridden_sentence,
 )
+from perfatlas.serving.requests import PREFIX_AWARE
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of
 
 if TYPE_CHECKING:
@@ -62,6 +64,10 @@ def refuse_unused_options(traffic: Traffic, scenario: Scenario, *, searched: Sea
     values = {**dict(traffic), **dict(scenario)}
     if is_graph(scenario.model):  # one item each
         values |= {"isl": None, "osl": None}
+        if traffic.routing == PREFIX_AWARE:
+            why = f"requests of {scenario.model}, a graph of operators, have no prefixes"
+            missing = Missing(why, "set another routing")
+            raise InvalidSpecError(no_effect_sentence({"routing": traffic.routing}, missing))
     refuse_unused(values, fields_of(*SIMULATED), _facts(traffic, scenario, searched))
     _refuse_overridden(traffic, scenario)
 
@@ -202,7 +208,7 @@ def no_effect_remarks(
             "prefix_caching reuses only blocks of preempted requests here: prompts share no"
             " prefix, since they have no hashes, turns or shared_prefix"
         )
-    if traffic.routing == "prefix_aware" and not hashed:
+    if traffic.routing == PREFIX_AWARE and not hashed:
         notes.append(
             "routing = prefix_aware uses only the load here: prompts share no prefix, since they"
             " have no hashes, turns or shared_prefix"

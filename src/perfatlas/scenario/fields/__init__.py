@@ -46,12 +46,14 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields.vocabulary import (
         FIELD_NAMES as FIELD_NAMES,
         NOT_OF_GRAPHS as NOT_OF_GRAPHS,
+        OF_TOKENS as OF_TOKENS,
         ONE_PASS as ONE_PASS,
         Scenario as Scenario,
         generation_error as generation_error,
         graph_defaults as graph_defaults,
         graph_error as graph_error,
         parse_scenario as parse_scenario,
+        tokens_error as tokens_error,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

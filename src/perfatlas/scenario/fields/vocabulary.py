@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.networks import default_osl, is_graph
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
     Batch,
@@ -54,7 +54,14 @@ class Scenario(
 FIELD_NAMES: tuple[str, ...] = tuple(Scenario.model_fields)
 # Defaults of networks that are graphs of operators: one pass over items of fixed sizes.
 ONE_PASS: Final[Mapping[str, Any]] = {"isl": 1, "osl": 1, "engine": "inductor"}
-NOT_OF_GRAPHS: Final = ("isl", "osl", "kv_format", "max_num_batched_tokens")
+# fields of tokens: a graph of operators refuses any but their defaults
+OF_TOKENS: Final = (
+    *("prefix", "kv_format", "kv_blocks", "block_size", "max_num_batched_tokens"),
+    *("speculative_depth", "sampling_penalties", "expert_distribution"),
+    *("benchmark", "quantization_method"),
+)
+# what answers of graphs leave out
+NOT_OF_GRAPHS: Final = ("isl", "osl", "num_simulated", *OF_TOKENS)
 
 
 def graph_defaults(model: str) -> dict[str, Any]:
@@ -66,16 +73,31 @@ def graph_defaults(model: str) -> dict[str, Any]:
     return {**ONE_PASS, "osl": default_osl(model)}
 
 
-def graph_error(model: str) -> UnsupportedError:
+def tokens_error(name: str, model: str) -> InvalidSpecError:
+    """Return that a field of tokens has no effect on a graph of operators.
+
+    Args:
+        name: Field.
+        model: Its name.
+    """
+    verb = "apply" if name.startswith("choices of ") else "applies"
+    return InvalidSpecError(
+        f"{name} {verb} to language models, and {model} is a graph of operators; leave {name} out"
+    )
+
+
+def graph_error(model: str, *, pools: bool) -> UnsupportedError:
     """Return that a graph of operators is answered as static batches, or simulated in one pool.
 
     Args:
         model: Its name.
+        pools: Whether prefill and decode pools are asked for.
     """
+    no_pools = "; prefill and decode pools of graphs do not exist" if pools else ""
     return UnsupportedError(
-        f"{model} is a graph of operators, whose passes are priced as static batches: ask estimate"
-        " or a table, compare or sweep in mode static, simulate for its queues, or train for its"
-        " training; prefill and decode pools of graphs do not exist"
+        f"{model} is a graph of operators, whose passes are priced as static batches: ask"
+        " estimate, search, or a table, compare or sweep in mode static, simulate for its queues,"
+        f" or train for its training{no_pools}"
     )
 
 

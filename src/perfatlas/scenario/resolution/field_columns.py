@@ -68,6 +68,12 @@ class FieldColumn:
         codes_N: IntArray = np.array(same_V, np.int64)[self.codes_N]
         return codes_N
 
+    @property
+    def differs(self) -> BoolArray:
+        """Whether the field has another value than its default (N,)."""
+        differs_N: BoolArray = self.value_codes != NOT_GIVEN
+        return differs_N
+
     def equals(self, word: str) -> BoolArray:
         """Return whether the field has a value (N,).
 

@@ -55,9 +55,7 @@ def unused_rules(
     for name, field in _conditional_fields().items():
         if not columns.is_set_anywhere(name):
             continue
-        column = columns[name]
-        differs_V = np.array([value != field.default for value in column.values])
-        rows = np.flatnonzero(columns.is_set(name) & differs_V[column.codes_N])
+        rows = np.flatnonzero(columns[name].differs)
         if not rows.size:
             continue
         unused_N = np.zeros(columns.size, np.bool_)

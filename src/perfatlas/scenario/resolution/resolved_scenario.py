@@ -18,7 +18,7 @@ from perfatlas.machines import device_peak
 from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
-from perfatlas.scenario.fields import generation_error, graph_error
+from perfatlas.scenario.fields import OF_TOKENS, generation_error, graph_error, tokens_error
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
 from perfatlas.scenario.resolution.default_plans import (
     across_domains,
@@ -153,10 +153,6 @@ def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refu
 
 
 # fields that nothing of a graph reads
-OF_TOKENS: Final = (
-    *("prefix", "kv_format", "kv_blocks", "block_size", "max_num_batched_tokens"),
-    *("speculative_depth", "expert_distribution", "benchmark", "quantization_method"),
-)
 _RUNS: Final = {"graphs": "graphs of operators", "language_models": "language models"}
 
 
@@ -211,13 +207,9 @@ def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: R
         refusals.refuse(rows_C[isl_N[rows_C] > 1.0], sized, workers.stage)
         _refuse_queues(workers, rows_C, model, refusals)
         for name in OF_TOKENS:
-            error = InvalidSpecError(
-                f"{name} applies to language models, and {model.name} is a graph of operators;"
-                f" leave {name} out"
-            )
-            refusals.refuse(
-                rows_C[workers.columns.is_set(name)[rows_C]], always(error), workers.stage
-            )
+            given_C = workers.columns[name].differs[rows_C]
+            error = tokens_error(name, model.name)
+            refusals.refuse(rows_C[given_C], always(error), workers.stage)
 
     most = model.network.longest_output
     why = (
@@ -235,10 +227,11 @@ def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: R
 def _refuse_queues(workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals) -> None:
     """Refuse queues of graphs outside simulations, and those without a largest batch."""
     queued_C = rows_C[workers.aggregated_N[rows_C] | workers.pooled]
-    if workers.pooled or not workers.queues:
-        refusals.refuse(queued_C, always(graph_error(model.name)), workers.stage)
-    elif model.network.decodes:
+    if model.network.decodes:
         refusals.refuse(queued_C, always(generation_error(model.name)), workers.stage)
+    elif workers.pooled or not workers.queues:
+        unsupported = graph_error(model.name, pools=workers.pooled)
+        refusals.refuse(queued_C, always(unsupported), workers.stage)
     limited_N = workers.columns.is_set("max_num_seqs") | workers.columns.is_set("concurrency")
     error = InvalidSpecError(
         f"a queue of {model.name} needs the largest batch of a pass; set max_num_seqs, such as 16"

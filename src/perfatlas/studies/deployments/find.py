@@ -180,11 +180,14 @@ def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
         missed = exists & (judged.probability[after] < inputs.min_slo_probability)
         code = np.where(missed, each.argmin(axis=0), code)
     next_probability: FloatArray = np.where(exists, judged.probability[after], np.nan)
-    next_load = np.where(exists, points.sequences[after] * judged.replicas[places], np.nan)
+    replicas = (
+        1.0 if inputs.mode == "static" else judged.replicas[places]
+    )  # batches are per replica
+    next_load = np.where(exists, points.sequences[after] * replicas, np.nan)
     return {
         "binding_constraint": np.array(names, np.object_)[code],
         "next_probability": next_probability,
-        "next_concurrency": next_load,
+        "next_load": next_load,
     }
 
 

@@ -42,8 +42,10 @@ LIMITS: Final = (
     "max_accuracy_loss",
     "request_rate",
 )  # fields that a deployment must meet
-ONLY: Final = "is the only one then"
-MIXED: Final = AllOf(TOKENS, NotEqual("mode", "static"))  # static batches have equal requests
+ONLY: Final = "sets a single format"
+MIXED: Final = AllOf(
+    TOKENS, Equals("mode", "aggregated", "disaggregated")
+)  # static batches have equal requests
 OBJECTIVES: Final = (
     "output_tokens_per_s_per_gpu",
     "gpus",
@@ -125,7 +127,7 @@ class SearchSpace:
         Row(
             "Number formats of the KV cache to search, such as bf16,fp8.",
             default="kv_format",
-            needs=NotSet("kv_format", ONLY),
+            needs=AllOf(TOKENS, NotSet("kv_format", ONLY)),
         ),
     ] = None
     choices: Annotated[
@@ -236,7 +238,11 @@ class SearchObjective:
     ] = None
     max_accuracy_loss: Annotated[
         Annotated[float, Number(unit="points", at_least=0.0, at_most=100.0)] | None,
-        Row("Limit of the points that number formats lose of benchmark, against bf16.", "none"),
+        Row(
+            "Limit of the points that number formats lose of benchmark, against bf16.",
+            "none",
+            TOKENS,
+        ),
     ] = None
     solve: Annotated[
         Names | None,

@@ -11,20 +11,23 @@ from perfatlas.cost import gpu_price
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.inference import ITEM_NAMES
-from perfatlas.networks import default_osl, is_graph
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.networks import is_graph, resolve_model
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, repr_for_error
 from perfatlas.quantization import DEFAULT_BENCHMARK
 from perfatlas.scenario.fields import (
+    OF_TOKENS,
     ONE_PASS,
     InputFields,
     generation_error,
     graph_error,
     refuse_unused,
+    tokens_error,
 )
 from perfatlas.scenario.resolution import facts_of, format_of
 from perfatlas.serving.requests import PREFIX_AWARE
 from perfatlas.studies.deployments.choices import (
     DEPTH,
+    EXCHANGE,
     SIZES,
     Choices,
     read_choices,
@@ -32,6 +35,7 @@ from perfatlas.studies.deployments.choices import (
 )
 from perfatlas.studies.deployments.groups import (
     LIMITS,
+    OBJECTIVES,
     RequestLengths,
     SearchObjective,
     SearchSpace,
@@ -62,6 +66,8 @@ if TYPE_CHECKING:
 MOST_GPUS: Final = 131_072  # of 7,168 sequences each: the 10^9 requests that may be in flight
 MOST_IN_POOLS: Final = 4096  # as max_gpus: pairs of workers are matched in all numbers
 MIXES: Final = frozenset(("request_mix", "lengths_from"))
+NOT_LISTED: Final = frozenset((*OF_TOKENS, *EXCHANGE, "redundant_experts"))  # of graphs
+DELTA: Final = "accuracy_delta"
 
 
 # groups in reverse order: Python collects annotations from the last base on
@@ -134,7 +140,7 @@ class SearchInputs(
     @property
     def accuracy_benchmark(self) -> str | None:
         """The benchmark whose change is predicted, None without limit, objective and benchmark."""
-        asks = self.max_accuracy_loss is not None or "accuracy_delta" in self.objectives
+        asks = self.max_accuracy_loss is not None or DELTA in self.objectives
         return self.benchmark or (DEFAULT_BENCHMARK if asks else None)
 
     @property
@@ -228,19 +234,46 @@ def _of_items(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the search of a graph of operators: static batches of items.
 
     Raises:
+        InvalidSpecError: An objective is not known of items, or fields of tokens are listed.
         UnsupportedError: Another mode is asked for, or the graph generates tokens.
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    if default_osl(str(given["model"])) > 1:
-        raise generation_error(str(given["model"]))
+    model = str(given["model"])
+    if _generates(model):
+        raise generation_error(model)
     if given.setdefault("mode", "static") != "static":
-        raise graph_error(str(given["model"]))
+        raise graph_error(model, pools=given["mode"] == "disaggregated")
     if isinstance(objective := given.get("objective"), str):
-        own = {item: token for token, item in ITEM_NAMES.items()}
-        named = (part.strip() for part in objective.split(","))
-        given["objective"] = ",".join(own.get(name, name) for name in named)
-    listed = str(given.get("choices"))  # of engines none is the default
-    return {n: v for n, v in ONE_PASS.items() if f"{n}=" not in listed} | given
+        given["objective"] = _objective_of_items(objective)
+    listed = SearchInputs.read(given).listed
+    for name in NOT_LISTED.intersection(listed):
+        raise tokens_error(f"choices of {name}", model)
+    return {n: v for n, v in ONE_PASS.items() if n not in listed} | given
+
+
+def _generates(model: str) -> bool:
+    """Return whether a graph generates tokens; where its name is wrong, reading it says why."""
+    try:
+        return resolve_model(model).network.decodes
+    except PerfatlasError:
+        return False
+
+
+def _objective_of_items(objective: str) -> str:
+    """Return objectives divided by commas by their names for tokens.
+
+    Raises:
+        InvalidSpecError: One is not known of items.
+    """
+    own = {ITEM_NAMES.get(name, name): name for name in OBJECTIVES if name != DELTA}
+    named = [part.strip().casefold().replace("-", "_") for part in objective.split(",")]
+    for name in named:
+        if name not in own and name not in own.values():
+            raise InvalidSpecError(
+                f"objective = {repr_for_error(name)}: a graph of operators is ranked by"
+                f" {', '.join(own)}{did_you_mean(name, tuple(own))}"
+            )
+    return ",".join(own.get(name, name) for name in named)
 
 
 def _with_mean_lengths(inputs: SearchInputs) -> SearchInputs:

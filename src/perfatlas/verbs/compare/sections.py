@@ -19,7 +19,7 @@ from perfatlas.report.charts import (
     BarPart,
     StackedBars,
 )
-from perfatlas.report.pages import Section, Table, Value, answer_page
+from perfatlas.report.pages import PHASE_TITLES, Section, Table, Value, answer_page
 from perfatlas.report.text import (
     format_share,
     format_value,
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
     Rows = Sequence[Row]
 
-# of the text: language models; of key numbers: also passes of graphs
+# of the text: networks with tokens; of key numbers: also passes of graphs
 SHOWN: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "energy_per_output_token_j")
 VALUES: Final = (*SHOWN[:3], "latency_s", "throughput_per_s")
-PHASES: Final = {"prefill": "Prefill", "decode": "Decode step", "pass": "Pass"}
 MOST_OPERATORS: Final = 3
 LIMITS: Final = "  ≥ at least, ≤ at most: at the roofline, as kernels are not measured"
 SOLVED: Final = "equal="  # an override whose solved value the label does not show
@@ -77,9 +76,7 @@ def print_comparison(
     for scenario in scenarios:
         if SOLVED in scenario["label"]:
             print_line(console, f"{scenario['label']} is {scenario['model']}")
-    console.print()
-    _print_results(console, rows, PASSES if "latency_s" in rows[0] else SHOWN)
-    for names in (FACILITY, CARBON, ACCURACY):
+    for names in (PASSES, SHOWN, FACILITY, CARBON, ACCURACY):
         if any(rows[0].get(name) is not None for name in names):
             console.print()
             _print_results(console, rows, names)
@@ -133,7 +130,7 @@ def _columns(rows: Rows, names: Sequence[str]) -> dict[str, Callable[[Row], str]
 
 
 def _cell(row: Row, base: Row, name: str) -> str:
-    """Return a metric with its ratio to that of the base; accuracies have none."""
+    """Return a metric with its ratio to that of the base; accuracies and other items have none."""
     value = row.get(name)
     if value is None:
         return "-"
@@ -142,7 +139,8 @@ def _cell(row: Row, base: Row, name: str) -> str:
         for record in (row, base)
     )
     text = limited_text(format_value(name, value), limit)
-    if row is base or base.get(name) is None or name in ACCURACY:
+    other_item = name in PASSES and row.get("item") != base.get("item")
+    if row is base or base.get(name) is None or name in ACCURACY or other_item:
         return text
     return f"{text} {ratio_text(value, base[name], limit=limit, base_limit=of_base)}"
 
@@ -275,7 +273,7 @@ def _by_bound(phase: str, rows: Rows, differences: Rows) -> Section:
         ]
         for index, label in enumerate(labels)
     ]
-    title = f"{PHASES.get(phase, phase)} by what bounds its operators"
+    title = f"{PHASE_TITLES.get(phase, phase)} by what bounds its operators"
     axis = Axis(f"time{_at_least(rows)}", "s")
     return Section.charted(title, StackedBars(labels, parts, axis), Table(head=head, rows=cells))
 
@@ -294,7 +292,8 @@ def _by_operator(phase: str, compared: Row, base: Row, differences: Rows) -> Sec
     total = sum(row["difference_s"] for row in own)
     differs = abs(total) > ROUNDING * sum(row["time_s"] for row in own)
     moved = [row for row in own if row["difference_s"]]
-    title = f"{PHASES.get(phase, phase)} of {label}, by operator{f' ({note})' if note else ''}"
+    beside = f" ({note})" if note else ""
+    title = f"{PHASE_TITLES.get(phase, phase)} of {label}, by operator{beside}"
     if not moved:
         return Section(title=title, blocks=["Every operator takes the same time."])
     bars = [

@@ -10,6 +10,7 @@ from perfatlas.machines import device_peak
 from perfatlas.quantities import significant
 from perfatlas.report.charts import BLUE, ORANGE, Axis, Line, LineChart
 from perfatlas.report.pages import (
+    PHASE_TITLES,
     Chart,
     Section,
     Table,
@@ -71,7 +72,6 @@ MOST_VALUES: Final = 4
 SIZES: Final = ("tp", "pp", "cp", "attention_dp", "dp")
 FORMATS: Final = ("gemm_format", "moe_format", "attention_format")
 STEPS: Final = "{} by operator"
-PHASES: Final = {"prefill": "Prefill", "decode": "Decode step", "pass": "Pass"}
 NOT_POINTS: Final = "Operators without arithmetic, such as transfers, are not points."
 AXES: Final = {
     LATENCY: Axis("time per output token", unit="s"),
@@ -372,7 +372,10 @@ def operators_page(answer: Row, *, reproduce: str) -> Page:
         values=key_values(results, VALUES, tier=tier)[:MOST_VALUES],
         sections=[
             *_sensitivities(results),
-            *(steps_section(STEPS.format(PHASES.get(one, one)), rows) for one, rows in own.items()),
+            *(
+                steps_section(STEPS.format(PHASE_TITLES.get(one, one)), rows)
+                for one, rows in own.items()
+            ),
             *_roofline(own, scenario),
             *_memories(results),
             Section(title="Operators", blocks=[operators]),

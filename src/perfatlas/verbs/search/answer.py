@@ -145,7 +145,8 @@ class SearchProgress:
             for name in self._names
             if row.get(name) is not None
         ]
-        loaded = f" at {load:,} in flight" if load else ""
+        each = " per replica" if self._inputs.mode == "static" else ""
+        loaded = f" at {load:,} in flight{each}" if load else ""
         if self._inputs.has_limits:
             told.append(f"P(SLO) {format_share(row['slo_probability'])}")
         return f"{self._name(row)}{loaded}: {', '.join(told)}"

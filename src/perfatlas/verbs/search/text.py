@@ -435,8 +435,8 @@ def _pool_text(role: str, plan: Mapping[str, Any]) -> str:
 
 SIMULATION: Final = "simulation"  # of a plan whose load the simulation lowered
 ENDED: Final = {
-    "kv_cache": "the KV cache holds no more requests",
-    "memory": "the memory holds no larger batch",  # of a graph of operators
+    "kv_cache": "the next larger number of requests searched does not fit in the KV cache",
+    "memory": "the next larger batch searched does not fit in memory",  # of a graph of operators
     "max_num_seqs": "max_num_seqs admits no more requests",
     "max_num_batched_tokens": "max_num_batched_tokens admits no more requests at once",
     "prefill_workers": "the prefill workers limit the rate",
@@ -464,6 +464,12 @@ def reason_of(
     return f"{balance}{held_back(leader, found, inputs)}; {_bounds(steps)}"
 
 
+def in_flight(load: float, inputs: SearchInputs) -> str:
+    """Return the load of a plan: over the deployment, or in mode static per replica."""
+    each = " per replica" if inputs.mode == "static" else ""
+    return f"{counted(round(load), 'request')} in flight{each}"
+
+
 def held_back(leader: Leader, found: Found, inputs: SearchInputs) -> str:
     """Return what prevents a higher load of a plan."""
     index, binding = leader.place, str(leader.row["binding_constraint"])
@@ -475,23 +481,23 @@ def held_back(leader: Leader, found: Found, inputs: SearchInputs) -> str:
         statistic = _statistic(binding, inputs)
         limit = _limit(binding, inputs)
         return (
-            f"at {load:,.0f} requests in flight, the best load by closed forms, simulated"
+            f"at {in_flight(load, inputs)}, the best load by closed forms, simulated"
             f" {statistic}{limit} {chances[binding]:.0%}"
         )
     if binding == NO_GAIN and found.by_frontier:
         return "a higher load improves one objective at the expense of another"
     if binding in ENDED:
         return ENDED[binding]
-    load = float(columns["next_concurrency"][index])
+    load = float(columns["next_load"][index])
     if binding == AVAILABILITY:
         return (
-            f"at {load:,.0f} requests in flight, the spare replicas for availability ="
+            f"at {in_flight(load, inputs)}, the spare replicas for availability ="
             f" {inputs.availability:g} do not fit"
         )
     chance = float(columns["next_probability"][index])
     # closed forms have no percentiles
     mean = "mean " if inputs.slo_percentile is not None and binding in LATENCIES else ""
-    return f"at {load:,.0f} requests in flight, {mean}{_limit(binding, inputs)} {chance:.0%}"
+    return f"at {in_flight(load, inputs)}, {mean}{_limit(binding, inputs)} {chance:.0%}"
 
 
 def _balance(place: int, found: Found, inputs: SearchInputs) -> str:
@@ -520,8 +526,8 @@ def _statistic(binding: str, inputs: SearchInputs) -> str:
 def _limit(binding: str, inputs: SearchInputs) -> str:
     if binding == RATE:
         return f"request_rate = {inputs.request_rate:g}/s is served with probability"
-    limit = 1e3 * float(getattr(inputs, binding))
-    return f"{LABELS[binding]} is within {limit:g} ms with probability"
+    limit = format_value(LATENCIES[binding], float(getattr(inputs, binding)))
+    return f"{LABELS[binding]} is within {limit} with probability"
 
 
 def _bounds(steps: Sequence[Mapping[str, Any]]) -> str:
@@ -627,7 +633,7 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
             f" {counted(inputs.most_gpus, 'GPU')}"
         )
     load = nearest.get("concurrency") or nearest.get("batch")
-    loaded = f", {counted(int(load), 'request')} in flight" if load else ""
+    loaded = f", {in_flight(load, inputs)}" if load else ""
     return InfeasibleError(
         f"none of {found.size:,} candidates meets all limits with probability"
         f" {inputs.min_slo_probability:g}; the nearest is"

@@ -38,7 +38,6 @@ from perfatlas.report.pages import (
 )
 from perfatlas.report.text import (
     distributions,
-    format_interval,
     format_share,
     format_value,
     headline,
@@ -46,6 +45,7 @@ from perfatlas.report.text import (
     kinds_of,
     label_of,
     limits_of,
+    mean_interval,
     printed_results,
     subheadline,
     tail_title,
@@ -149,11 +149,6 @@ def _values(results: Mapping[str, Any], tier: str) -> list[Value]:
     ]
 
 
-def _mean_interval(results: Mapping[str, Any], name: str) -> str:
-    low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
-    return "" if low is None or high is None else format_interval(name, low, high)
-
-
 def _results(results: Mapping[str, Any], limits: Mapping[str, str]) -> list[Section]:
     """Return distributions and single results, each with its interval, or marked as a limit."""
     sections: list[Section] = []
@@ -162,7 +157,7 @@ def _results(results: Mapping[str, Any], limits: Mapping[str, str]) -> list[Sect
     for name, values in distributions(results).items():
         cells = [format_value(name, values[statistic]) for statistic in STATISTICS]
         label = f"{label_of(name)}, {limits[name]}" if name in limits else label_of(name)
-        rows.append([label, *cells, _mean_interval(results, name) or "-"])
+        rows.append([label, *cells, mean_interval(results, name)])
         if width := results.get(f"{name}_seed_half_width"):
             dim.append(len(rows))
             cells = [f"± {format_value(name, width[statistic])}" for statistic in STATISTICS]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.scenario.deployments import (
     containing_predictions,
@@ -51,10 +52,6 @@ if TYPE_CHECKING:
 
 RATE_RUNS: Final = 40  # expected runs of a search for a rate with its interval, for the progress
 SIZE_RUNS: Final = 20  # of a search for a size
-NO_SLO: Final = (
-    "no SLO specified: set at least one of slo_ttft_s, slo_tpot_s, slo_itl_s,"
-    " slo_request_latency_s; slo_percentile applies them to a percentile"
-)
 UNIT: Final = 1.0  # requests/s at which traffic is generated
 _SCALED: Final = ("request_rate", "rate_scale")
 _DRAWN: Final = (*_SCALED, "num_requests")  # determined by the search
@@ -208,6 +205,17 @@ def _inputs_at(fields: dict[str, Any], search: RateSearch) -> dict[str, Any]:
     }
 
 
+def _no_slo(scenario: Scenario) -> InvalidSpecError:
+    """Return that a search has no SLO, with those that it may have."""
+    slos = "at least one of slo_ttft_s, slo_tpot_s, slo_itl_s, slo_request_latency_s"
+    end = "them"
+    if is_graph(scenario.model):
+        slos, end = "slo_request_latency_s", "it"
+    return InvalidSpecError(
+        f"no SLO specified: set {slos}; slo_percentile applies {end} to a percentile"
+    )
+
+
 def _rate_search(fields: dict[str, Any], watch: Callable[[float], bool] | None) -> RateSearch:
     """Return the search for named fields, with traffic at a factor of 1."""
     for name in _SCALED:
@@ -224,7 +232,7 @@ def _rate_search(fields: dict[str, Any], watch: Callable[[float], bool] | None) 
     probe = fields if fields.get("requests") else fields | {"request_rate": UNIT}
     traffic, scenario = split_fields(probe)
     if not traffic.objectives():
-        raise InvalidSpecError(NO_SLO)
+        raise _no_slo(scenario)
     refuse_unused_options(traffic, scenario, searched="rate")
     resolved = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, resolved)
@@ -340,7 +348,7 @@ def _size_question(fields: dict[str, Any]) -> tuple[Traffic, Scenario]:
         )
     traffic, scenario = split_fields(fields)
     if not traffic.objectives():
-        raise InvalidSpecError(NO_SLO)
+        raise _no_slo(scenario)
     refuse_unused_options(traffic, scenario, searched="replicas")
     return traffic, scenario
 

@@ -41,8 +41,9 @@ def value_text(value: object) -> str:
         return f"{value:g}"
     if isinstance(value, dict):
         return repr_for_error(",".join(f"{name}={value_text(one)}" for name, one in value.items()))
-    if isinstance(value, tuple | list) and len(text := ",".join(map(value_text, value))) <= 80:
-        return text
+    if isinstance(value, tuple | list) and all(isinstance(one, str | int | float) for one in value):
+        text = ",".join(map(value_text, value))
+        return text if len(text) <= 80 else repr_for_error(value)
     if isinstance(value, str) and repr_for_error(value) == f"'{value}'":
         return value
     return repr_for_error(value)
