@@ -40,7 +40,7 @@ RELATIVE_NOISE: Final = 0.1
 BISECTIONS: Final = 40
 MOST_LOG: Final = 3.0  # of the damage: perplexity has grown e^20 times, and no score is left
 EXTRAPOLATED: Final = 1.5  # factor of the spread beyond published formats and methods
-TINY: Final = 1e-12
+MIN_DENSITY: Final = 1e-12
 
 
 class Evaluations(NamedTuple):
@@ -151,7 +151,7 @@ class AccuracyModel:
         change_NZ, noise_NZ = self.outcomes(asked)
         apart_NZ = (changes[:, None] - change_NZ) / noise_NZ
         density_NZ = np.exp(-(apart_NZ**2) / 2.0) / noise_NZ
-        log_N: FloatArray = np.log(density_NZ @ DENSITY_Z + TINY)
+        log_N: FloatArray = np.log(density_NZ @ DENSITY_Z + MIN_DENSITY)
         return log_N
 
 

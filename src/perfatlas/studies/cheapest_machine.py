@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 BANDWIDTH: Final = "device.memory.bandwidth"
 # fields whose chip has a cost, and that estimates read
 SOLVED: Final = (*(BANDWIDTH, "device.memory.capacity", "device.l2", "device.sm_count"),)
-WHOLE: Final = "device.sm_count"
-EVERY: Final = "device.*"
+SM_COUNT: Final = "device.sm_count"
+ALL_FIELDS: Final = "device.*"
 SPAN: Final = 4.0  # of a field without a range: a quarter to four times that of the base
 GRID: Final = {1: 33, 2: 17, 3: 9, 4: 6}  # values of each field, by their number
 ZOOMS: Final = 5  # finer grids around the best machine
 FINER: Final = 3  # values of each field of them
-CLOSE: Final = 1e-6  # relative: of a solved value
+REL_TOL: Final = 1e-6  # relative: of a solved value
 LESS: Final = 0.99  # of a value, which shows what holds it
 EDGE: Final = 1e-5  # relative: of a value at the end of its range
 AREA: Final = "die_mm2"
@@ -99,14 +99,14 @@ def read_unknowns(asked: Sequence[str], system: System) -> tuple[Unknown, ...]:
     """
     values = field_values(system)
     named = [text.partition("=") for text in asked]
-    if [name for name, *_ in named] == [EVERY]:
+    if [name for name, *_ in named] == [ALL_FIELDS]:
         named = [(name, "", "") for name in SOLVED if values.get(name)]
     found = []
     for name, _, ends in named:
         if name not in SOLVED:
             raise InvalidSpecError(
                 f"solve = {repr_for_error(name)}: its cost is not known, or estimates do not read"
-                f" it; fields that are solved are {', '.join(SOLVED)}, or {EVERY} for all"
+                f" it; fields that are solved are {', '.join(SOLVED)}, or {ALL_FIELDS} for all"
             )
         if not values.get(name):
             raise InvalidSpecError(f"solve = {name}: {system.name} does not state it")
@@ -202,7 +202,7 @@ class MachineSearch:
         axes = []
         for unknown, (least, most) in zip(self.unknowns, ends, strict=True):
             values = np.geomspace(least, most, size)
-            whole = unknown.name == WHOLE
+            whole = unknown.name == SM_COUNT
             axes.append(np.unique(np.round(values) if whole else values).tolist())
         return list(product(*axes))
 
@@ -229,7 +229,7 @@ class MachineSearch:
 
         if meets(unknown.least):
             return with_value(unknown.least)
-        if unknown.name == WHOLE:
+        if unknown.name == SM_COUNT:
             value, _ = bisected(
                 meets, best[place], unknown.least, lambda a, b: float((a + b) // 2), _next_to
             )
@@ -243,7 +243,7 @@ class MachineSearch:
         """Return a machine with what holds each of its fields."""
         system, held = self._system(point), {}
         for index, unknown in enumerate(self.unknowns):
-            less = point[index] - 1.0 if unknown.name == WHOLE else point[index] * LESS
+            less = point[index] - 1.0 if unknown.name == SM_COUNT else point[index] * LESS
             one = self.machines([(*point[:index], less, *point[index + 1 :])])
             missed = [name for name, most in limits.items() if one.values[name][0] > most]
             missed += [] if one.fits[0] else [MEMORY]
@@ -291,7 +291,7 @@ def _next_to(met: float, missed: float) -> bool:
 
 
 def _is_close(met: float, missed: float) -> bool:
-    return met / missed < 1.0 + CLOSE
+    return met / missed < 1.0 + REL_TOL
 
 
 def limit_costs(search: MachineSearch, found: CheapestMachine, by: float) -> list[dict[str, Any]]:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import Backward, FloatArray, Operator, Saving
     from perfatlas.quantities import Expression
 
-MOST: int = 10_000_000
+MAX_SIZE: int = 10_000_000
 MOST_IN_TABLES: Final = 0.5  # of the parameters
 MOST_TABLES: Final = 10_000
 _DIVIDED: Final = re.compile(r"[^/]/[^/]")
@@ -62,7 +62,7 @@ class Limit:
     """Values that a size may have: multiples of a number, and a number more."""
 
     least: int = 1
-    most: int = MOST - 1
+    most: int = MAX_SIZE - 1
     multiple_of: int = 1
     plus: int = 0  # What is left over, such as 1 of 4 k + 1 frames
 
@@ -80,7 +80,7 @@ class Limit:
             if self.multiple_of > 1:
                 plus = f"{self.multiple_of} k + {self.plus}"
                 rules.append(plus if self.plus else f"multiples of {self.multiple_of}")
-            if self.most < MOST - 1:
+            if self.most < MAX_SIZE - 1:
                 rules.append(f"{self.least:,} to {self.most:,}")
             elif self.least > 1:
                 rules.append(f"at least {self.least:,}")
@@ -499,9 +499,9 @@ def _named(nodes: Iterable[Node]) -> Iterator[tuple[str, Node]]:
 
 
 def _size(name: str, text: str) -> int:
-    value = int(text) if text.isascii() and text.isdigit() and len(text) < len(str(MOST)) else 0
+    value = int(text) if text.isascii() and text.isdigit() and len(text) < len(str(MAX_SIZE)) else 0
     if not value:
         raise InvalidSpecError(
-            f"{name} = {repr_for_error(text)}: expected an integer from 1 to {MOST - 1:,}"
+            f"{name} = {repr_for_error(text)}: expected an integer from 1 to {MAX_SIZE - 1:,}"
         )
     return value

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from perfatlas.networks.graphs.nodes import Node
 
 CAST: Final = "cast"
-WIDE: Final = 2.0  # 32 bits over 16
-NARROW: Final = 1.0
+FLOAT32_WIDTH: Final = 2.0  # 32 bits over 16
+BASE_WIDTH: Final = 1.0
 # Operators that run in 16 bits; operands that are repeated after one of these are its bias.
 IN_16_BITS: Final = (*PRODUCTS, "depthwise_conv", "attention")
 BIASED: Final = ("linear", "conv", "depthwise_conv", "attention")
@@ -34,8 +34,8 @@ RESIDUALS: Final = (*LOOKUPS, "add", "norm", "strided")
 class Precision(NamedTuple):
     """How wide the tensors of an operator are, over 16 bits."""
 
-    read: float = NARROW  # What is read
-    write: float = NARROW  # What is written
+    read: float = BASE_WIDTH  # What is read
+    write: float = BASE_WIDTH  # What is written
     casts: float = 0.0  # Share of executions whose input another kernel casts before
     # Share of executions whose input other operators cast too, so that gradients of it are added
     shared: float = 0.0
@@ -78,15 +78,18 @@ def precisions(
             yield Precision(casts=part, shared=shared.get(size.read, 0.0) if part else 0.0)
             continue
         if node.kind in LOOKUPS:
-            yield Precision(read=WIDE, write=WIDE)
+            yield Precision(read=FLOAT32_WIDTH, write=FLOAT32_WIDTH)
             continue
-        read, write = NARROW + 0.5 * (first + second) * (WIDE - NARROW), WIDE if out else NARROW
+        read, write = (
+            BASE_WIDTH + 0.5 * (first + second) * (FLOAT32_WIDTH - BASE_WIDTH),
+            FLOAT32_WIDTH if out else BASE_WIDTH,
+        )
         if _is_rowed(node):
             if fuses_casts:
                 kept = node.kind == "norm" and bool(node.after)
-                yield Precision(read=read, write=WIDE if kept else NARROW)
+                yield Precision(read=read, write=FLOAT32_WIDTH if kept else BASE_WIDTH)
             else:
-                yield Precision(read=WIDE, write=WIDE, casts=float(not first))
+                yield Precision(read=FLOAT32_WIDTH, write=FLOAT32_WIDTH, casts=float(not first))
             continue
         keeps = node.kind != "strided" or size.read != size.write or one_scale
         yield Precision(read=read, write=write, channels=own, keeps=keeps)

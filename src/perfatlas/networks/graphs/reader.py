@@ -16,7 +16,7 @@ from perfatlas.files import (
     read_fields,
     read_toml as read_toml_file,
 )
-from perfatlas.networks.graphs.network import MOST, GraphNetwork, Limit
+from perfatlas.networks.graphs.network import MAX_SIZE, GraphNetwork, Limit
 from perfatlas.networks.graphs.nodes import BATCH, KINDS, KV_LENGTH, SIZES, TARGET, Node
 from perfatlas.networks.graphs.training import STEPS
 from perfatlas.networks.readers import Reader
@@ -115,8 +115,8 @@ class _Nodes:
 
 
 _LIMITS: Final[Mapping[str, Field[Any]]] = {
-    **{name: Field(Whole(least=1, most=MOST)) for name in ("least", "most", "multiple_of")},
-    "plus": Field(Whole(least=0, most=MOST)),
+    **{name: Field(Whole(least=1, most=MAX_SIZE)) for name in ("least", "most", "multiple_of")},
+    "plus": Field(Whole(least=0, most=MAX_SIZE)),
 }
 FIELDS: Final[Mapping[str, Field[Any]]] = {
     "name": Field(Text(empty=False), required=True, into="model_type"),
@@ -124,7 +124,7 @@ FIELDS: Final[Mapping[str, Field[Any]]] = {
     "source": Field(Text(longest=LONGEST_TEXT)),
     "parameters": Field(Whole(least=0, most=MOST_PARAMETERS), required=True, into="weight_count"),
     "live_elements": Field(Number(least=0.0), into="live"),
-    "denoiser": Field(Whole(least=1, most=MOST)),
+    "denoiser": Field(Whole(least=1, most=MAX_SIZE)),
     "sizes": Field(Named(of=Whole(least=1))),
     "lengths": Field(Named(of=_Size())),
     "limits": Field(Named(of=Record(fields=_LIMITS, build=Limit))),

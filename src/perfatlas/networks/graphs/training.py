@@ -19,7 +19,7 @@ from perfatlas.networks.graphs.nodes import (
     PRODUCTS,
     Node,
 )
-from perfatlas.networks.graphs.precision import CAST, WIDE, Precision
+from perfatlas.networks.graphs.precision import CAST, FLOAT32_WIDTH, Precision
 from perfatlas.operators import (
     ACTIVATION_BYTES,
     INDEX_BYTES,
@@ -118,7 +118,7 @@ def forward_operators(
     """
     if isinstance(operator, Gemm):
         read = operator.m * operator.k * operator.input_bytes_per_element
-        before = _input_cast(operator, precision.casts, WIDE * read, read)
+        before = _input_cast(operator, precision.casts, FLOAT32_WIDTH * read, read)
         if not operator.has_weights:
             return *before, operator
         return _weight_cast(operator, weights_per_product), *before, operator
@@ -126,7 +126,7 @@ def forward_operators(
         return (operator,)
     if operator.stream == "depthwise_conv":
         read = operator.read_bytes
-        return *_input_cast(operator, precision.casts, WIDE * read, read), operator
+        return *_input_cast(operator, precision.casts, FLOAT32_WIDTH * read, read), operator
     rows = operator.row_bytes * 0.5 * (precision.read + precision.write)
     done = with_fields(
         operator,

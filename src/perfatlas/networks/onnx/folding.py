@@ -17,7 +17,7 @@ _FOLDED: Final = (
     *("Unsqueeze", "Where"),
 )
 _RESHAPED: Final = ("ConstantOfShape", "Expand")  # whose last input is the shape of the result
-_WRONG: Final = (
+_EVALUATION_ERRORS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError),
     ValueError,
 )
@@ -80,5 +80,5 @@ def _computed(one: Any, read: Mapping[str, Any]) -> Any:  # noqa: ANN401 - array
         return None
     try:
         return np.asarray(ReferenceEvaluator(one).run(None, dict(read))[0])
-    except _WRONG:
+    except _EVALUATION_ERRORS:
         return None

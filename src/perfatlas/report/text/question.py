@@ -19,7 +19,7 @@ PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 POOLS: Final = ("prefill", "decode")
 FORMATS: Final = ("gemm_format", "moe_format", "kv_format", "attention_format")
 LOAD: Final = ("batch", "prefill_batch", "decode_batch", "concurrency", "prefix")
-USUAL: Final = {
+OMITTED_DEFAULTS: Final = {
     "mask": "causal",
     "direction": "forward",
     "groups": 1,
@@ -56,7 +56,7 @@ def headline(answer: Mapping[str, Any]) -> str:
         asked = ", ".join(
             f"{name.removesuffix('_w').replace('_', ' ')} {format_value(name, value)}"
             for name, value in scenario.items()
-            if name not in USUAL or value != USUAL[name]
+            if name not in OMITTED_DEFAULTS or value != OMITTED_DEFAULTS[name]
         )
         return f"{answer.get('command', '')}{where}: {asked}"
     results = answer.get("results") or {}

@@ -49,16 +49,16 @@ MOST_IN_FLIGHT: Final = 1_000_000  # a simulation stores all of them and ten tim
 MOST_REQUESTS: Final = 11_000_000  # in one simulation
 MOST_BLOCKS: Final = 50_000_000  # of all their prompts, if these have a cached prefix
 FEWEST: Final = 24  # minimum number of measured requests
-BEYOND: Final = 10  # measured requests beyond a percentile
+MIN_REQUESTS_BEYOND_TAIL: Final = 10  # measured requests beyond a percentile
 SEED: Final = 0  # of lengths drawn from a sample
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user")
-HOW: Final = (
+SIMULATED_NOTE: Final = (
     "method simulate: mean over {count:,} requests of a closed loop {loop}, {lengths};"
     " {rules}; {client}"
 )
 
-TOGETHER: Final = (
+SIMULTANEOUS_START_NOTE: Final = (
     "clients are spread evenly over their outputs; the intervals of TTFT and TPOT also hold clients"
     " that start together, whose prompts this scheduler keeps together"
 )
@@ -125,14 +125,14 @@ def steady_state(
     _add_ends(ready, (resolved, together), (window, percentile), (results, at_percentile))
     _widen(results)
     _widen(at_percentile)
-    note = HOW.format(
+    note = SIMULATED_NOTE.format(
         count=window.stop - window.start,
         loop=_loop_note(scenario),
         lengths=_lengths_note(scenario, sample),
         rules="; ".join(ready.descriptions()),
         client=client_note(ready.entry.question),
     )
-    note += "" if together is None else f"; {TOGETHER}"
+    note += "" if together is None else f"; {SIMULTANEOUS_START_NOTE}"
     return SteadyState(results | {"gpus": ready.gpus}, note, at_percentile)
 
 
@@ -337,10 +337,10 @@ def _in_flight(scenario: Scenario) -> int:
 
 
 def _enough_for(percentile: float | None) -> int:
-    """Return the measured requests that leave `BEYOND` of them beyond a percentile."""
+    """Return the requests that leave `MIN_REQUESTS_BEYOND_TAIL` beyond a percentile."""
     if percentile is None:
         return 0
-    return math.ceil(BEYOND / (1.0 - percentile / 100.0))
+    return math.ceil(MIN_REQUESTS_BEYOND_TAIL / (1.0 - percentile / 100.0))
 
 
 def _measured(

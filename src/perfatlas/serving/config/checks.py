@@ -81,7 +81,7 @@ EXPERTS: Final = {"decode_experts_B": "decode_linear_B", "mixed_experts_T": "mix
 LONGEST_REQUEST: Final = 1 << 30  # tokens of prompt and output
 LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, per part of a step: 1,000 s
 LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may start at the last tick of the clock
-SAFE: Final = 1_000_000_000_000_000_000  # ps: sums of a few of these fit into 64 bits
+MAX_DURATION_PS: Final = 1_000_000_000_000_000_000  # ps: sums of a few of these fit into 64 bits
 
 
 def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
@@ -390,7 +390,7 @@ def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
         ("prefill_last_QP", width, "tokens of a cell"),
     ):
         most = int(np.abs(getattr(prices, name)).max())
-        if most * factor > SAFE:
+        if most * factor > MAX_DURATION_PS:
             raise InvalidSpecError(
                 f"{name} is up to {most} ps; times {factor} {words} this overflows 64 bits; use"
                 " cheaper steps, shorter requests or closer borders"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 ROLES: Final = ("both", "prefill", "decode")
-BOTH, PREFILL, DECODE = range(len(ROLES))
+AGGREGATED_ROLE, PREFILL, DECODE = range(len(ROLES))
 MAX_ENGINE_TYPES: Final = 16
 FIRST_FROM: Final = ("prefill", "arrival", "recomputed")
 GIVEN, ARRIVAL, RECOMPUTED = range(len(FIRST_FROM))

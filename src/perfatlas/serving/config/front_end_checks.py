@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.quantities import InvalidSpecError, significant
-from perfatlas.serving.config.checks import SAFE
+from perfatlas.serving.config.checks import MAX_DURATION_PS
 
 if TYPE_CHECKING:
     from perfatlas.serving.config.engines import Fleet
@@ -20,7 +20,7 @@ def check_front(fleet: Fleet, requests: Requests) -> None:
         ("stream_token", sends, requests.osl_N),
     ):
         total = each * int(tokens.sum())
-        if total > SAFE:
+        if total > MAX_DURATION_PS:
             raise InvalidSpecError(
                 f"{name} {each}: front ends need {significant(total / 1e12)} s for"
                 f" {int(tokens.sum()):,}"

@@ -60,7 +60,7 @@ from perfatlas.serving.state import (
     SimulationState,
 )
 
-BEYOND: Final = 8_000_000_000_000_000_000  # ps: beyond the end of the clock, within 64 bits
+AFTER_END_PS: Final = 8_000_000_000_000_000_000  # ps: beyond the end of the clock, within 64 bits
 
 
 @part
@@ -91,7 +91,7 @@ def send_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
     here = groups[groups[0].group_F[travel.home]]
     there = groups[groups[0].group_F[travel.replica]]
     home, scheduler = travel.scheduler, groups[0].request_N[i].scheduler
-    start = min(max(now, here.link_S[home], there.link_S[scheduler]), BEYOND)
+    start = min(max(now, here.link_S[home], there.link_S[scheduler]), AFTER_END_PS)
     end = start + max(_link_time(here, travel.tokens), _link_time(there, travel.tokens))
     here.link_S[home] = end
     there.link_S[scheduler] = end

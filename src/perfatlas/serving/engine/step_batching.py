@@ -25,7 +25,7 @@ from perfatlas.serving.engine.stages import end_of_pass
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_idle, schedule, steady_steps
 from perfatlas.serving.sequences import (
-    MANY,
+    UNLIMITED_STEPS,
     Line,
     RankTokens,
     batch_time,
@@ -198,7 +198,7 @@ def _replica_lines(sim: SimulationState, first: int, step: RankTokens) -> tuple[
     kernels = line
     if sim.host_overlapped:
         for s in range(first, first + sim.ranks):
-            line = longest(line, Line(host_work(sim, sim.scheduler_S[s]), 0, MANY))
+            line = longest(line, Line(host_work(sim, sim.scheduler_S[s]), 0, UNLIMITED_STEPS))
         return line, kernels
     host = 0
     for s in range(first, first + sim.ranks):

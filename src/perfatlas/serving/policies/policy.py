@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.compiled import part
-from perfatlas.serving.sequences import MANY, blocks, queue_last
+from perfatlas.serving.sequences import UNLIMITED_STEPS, blocks, queue_last
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,11 +32,11 @@ def append_to_queue(sim: SimulationState, i: int) -> bool:
 
 @part
 def always_steady(sim: SimulationState, s: int) -> int:  # noqa: ARG001 - part of the protocol
-    """Return MANY: the head of the queue, if it does not fit now, will not fit later.
+    """Return UNLIMITED_STEPS: the head of the queue, if it does not fit now, will not fit later.
 
     While sequences only decode, free blocks decrease and no sequence leaves.
     """
-    return MANY
+    return UNLIMITED_STEPS
 
 
 @part
@@ -106,7 +106,7 @@ class Policy:
     # of a step
     enqueue: Callable[..., Any] = append_to_queue
     # (sim, s): maximum number of steps that may follow a decode-only step without checking the
-    # queue; `MANY` for any number
+    # queue; `UNLIMITED_STEPS` for any number
     steady_steps: Callable[..., Any] = always_steady
     # (sim, i): a decoding request has got its last token
     on_last_token: Callable[..., Any] = do_nothing

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.compiled import part
 from perfatlas.serving.policies.policy import Policy
 from perfatlas.serving.sequences import (
-    MANY,
+    UNLIMITED_STEPS,
     admit_head,
     blocks,
     has_ended,
@@ -218,7 +218,9 @@ def check_while_waiting(sim: SimulationState, s: int) -> int:
     held = scheduler.held > 0
     if sim.rank_balance_iters > 0:
         held = held or sim.replica_R[s // sim.ranks].holds > 0
-    return 1 if held and (scheduler.waiting > 0 or scheduler.partial != NO_INDEX) else MANY
+    return (
+        1 if held and (scheduler.waiting > 0 or scheduler.partial != NO_INDEX) else UNLIMITED_STEPS
+    )
 
 
 READS: Final = frozenset(("batch_wait_timeout_iters", "batch_wait_max_tokens"))

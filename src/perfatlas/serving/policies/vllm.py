@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.compiled import part
 from perfatlas.serving.policies.policy import Policy
 from perfatlas.serving.sequences import (
-    MANY,
+    UNLIMITED_STEPS,
     admit_head,
     blocks,
     find_offloaded,
@@ -166,7 +166,7 @@ def _steady_steps(sim: SimulationState, s: int) -> int:
     missing. If only a chunk must fit, the chunk can start earlier in the prompt and need less.
     """
     chunk_alone = sim.prefix_caching and not sim.reserve_full_isl
-    return 1 if chunk_alone and sim.scheduler_S[s].waiting > 0 else MANY
+    return 1 if chunk_alone and sim.scheduler_S[s].waiting > 0 else UNLIMITED_STEPS
 
 
 @part

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         rank_energy as rank_energy,
     )
     from perfatlas.serving.sequences.step_time import (
-        MANY as MANY,
+        UNLIMITED_STEPS as UNLIMITED_STEPS,
         Line as Line,
         batch_time as batch_time,
         cell as cell,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.stages import queue_owner
-from perfatlas.serving.sequences.step_time import MANY, NEVER, add_chunk
+from perfatlas.serving.sequences.step_time import NEVER, UNLIMITED_STEPS, add_chunk
 from perfatlas.serving.state import NO_INDEX, drop, put
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def steps_to_receiving(sim: SimulationState, s: int) -> int:
     """Return how many decode-only steps may follow before new requests are received."""
     scheduler = sim.scheduler_S[s]
     if scheduler.unread == 0:
-        return MANY
+        return UNLIMITED_STEPS
     if scheduler.decodes == 0:
         return 1
     since = (scheduler.step - scheduler.read) % sim.scheduler_recv_interval

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from perfatlas.serving.state import SimulationState
 
-MANY: Final = 1 << 40  # more steps than any batch has
+UNLIMITED_STEPS: Final = 1 << 40  # more steps than any batch has
 NEVER: Final = -(1 << 60)  # ps: below any table entry
 
 
@@ -124,7 +124,7 @@ def decode_attention(sim: SimulationState, sequences: int, keys: int, k: int) ->
     mean = keys // sequences
     slope = sim.decode_slope_BK[sequences, k]
     past = keys - sequences * sim.context_K[k]
-    room = MANY
+    room = UNLIMITED_STEPS
     if k + 1 < sim.context_K.shape[0]:
         room = sim.context_K[k + 1] - mean
     return Line(sim.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
@@ -145,7 +145,7 @@ def rank_line(sim: SimulationState, scheduler: Any, linear: int) -> Line:  # noq
     if scheduler.chunks > 0:
         base += scheduler.last + scheduler.moving
     rise = 0
-    room = MANY
+    room = UNLIMITED_STEPS
     if scheduler.decodes > 0:
         keys = scheduler.context + scheduler.decodes * sim.tokens_per_decode
         scheduler.cell = cell(sim.context_K, keys // scheduler.decodes)

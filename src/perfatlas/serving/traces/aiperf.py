@@ -24,7 +24,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import jsonl_blocks, refuse
 from perfatlas.serving.traces.fields import Field
 from perfatlas.serving.traces.reading import (
-    WHOLE,
+    WHOLE_TRACE,
     Clock,
     GrowingTrace,
     Trace,
@@ -57,7 +57,7 @@ _FIELDS: Final = (
 )
 
 
-def read_aiperf(path: str | Path, window: Window = WHOLE) -> Trace:
+def read_aiperf(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
     """Return the requests of an AIPerf run, with the earliest at time 0.
 
     The think time of a later turn is the time between the end of the previous turn and its start.

@@ -13,7 +13,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import csv_blocks
 from perfatlas.serving.traces.fields import Field, csv_schema
 from perfatlas.serving.traces.reading import (
-    WHOLE,
+    WHOLE_TRACE,
     Clock,
     GrowingTrace,
     Trace,
@@ -33,7 +33,7 @@ _FIELDS: Final = (
 )
 
 
-def read_azure(path: str | Path, window: Window = WHOLE) -> Trace:
+def read_azure(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
     """Return the requests of an Azure trace, with the earliest at time 0.
 
     Args:

@@ -20,7 +20,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import jsonl_blocks, refuse
 from perfatlas.serving.traces.fields import Field, arrow_types
 from perfatlas.serving.traces.reading import (
-    WHOLE,
+    WHOLE_TRACE,
     Clock,
     GrowingTrace,
     Trace,
@@ -56,7 +56,7 @@ _FIELDS: Final = (
 )
 
 
-def read_bailian(path: str | Path, window: Window = WHOLE) -> Trace:
+def read_bailian(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
     """Return the requests of a Qwen-Bailian trace; chats with the same root form a session.
 
     Args:

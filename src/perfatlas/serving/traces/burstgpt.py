@@ -17,7 +17,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import csv_blocks, refuse
 from perfatlas.serving.traces.fields import NO_LABEL, Field, csv_schema
 from perfatlas.serving.traces.reading import (
-    WHOLE,
+    WHOLE_TRACE,
     Clock,
     GrowingTrace,
     Trace,
@@ -39,7 +39,7 @@ _FIELDS: Final = (
 )
 
 
-def read_burstgpt(path: str | Path, window: Window = WHOLE) -> Trace:
+def read_burstgpt(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
     """Return the answered requests of a BurstGPT trace, with the earliest at time 0.
 
     Args:

@@ -11,7 +11,7 @@ from perfatlas.serving.traces.bailian import read_bailian
 from perfatlas.serving.traces.burstgpt import read_burstgpt
 from perfatlas.serving.traces.mooncake import read_mooncake
 from perfatlas.serving.traces.own import read_own
-from perfatlas.serving.traces.reading import WHOLE, Trace, Window
+from perfatlas.serving.traces.reading import WHOLE_TRACE, Trace, Window
 from perfatlas.serving.traces.vllm import read_vllm
 from perfatlas.vocabulary.fields import removed_note
 
@@ -32,7 +32,7 @@ REQUEST_FORMATS: Final[Mapping[str, Callable[[str | Path, Window], Trace]]] = {
 
 
 def read_requests(
-    path: str | Path, request_format: str = OWN_FORMAT, window: Window = WHOLE
+    path: str | Path, request_format: str = OWN_FORMAT, window: Window = WHOLE_TRACE
 ) -> Trace:
     r"""Return the requests of a file, with warnings.
 

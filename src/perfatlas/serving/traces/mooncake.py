@@ -16,7 +16,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import jsonl_blocks
 from perfatlas.serving.traces.fields import Field, arrow_types
 from perfatlas.serving.traces.reading import (
-    WHOLE,
+    WHOLE_TRACE,
     Clock,
     GrowingTrace,
     Trace,
@@ -39,7 +39,7 @@ _FIELDS: Final = (
 )
 
 
-def read_mooncake(path: str | Path, window: Window = WHOLE) -> Trace:
+def read_mooncake(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
     """Return the requests of a Mooncake trace.
 
     Args:

@@ -20,7 +20,7 @@ from perfatlas.serving.traces.blocks import csv_blocks, jsonl_blocks, parquet_bl
 from perfatlas.serving.traces.fields import NO_LABEL, Field, arrow_types
 from perfatlas.serving.traces.reading import (
     SECONDS,
-    WHOLE,
+    WHOLE_TRACE,
     GrowingTrace,
     Trace,
     Window,
@@ -55,7 +55,7 @@ _NAMES: Final = tuple(field.name for field in _FIELDS)
 _REQUIRED: Final = tuple(field.name for field in _FIELDS if field.required)
 
 
-def read_own(path: str | Path, window: Window = WHOLE, hash_block: int = 0) -> Trace:
+def read_own(path: str | Path, window: Window = WHOLE_TRACE, hash_block: int = 0) -> Trace:
     r"""Return the requests of a file in perfatlas's own format.
 
     Args:

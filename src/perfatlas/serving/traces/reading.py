@@ -66,7 +66,7 @@ class Window:
             )
 
 
-WHOLE: Final = Window()
+WHOLE_TRACE: Final = Window()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class GrowingTrace:
 
     path: str | Path  # The file, for messages
     clock: Clock  # Time unit and origin
-    window: Window = WHOLE  # Part to keep
+    window: Window = WHOLE_TRACE  # Part to keep
     warnings: list[str] = field(default_factory=list)
     _parts: dict[str, GrowingColumn] = field(default_factory=dict)
     _origin: Any = None
@@ -181,7 +181,7 @@ class GrowingTrace:
             InvalidSpecError: There are no rows.
         """
         if not self._kept:
-            within = "" if self.window == WHOLE else " in the selected window"
+            within = "" if self.window == WHOLE_TRACE else " in the selected window"
             raise refuse(self.path, "", f"contains no requests{within}")
         return {name: self._parts.pop(name).whole() for name in list(self._parts)}
 

@@ -25,7 +25,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import Block, line_blocks, refuse
 from perfatlas.serving.traces.fields import Field
 from perfatlas.serving.traces.reading import (
-    WHOLE,
+    WHOLE_TRACE,
     Clock,
     GrowingTrace,
     Trace,
@@ -54,7 +54,7 @@ _MAX_TOKENS: Final = re.compile(r"\bmax_tokens=(\d+)")
 _LEAP_YEAR: Final = 2000  # logs have no year; this one has all days
 
 
-def read_vllm(path: str | Path, window: Window = WHOLE) -> Trace:
+def read_vllm(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
     """Return the requests of a vLLM benchmark or server log, with the earliest at time 0.
 
     Args:

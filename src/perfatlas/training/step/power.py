@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Parts of the energy of a step, in the order in which they are shown; they sum to it.
 ENERGY_PARTS: Final = (*WORK_CLASSES, "recompute", "optimizer", "bubble", "waiting")
 # Parts of the step in which a board waits, by part of the energy.
-_AWAKE: Final = {
+_WAITS_BY_COMPONENT: Final = {
     "communication": ("exposed_tp", "exposed_cp", "exposed_ep", "exposed_dp", "exposed_pp"),
     "recompute": ("recompute",),
     "optimizer": ("optimizer",),
@@ -111,7 +111,7 @@ def step_power(
     parts["recompute"] = kept_C * dynamic.again_C
     parts["optimizer"] = kept_C * dynamic.optimizer_C
     parts |= {"bubble": np.zeros_like(on_w_C), "waiting": np.zeros_like(on_w_C)}
-    for name, waits in _AWAKE.items():
+    for name, waits in _WAITS_BY_COMPONENT.items():
         parts[name] = parts[name] + on_w_C * np.sum([waterfall[wait] for wait in waits], axis=0)
     return StepPower(
         parts_j=parts,

@@ -54,7 +54,15 @@ if TYPE_CHECKING:
 
 FACTORS: Final = METRICS["factors"].parts
 # omitted in a headline; the method is in the line of confidence
-UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s", "method", "gpus")
+OMITTED_FIELDS: Final = (
+    "half_width",
+    "seed",
+    "what_if",
+    "more_spares",
+    "verify_s",
+    "method",
+    "gpus",
+)
 MOST_CHANGES: Final = 3
 DETAILS: Final = frozenset((
     *("interruptions", "gpu_hours", "spares_held", "replicas", "closed_form_goodput"),
@@ -180,7 +188,7 @@ def goodput_headline(answer: Answered) -> str:
     words = [
         job_field(name, PurePath(str(value)).name if name == "fleet" else value)
         for name, value in scenario.items()
-        if value is not False and name not in UNSAID
+        if value is not False and name not in OMITTED_FIELDS
     ]
     of = f" of {counted(gpus, 'GPU')}" if isinstance(gpus, int) else ""
     if period_s is not None and not {"duration_s", "work_s"} & set(scenario):

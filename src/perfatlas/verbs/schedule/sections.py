@@ -59,7 +59,7 @@ SEEDED: Final = "; --seed selects other random draws"
 MOST_CLASSES: Final = 12
 FEW_IGNORED: Final = 3  # of a brief answer
 FEW_COMPARED: Final = 5
-UNSAID: Final = ("num_jobs", "nodes", "gpus_per_node", "seed", "compare")
+OMITTED_FIELDS: Final = ("num_jobs", "nodes", "gpus_per_node", "seed", "compare")
 ENERGIES: Final = ("cluster_energy_j", *PARTS)
 RESULTS: Final = (
     *("duration_s", "load", "allocated_share", "fragmented_share", "stranded_share", "backfilled"),
@@ -156,7 +156,9 @@ def schedule_headline(answer: Answered) -> str:
     """
     results = answer["results"]
     scenario = without_defaults("fleet schedule", answer["scenario"])
-    words = [job_field(name, value) for name, value in scenario.items() if name not in UNSAID]
+    words = [
+        job_field(name, value) for name, value in scenario.items() if name not in OMITTED_FIELDS
+    ]
     before = results.get("jobs_at_start") or 0
     at_start = f" and {before:,} of the steady state at the start" if before else ""
     of = (

@@ -139,7 +139,7 @@ ITEMS: Final = ("throughput_per_s_per_gpu", "request_latency_s")  # of graphs of
 X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
 HEIGHT: Final = 5
-TALL: Final = 16
+VERBOSE_HEIGHT: Final = 16
 MOST_RULES: Final = 3
 MILLION: Final = 1e6
 WIDE_COLUMNS: Final = 76
@@ -205,7 +205,7 @@ def _print_frontier(
         titles=(METRICS[x].label, f"{METRICS[y].label}, {best}"),
         width=console.width,
         unicode=speaks_unicode(console),
-        height=TALL if verbose else HEIGHT,
+        height=VERBOSE_HEIGHT if verbose else HEIGHT,
         joined=len(objectives_of(scenario)) <= LINE,
     )
     print_plain(console, chart)

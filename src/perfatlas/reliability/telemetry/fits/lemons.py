@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 RATIO: Final = 3.0
 FALSE_DISCOVERY: Final = 0.05
 _ROUNDS: Final = 500
-_STILL: Final = 1e-9
+_REL_TOL: Final = 1e-9
 _SMALLEST_RATE: Final = 1e-300
 
 
@@ -259,7 +259,7 @@ def _climb(counts: _Counts, start: tuple[float, float, float]) -> tuple[float, f
     tiny = 1e-3 / float(weight_G @ exposure_s_G)
     for _ in range(_ROUNDS):
         lemon_G, likelihood = _responsibility(counts, (low, high, share))
-        if likelihood - before < _STILL * abs(likelihood):
+        if likelihood - before < _REL_TOL * abs(likelihood):
             break
         before = likelihood
         lemon_W, fine_W = weight_G * lemon_G, weight_G * (1.0 - lemon_G)
