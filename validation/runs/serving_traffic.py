@@ -148,10 +148,10 @@ def drawn_lengths(ratio: float) -> Row:
     """Return the length distribution, by vocabulary name: uniform up to the nominal length.
 
     Args:
-        ratio: Mean over nominal length.
+        ratio: Mean over nominal length; 1 for clients whose requests are equal.
     """
     if ratio == 1.0:
-        return {}
+        return {"length_distribution": "fixed"}
     return {"length_distribution": "uniform", "length_spread": (1.0 - ratio) / ratio}
 
 
