@@ -3715,6 +3715,8 @@ def search_training(
     activation_offload: float | str | None = None,
     optimizer_offload: float | str | None = None,
     offload_bandwidth: float | str | None = None,
+    input_cores: int | str | None = None,
+    input_rate: float | str | None = None,
 ) -> TrainingSearch:
     """Return the best layouts of a training job.
 
@@ -3825,6 +3827,11 @@ def search_training(
         offload_bandwidth: Rate at which the host reads and writes offloaded optimizer states, per
             GPU: its memory bandwidth over the GPUs, or that of NVMe [bytes/s]. Default: none;
             needed with optimizer_offload. Needs optimizer_offload.
+        input_cores: CPU cores per GPU that decode and augment the items of the next steps.
+            Default: none: the input never limits a step. Needs a network that is a graph of
+            operators.
+        input_rate: Items that one of them decodes and augments [items/s]. Default: that at which
+            torchvision decodes JPEG images of ImageNet. Needs input_cores.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -4316,6 +4323,8 @@ def train(
     activation_offload: float | str | None = None,
     optimizer_offload: float | str | None = None,
     offload_bandwidth: float | str | None = None,
+    input_cores: int | str | None = None,
+    input_rate: float | str | None = None,
     checkpoint_bytes_per_s: float | str | None = None,
     async_checkpoint: bool = True,
     usd_per_gpu_hour: object = None,
@@ -4429,6 +4438,11 @@ def train(
         offload_bandwidth: Rate at which the host reads and writes offloaded optimizer states, per
             GPU: its memory bandwidth over the GPUs, or that of NVMe [bytes/s]. Default: none;
             needed with optimizer_offload. Needs optimizer_offload.
+        input_cores: CPU cores per GPU that decode and augment the items of the next steps.
+            Default: none: the input never limits a step. Needs a network that is a graph of
+            operators.
+        input_rate: Items that one of them decodes and augments [items/s]. Default: that at which
+            torchvision decodes JPEG images of ImageNet. Needs input_cores.
         checkpoint_bytes_per_s: Storage bandwidth for the checkpoints of the whole job, such as
             100GB/s [bytes/s]. Default: none: times of checkpoints are not predicted.
         async_checkpoint: Train on while storage writes a checkpoint; steps wait for the copy to

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +35,9 @@ class Recipe:
     optimizer_offload: float = 0.0  # Share of the optimizer states on the host
     # Rate at which the host reads and writes offloaded states, per GPU [bytes/s]
     offload_bandwidth: float = 0.0
+    # Items that the host decodes and augments for a GPU, with the ends of its 90% interval: least,
+    # likely and most [items/s]; infinite where the input limits no step
+    input_rates: tuple[float, float, float] = (math.inf, math.inf, math.inf)
     # How keys and values reach context-parallel ranks: "ring", in tiles beside attention, or
     # "all_gather", before it
     cp_communication: str = "ring"

@@ -34,6 +34,7 @@ OTHERS: Final = {
     "optimizer": ("memory", "compute"),
     "host": ("host", "host"),
     "jitter": ("latency", "compute"),
+    "input": ("host", "host"),
 }
 
 

@@ -141,8 +141,12 @@ def check_experts(inputs: _NamesModel) -> None:
             return Missing(why, "train a MoE model")
         return Missing(f"{inputs.model} is dense", "use a MoE model")
 
+    def graph() -> Missing | None:
+        why = f"{inputs.model} is a language model"
+        return None if network.item else Missing(why, "train a graph of operators")
+
     divided = (lambda: None) if network.divides_weights else experts
-    facts = {"experts": experts, "experts or tables": divided}
+    facts = {"experts": experts, "experts or tables": divided, "graph": graph}
     refuse_unused(vars(inputs), fields_of(type(inputs)), facts)
 
 

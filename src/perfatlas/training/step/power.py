@@ -35,7 +35,7 @@ _WAITS_BY_COMPONENT: Final = {
     "recompute": ("recompute",),
     "optimizer": ("optimizer",),
     "bubble": ("bubble",),
-    "waiting": ("exposed_offload", "host", "jitter"),
+    "waiting": ("exposed_offload", "host", "jitter", "input"),
 }
 
 

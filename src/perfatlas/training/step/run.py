@@ -1,7 +1,7 @@
 """The training step of each candidate: time, waterfall, utilization and memory.
 
 Shape legend: C candidates, S pipeline stages, R ranks, P parts of the step, K kinds of time,
-V variants, G segments.
+V variants, G segments, E ends of an interval and its likely value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Parts of a step, in the order in which they are shown; they sum to it.
 WATERFALL: Final = (
     *("compute", "exposed_tp", "exposed_cp", "exposed_ep", "exposed_dp", "exposed_pp"),
-    *("exposed_offload", "bubble", "recompute", "optimizer", "host", "jitter"),
+    *("exposed_offload", "bubble", "recompute", "optimizer", "host", "jitter", "input"),
 )
 FLOP_CONVENTION: Final = (
     "model FLOP are three times those of the forward pass (twice those of frozen products): causal"
@@ -124,17 +124,18 @@ def training_steps(
     passes_s_C = sum(parts.values(), np.zeros(question.layouts.size))
     windows = _windows(question, stages, passes_PCS, busy, parts)
     parts["exposed_dp"] += step_collectives(question, stages, *windows, send_s_C)
-    step_s_C, waterfall = _with_jitter(question, {**parts, "optimizer": optimizer.time_s})
+    step_s_C, waterfall = _with_waits(question, {**parts, "optimizer": optimizer.time_s})
     low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
     flop_C, again_flop_C = _flop(question, costs)
     peak_C = _peak(question)
+    own_s_C, input_s_EC = step_s_C - waterfall["input"], _input_s(question)
     # no step is shorter than its FLOP at the peak, however wide the interval is
     least_s_C = np.minimum((flop_C + again_flop_C) / (question.layouts.gpus * peak_C), step_s_C)
     return TrainingSteps(
         step_s_C=step_s_C,
         passes_s_C=passes_s_C,
-        low_s_C=np.maximum(step_s_C * low_C, least_s_C),
-        high_s_C=step_s_C * high_C,
+        low_s_C=np.maximum.reduce([own_s_C * low_C, least_s_C, input_s_EC[2]]),
+        high_s_C=np.maximum(own_s_C * high_C, input_s_EC[0]),
         waterfall=waterfall,
         model_flop_C=flop_C,
         hardware_flop_C=flop_C + again_flop_C,
@@ -148,16 +149,29 @@ def training_steps(
     )
 
 
-def _with_jitter(
+def _with_waits(
     question: TrainingQuestion, parts: Mapping[str, FloatArray]
 ) -> tuple[FloatArray, dict[str, FloatArray]]:
-    """Return the step and all its parts, with the wait for the slowest rank (C,) [s]."""
+    """Return the step and all its parts, with waits for the slowest rank and the input (C,) [s]."""
     layouts = question.layouts
     parts = {**parts, "host": parts["host"] + question.engine.host_s_per_step}
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
     jitter_s_C = steady_s_C * jitter_share(question)
-    whole = {**parts, "jitter": jitter_s_C}
-    return steady_s_C + jitter_s_C, {name: whole[name] for name in WATERFALL}
+    step_s_C = steady_s_C + jitter_s_C
+    input_s_C = np.maximum(_input_s(question)[1] - step_s_C, 0.0)
+    whole = {**parts, "jitter": jitter_s_C, "input": input_s_C}
+    return step_s_C + input_s_C, {name: whole[name] for name in WATERFALL}
+
+
+def _input_s(question: TrainingQuestion) -> FloatArray:
+    """Return how long the host decodes and augments the items of a step, beside the step before.
+
+    Returns:
+        At its least, likely and most rate (E, C) [s].
+    """
+    layouts = question.layouts
+    items_C = layouts.global_batch / layouts.gpus
+    return items_C / np.array(question.recipe.input_rates)[:, None]
 
 
 def _peak(question: TrainingQuestion) -> FloatArray:

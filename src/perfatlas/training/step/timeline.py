@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.training.step.run import TrainingSteps
 
 # parts of a step after its last pass, beside the collectives of the whole step
-AFTER_BACKWARD: Final = ("optimizer", "jitter")
+AFTER_BACKWARD: Final = ("optimizer", "jitter", "input")
 FIRST_PASSES: Final = ("forward",)  # they take activations
 LAST_PASSES: Final = ("backward", "weight_gradient")  # they free them
 

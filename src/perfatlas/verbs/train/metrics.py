@@ -40,6 +40,7 @@ PARTS: Final = {
     "optimizer": "optimizer",
     "host": "host",
     "jitter": "waiting for the slowest rank",
+    "input": "waiting for the input",
 }
 ENERGY: Final = {
     "products": "matrix products",

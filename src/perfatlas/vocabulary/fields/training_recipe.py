@@ -201,6 +201,23 @@ class TrainingRecipe:
             needs=AnySet("optimizer_offload", example="1"),
         ),
     ] = None
+    input_cores: Annotated[
+        Count | None,
+        Row(
+            "CPU cores per GPU that decode and augment the items of the next steps.",
+            default="none: the input never limits a step",
+            needs=Fact("graph"),
+            elsewhere=("num_workers", "dataloader_num_workers"),
+        ),
+    ] = None
+    input_rate: Annotated[
+        Annotated[float, Number(unit="items/s", above=0.0)] | None,
+        Row(
+            "Items that one of them decodes and augments.",
+            default="that at which torchvision decodes JPEG images of ImageNet",
+            needs=AnySet("input_cores", example="16"),
+        ),
+    ] = None
 
 
 @group("Layout", 3)
