@@ -10,7 +10,7 @@ import pytest
 from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.networks.graphs.network import GraphNetwork
 from perfatlas.networks.graphs.training import weights_of_products
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
 from perfatlas.training.work import Part, Work, model_operators
@@ -232,3 +232,36 @@ def test_input_without_effect_is_refused(fields: dict[str, Any], message: str) -
     """A rate needs cores, and cores a known rate and a graph."""
     with pytest.raises(InvalidSpecError, match=message):
         train(**{**STEP, **fields})
+
+
+@pytest.mark.parametrize(
+    ("model", "elements"),
+    [
+        ("vit-large-16", 197 * 1024),  # tokens x width, read by every layer
+        ("flux.1-dev", (4096 + 512) * 3072),  # tokens of the image and of the text
+        ("vgg-16", None),  # a chain of products
+    ],
+)
+def test_full_recomputation_keeps_the_input_of_blocks(model: str, elements: int | None) -> None:
+    """What a block keeps is computed again, in a further forward pass."""
+    question = question_of([read_training({**STEP, "model": model, "zero": 3})])
+    if elements is not None:
+        assert question.network.hidden_size == elements
+    costs = micro_batch_costs(question)
+    kept_LG = costs.saved_bytes_LUG[:, 0, 1:-1]
+    full = 2.0 * question.network.hidden_size * question.layouts.micro_batch[0]
+    assert kept_LG[2] == pytest.approx(full)
+    assert kept_LG[2] < kept_LG[0]
+    forward_s = costs.time_s[0, Part.FORWARD, :, 0, 1:-1].sum()
+    again_s = costs.recomputed_s[0, 2, :, 0, 1:-1].sum()
+    assert again_s == pytest.approx(forward_s)
+
+
+def test_graphs_compute_whole_blocks_again() -> None:
+    """A step with less memory takes longer, and a part of a block is refused."""
+    kept, again = (train(**STEP, recompute=level).results for level in ("none", "full"))
+    assert again["memory"]["activation_bytes"] < kept["memory"]["activation_bytes"]
+    assert again["step_time_s"] > kept["step_time_s"]
+    assert again["hfu"] > again["mfu"] == pytest.approx(again["hfu"] * 3 / 4, rel=0.02)
+    with pytest.raises(UnsupportedError, match="set recompute = full"):
+        train(**STEP, recompute="selective")

@@ -26,6 +26,7 @@ from perfatlas.networks.graphs.training import (
     INPUT,
     STEPS,
     SUMS,
+    block_input,
     blocks_of,
     forward_operators,
     product_backward,
@@ -283,8 +284,8 @@ class GraphNetwork(Network):
         """Return what a training step runs, of a pipeline one pass of its denoiser, in blocks.
 
         A denoiser that runs with and without a prompt is trained on one of both.
-        Blocks are those whose weights are gathered at once: one per attention, else per addition,
-        else per product.
+        Blocks are those whose weights are gathered, and that are computed again, at once: one per
+        attention, else per addition, else per product. `hidden_size` is what a block reads.
 
         Raises:
             UnsupportedError: Most parameters are tables without `table_rows`.
@@ -314,6 +315,7 @@ class GraphNetwork(Network):
             if self.tables
             else (WholeGraph(count=blocks_of(part.nodes, columns)),),
             decoder=(),
+            hidden_size=block_input(part.nodes, columns),
             weight_count=dense,
             fuses_casts=CAST in fused,
         )

@@ -31,7 +31,7 @@ from perfatlas.operators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from perfatlas.operators import FloatArray
@@ -84,6 +84,34 @@ def blocks_of(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
         if node.kind in counts:
             counts[node.kind] += float(node.count.of(columns))
     return next((round(count) for count in counts.values() if count >= 1.0), 1)
+
+
+def block_input(nodes: Sequence[Node], columns: Mapping[str, Any]) -> int:
+    """Return the elements of an item that a block reads: those of its residual stream.
+
+    It is what additions write of the size of a product, else what products write. Several streams
+    are read together, up to the size of the largest.
+
+    Args:
+        columns: What expressions of nodes read, of one item.
+
+    Limits: At most what blocks read, where streams have different sizes.
+    """
+    found = [(node.kind, node.values(columns)) for node in nodes]
+    products = [
+        (float(size["count"]), float(size["m"] * size["n"] * size.get("groups", 1.0)))
+        for kind, size in found
+        if kind in PRODUCTS
+    ]
+    sizes = {elements for _, elements in products}
+    sums = [
+        (float(size["count"]), float(size["write"]))
+        for kind, size in found
+        if kind == "add" and float(size["write"]) in sizes
+    ]
+    outputs = np.array(sums or products or [(1.0, 1.0)])
+    each = outputs.prod(axis=1).sum() / blocks_of(nodes, columns)
+    return round(float(min(each, outputs[:, 1].max())))
 
 
 def reads_data(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:

@@ -100,8 +100,9 @@ def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -
     pinned = bool(_pinning(question.recipe))
     domain = question.systems[int(question.index_C[at])].device.scale_up.domain_size
     options = _recipe_options(one)
-    if question.network.item:  # neither divided nor computed again
-        options.pop("recompute", None)
+    if question.network.item:  # not divided, and blocks are computed again as a whole
+        full = float(RECOMPUTE_LEVELS.index("full"))
+        options["recompute"] = [level for level in options.get("recompute", []) if level == full]
     elif not pinned:
         options |= _sizes(one, domain)
     if inputs.pipeline_schedule is None and question.schedule == "interleaved":

@@ -21,7 +21,7 @@ TABLE_DIVIDES: Final = ("ep", "expert_tp")
 # fields that nothing of a graph reads
 OF_LANGUAGE_MODELS: Final = (
     *("sequence_length", "packed_length", "mtp_depth", "lora_rank", "lora_targets"),
-    *("recompute", "recompute_modules", "fused_weight_gradient", "fp8_parameter_gather"),
+    *("recompute_modules", "fused_weight_gradient", "fp8_parameter_gather"),
     *("pipeline_schedule", "first_stage_layers", "last_stage_layers", "stage_layers"),
     *("sequence_parallel", "tensor_overlap", "cp_communication", "activation_offload"),
 )
@@ -57,6 +57,11 @@ def read_graph_training(fields: Mapping[str, Any]) -> TrainInputs:
                 f" leave {name} out"
             )
     check_engine(inputs)
+    if inputs.recompute == "selective":
+        raise UnsupportedError(
+            "recompute = selective keeps what language models name; graphs of operators compute"
+            " whole blocks again: set recompute = full"
+        )
     if inputs.format != FORMAT:
         raise UnsupportedError(
             f"format = {inputs.format}: graphs of operators are trained in {FORMAT} with weights in"

@@ -184,7 +184,7 @@ def batch_line(scenario: Mapping[str, Any], results: Mapping[str, Any]) -> str:
         items if item else f"{items} of {scenario['sequence_length']:,} tokens",
         f"{batches:,} micro-batch{'es' if batches != 1 else ''} of {scenario['micro_batch']}",
         scenario["format"],
-        *([] if item else [f"recompute {scenario['recompute']}"]),
+        f"recompute {scenario['recompute']}",
         scenario["optimizer"],
     ]
     return ", ".join(words)
