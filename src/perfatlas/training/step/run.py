@@ -171,7 +171,8 @@ def _input_s(question: TrainingQuestion) -> FloatArray:
     """
     layouts = question.layouts
     items_C = layouts.global_batch / layouts.gpus
-    return items_C / np.array(question.recipe.input_rates)[:, None]
+    input_s_EC: FloatArray = items_C / np.array(question.recipe.input_rates)[:, None]
+    return input_s_EC
 
 
 def _peak(question: TrainingQuestion) -> FloatArray:
