@@ -73,6 +73,7 @@ def test_limits_of_a_launch_by_hand() -> None:
         "system": "h100_sxm",
         "engine": "trtllm@1.0",
         "tp": 2,
+        "length_distribution": "fixed",
         "prompt_text": "natural",
         "stream_interval": 1,
         "attention_dp": 1,
