@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from perfatlas.networks.cache_layout import cache_layouts
@@ -12,7 +12,7 @@ from perfatlas.networks.changes import (
     with_redundant_experts,
     without_windows,
 )
-from perfatlas.networks.contract import LiveElements
+from perfatlas.networks.contract import Images, LiveElements
 from perfatlas.networks.drafting import draft_operators, with_drafter
 from perfatlas.networks.language_model import LanguageModel
 from perfatlas.networks.layers import MoeFfn
@@ -20,7 +20,7 @@ from perfatlas.networks.parameters import parameter_counts
 from perfatlas.networks.phases import HEAD_OPERATORS, step_operators
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from perfatlas.networks.contract import CacheLayout, ParameterCounts
     from perfatlas.networks.emission import ModelFormats, StepTokens
@@ -101,6 +101,25 @@ class Architecture(LanguageModel):
         """Return the model as a deployment holds it, with copies of popular experts."""
         return with_redundant_experts(self, copies)
 
+    def with_images(self, number: int, height: int, width: int) -> Self:
+        """Return the model whose requests have images."""
+        if self.encoder is None or not number:
+            return super().with_images(number, height, width)
+        images = Images(number=number, tokens=self.encoder.resizing.tokens(height, width))
+        note = (
+            f"prompts have isl + {images.prompt_tokens:,} tokens: {number:,} x {images.tokens:,} of"
+            f" images of {height:,} x {width:,} pixels, each of"
+            f" {images.tokens * self.encoder.patches_per_token:,} patches"
+        )
+        return replace(self, images=images, notes=(*self.notes, note))
+
+    def trained(self, fused: Collection[str] = ()) -> Self:
+        """Return the part of the model that a training step runs: the language model alone."""
+        if self.encoder is None:
+            return super().trained(fused)
+        note = "the language model is trained on text; its vision encoder is not counted"
+        return replace(self, encoder=None, notes=(*self.notes, note))
+
     def without_windows(self, note: str) -> Self:
         """Return the model whose layers attend to the whole cache and keep it."""
         return without_windows(self, note)
@@ -112,6 +131,12 @@ class Architecture(LanguageModel):
     def changed(self, settings: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
         """Return the model with other dimensions, and the dimensions, a solved one included."""
         return changed_model(self, settings)
+
+    def describe_encoder(self) -> dict[str, object]:
+        """Return the sizes and the parameters of the vision encoder."""
+        if self.encoder is None:
+            return {}
+        return {"vision_encoder": {**asdict(self.encoder), "parameters": self.encoder.parameters}}
 
     def describe_layers(self) -> tuple[dict[str, object], ...]:
         """Return the mixer and the feed-forward of each group of layers."""

@@ -12,9 +12,10 @@ Contract for the code that divides the operators:
   projection, the cache append and the attention. The architecture is not needed to divide the
   operators. Query heads are never replicated.
 * `experts` has the tokens of this rank; with attention-DP multiply by it, and set ep, moe_tp.
-* Operators are in execution order: embedding; per group of layers the mixer (norm first), then the
-  feed-forward (norm first); final norm, LM head, sampling. Names are unique within a group. A
-  `row` GEMM ends a block and its sum is reduced; `row_partial` is added to the expert output.
+* Operators are in execution order: embedding; the vision encoder, if the step has images; per
+  group of layers the mixer (norm first), then the feed-forward (norm first); final norm, LM head,
+  sampling. Names are unique within a group. A `row` GEMM ends a block and its sum is reduced;
+  `row_partial` is added to the expert output.
 * Resident weights per GEMM are n x k; `latent_q_absorb` with `latent_v_expand` (decode) use the
   weights of `kv_b_projection` (prefill).
 
@@ -47,12 +48,13 @@ from perfatlas.networks.recurrent_mixers import (
     mamba1_operators,
     mamba2_operators,
 )
-from perfatlas.operators import ACTIVATION_BYTES
+from perfatlas.networks.vision_encoder import encoder_operators
+from perfatlas.operators import ACTIVATION_BYTES, Phase
 
 if TYPE_CHECKING:
     from perfatlas.networks.language_model import LanguageModel, LayerGroup
     from perfatlas.networks.layers import Mixer
-    from perfatlas.operators import Operator, Phase
+    from perfatlas.operators import Operator
 
 __all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
 
@@ -70,7 +72,7 @@ def step_operators(
             the checkpoint does not quantize attention.
         phase: Prefill or decode.
 
-    Limits: Multi-token-prediction layers are in `drafting`. Multimodal encoders are omitted.
+    Limits: Multi-token-prediction layers are in `drafting`. Encoders of audio are omitted.
 
     Example:
         >>> import numpy as np
@@ -95,13 +97,26 @@ def step_operators(
     ]
     if not architecture.vocab_size:  # the feed-forward networks of a model that is split
         return tuple(layers)
-    operators: list[Operator] = [_embedding(outer, learned=architecture.position_rows > 0)]
+    operators: list[Operator] = [
+        _embedding(outer, learned=architecture.position_rows > 0),
+        *_encoder(architecture, formats, phase, tokens),
+    ]
     if architecture.embedding_norm:
         operators.append(outer.norm("embedding_norm", residual=False))
     operators.extend(layers)
     operators.extend(collapse_streams(outer, architecture.residual_streams))
     operators.extend(_head(outer, architecture.vocab_size))
     return tuple(operators)
+
+
+def _encoder(
+    architecture: LanguageModel, formats: ModelFormats, phase: Phase, tokens: StepTokens
+) -> tuple[Operator, ...]:
+    """Return the operators that encode the images of a prefill."""
+    if architecture.encoder is None or tokens.images is None or phase != Phase.PREFILL:
+        return ()
+    each = 1 if architecture.images is None else architecture.images.tokens
+    return encoder_operators(architecture.encoder, each, formats, tokens.images)
 
 
 def layer_operators(

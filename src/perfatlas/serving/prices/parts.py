@@ -220,7 +220,11 @@ def _repeated(context: StepContext, rows: int) -> StepContext:
         context,
         plan=replace(plan, **{name: np.repeat(size, rows) for name, size in vars(plan).items()}),
         placement=context.placement.take(np.zeros(rows, np.int64)),
-        history_C=None if context.history_C is None else np.repeat(context.history_C, rows),
+        **{
+            name: None if column is None else np.repeat(column, rows)
+            for name in ("history_C", "images_per_token_C")
+            for column in (getattr(context, name),)
+        },
     )
 
 

@@ -28,6 +28,7 @@ SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
 FACTS: Final = {
     "tokens": "a language model",
     "experts": "an MoE model",
+    "vision encoder": "a model with a vision encoder",
     "experts or tables": "an MoE model, or a graph with embedding tables",
     "expert format": "an MoE model",
     "token exchange": "an MoE model and attention_dp above 1",
