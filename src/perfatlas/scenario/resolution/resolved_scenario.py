@@ -73,14 +73,18 @@ def candidates_of(
         longest: Longest prompt of the traffic, 0 for isl [tokens].
 
     Raises:
-        PerfatlasError: The model or engine cannot be resolved.
+        PerfatlasError: The engine cannot be resolved.
     """
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
     profile = launched_engine(fields)
     if isinstance(profile, InvalidSpecError):
         refusals.refuse(rows_C, always(profile), workers.stage)
         return None
-    model = model_in_engine(fields, profile)
+    try:
+        model = model_in_engine(fields, profile)
+    except PerfatlasError as error:
+        refusals.refuse(rows_C, always(error), workers.stage)
+        return None
     if workers.part:
         parts = dict(zip(PARTS, model.network.split(), strict=True))
         model = replace(model, network=parts[workers.part])
