@@ -150,7 +150,7 @@ def test_invalid_vision_configs() -> None:
         "image_size": 16,
     }
     config = {"model_type": "gemma3", "text_config": text, "mm_tokens_per_image": 16}
-    assert read_config({**config, "vision_config": vision}, "x").encodes_images
+    assert read_config({**config, "vision_config": vision}, "x").encoder_parameters
     with pytest.raises(InvalidSpecError, match="mm_tokens_per_image"):
         read_config({**config, "vision_config": vision, "mm_tokens_per_image": 15}, "x")
     with pytest.raises(InvalidSpecError, match="hidden_size"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from perfatlas.networks.cache_layout import cache_layouts
@@ -18,13 +18,15 @@ from perfatlas.networks.language_model import LanguageModel
 from perfatlas.networks.layers import MoeFfn
 from perfatlas.networks.parameters import parameter_counts
 from perfatlas.networks.phases import HEAD_OPERATORS, step_operators
+from perfatlas.networks.vision_encoder import encoder_operators
+from perfatlas.operators import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from perfatlas.networks.contract import CacheLayout, ParameterCounts
     from perfatlas.networks.emission import ModelFormats, StepTokens
-    from perfatlas.operators import Operator, Phase
+    from perfatlas.operators import Operator
 
 # Hidden states of all tokens that are live beside the tensors of a block: the attention output and
 # the residual, held by the caller of a compiled region, and the residual and normalized input
@@ -46,8 +48,13 @@ class Architecture(LanguageModel):
     def step_operators(
         self, formats: ModelFormats, phase: Phase, tokens: StepTokens
     ) -> tuple[Operator, ...]:
-        """Return the operators of one step, as `phases.step_operators`."""
-        return step_operators(self, formats, phase, tokens)
+        """Return the operators of one step: `phases.step_operators` behind those of its images."""
+        whole = step_operators(self, formats, phase, tokens)
+        if self.encoder is None or tokens.images is None or phase != Phase.PREFILL:
+            return whole
+        tokens_per_image = 1 if self.images is None else self.images.tokens
+        encoding = encoder_operators(self.encoder, tokens_per_image, formats, tokens.images)
+        return (*whole[:1], *encoding, *whole[1:])
 
     def segment_operators(
         self, segment: int, formats: ModelFormats, phase: Phase, tokens: StepTokens
@@ -131,12 +138,6 @@ class Architecture(LanguageModel):
     def changed(self, settings: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
         """Return the model with other dimensions, and the dimensions, a solved one included."""
         return changed_model(self, settings)
-
-    def describe_encoder(self) -> dict[str, object]:
-        """Return the sizes and the parameters of the vision encoder."""
-        if self.encoder is None:
-            return {}
-        return {"vision_encoder": {**asdict(self.encoder), "parameters": self.encoder.parameters}}
 
     def describe_layers(self) -> tuple[dict[str, object], ...]:
         """Return the mixer and the feed-forward of each group of layers."""

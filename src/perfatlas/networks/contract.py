@@ -350,10 +350,6 @@ class Network(ABC):
         """Return what each group of layers is, beside its count."""
         return tuple({} for _ in self.layers)
 
-    def describe_encoder(self) -> dict[str, object]:
-        """Return what its vision encoder is, by the name vision_encoder; {} without one."""
-        return {}
-
     @property
     def permutes_images(self) -> bool:
         """Whether it stores images as NHWC itself."""
@@ -399,9 +395,9 @@ class Network(ABC):
         return tuple(dict.fromkeys(size for group in self.layers for size in group.divided_sizes))
 
     @property
-    def encodes_images(self) -> bool:
-        """Whether prompts may have images."""
-        return False
+    def encoder_parameters(self) -> int:
+        """Parameters of the vision encoder, 0 where prompts have no images."""
+        return 0
 
     @property
     def num_layers(self) -> int:

@@ -98,6 +98,6 @@ class LanguageModel(Network):
         return (*super().divided_sizes, *(self.encoder.divided_sizes if self.encoder else ()))
 
     @property
-    def encodes_images(self) -> bool:
-        """Whether prompts may have images."""
-        return self.encoder is not None
+    def encoder_parameters(self) -> int:
+        """Parameters of the vision encoder, 0 where prompts have no images."""
+        return 0 if self.encoder is None else self.encoder.parameters

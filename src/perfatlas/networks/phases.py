@@ -48,13 +48,12 @@ from perfatlas.networks.recurrent_mixers import (
     mamba1_operators,
     mamba2_operators,
 )
-from perfatlas.networks.vision_encoder import encoder_operators
-from perfatlas.operators import ACTIVATION_BYTES, Phase
+from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
     from perfatlas.networks.language_model import LanguageModel, LayerGroup
     from perfatlas.networks.layers import Mixer
-    from perfatlas.operators import Operator
+    from perfatlas.operators import Operator, Phase
 
 __all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
 
@@ -72,7 +71,7 @@ def step_operators(
             the checkpoint does not quantize attention.
         phase: Prefill or decode.
 
-    Limits: Multi-token-prediction layers are in `drafting`. Encoders of audio are omitted.
+    Limits: Multi-token-prediction layers are in `drafting`, vision encoders in `vision_encoder`.
 
     Example:
         >>> import numpy as np
@@ -97,26 +96,13 @@ def step_operators(
     ]
     if not architecture.vocab_size:  # the feed-forward networks of a model that is split
         return tuple(layers)
-    operators: list[Operator] = [
-        _embedding(outer, learned=architecture.position_rows > 0),
-        *_encoder(architecture, formats, phase, tokens),
-    ]
+    operators: list[Operator] = [_embedding(outer, learned=architecture.position_rows > 0)]
     if architecture.embedding_norm:
         operators.append(outer.norm("embedding_norm", residual=False))
     operators.extend(layers)
     operators.extend(collapse_streams(outer, architecture.residual_streams))
     operators.extend(_head(outer, architecture.vocab_size))
     return tuple(operators)
-
-
-def _encoder(
-    architecture: LanguageModel, formats: ModelFormats, phase: Phase, tokens: StepTokens
-) -> tuple[Operator, ...]:
-    """Return the operators that encode the images of a prefill."""
-    if architecture.encoder is None or tokens.images is None or phase != Phase.PREFILL:
-        return ()
-    each = 1 if architecture.images is None else architecture.images.tokens
-    return encoder_operators(architecture.encoder, each, formats, tokens.images)
 
 
 def layer_operators(

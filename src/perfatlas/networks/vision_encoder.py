@@ -10,21 +10,24 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.networks.contract import ENCODER, DividedSize
+from perfatlas.networks.contract import ENCODER
 from perfatlas.networks.elementwise import activation_bytes
 from perfatlas.networks.emission import Emission, ModelFormats, StepTokens
-from perfatlas.operators import ACTIVATION_BYTES, Attention, Phase, with_fields
+from perfatlas.networks.mixers import ROPE
+from perfatlas.networks.phases import layer_operators
+from perfatlas.operators import ACTIVATION_BYTES, Phase, with_fields
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray, Operator, Shard
+    from perfatlas.networks.contract import DividedSize
+    from perfatlas.networks.language_model import LanguageModel
+    from perfatlas.operators import FloatArray, Operator
 
-ATTENTION: Final = f"{ENCODER}attention"  # once per layer
 # Source: smart_resize of transformers (models/qwen2_vl/image_processing_qwen2_vl.py)
 LONGEST_RATIO: Final = 200.0
 
@@ -86,7 +89,7 @@ class Projector:
     """A norm and products from the merged patches of a token to the hidden size of a model."""
 
     widths: tuple[int, ...]  # Input of the first product and outputs of all, ranks divide pairs
-    norm_parameters: int  # Weights and biases of the norm
+    norm_parameters: int = 0  # Weights and biases of a norm of its own
     bias: bool = True  # Whether products have biases
     number: int = 1  # Projectors of this kind: of the last and of earlier layers (DeepStack)
 
@@ -100,41 +103,27 @@ class Projector:
 
 @dataclass(frozen=True, kw_only=True)
 class VisionEncoder:
-    """A vision transformer over the patches of an image, with biases, and its projectors."""
+    """A vision transformer over the patches of an image, and projectors to the language model."""
 
-    layers: int
-    hidden_size: int
-    num_heads: int
-    intermediate_size: int
+    transformer: LanguageModel  # Layers, learned positions and final norm, without vocabulary
     patch_elements: int  # Pixels of a patch times channels and frames
     patches_per_token: int  # Patches that a projector merges
-    position_rows: int  # Rows of the table of positions, interpolated to the image
     resizing: Resizing
     projectors: tuple[Projector, ...]
     rotary: bool = True  # Whether queries and keys are also rotated by their positions
-    final_norm: bool = False  # Whether a norm follows the layers
 
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:
         """Sizes that tensor parallelism divides."""
-        return (
-            DividedSize(label="num_heads of the vision encoder", size=self.num_heads, by="tp"),
-            DividedSize(
-                label="intermediate_size of the vision encoder",
-                size=self.intermediate_size,
-                by="tp",
-            ),
-        )
+        sizes = self.transformer.divided_sizes
+        return tuple(replace(size, label=f"{size.label} of the vision encoder") for size in sizes)
 
     @property
     def parameters(self) -> int:
         """Parameters of the encoder and its projectors."""
-        hidden, norm = self.hidden_size, 2 * self.hidden_size
-        feed_forward = 2 * hidden * self.intermediate_size + self.intermediate_size + hidden
-        layer = 4 * hidden * (hidden + 1) + feed_forward + 2 * norm
-        outer = (self.patch_elements + 1 + self.position_rows) * hidden
-        outer += norm if self.final_norm else 0
-        return self.layers * layer + outer + sum(one.parameters for one in self.projectors)
+        patches = (self.patch_elements + 1) * self.transformer.hidden_size
+        layers = self.transformer.parameters().total
+        return patches + layers + sum(projector.parameters for projector in self.projectors)
 
 
 def encoder_operators(
@@ -152,81 +141,38 @@ def encoder_operators(
     Limits: Tables of positions are read from the L2 cache. Two markers around the tokens of an
         image, and the preprocessing of its pixels on the host, are left out.
     """
+    half, layers = formats.head, encoder.transformer
     patches_C = np.full_like(images_C, float(tokens_per_image * encoder.patches_per_token))
     whole_C = np.maximum(images_C, 1.0)
-    tokens = StepTokens(batch=whole_C, q_len=patches_C, kv_len=patches_C)
-    outer = _emission(encoder, formats, tokens, 1)
-    width_bytes = encoder.hidden_size * ACTIVATION_BYTES
+    emission = Emission(
+        phase=Phase.PREFILL,
+        tokens=StepTokens(batch=whole_C, q_len=patches_C, kv_len=patches_C),
+        formats=ModelFormats(gemm=half, moe=half, kv=half, attention=half, head=half),
+        hidden=layers.hidden_size,
+        layers=1,
+        projection_format=half,
+    )
+    width_bytes = emission.hidden * ACTIVATION_BYTES
     operators: list[Operator] = [
-        *outer.gemm(
-            f"{ENCODER}patch_embedding",
-            encoder.hidden_size,
-            encoder.patch_elements,
-            "replicated",
-            format_name=formats.head,
+        *emission.gemm("patch_embedding", emission.hidden, encoder.patch_elements, "replicated"),
+        emission.streaming("positions", "add", (2.0 * width_bytes, width_bytes)),
+        *(
+            operator
+            for group in layers.layers
+            for operator in layer_operators(
+                layers, group, emission.formats, emission.phase, emission.tokens
+            )
+            if encoder.rotary or operator.name != ROPE
         ),
-        outer.streaming(f"{ENCODER}positions", "add", (2.0 * width_bytes, width_bytes)),
-        *_layer(encoder, _emission(encoder, formats, tokens, encoder.layers)),
+        emission.norm("final_norm"),
     ]
-    if encoder.final_norm:
-        operators.append(outer.norm(f"{ENCODER}final_norm"))
     for projector in encoder.projectors:
-        each = _emission(encoder, formats, tokens, projector.number)
+        each = replace(emission, layers=projector.number, constants={})
         operators += _projection(encoder, projector, each, whole_C * float(tokens_per_image))
     share_C = np.minimum(images_C, 1.0)
-    return tuple(with_fields(operator, count=operator.count * share_C) for operator in operators)
-
-
-def _emission(
-    encoder: VisionEncoder, formats: ModelFormats, tokens: StepTokens, layers: int
-) -> Emission:
-    return Emission(
-        phase=Phase.PREFILL,
-        tokens=tokens,
-        formats=formats,
-        hidden=encoder.hidden_size,
-        layers=layers,
-        projection_format=formats.head,
-    )
-
-
-def _layer(encoder: VisionEncoder, emission: Emission) -> tuple[Operator, ...]:
-    """Return attention within each image, and a feed-forward network, each behind a norm."""
-    column, hidden, width = emission.column, encoder.hidden_size, encoder.intermediate_size
-    head = column(hidden / encoder.num_heads)
-    rotated, moved = 2.0 * hidden * ACTIVATION_BYTES, activation_bytes(width, gated=False)
-
-    def product(name: str, n: float, k: float, shard: Shard) -> tuple[Operator, ...]:
-        return emission.gemm(ENCODER + name, n, k, shard, format_name=emission.projection_format)
-
-    rope = emission.streaming(f"{ENCODER}rope", "rope", (rotated, rotated), shard="width")
-    return (
-        emission.norm(f"{ENCODER}input_norm"),
-        *product("qkv_projection", 3.0 * hidden, hidden, "column"),
-        *((rope,) if encoder.rotary else ()),
-        Attention(
-            name=ATTENTION,
-            phase=emission.phase,
-            count=emission.count,
-            shard="heads",
-            batch=emission.tokens.batch,
-            q_len=emission.tokens.q_len,
-            kv_len=emission.tokens.kv_len,
-            num_heads=column(encoder.num_heads),
-            num_kv_heads=column(encoder.num_heads),
-            head_dim=head,
-            value_head_dim=head,
-            window=column(0.0),
-            causal=False,
-            cache_append=False,
-        ),
-        *product("output_projection", hidden, hidden, "row"),
-        emission.norm(f"{ENCODER}ffn_norm"),
-        *product("up_projection", width, hidden, "column"),
-        emission.streaming(
-            f"{ENCODER}activation", "activation", (moved.read, moved.write), shard="width"
-        ),
-        *product("down_projection", hidden, width, "row"),
+    return tuple(
+        with_fields(operator, name=ENCODER + operator.name, count=operator.count * share_C)
+        for operator in operators
     )
 
 
@@ -239,29 +185,16 @@ def _projection(
         rows_C: Tokens of the images (C,).
     """
     first, *outputs = projector.widths
-    read = encoder.patches_per_token * encoder.hidden_size * ACTIVATION_BYTES
-    name = f"{ENCODER}projector"
-    merge = emission.streaming(
-        f"{name}_merge", "norm", (float(read), first * ACTIVATION_BYTES), rows=rows_C
-    )
+    read = encoder.patches_per_token * emission.hidden * ACTIVATION_BYTES
+    moved = float(read), first * ACTIVATION_BYTES
+    merge = emission.streaming("projector_merge", "norm", moved, rows=rows_C)
     if len(outputs) == 1:
-        shards: tuple[Shard, ...] = ("replicated",)
-    else:
-        shards = ("column", "row")
-    operators: list[Operator] = [merge]
-    for place, (k, n, shard) in enumerate(zip(projector.widths, outputs, shards, strict=False)):
-        operators += emission.gemm(
-            f"{name}_{place + 1}", n, k, shard, format_name=emission.projection_format, rows=rows_C
-        )
-        if place + 1 < len(outputs):
-            moved = activation_bytes(n, gated=False)
-            operators.append(
-                emission.streaming(
-                    f"{name}_activation",
-                    "activation",
-                    (moved.read, moved.write),
-                    shard="width",
-                    rows=rows_C,
-                )
-            )
-    return tuple(operators)
+        return (merge, *emission.gemm("projector", outputs[0], first, "replicated", rows=rows_C))
+    inner, last = outputs
+    moved = activation_bytes(inner, gated=False)[:2]
+    return (
+        merge,
+        *emission.gemm("projector_up", inner, first, "column", rows=rows_C),
+        emission.streaming("projector_activation", "activation", moved, shard="width", rows=rows_C),
+        *emission.gemm("projector_down", last, inner, "row", rows=rows_C),
+    )

@@ -8,9 +8,13 @@ Source: transformers, models/qwen3_vl, gemma3, siglip and kimi_k25; limits of pi
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from perfatlas.networks.architecture import Architecture
 from perfatlas.networks.dimensions import MAX_LAYERS
+from perfatlas.networks.hf_config.blocks import dense, gqa
+from perfatlas.networks.language_model import LayerGroup
 from perfatlas.networks.vision_encoder import Projector, Resizing, VisionEncoder
 
 if TYPE_CHECKING:
@@ -42,21 +46,20 @@ def _qwen(_: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     """Return the encoder of Qwen3-VL and Qwen3.5: a merger, and one per DeepStack layer."""
     named = {"num_hidden_layers": "depth", "num_attention_heads": "num_heads"}
     vision = vision.renamed({theirs: ours for ours, theirs in named.items()})
-    sizes, merge = _transformer(vision), vision.integer("spatial_merge_size", default=2)
-    patch, hidden = vision.integer("patch_size", default=16), sizes["hidden_size"]
-    merged = hidden * merge**2
+    layers = _transformer(vision, vision.integer("num_position_embeddings"))
+    patch, merge = vision.integer("patch_size"), vision.integer("spatial_merge_size")
+    merged = layers.hidden_size * merge**2
     widths = (merged, merged, vision.integer("out_hidden_size", default=hidden_size))
     earlier = len(vision.integers("deepstack_visual_indexes", maximum=MAX_LAYERS))
-    projectors = [Projector(widths=widths, norm_parameters=2 * hidden)]
+    projectors = [Projector(widths=widths)]  # its norm is the final one
     if earlier:
         projectors.append(Projector(widths=widths, norm_parameters=2 * merged, number=earlier))
     frames = vision.integer("temporal_patch_size", default=2)
     least, most = QWEN_PIXELS
     return VisionEncoder(
-        **sizes,
+        transformer=layers,
         patch_elements=vision.integer("in_channels", default=COLORS) * frames * patch**2,
         patches_per_token=merge**2,
-        position_rows=vision.integer("num_position_embeddings"),
         resizing=Resizing(side=patch * merge, least=least, most=most),
         projectors=tuple(projectors),
     )
@@ -64,22 +67,20 @@ def _qwen(_: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
 
 def _gemma3(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     """Return SigLIP, whose patches are pooled before one product."""
-    sizes, patch = _transformer(vision), vision.integer("patch_size")
+    patch = vision.integer("patch_size")
     side, tokens = vision.integer("image_size"), outer.integer("mm_tokens_per_image", default=256)
     patches, pooled = side // patch, math.isqrt(tokens)
     if pooled**2 != tokens or patches % pooled:
         raise outer.invalid("mm_tokens_per_image", f"must divide a square of {patches} patches")
-    hidden = sizes["hidden_size"]
-    widths = (hidden, hidden_size)
+    layers = _transformer(vision, patches**2)
+    widths = (layers.hidden_size, hidden_size)
     return VisionEncoder(
-        **sizes,
+        transformer=layers,
         patch_elements=COLORS * patch**2,
         patches_per_token=(patches // pooled) ** 2,
-        position_rows=patches**2,
         resizing=Resizing(side=side // pooled, fixed=side),
-        projectors=(Projector(widths=widths, norm_parameters=hidden, bias=False),),
+        projectors=(Projector(widths=widths, norm_parameters=widths[0], bias=False),),
         rotary=False,
-        final_norm=True,
     )
 
 
@@ -87,37 +88,37 @@ def _kimi(_: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     """Return MoonViT, whose patches of 2 x 2 are merged before two products."""
     names = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
     vision = vision.renamed({f"vt_{name}": name for name in names})
-    sizes, patch = _transformer(vision), vision.integer("patch_size")
-    merge = math.prod(vision.integers("merge_kernel_size", maximum=64)) or 4
-    hidden, side = sizes["hidden_size"], patch * math.isqrt(merge)
-    widths = (
-        hidden * merge,
-        hidden * merge,
-        vision.integer("text_hidden_size", default=hidden_size),
-    )
     positions = [vision.integer(f"init_pos_emb_{name}", default=64) for name in ("height", "width")]
+    layers, patch = _transformer(vision, math.prod(positions)), vision.integer("patch_size")
+    merge = math.prod(vision.integers("merge_kernel_size", maximum=64)) or 4
+    merged = layers.hidden_size * merge
+    widths = (merged, merged, vision.integer("text_hidden_size", default=hidden_size))
     return VisionEncoder(
-        **sizes,
+        transformer=layers,
         patch_elements=COLORS * patch**2,
         patches_per_token=merge,
-        position_rows=math.prod(positions),
-        resizing=Resizing(side=side, most=KIMI_PATCHES * patch**2, pads=True),
-        projectors=(Projector(widths=widths, norm_parameters=2 * hidden),),
-        final_norm=True,
+        resizing=Resizing(side=patch * math.isqrt(merge), most=KIMI_PATCHES * patch**2, pads=True),
+        projectors=(Projector(widths=widths, norm_parameters=2 * layers.hidden_size),),
     )
 
 
-def _transformer(vision: Fields) -> dict[str, Any]:
-    """Return the sizes of its layers."""
-    hidden, heads = vision.integer("hidden_size"), vision.integer("num_attention_heads")
-    if hidden % heads:
-        raise vision.invalid("hidden_size", f"must be a multiple of the {heads} attention heads")
-    return {
-        "layers": vision.num_layers(),
-        "hidden_size": hidden,
-        "num_heads": heads,
-        "intermediate_size": vision.integer("intermediate_size"),
-    }
+def _transformer(vision: Fields, position_rows: int) -> Architecture:
+    """Return the layers of an encoder: layer norms, attention and feed-forward with biases.
+
+    Args:
+        position_rows: Rows of the table of learned positions.
+    """
+    attention = replace(gqa(vision), bidirectional=True, qkv_bias=True, output_bias=True)
+    ffn = dense(vision, bias=True, gated=False)
+    return Architecture(
+        model_type="vision",
+        hidden_size=vision.integer("hidden_size"),
+        vocab_size=0,
+        tie_word_embeddings=True,
+        layers=(LayerGroup(count=vision.num_layers(), mixer=attention, ffn=ffn),),
+        layer_norm_bias=True,
+        position_rows=position_rows,
+    )
 
 
 _READERS: Final[Mapping[str, Callable[[Fields, Fields, int], VisionEncoder]]] = {

@@ -227,7 +227,7 @@ def _experts(values: Mapping[str, Any]) -> Missing | None:
 def _encoder(values: Mapping[str, Any]) -> Missing | None:
     """Return that the model encodes no images; unknown models are reported elsewhere."""
     try:
-        encodes = resolve_model(values["model"]).network.encodes_images
+        encodes = resolve_model(values["model"]).network.encoder_parameters > 0
     except PerfatlasError:
         return None
     named = value_text(values["model"])
