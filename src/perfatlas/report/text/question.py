@@ -257,7 +257,7 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
         words.append("requests all at once" if float(rate) == math.inf else each_s)
     if "isl" in scenario and "osl" in scenario:
         mean = scenario.get("length_distribution") in ("uniform", "lognormal")
-        lengths = f"{_prompt(scenario)} in, {scenario['osl']:,} out"
+        lengths = f"{_prompt(scenario)}, {scenario['osl']:,} out"
         words.append(f"{lengths} on average" if mean else lengths)
     elif "osl" in scenario:
         words.append(f"{counted(scenario['osl'], 'token')} generated of each")
@@ -273,8 +273,8 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
 
 
 def _prompt(scenario: Mapping[str, Any]) -> str:
-    """Return the tokens of a prompt: of text, and of images."""
-    text = counted(scenario["isl"], "token")
+    """Return the tokens of a prompt, those of text and of images."""
+    text = f"{counted(scenario['isl'], 'token')} in"
     if not scenario.get("images"):
         return text
     from perfatlas.networks import resolve_model
@@ -285,7 +285,7 @@ def _prompt(scenario: Mapping[str, Any]) -> str:
         return text
     whole = scenario["isl"] + images.prompt_tokens
     pictures = counted(images.number, "image")
-    return f"{text} and {pictures} of {images.tokens:,} ({whole:,})"
+    return f"{whole:,} tokens in ({scenario['isl']:,} and {pictures} of {images.tokens:,})"
 
 
 def _objectives(scenario: Mapping[str, Any]) -> list[str]:

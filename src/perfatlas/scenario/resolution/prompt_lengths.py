@@ -44,6 +44,15 @@ def image_tokens(values: Mapping[str, Any]) -> int:
     return 0 if images is None else images.prompt_tokens
 
 
+def image_fields(values: Mapping[str, Any]) -> dict[str, int]:
+    """Return the images of requests and their size by field name; {} without images.
+
+    Args:
+        values: images, image_height and image_width.
+    """
+    return {name: values[name] for name in IMAGE_FIELDS} if values["images"] else {}
+
+
 def prompt_tokens(columns: ScenarioColumns) -> FloatArray:
     """Return isl and the tokens of images (N,); where these are unknown, isl.
 
