@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas.networks import ENCODER, ModelFormats, StepTokens, resolve_model
 from perfatlas.networks.hf_config import read_config
-from perfatlas.networks.vision_encoder import Resizing, VisionEncoder, encoder_operators
+from perfatlas.networks.vision_encoder import Resizing, VisionEncoder
 from perfatlas.operators import Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
@@ -43,8 +43,8 @@ def _encoder(name: str) -> VisionEncoder:
 def test_parameters_and_flop_of_transformers(name: str, parameters: int, flop: int) -> None:
     encoder = _encoder(name)
     assert encoder.parameters == parameters
-    tokens = encoder.resizing.tokens(1080, 1920)
-    operators = encoder_operators(encoder, tokens, FORMATS, np.ones(1))
+    tokens = encoder.tokens(1080, 1920)
+    operators = encoder.operators(tokens, FORMATS, np.ones(1))
     assert sum(float((op.work().flop * op.count)[0]) for op in operators) == flop
     weights = sum(float((op.weight_elements() * op.count)[0]) for op in operators)
     assert 0.98 * parameters < weights < parameters  # the rest are norms, biases and positions
@@ -88,7 +88,7 @@ def test_half_an_image_is_every_second_step() -> None:
     half, whole, two = (
         sum(
             (op.work().flop * op.count)[0]
-            for op in encoder_operators(encoder, 256, FORMATS, images * np.ones(1))
+            for op in encoder.operators(256, FORMATS, images * np.ones(1))
         )
         for images in (0.5, 1.0, 2.0)
     )

@@ -18,7 +18,6 @@ from perfatlas.networks.language_model import LanguageModel
 from perfatlas.networks.layers import MoeFfn
 from perfatlas.networks.parameters import parameter_counts
 from perfatlas.networks.phases import HEAD_OPERATORS, step_operators
-from perfatlas.networks.vision_encoder import encoder_operators
 from perfatlas.operators import Phase
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Architecture(LanguageModel):
         if self.encoder is None or tokens.images is None or phase != Phase.PREFILL:
             return whole
         tokens_per_image = 1 if self.images is None else self.images.tokens
-        encoding = encoder_operators(self.encoder, tokens_per_image, formats, tokens.images)
+        encoding = self.encoder.operators(tokens_per_image, formats, tokens.images)
         return (*whole[:1], *encoding, *whole[1:])
 
     def segment_operators(
@@ -112,11 +111,10 @@ class Architecture(LanguageModel):
         """Return the model whose requests have images."""
         if self.encoder is None or not number:
             return super().with_images(number, height, width)
-        images = Images(number=number, tokens=self.encoder.resizing.tokens(height, width))
+        images = Images(number=number, tokens=self.encoder.tokens(height, width))
         note = (
             f"prompts have isl + {images.prompt_tokens:,} tokens: {number:,} x {images.tokens:,} of"
-            f" images of {height:,} x {width:,} pixels, each of"
-            f" {images.tokens * self.encoder.patches_per_token:,} patches"
+            f" images of {height:,} x {width:,} pixels"
         )
         return replace(self, images=images, notes=(*self.notes, note))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.networks.contract import ENCODER
+from perfatlas.networks.contract import ENCODER, ImageEncoder
 from perfatlas.networks.elementwise import activation_bytes
 from perfatlas.networks.emission import Emission, ModelFormats, StepTokens
 from perfatlas.networks.mixers import ROPE
@@ -102,7 +102,7 @@ class Projector:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VisionEncoder:
+class VisionEncoder(ImageEncoder):
     """A vision transformer over the patches of an image, and projectors to the language model."""
 
     transformer: LanguageModel  # Layers, learned positions and final norm, without vocabulary
@@ -125,55 +125,51 @@ class VisionEncoder:
         layers = self.transformer.parameters().total
         return patches + layers + sum(projector.parameters for projector in self.projectors)
 
+    def tokens(self, height: int, width: int) -> int:
+        """Return the tokens that an image adds to the prompt."""
+        return self.resizing.tokens(height, width)
 
-def encoder_operators(
-    encoder: VisionEncoder, tokens_per_image: int, formats: ModelFormats, images_C: FloatArray
-) -> tuple[Operator, ...]:
-    """Return the operators that encode the images of a step, unsharded, in execution order.
+    def operators(
+        self, tokens_per_image: int, formats: ModelFormats, images_C: FloatArray
+    ) -> tuple[Operator, ...]:
+        """Return the operators that encode images, unsharded, in execution order.
 
-    Of less than one image, the encoder runs in so many of such steps.
-
-    Args:
-        tokens_per_image: Tokens of one image.
-        formats: The formats of the deployment; the encoder runs in that of the head.
-        images_C: Images of the step on one attention-DP rank (C,).
-
-    Limits: Tables of positions are read from the L2 cache. Two markers around the tokens of an
-        image, and the preprocessing of its pixels on the host, are left out.
-    """
-    half, layers = formats.head, encoder.transformer
-    patches_C = np.full_like(images_C, float(tokens_per_image * encoder.patches_per_token))
-    whole_C = np.maximum(images_C, 1.0)
-    emission = Emission(
-        phase=Phase.PREFILL,
-        tokens=StepTokens(batch=whole_C, q_len=patches_C, kv_len=patches_C),
-        formats=ModelFormats(gemm=half, moe=half, kv=half, attention=half, head=half),
-        hidden=layers.hidden_size,
-        layers=1,
-        projection_format=half,
-    )
-    width_bytes = emission.hidden * ACTIVATION_BYTES
-    operators: list[Operator] = [
-        *emission.gemm("patch_embedding", emission.hidden, encoder.patch_elements, "replicated"),
-        emission.streaming("positions", "add", (2.0 * width_bytes, width_bytes)),
-        *(
-            operator
-            for group in layers.layers
-            for operator in layer_operators(
-                layers, group, emission.formats, emission.phase, emission.tokens
-            )
-            if encoder.rotary or operator.name != ROPE
-        ),
-        emission.norm("final_norm"),
-    ]
-    for projector in encoder.projectors:
-        each = replace(emission, layers=projector.number, constants={})
-        operators += _projection(encoder, projector, each, whole_C * float(tokens_per_image))
-    share_C = np.minimum(images_C, 1.0)
-    return tuple(
-        with_fields(operator, name=ENCODER + operator.name, count=operator.count * share_C)
-        for operator in operators
-    )
+        Limits: Tables of positions are read from the L2 cache. Two markers around the tokens of an
+            image, and the preprocessing of its pixels on the host, are left out.
+        """
+        half, layers = formats.head, self.transformer
+        patches_C = np.full_like(images_C, float(tokens_per_image * self.patches_per_token))
+        whole_C = np.maximum(images_C, 1.0)
+        emission = Emission(
+            phase=Phase.PREFILL,
+            tokens=StepTokens(batch=whole_C, q_len=patches_C, kv_len=patches_C),
+            formats=ModelFormats(gemm=half, moe=half, kv=half, attention=half, head=half),
+            hidden=layers.hidden_size,
+            layers=1,
+            projection_format=half,
+        )
+        width_bytes = emission.hidden * ACTIVATION_BYTES
+        operators: list[Operator] = [
+            *emission.gemm("patch_embedding", emission.hidden, self.patch_elements, "replicated"),
+            emission.streaming("positions", "add", (2.0 * width_bytes, width_bytes)),
+            *(
+                operator
+                for group in layers.layers
+                for operator in layer_operators(
+                    layers, group, emission.formats, emission.phase, emission.tokens
+                )
+                if self.rotary or operator.name != ROPE
+            ),
+            emission.norm("final_norm"),
+        ]
+        for projector in self.projectors:
+            each = replace(emission, layers=projector.number, constants={})
+            operators += _projection(self, projector, each, whole_C * float(tokens_per_image))
+        share_C = np.minimum(images_C, 1.0)
+        return tuple(
+            with_fields(operator, name=ENCODER + operator.name, count=operator.count * share_C)
+            for operator in operators
+        )
 
 
 def _projection(
@@ -186,8 +182,9 @@ def _projection(
     """
     first, *outputs = projector.widths
     read = encoder.patches_per_token * emission.hidden * ACTIVATION_BYTES
-    moved = float(read), first * ACTIVATION_BYTES
-    merge = emission.streaming("projector_merge", "norm", moved, rows=rows_C)
+    merge = emission.streaming(
+        "projector_merge", "norm", (float(read), first * ACTIVATION_BYTES), rows=rows_C
+    )
     if len(outputs) == 1:
         return (merge, *emission.gemm("projector", outputs[0], first, "replicated", rows=rows_C))
     inner, last = outputs
