@@ -43,7 +43,7 @@ def _encoder(name: str) -> VisionEncoder:
 def test_parameters_and_flop_of_transformers(name: str, parameters: int, flop: int) -> None:
     encoder = _encoder(name)
     assert encoder.parameters == parameters
-    tokens = encoder.tokens(1080, 1920)
+    tokens = encoder.resizing.tokens(1080, 1920)
     operators = encoder.operators(tokens, FORMATS, np.ones(1))
     assert sum(float((op.work().flop * op.count)[0]) for op in operators) == flop
     weights = sum(float((op.weight_elements() * op.count)[0]) for op in operators)

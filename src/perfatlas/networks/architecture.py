@@ -111,7 +111,7 @@ class Architecture(LanguageModel):
         """Return the model whose requests have images."""
         if self.encoder is None or not number:
             return super().with_images(number, height, width)
-        images = Images(number=number, tokens=self.encoder.tokens(height, width))
+        images = Images(number=number, tokens=self.encoder.resizing.tokens(height, width))
         note = (
             f"prompts have isl + {images.prompt_tokens:,} tokens: {number:,} x {images.tokens:,} of"
             f" images of {height:,} x {width:,} pixels"

@@ -210,45 +210,6 @@ class Images:
         return self.number * self.tokens
 
 
-class ImageEncoder(ABC):
-    """What encodes the images of prompts before their prefill."""
-
-    @property
-    @abstractmethod
-    def parameters(self) -> int:
-        """Its parameters, projectors to the language model included."""
-
-    @property
-    @abstractmethod
-    def divided_sizes(self) -> tuple[DividedSize, ...]:
-        """Sizes that tensor parallelism divides."""
-
-    @abstractmethod
-    def tokens(self, height: int, width: int) -> int:
-        """Return the tokens that an image adds to the prompt.
-
-        Args:
-            height: Its height [pixels].
-            width: Its width [pixels].
-
-        Raises:
-            InvalidSpecError: The image processor refuses its shape.
-        """
-
-    @abstractmethod
-    def operators(
-        self, tokens_per_image: int, formats: ModelFormats, images_C: FloatArray
-    ) -> tuple[Operator, ...]:
-        """Return the operators that encode images, unsharded, in execution order.
-
-        Args:
-            tokens_per_image: Tokens of one image.
-            formats: The formats of the deployment; the encoder runs in that of the head.
-            images_C: Images of a step on one attention-DP rank (C,); of less than one, it runs in
-                so many of such steps.
-        """
-
-
 @dataclass(frozen=True, kw_only=True)
 class Network(ABC):
     """A network: operators of typed phases, and dimensions."""

@@ -12,8 +12,9 @@ from perfatlas.networks.contract import Network, Segment
 from perfatlas.networks.layers import GqaAttention, MoeFfn
 
 if TYPE_CHECKING:
-    from perfatlas.networks.contract import DividedSize, ImageEncoder, RoutedExperts
+    from perfatlas.networks.contract import DividedSize, RoutedExperts
     from perfatlas.networks.layers import Ffn, Mixer
+    from perfatlas.networks.vision_encoder import VisionEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +85,7 @@ class LanguageModel(Network):
     position_rows: int = 0  # Rows of a table of learned positions, 0 for none (OPT)
     embedding_norm: bool = False  # Whether the embedding is normalized (BLOOM)
     residual_streams: int = 1  # Residual streams, mixed around every block (DeepSeek-V4)
-    encoder: ImageEncoder | None = None  # Encodes images before the prefill; None for text alone
+    encoder: VisionEncoder | None = None  # Encodes images before the prefill; None for text alone
 
     @property
     def embedding_rows(self) -> int:

@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.networks.contract import ENCODER, ImageEncoder
+from perfatlas.networks.contract import ENCODER
 from perfatlas.networks.elementwise import activation_bytes
 from perfatlas.networks.emission import Emission, ModelFormats, StepTokens
 from perfatlas.networks.mixers import ROPE
-from perfatlas.networks.phases import layer_operators
 from perfatlas.operators import ACTIVATION_BYTES, Phase, with_fields
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from perfatlas.networks.contract import DividedSize
-    from perfatlas.networks.language_model import LanguageModel
+    from perfatlas.networks.contract import DividedSize, Network
     from perfatlas.operators import FloatArray, Operator
 
 # Source: smart_resize of transformers (models/qwen2_vl/image_processing_qwen2_vl.py)
@@ -102,10 +100,10 @@ class Projector:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VisionEncoder(ImageEncoder):
+class VisionEncoder:
     """A vision transformer over the patches of an image, and projectors to the language model."""
 
-    transformer: LanguageModel  # Layers, learned positions and final norm, without vocabulary
+    transformer: Network  # Layers, learned positions and final norm, without vocabulary
     patch_elements: int  # Pixels of a patch times channels and frames
     patches_per_token: int  # Patches that a projector merges
     resizing: Resizing
@@ -125,41 +123,37 @@ class VisionEncoder(ImageEncoder):
         layers = self.transformer.parameters().total
         return patches + layers + sum(projector.parameters for projector in self.projectors)
 
-    def tokens(self, height: int, width: int) -> int:
-        """Return the tokens that an image adds to the prompt."""
-        return self.resizing.tokens(height, width)
-
     def operators(
         self, tokens_per_image: int, formats: ModelFormats, images_C: FloatArray
     ) -> tuple[Operator, ...]:
         """Return the operators that encode images, unsharded, in execution order.
 
+        Args:
+            tokens_per_image: Tokens of one image.
+            formats: The formats of the deployment; the encoder runs in that of the head.
+            images_C: Images of a step on one attention-DP rank (C,); of less than one, it runs in
+                so many of such steps.
+
         Limits: Tables of positions are read from the L2 cache. Two markers around the tokens of an
             image, and the preprocessing of its pixels on the host, are left out.
         """
-        half, layers = formats.head, self.transformer
+        half, hidden = formats.head, self.transformer.hidden_size
         patches_C = np.full_like(images_C, float(tokens_per_image * self.patches_per_token))
         whole_C = np.maximum(images_C, 1.0)
         emission = Emission(
             phase=Phase.PREFILL,
             tokens=StepTokens(batch=whole_C, q_len=patches_C, kv_len=patches_C),
             formats=ModelFormats(gemm=half, moe=half, kv=half, attention=half, head=half),
-            hidden=layers.hidden_size,
+            hidden=hidden,
             layers=1,
             projection_format=half,
         )
-        width_bytes = emission.hidden * ACTIVATION_BYTES
+        layers = self.transformer.step_operators(emission.formats, emission.phase, emission.tokens)
+        width_bytes = hidden * ACTIVATION_BYTES
         operators: list[Operator] = [
-            *emission.gemm("patch_embedding", emission.hidden, self.patch_elements, "replicated"),
+            *emission.gemm("patch_embedding", hidden, self.patch_elements, "replicated"),
             emission.streaming("positions", "add", (2.0 * width_bytes, width_bytes)),
-            *(
-                operator
-                for group in layers.layers
-                for operator in layer_operators(
-                    layers, group, emission.formats, emission.phase, emission.tokens
-                )
-                if self.rotary or operator.name != ROPE
-            ),
+            *(layer for layer in layers if self.rotary or layer.name != ROPE),
             emission.norm("final_norm"),
         ]
         for projector in self.projectors:
