@@ -120,10 +120,7 @@ class Architecture(LanguageModel):
 
     def trained(self, fused: Collection[str] = ()) -> Self:
         """Return the part of the model that a training step runs: the language model alone."""
-        if self.encoder is None:
-            return super().trained(fused)
-        note = "the language model is trained on text; its vision encoder is not counted"
-        return replace(self, encoder=None, notes=(*self.notes, note))
+        return super().trained(fused) if self.encoder is None else replace(self, encoder=None)
 
     def without_windows(self, note: str) -> Self:
         """Return the model whose layers attend to the whole cache and keep it."""

@@ -70,7 +70,7 @@ def _gemma3(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     patch = vision.integer("patch_size")
     side, tokens = vision.integer("image_size"), outer.integer("mm_tokens_per_image", default=256)
     patches, pooled = side // patch, math.isqrt(tokens)
-    if pooled**2 != tokens or patches % pooled:
+    if pooled**2 != tokens or patches < pooled or patches % pooled:
         raise outer.invalid("mm_tokens_per_image", f"must divide a square of {patches} patches")
     layers = _transformer(vision, patches**2)
     widths = (layers.hidden_size, hidden_size)
