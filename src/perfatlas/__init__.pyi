@@ -203,6 +203,9 @@ def compare(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    images: int | str = 0,
+    image_height: int | str = 1024,
+    image_width: int | str = 1024,
     requests_per_client: int | str | None = None,
     osl_spread: float | str = 0.0,
     prefix: int | str = 0,
@@ -349,6 +352,10 @@ def compare(
             search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
+            over them before its prefill. Default: 0. Needs a model with a vision encoder.
+        image_height: Height of an image [pixels]. Default: 1024. Needs images.
+        image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests_per_client: Requests that every client of a benchmark sends, all starting
             together: num-prompts / max-concurrency. Means then include the opening burst of
             prompts. Default: steady state. Needs mode = aggregated.
@@ -525,6 +532,9 @@ def estimate(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    images: int | str = 0,
+    image_height: int | str = 1024,
+    image_width: int | str = 1024,
     requests_per_client: int | str | None = None,
     osl_spread: float | str = 0.0,
     prefix: int | str = 0,
@@ -664,6 +674,10 @@ def estimate(
             search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
+            over them before its prefill. Default: 0. Needs a model with a vision encoder.
+        image_height: Height of an image [pixels]. Default: 1024. Needs images.
+        image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests_per_client: Requests that every client of a benchmark sends, all starting
             together: num-prompts / max-concurrency. Means then include the opening burst of
             prompts. Default: steady state. Needs mode = aggregated.
@@ -836,6 +850,9 @@ def explain(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    images: int | str = 0,
+    image_height: int | str = 1024,
+    image_width: int | str = 1024,
     requests_per_client: int | str | None = None,
     osl_spread: float | str = 0.0,
     prefix: int | str = 0,
@@ -979,6 +996,10 @@ def explain(
             search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
+            over them before its prefill. Default: 0. Needs a model with a vision encoder.
+        image_height: Height of an image [pixels]. Default: 1024. Needs images.
+        image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests_per_client: Requests that every client of a benchmark sends, all starting
             together: num-prompts / max-concurrency. Means then include the opening burst of
             prompts. Default: steady state. Needs mode = aggregated.
@@ -1302,6 +1323,9 @@ def frontier(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    images: int | str = 0,
+    image_height: int | str = 1024,
+    image_width: int | str = 1024,
     requests_per_client: int | str | None = None,
     osl_spread: float | str = 0.0,
     prefix: int | str = 0,
@@ -1449,6 +1473,10 @@ def frontier(
             search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
+            over them before its prefill. Default: 0. Needs a model with a vision encoder.
+        image_height: Height of an image [pixels]. Default: 1024. Needs images.
+        image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests_per_client: Requests that every client of a benchmark sends, all starting
             together: num-prompts / max-concurrency. Means then include the opening burst of
             prompts. Default: steady state. Needs mode = aggregated.
@@ -2536,6 +2564,9 @@ def max_request_rate(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    images: int | str = 0,
+    image_height: int | str = 1024,
+    image_width: int | str = 1024,
     requests: str | None = None,
     request_format: str = "perfatlas",
     request_rate: float | str | None = None,
@@ -2710,6 +2741,11 @@ def max_request_rate(
             and no lengths_from.
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
             and no lengths_from.
+        images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
+            over them before its prefill. Default: 0. Needs a model with a vision encoder, no
+            requests and no lengths_from.
+        image_height: Height of an image [pixels]. Default: 1024. Needs images.
+        image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
             aiperf. Default: perfatlas. Needs requests or lengths_from.
@@ -2970,6 +3006,9 @@ def required_replicas(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    images: int | str = 0,
+    image_height: int | str = 1024,
+    image_width: int | str = 1024,
     requests: str | None = None,
     request_format: str = "perfatlas",
     request_rate: float | str | None = None,
@@ -3147,6 +3186,11 @@ def required_replicas(
             and no lengths_from.
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
             and no lengths_from.
+        images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
+            over them before its prefill. Default: 0. Needs a model with a vision encoder, no
+            requests and no lengths_from.
+        image_height: Height of an image [pixels]. Default: 1024. Needs images.
+        image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
             aiperf. Default: perfatlas. Needs requests or lengths_from.
@@ -3429,6 +3473,9 @@ def search(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    images: int | str = 0,
+    image_height: int | str = 1024,
+    image_width: int | str = 1024,
     request_mix: object = None,
     lengths_from: str | None = None,
     request_format: str = "perfatlas",
@@ -3559,6 +3606,11 @@ def search(
             lengths_from.
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no
             lengths_from.
+        images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
+            over them before its prefill. Default: 0. Needs a model with a vision encoder, no
+            lengths_from and no request_mix.
+        image_height: Height of an image [pixels]. Default: 1024. Needs images.
+        image_width: Width of an image [pixels]. Default: 1024. Needs images.
         request_mix: Classes of requests as input tokens:output tokens:weight, such as
             4000:500:0.7,500:100:0.3, instead of isl and osl. Default: isl and osl. Needs a
             language model, mode = aggregated or disaggregated and no lengths_from.
@@ -3864,6 +3916,9 @@ def simulate(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    images: int | str = 0,
+    image_height: int | str = 1024,
+    image_width: int | str = 1024,
     requests: str | None = None,
     request_format: str = "perfatlas",
     request_rate: float | str | None = None,
@@ -4033,6 +4088,11 @@ def simulate(
             and no lengths_from.
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
             and no lengths_from.
+        images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
+            over them before its prefill. Default: 0. Needs a model with a vision encoder, no
+            requests and no lengths_from.
+        image_height: Height of an image [pixels]. Default: 1024. Needs images.
+        image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
             aiperf. Default: perfatlas. Needs requests or lengths_from.

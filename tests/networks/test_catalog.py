@@ -80,7 +80,7 @@ def test_every_model_resolves_with_a_source(name: str) -> None:
         ("nvidia/Nemotron-H-56B-Base-8K", 56.3, 56.3),
         ("MiniMaxAI/MiniMax-M2", 228.7, 11.0),
         ("zai-org/GLM-4.5", 352.8, 33.6),
-        ("Qwen/Qwen3.5-397B-A17B", 396.3, 17.3),
+        ("Qwen/Qwen3.5-397B-A17B", 396.8, 17.8),
         ("meta-llama/Llama-4-Maverick-17B-128E-Instruct", 400.7, 17.2),
         ("EleutherAI/gpt-j-6b", 6.05, 6.05),
         ("EleutherAI/gpt-neox-20b", 20.55, 20.55),

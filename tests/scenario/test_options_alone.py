@@ -94,12 +94,17 @@ def test_every_field_of_estimates_changed_alone() -> None:
         if further.fields.get("engine") == "trtllm"
     }
     found += changes("estimate", balanced, ["rank_balance_iters"])
-    quantized = {
-        name: further
-        for name, further in further_questions("estimate").items()
-        if "benchmark" in further.fields
+    own = {
+        "benchmark": ["benchmark", "quantization_method"],
+        "images": ["images", "image_height", "image_width"],
     }
-    found += changes("estimate", quantized, ["benchmark", "quantization_method"])
+    for name, fields in own.items():
+        asked = {
+            question: further
+            for question, further in further_questions("estimate").items()
+            if name in further.fields
+        }
+        found += changes("estimate", asked, fields)
     assert ignored("estimate", found) == []
     felt = {one.field for one in found if one.outcome == "moved"}
     # the version needs the optional package of measured tables, and a batch overlap an exchange

@@ -328,6 +328,8 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     both = _joined_tokens(chunks.tokens, take_tokens(chunks.last_tokens, smaller))
     columns = [getattr(both, field.name) for field in fields(both)]
     key = [*(column for column in columns if column is not None), loaded.busy_ranks[rows]]
+    images_C = loaded.question.context().images_per_token_C
+    key += [] if images_C is None else [images_C[rows]]
     first_U, index, kind_UD = _distinct(loaded.question, key, rows)
     some = loaded.question.take(rows[first_U])
     busy_U = loaded.busy_ranks[rows[first_U]]

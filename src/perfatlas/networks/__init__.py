@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         resolve_model as resolve_model,
     )
     from perfatlas.networks.contract import (
+        ENCODER as ENCODER,
         CheckpointFormats as CheckpointFormats,
         DividedSize as DividedSize,
         LiveElements as LiveElements,

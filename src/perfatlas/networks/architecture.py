@@ -12,19 +12,20 @@ from perfatlas.networks.changes import (
     with_redundant_experts,
     without_windows,
 )
-from perfatlas.networks.contract import LiveElements
+from perfatlas.networks.contract import Images, LiveElements
 from perfatlas.networks.drafting import draft_operators, with_drafter
 from perfatlas.networks.language_model import LanguageModel
 from perfatlas.networks.layers import MoeFfn
 from perfatlas.networks.parameters import parameter_counts
 from perfatlas.networks.phases import HEAD_OPERATORS, step_operators
+from perfatlas.operators import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from perfatlas.networks.contract import CacheLayout, ParameterCounts
     from perfatlas.networks.emission import ModelFormats, StepTokens
-    from perfatlas.operators import Operator, Phase
+    from perfatlas.operators import Operator
 
 # Hidden states of all tokens that are live beside the tensors of a block: the attention output and
 # the residual, held by the caller of a compiled region, and the residual and normalized input
@@ -46,8 +47,13 @@ class Architecture(LanguageModel):
     def step_operators(
         self, formats: ModelFormats, phase: Phase, tokens: StepTokens
     ) -> tuple[Operator, ...]:
-        """Return the operators of one step, as `phases.step_operators`."""
-        return step_operators(self, formats, phase, tokens)
+        """Return the operators of one step: `phases.step_operators` behind those of its images."""
+        whole = step_operators(self, formats, phase, tokens)
+        if self.encoder is None or tokens.images is None or phase != Phase.PREFILL:
+            return whole
+        tokens_per_image = 1 if self.images is None else self.images.tokens
+        encoding = self.encoder.operators(tokens_per_image, formats, tokens.images)
+        return (*whole[:1], *encoding, *whole[1:])
 
     def segment_operators(
         self, segment: int, formats: ModelFormats, phase: Phase, tokens: StepTokens
@@ -100,6 +106,21 @@ class Architecture(LanguageModel):
     def with_redundant_experts(self, copies: int) -> Self:
         """Return the model as a deployment holds it, with copies of popular experts."""
         return with_redundant_experts(self, copies)
+
+    def with_images(self, number: int, height: int, width: int) -> Self:
+        """Return the model whose requests have images."""
+        if self.encoder is None or not number:
+            return super().with_images(number, height, width)
+        images = Images(number=number, tokens=self.encoder.resizing.tokens(height, width))
+        note = (
+            f"prompts have isl + {images.prompt_tokens:,} tokens: {number:,} x {images.tokens:,} of"
+            f" images of {height:,} x {width:,} pixels"
+        )
+        return replace(self, images=images, notes=(*self.notes, note))
+
+    def trained(self, fused: Collection[str] = ()) -> Self:
+        """Return the part of the model that a training step runs: the language model alone."""
+        return super().trained(fused) if self.encoder is None else replace(self, encoder=None)
 
     def without_windows(self, note: str) -> Self:
         """Return the model whose layers attend to the whole cache and keep it."""

@@ -100,7 +100,8 @@ def split_layers(architecture: Kind) -> tuple[Kind, Kind]:
             f"the layers of this {architecture.model_type} model cannot be split into attention and"
             " feed-forward networks; leave feed_forward_system out"
         )
-    return replace(architecture, layers=kept), replace(architecture, layers=moved, vocab_size=0)
+    alone = replace(architecture, layers=moved, vocab_size=0, encoder=None)
+    return replace(architecture, layers=kept), alone
 
 
 def _note(architecture: LanguageModel, name: str, value: int) -> str:
@@ -310,7 +311,7 @@ def _parameters(architecture: LanguageModel) -> int:
 
 def _flop(architecture: LanguageModel) -> int:
     """Return the FLOP of a token in matrix products with weights; a tied embedding is the head."""
-    counts = parameter_counts(architecture)
+    counts = parameter_counts(replace(architecture, encoder=None))
     read = 0 if architecture.tie_word_embeddings else counts.embedding
     return 2 * (counts.active - read)
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from perfatlas.operators import Backward, FloatArray, Operator, Saving
 
 DividedBy = Literal["tp", "cp", "ep", "moe_tp"]
-UNDIVIDED: Final = ("lm_head", "sampling", "kv_b_projection")  # names of operators
+ENCODER: Final = "vision_"  # prefix of the operators of a vision encoder
+# names of operators
+UNDIVIDED: Final = ("lm_head", "sampling", "kv_b_projection", ENCODER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +178,8 @@ class ParameterCounts:
     dense_linear: int  # Matrices of mixers, dense feed-forward and shared experts
     mixer_linear: int  # The part of `dense_linear` that belongs to mixers
     expert: int  # Matrices of the routed experts
-    other: int  # Norms, biases, sinks, routers, convolutions and state vectors; never quantized
+    # Norms, biases, sinks, routers, convolutions, state vectors, vision encoder; never quantized
+    other: int
     mtp: int  # Multi-token-prediction layers of the checkpoint, without shared embedding and head
 
 
@@ -195,6 +198,19 @@ class CheckpointFormats:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Images:
+    """The images of every request, of one size."""
+
+    number: int
+    tokens: int  # Tokens that one of them adds to the prompt
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens that all of them add to the prompt."""
+        return self.number * self.tokens
+
+
+@dataclass(frozen=True, kw_only=True)
 class Network(ABC):
     """A network: operators of typed phases, and dimensions."""
 
@@ -208,6 +224,7 @@ class Network(ABC):
     checkpoint: CheckpointFormats = CheckpointFormats()  # Number formats of the checkpoint
     # What an item of a batch is where a network is a graph of operators, such as "image"
     item: str = ""
+    images: Images | None = None  # Images of every request, which it encodes; None for none
     notes: tuple[str, ...] = ()  # Remarks for the user, such as "text part of a multimodal model"
 
     @abstractmethod
@@ -280,6 +297,24 @@ class Network(ABC):
         del copies
         return self
 
+    def with_images(self, number: int, height: int, width: int) -> Self:
+        """Return the network whose requests have images.
+
+        Args:
+            number: Images of a request.
+            height: Height of an image [pixels].
+            width: Width of an image [pixels].
+
+        Raises:
+            UnsupportedError: It has no vision encoder, or one that is not described.
+        """
+        del height, width
+        if not number:
+            return self
+        raise UnsupportedError(
+            f"no vision encoder of {self.model_type} is described; leave images out"
+        )
+
     def without_windows(self, note: str) -> Self:
         """Return the network whose layers attend to the whole cache and keep it.
 
@@ -350,9 +385,19 @@ class Network(ABC):
 
         The head has one row per sequence, on the rank of the last token. The expansion of latent
         keys and values is repeated for every key on every rank: gathering the expanded heads costs
-        more.
+        more. Images are encoded on every rank.
         """
         return operator.phase != Phase.DECODE and not operator.name.startswith(UNDIVIDED)
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Distinct sizes of the network that a plan divides."""
+        return tuple(dict.fromkeys(size for group in self.layers for size in group.divided_sizes))
+
+    @property
+    def encoder_parameters(self) -> int:
+        """Parameters of the vision encoder, 0 where prompts have no images."""
+        return 0
 
     @property
     def num_layers(self) -> int:

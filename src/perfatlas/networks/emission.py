@@ -48,6 +48,8 @@ class StepTokens:
     # Decode tokens of other sequences in the same step (C,); None means 0. They share the linear
     # layers; their attention and scans are priced as a decode step.
     decodes: FloatArray | None = None
+    # Images that are encoded in the step (C,), of less than one in so many steps; None for none
+    images: FloatArray | None = None
 
     @property
     def own(self) -> FloatArray:

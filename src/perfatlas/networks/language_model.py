@@ -14,6 +14,7 @@ from perfatlas.networks.layers import GqaAttention, MoeFfn
 if TYPE_CHECKING:
     from perfatlas.networks.contract import DividedSize, RoutedExperts
     from perfatlas.networks.layers import Ffn, Mixer
+    from perfatlas.networks.vision_encoder import VisionEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +85,19 @@ class LanguageModel(Network):
     position_rows: int = 0  # Rows of a table of learned positions, 0 for none (OPT)
     embedding_norm: bool = False  # Whether the embedding is normalized (BLOOM)
     residual_streams: int = 1  # Residual streams, mixed around every block (DeepSeek-V4)
+    encoder: VisionEncoder | None = None  # Encodes images before the prefill; None for text alone
 
     @property
     def embedding_rows(self) -> int:
         """Rows of the embedding, which tp divides."""
         return self.vocab_size
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes of layers and of the encoder that a plan divides."""
+        return (*super().divided_sizes, *(self.encoder.divided_sizes if self.encoder else ()))
+
+    @property
+    def encoder_parameters(self) -> int:
+        """Parameters of the vision encoder, 0 where prompts have no images."""
+        return 0 if self.encoder is None else self.encoder.parameters

@@ -65,6 +65,8 @@ class GqaAttention(Block):
     # Values are the unnormalized keys: there is no value projection (Gemma 4)
     key_is_value: bool = False
     indexer: SparseIndexer | None = None  # Selects the keys a query attends to (MiniMax-M3)
+    # Every token sees all others of its sequence, and no cache is kept: an encoder
+    bidirectional: bool = False
 
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:

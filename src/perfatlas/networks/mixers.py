@@ -5,7 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.formats import get_format
 from perfatlas.networks.block_indexer import block_indexer_operators
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from perfatlas.networks.emission import Emission
     from perfatlas.networks.layers import GqaAttention, MlaAttention, SparseIndexer
     from perfatlas.operators import FloatArray, Operator, Shard
+
+ROPE: Final = "rope"  # of queries and keys that are not cached
 
 
 def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ...]:
@@ -62,6 +64,9 @@ def _before_attention(
 ) -> tuple[Operator, ...]:
     """Return the norms of queries and keys, and the rotary embedding that appends to the cache."""
     query_width = float(mixer.num_heads * mixer.head_dim)
+    if mixer.bidirectional:
+        rotated_C = (query_width + kv_heads_C * float(mixer.head_dim)) * ACTIVATION_BYTES
+        return (emission.streaming(ROPE, "rope", (rotated_C, rotated_C), shard="width"),)
     kv_width_C = kv_heads_C * float(mixer.head_dim + mixer.value_head_dim)
     kv_bytes = get_format(emission.formats.kv).weight_bytes
     moved = rope_and_cache_bytes(query_width, kv_width_C, kv_bytes)
@@ -110,6 +115,8 @@ def _attention(emission: Emission, mixer: GqaAttention, kv_heads_C: FloatArray) 
         format=emission.formats.attention,
         kv_format=emission.formats.kv,
         kv_bytes_per_element=get_format(emission.formats.kv).weight_bytes,
+        causal=not mixer.bidirectional,
+        cache_append=not mixer.bidirectional,
     )
 
 

@@ -64,6 +64,7 @@ def parameter_counts(architecture: LanguageModel) -> ParameterCounts:
         expert += group.count * ffn.expert
         idle += group.count * _idle_experts(group.ffn, hidden)
         other += group.count * (mixer.other + ffn.other + group.norms * norm)
+    other += architecture.encoder_parameters
     total = embedding + head + dense + expert + other
     return ParameterCounts(
         total=total,

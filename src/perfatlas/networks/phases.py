@@ -12,9 +12,10 @@ Contract for the code that divides the operators:
   projection, the cache append and the attention. The architecture is not needed to divide the
   operators. Query heads are never replicated.
 * `experts` has the tokens of this rank; with attention-DP multiply by it, and set ep, moe_tp.
-* Operators are in execution order: embedding; per group of layers the mixer (norm first), then the
-  feed-forward (norm first); final norm, LM head, sampling. Names are unique within a group. A
-  `row` GEMM ends a block and its sum is reduced; `row_partial` is added to the expert output.
+* Operators are in execution order: embedding; the vision encoder, if the step has images; per
+  group of layers the mixer (norm first), then the feed-forward (norm first); final norm, LM head,
+  sampling. Names are unique within a group. A `row` GEMM ends a block and its sum is reduced;
+  `row_partial` is added to the expert output.
 * Resident weights per GEMM are n x k; `latent_q_absorb` with `latent_v_expand` (decode) use the
   weights of `kv_b_projection` (prefill).
 
@@ -70,7 +71,7 @@ def step_operators(
             the checkpoint does not quantize attention.
         phase: Prefill or decode.
 
-    Limits: Multi-token-prediction layers are in `drafting`. Multimodal encoders are omitted.
+    Limits: Multi-token-prediction layers are in `drafting`, vision encoders in `vision_encoder`.
 
     Example:
         >>> import numpy as np

@@ -309,7 +309,7 @@ def _whole_graph(network: Network, plan: PlanColumns) -> list[_Rule]:
 
 def _layer_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     """Return the divisibility rules of all kinds of layers, without duplicates."""
-    sizes = dict.fromkeys(size for group in network.layers for size in group.divided_sizes)
+    sizes = network.divided_sizes
     return [_divides(size, list(sizes), getattr(plan, size.by)) for size in sizes]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.networks import StepTokens
+from perfatlas.networks import ENCODER, StepTokens
 from perfatlas.operators import ACTIVATION_BYTES, Phase
 from perfatlas.parallelism.sharding import dividing_ranks, stage_share
 from perfatlas.parallelism.tables import hold_tables
@@ -54,7 +54,8 @@ def weight_columns(
     over tp, key-value heads replicated beyond their number; MLA down projections, routers and
     sparse indexers are replicated. Norms, biases and convolutions are replicated, in 16 bits. The
     fullest pipeline stage holds ceil(L/pp) layers and the larger of embedding and head, or its
-    share of both. Embedding tables of a graph are those of the rank with the most bytes of them.
+    share of both. Every stage holds the vision encoder, whether requests have images or not.
+    Embedding tables of a graph are those of the rank with the most bytes of them.
 
     Args:
         plan: The plans (C,).
@@ -81,13 +82,15 @@ def weight_columns(
         16060522496.0
     """
     small, stored = _small_parameters(network, formats)
-    layers_bytes = np.zeros_like(plan.tp)
+    layers_bytes, encoder_bytes = np.zeros_like(plan.tp), np.zeros_like(plan.tp)
     head_bytes, ranks = np.zeros_like(plan.tp), dividing_ranks(plan)
     quantized_expansion = False
     layers = _linear_layers(network, formats, Phase.PREFILL, plan.tp)
     for operator in hold_tables(layers, plan):
         if operator.name == _HEAD:
             head_bytes = operator.divided(ranks).weight_bytes()
+        elif operator.name.startswith(ENCODER):
+            encoder_bytes = encoder_bytes + operator.divided(ranks).weight_bytes()
         else:
             layers_bytes = layers_bytes + operator.divided(ranks).weight_bytes()
         quantized_expansion |= operator.name == _EXPANSION and (
@@ -108,10 +111,10 @@ def weight_columns(
         of_head = 0.0 if network.tie_word_embeddings else head_bytes
         ends = np.where(spread_vocabulary_C, (embedding_bytes + of_head) / plan.pp, ends)
     return WeightColumns(
-        layers_bytes=layers_bytes,
+        layers_bytes=layers_bytes + encoder_bytes,
         embedding_bytes=embedding_bytes,
         head_bytes=head_bytes,
-        stage_bytes=layers_bytes * stage_share(network, plan) + ends,
+        stage_bytes=layers_bytes * stage_share(network, plan) + encoder_bytes + ends,
     )
 
 
@@ -157,7 +160,7 @@ def _linear_layers(
 ) -> list[Operator]:
     """Return the undivided operators with weights, with heads replicated for tp if given."""
     column = np.ones(1 if tp is None else tp.shape)
-    tokens = StepTokens(batch=column, q_len=column, kv_len=column, head_ranks=tp)
+    tokens = StepTokens(batch=column, q_len=column, kv_len=column, head_ranks=tp, images=column)
     operators = network.step_operators(formats, phase, tokens)
     return [operator for operator in operators if operator.weights()]
 

@@ -131,6 +131,8 @@ class StepContext:
     # Output tokens that decoding sequences have so far, on average (C,), if the host reads them in
     # every step; None if it does not
     history_C: FloatArray | None = None
+    # Images that are encoded per new token of a prompt (C,); None where requests have none
+    images_per_token_C: FloatArray | None = None
 
     def sequence_host_s(self) -> FloatArray | float:
         """Return the host time of each decoding sequence in a step, (C,) or one number [s]."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.formats import get_format
+from perfatlas.networks import ENCODER
 from perfatlas.operators import (
     QUANTIZE,
     Collective,
@@ -64,7 +65,7 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
         result.extend(conversions(operator, context.profile))
         if isinstance(operator, Streaming) and kind_of(operator.name) in fused:
             result.append(with_fields(operator, count=0.0 * operator.count))
-        elif operator.stream_kind == "norm":
+        elif operator.stream_kind == "norm" and not operator.name.startswith(ENCODER):
             result.append(with_fields(operator, count=np.where(norm_fused_C, 0.0, operator.count)))
         elif operator.stream_kind == QUANTIZE:
             gemm = operator.name.removesuffix("_quantize")
@@ -191,7 +192,11 @@ def _separate_quantization(
 def _norm_fused(operators: Sequence[Operator], context: StepContext) -> NDArray[np.bool_]:
     """Return where the all-reduce kernel includes the residual addition and the norm (C,)."""
     rules, tp_C = context.profile.all_reduce, context.plan.tp
-    sizes = [op.bytes for op in operators if isinstance(op, Collective) and op.op == "all_reduce"]
+    sizes = [
+        op.bytes
+        for op in operators
+        if isinstance(op, Collective) and op.op == "all_reduce" and not op.name.startswith(ENCODER)
+    ]
     model_types = rules.norm_fusion_model_types
     if not sizes or (model_types and context.network.model_type not in model_types):
         return np.zeros(tp_C.shape, np.bool_)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.engines import Launches
-from perfatlas.networks import StepTokens
+from perfatlas.networks import ENCODER, StepTokens
 from perfatlas.operators import (
     Collective,
     FloatArray,
@@ -92,6 +92,7 @@ def _launch_s(
     """Return the host time of the launches of a step without CUDA graphs (C,) [s]."""
     layers = float(context.network.num_layers)
     launched = layers if batches is None else layers * batches
+    launched += sum(op.count for op in operators if op.name == f"{ENCODER}attention")
     launch_s = context.profile.host.prefill_launch_s(launched, launched_operators(operators))
     if context.network.item and context.tier == "bound":  # an assumed time is no lower limit
         return np.zeros_like(launch_s)
@@ -193,9 +194,8 @@ def _on_busy_ranks(
 
 def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
     """Return the operators of one rank in a step with its collectives; fused ones have count 0."""
-    whole = context.network.step_operators(
-        context.formats,
-        phase,
-        replace(tokens, head_ranks=context.plan.tp),
-    )
+    per_token_C = context.images_per_token_C
+    images_C = None if per_token_C is None else tokens.own * per_token_C
+    divided = replace(tokens, head_ranks=context.plan.tp, images=images_C)
+    whole = context.network.step_operators(context.formats, phase, divided)
     return run_locally(whole, context)

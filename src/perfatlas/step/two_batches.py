@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.networks import ENCODER
 from perfatlas.operators import Collective, Phase
 from perfatlas.step.contention import kernel_times_s, rate_beside_exchange
 from perfatlas.step.overlap import Streams, exposed_communication
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 BATCHES: Final = 2.0
 # operators of the whole step, which two batches do not split
-OUTER: Final = ("embedding", "final_norm", "lm_head", "sampling", "draft_")
+OUTER: Final = ("embedding", ENCODER, "final_norm", "lm_head", "sampling", "draft_")
 _SHARED: Final = "shared_expert_"
 _EXPERTS: Final = "experts"
 # Windows of a layer in their order: attention of the first batch, the shared expert of the second

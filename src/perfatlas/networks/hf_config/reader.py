@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.networks.hf_config.families import families, family_reader
 from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.quantization import checkpoint_formats
+from perfatlas.networks.hf_config.vision import read_encoder
 from perfatlas.networks.readers import Reader
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean
 
@@ -49,7 +50,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         32
     """
     outer = Fields(values=config, origin=origin)
-    fields, notes = _text_part(outer)
+    fields, wrapped = _text_part(outer)
     model_type = fields.text("model_type")
     if not model_type:
         raise outer.invalid("model_type", "a string such as 'llama' is required")
@@ -58,11 +59,16 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     if model_type not in _UNEVEN:
         _refuse_uneven_layers(fields)
     architecture = family_reader(model_type)(fields)
+    encoder = read_encoder(outer, architecture.hidden_size)
     checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
+    notes = wrapped if encoder is None else ()
     if outer.has("auto_map"):
         notes = (*notes, "auto_map refers to Python code, which was ignored")
     return replace(
-        architecture, checkpoint=checkpoint, notes=(*notes, *architecture.notes, *format_notes)
+        architecture,
+        encoder=encoder,
+        checkpoint=checkpoint,
+        notes=(*notes, *architecture.notes, *format_notes),
     )
 
 

@@ -257,7 +257,7 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
         words.append("requests all at once" if float(rate) == math.inf else each_s)
     if "isl" in scenario and "osl" in scenario:
         mean = scenario.get("length_distribution") in ("uniform", "lognormal")
-        lengths = f"{counted(scenario['isl'], 'token')} in, {scenario['osl']:,} out"
+        lengths = f"{_prompt(scenario)}, {scenario['osl']:,} out"
         words.append(f"{lengths} on average" if mean else lengths)
     elif "osl" in scenario:
         words.append(f"{counted(scenario['osl'], 'token')} generated of each")
@@ -270,6 +270,22 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
     if scenario.get("turns", 1) != 1:
         words.append(f"sessions of {scenario['turns']} turns")
     return words
+
+
+def _prompt(scenario: Mapping[str, Any]) -> str:
+    """Return the tokens of a prompt, those of text and of images."""
+    text = f"{counted(scenario['isl'], 'token')} in"
+    if not scenario.get("images"):
+        return text
+    from perfatlas.networks import resolve_model
+
+    sizes = (scenario[name] for name in ("images", "image_height", "image_width"))
+    images = resolve_model(str(scenario["model"])).network.with_images(*sizes).images
+    if images is None:
+        return text
+    whole = scenario["isl"] + images.prompt_tokens
+    pictures = counted(images.number, "image")
+    return f"{whole:,} tokens in ({scenario['isl']:,} and {pictures} of {images.tokens:,})"
 
 
 def _objectives(scenario: Mapping[str, Any]) -> list[str]:

@@ -25,7 +25,7 @@ from perfatlas.scenario.deployments.services import (
 )
 from perfatlas.scenario.deployments.step_interval import price_ends, slowed
 from perfatlas.scenario.fields import Traffic
-from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS, planned_scenario
+from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS, image_tokens, planned_scenario
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import (
@@ -303,7 +303,7 @@ def _lengths(
     """Return the input and output tokens of requests (N,)."""
     if sample is not None:
         return empirical_lengths(total, sample.isl_E, sample.osl_E, SEED)
-    isl_N = np.full(total, scenario.isl)
+    isl_N = np.full(total, scenario.isl + image_tokens(dict(scenario)))
     if scenario.osl_spread == 0.0:
         return isl_N, np.full(total, scenario.osl)
     bounds = range_around(scenario.osl, scenario.osl_spread)

@@ -287,7 +287,9 @@ def _table(
         max_num_batched_tokens=limits.max_num_batched_tokens,
         longest_context=min(longest, limits.kv_blocks * limits.block_size + limits.block_size),
     )
-    key = (scenario.model_dump_json(exclude=set(LOAD)), reach)
+    # images are encoded in proportion to the tokens of prompts
+    load = LOAD - {"isl"} if scenario.images else LOAD
+    key = (scenario.model_dump_json(exclude=set(load)), reach)
     if key not in known:
         known[key] = price_table(question.context(), reach, alike=_alike(known, *key))
     steps = (known[key].prefill, known[key].decode)

@@ -22,6 +22,7 @@ from perfatlas.scenario.deployments.costs import cost_notes
 from perfatlas.scenario.deployments.estimated_rows import GRAPH_PHASE, PHASES, EstimatedRows
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, parse_scenario, resolved_names
 from perfatlas.scenario.resolution import (
+    image_fields,
     pool_plan,
     resolve_one,
     resolved_plan,
@@ -176,6 +177,7 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
     fields |= scenario.model_dump(exclude_unset=True, exclude_none=True)
     fields = resolved_names(fields_of(*ESTIMATED), fields)
     fields |= {"engine": pools[-1].profile.id, "isl": scenario.isl, "osl": scenario.osl}
+    fields |= image_fields(dict(scenario))
     if found.rates is None or isinstance(found.rates, SplitLayers):
         fields["engine"] = pools[0].profile.id
         if found.rates is not None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.resolution import image_tokens
 from perfatlas.serving.requests import (
     Requests,
     Turns,
@@ -208,7 +209,7 @@ def _lengths(traffic: Traffic, scenario: Scenario, count: int) -> tuple[NDArray[
     if traffic.lengths_from is not None:
         sample = read_requests(traffic.lengths_from, traffic.request_format).requests
         return empirical_lengths(count, sample.isl_N, sample.osl_N, traffic.seed)
-    isl_N = _drawn(traffic, scenario.isl, "isl", count)
+    isl_N = _drawn(traffic, scenario.isl, "isl", count) + image_tokens(dict(scenario))
     return isl_N, _drawn(traffic, scenario.osl, "osl", count)
 
 

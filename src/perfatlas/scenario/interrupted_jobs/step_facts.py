@@ -112,7 +112,8 @@ def measured_step(inputs: Goodput) -> StepFacts:
 def _counts(model: str) -> ParameterCounts:
     from perfatlas.networks import resolve_model
 
-    return resolve_model(model).network.parameters()
+    network = resolve_model(model).network
+    return (network if network.item else network.trained()).parameters()
 
 
 def _multiplied(counts: ParameterCounts) -> int:

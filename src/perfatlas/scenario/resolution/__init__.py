@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         split_pools as split_pools,
         worker_batches as worker_batches,
     )
+    from perfatlas.scenario.resolution.prompt_lengths import (
+        image_fields as image_fields,
+        image_tokens as image_tokens,
+    )
     from perfatlas.scenario.resolution.refusals import always as always
     from perfatlas.scenario.resolution.resolved_names import (
         format_of as format_of,

@@ -35,6 +35,7 @@ RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
 FACTS: Final = {
     "tokens": ("model",),
     "experts": ("model",),
+    "vision encoder": ("model",),
     "expert format": ("model", "format", *FORMATS),
     "front end": ("mode", "engine"),
     "SGLang scheduler": ("engine",),
@@ -186,6 +187,7 @@ def facts_of(values: Mapping[str, Any]) -> dict[str, Callable[[], Missing | None
     return {
         "tokens": partial(_tokens, values),
         "experts": partial(_experts, values),
+        "vision encoder": partial(_encoder, values),
         "expert format": partial(_expert_format, values),
         "front end": partial(_front_end, values),
         "SGLang scheduler": partial(_prompts_first, values),
@@ -220,6 +222,17 @@ def _experts(values: Mapping[str, Any]) -> Missing | None:
         return None
     named = value_text(values["model"])
     return Missing(f"{named} is a dense model", "use an MoE model") if dense else None
+
+
+def _encoder(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the model encodes no images; unknown models are reported elsewhere."""
+    try:
+        encodes = resolve_model(values["model"]).network.encoder_parameters > 0
+    except PerfatlasError:
+        return None
+    named = value_text(values["model"])
+    why = f"no vision encoder of {named} is described"
+    return None if encodes else Missing(why, "use another model, such as Qwen/Qwen3-VL-8B-Instruct")
 
 
 def _expert_format(values: Mapping[str, Any]) -> Missing | None:

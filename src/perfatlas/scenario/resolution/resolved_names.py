@@ -11,6 +11,7 @@ from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution.field_facts import FORMATS
+from perfatlas.scenario.resolution.prompt_lengths import IMAGE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,15 +122,20 @@ def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecErr
         return problem
 
 
-def model_in_engine(name: str, profile: EngineProfile, copies: int = 0) -> Model:
+def model_in_engine(fields: Mapping[str, Any], profile: EngineProfile) -> Model:
     """Return a model as an engine runs it: some apply no sliding windows.
 
+    Args:
+        fields: model, redundant_experts, images, image_height and image_width.
+
     Raises:
-        PerfatlasError: The model cannot be resolved.
+        PerfatlasError: The model cannot be resolved, or encodes no such images.
     """
-    model, whole = resolve_model(name), profile.full_attention
-    if copies > 0:
-        model = replace(model, network=model.network.with_redundant_experts(copies))
+    model, whole = resolve_model(fields["model"]), profile.full_attention
+    network = model.network.with_images(*(fields[field] for field in IMAGE_FIELDS))
+    if fields["redundant_experts"] > 0:
+        network = network.with_redundant_experts(fields["redundant_experts"])
+    model = replace(model, network=network)
     if whole is None or model.network.model_type not in whole.model_types:
         return model
     note = f"{profile.id} attends to the whole cache, without a sliding window ({whole.source})"

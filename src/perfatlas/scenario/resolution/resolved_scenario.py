@@ -73,14 +73,18 @@ def candidates_of(
         longest: Longest prompt of the traffic, 0 for isl [tokens].
 
     Raises:
-        PerfatlasError: The model or engine cannot be resolved.
+        PerfatlasError: The engine cannot be resolved.
     """
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
     profile = launched_engine(fields)
     if isinstance(profile, InvalidSpecError):
         refusals.refuse(rows_C, always(profile), workers.stage)
         return None
-    model = model_in_engine(fields["model"], profile, fields["redundant_experts"])
+    try:
+        model = model_in_engine(fields, profile)
+    except PerfatlasError as error:
+        refusals.refuse(rows_C, always(error), workers.stage)
+        return None
     if workers.part:
         parts = dict(zip(PARTS, model.network.split(), strict=True))
         model = replace(model, network=parts[workers.part])
@@ -89,6 +93,7 @@ def candidates_of(
     _refuse_engine(workers, rows_C, (model, profile), refusals)
     _refuse_format(workers, rows_C, (model, profile, formats[0].gemm), refusals)
     _refuse_decode(workers, rows_C, model, refusals)
+    _refuse_long_prompts(workers, rows_C, model, refusals)
     _refuse_stages(workers, rows_C, profile, refusals)
     needed = _needed_formats(formats[0], model.network)
     systems = _systems(workers, rows_C, (profile, fields, needed), refusals)
@@ -222,6 +227,25 @@ def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: R
         return InvalidSpecError(f"osl = {osl_N[row]:g}: {model.name} {why}")
 
     refusals.refuse(rows_C[osl_N[rows_C] > most], reason, workers.stage)
+
+
+def _refuse_long_prompts(
+    workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals
+) -> None:
+    """Refuse images whose tokens exceed the context length of the model."""
+    images, longest = model.network.images, model.network.max_position_embeddings
+    if images is None or not longest:
+        return
+    total_N = workers.load.isl + workers.load.osl
+
+    def reason(row: int) -> InvalidSpecError:
+        return InvalidSpecError(
+            f"images = {images.number}: a prompt with {images.number:,} x {images.tokens:,} tokens"
+            f" of images and its output have {total_N[row]:,.0f} tokens, and the context length of"
+            f" {model.name} is {longest:,}; set fewer or smaller images"
+        )
+
+    refusals.refuse(rows_C[total_N[rows_C] > longest], reason, workers.stage)
 
 
 def _refuse_queues(workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals) -> None:

@@ -14,6 +14,7 @@ from perfatlas.energy import ZEROS
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.resolution.default_plans import has_free_plan
+from perfatlas.scenario.resolution.prompt_lengths import prompt_tokens
 from perfatlas.step import EngineLimits, Load
 
 if TYPE_CHECKING:
@@ -112,11 +113,12 @@ def load_of(columns: ScenarioColumns, replicas_N: FloatArray) -> Load:
     batch, concurrency = columns.numbers("batch"), columns.numbers("concurrency")
     concurrency = np.where(np.isnan(concurrency), replicas_N, concurrency)
     sequences = np.where(np.isnan(batch), concurrency / replicas_N, batch)
-    same_names = ("isl", "osl", "prefix", "osl_spread")
+    same_names = ("osl", "prefix", "osl_spread")
     return Load(
         occupancy=np.minimum(sequences, 1.0),
         sequences=np.maximum(sequences, 1.0),
         rounds=columns.numbers("requests_per_client"),
+        isl=prompt_tokens(columns),
         **{name: columns.numbers(name) for name in same_names},
     )
 

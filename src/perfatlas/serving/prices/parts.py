@@ -216,11 +216,16 @@ def _is_layer(operator: Operator) -> bool:
 def _repeated(context: StepContext, rows: int) -> StepContext:
     """Return the context with its single candidate repeated `rows` times."""
     plan = context.plan
+
+    def repeated(column: FloatArray | None) -> FloatArray | None:
+        return None if column is None else np.repeat(column, rows)
+
     return replace(
         context,
         plan=replace(plan, **{name: np.repeat(size, rows) for name, size in vars(plan).items()}),
         placement=context.placement.take(np.zeros(rows, np.int64)),
-        history_C=None if context.history_C is None else np.repeat(context.history_C, rows),
+        history_C=repeated(context.history_C),
+        images_per_token_C=repeated(context.images_per_token_C),
     )
 
 

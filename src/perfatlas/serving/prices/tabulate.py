@@ -102,7 +102,8 @@ def price_table(
         InvalidSpecError: There are several candidates.
 
     Limits: Decoding sequences are priced at their mean context. Operators that hide behind experts
-        do so as where all attention-DP ranks have equal tokens.
+        do so as where all attention-DP ranks have equal tokens. The host's launches of a vision
+        encoder are left out.
     """
     candidates = context.plan.pp.size
     if candidates != 1:

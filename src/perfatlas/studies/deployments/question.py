@@ -23,7 +23,7 @@ from perfatlas.scenario.fields import (
     refuse_unused,
     tokens_error,
 )
-from perfatlas.scenario.resolution import facts_of, format_of
+from perfatlas.scenario.resolution import facts_of, format_of, image_tokens
 from perfatlas.serving.requests import PREFIX_AWARE
 from perfatlas.studies.deployments.choices import (
     DEPTH,
@@ -50,6 +50,7 @@ from perfatlas.vocabulary.fields import (
     CachedPrefix,
     Formats,
     GpuPrices,
+    ImageInputs,
     Lengths,
     Limits,
     Plan,
@@ -79,6 +80,7 @@ class SearchInputs(
     Formats,
     Plan,
     CachedPrefix,
+    ImageInputs,
     Lengths,
     RequestLengths,
     SearchObjective,
@@ -98,7 +100,7 @@ class SearchInputs(
         elif self.lengths_from is not None:
             self._mix = classes_of_trace(self.lengths_from, self.request_format)
         else:
-            self._mix = equal_requests(self.isl, self.osl)
+            self._mix = equal_requests(self.isl + image_tokens(vars(self)), self.osl)
 
     @property
     def mix(self) -> RequestMix:
@@ -215,7 +217,7 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         )
     if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
-    groups = fields_of(SearchSpace, SearchObjective, RequestLengths, Quantization)
+    groups = fields_of(ImageInputs, SearchSpace, SearchObjective, RequestLengths, Quantization)
     refuse_unused(vars(inputs), groups, facts_of(vars(inputs)))
     refuse_contradictions(inputs.listed, inputs.model_fields_set, inputs.mode)
     _check_lengths(inputs)

@@ -86,8 +86,7 @@ def _size_rules(network: Network, layouts: Layouts, fields: Mapping[str, str]) -
         layouts: The layouts (C,).
         fields: Sizes of layouts by the fields of plans that are them.
     """
-    sizes = (size for group in network.layers for size in group.divided_sizes)
-    for size in dict.fromkeys(sizes):
+    for size in network.divided_sizes:
         if size.noun and size.by in fields:
             divides = _divides_or_copies if size.copied else _divides
             yield divides(size, layouts, fields[size.by])

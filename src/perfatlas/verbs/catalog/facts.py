@@ -110,6 +110,7 @@ def model_facts(name: str) -> dict[str, Any]:
         "mtp_layers": network.mtp_layers,
         "layer_groups": _layer_groups(model),
         "parameter_parts": asdict(counts),
+        **({"encoder_parameters": encoder} if (encoder := network.encoder_parameters) else {}),
         "checkpoint": asdict(network.checkpoint),
         "source": model.source,
         "notes": list(network.notes),

@@ -29,7 +29,7 @@ from perfatlas.scenario.deployments import (
     item_row,
 )
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, complete_scenario
-from perfatlas.scenario.resolution import read_scenario
+from perfatlas.scenario.resolution import image_fields, read_scenario
 from perfatlas.studies import joined, rejected_counts
 from perfatlas.studies.deployments import (
     DRAFTER,
@@ -464,7 +464,7 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[st
 
 def _complete(inputs: SearchInputs) -> dict[str, Any]:
     """Return the fields of the search; sizes that are not given are searched, and have no value."""
-    lengths = {"isl": inputs.isl, "osl": inputs.osl}
+    lengths = {"isl": inputs.isl, "osl": inputs.osl, **image_fields(vars(inputs))}
     # the mean lengths of a mix are derived
     derived = (*lengths, *(("prefix",) if inputs.mix.cached else ()))
     left_out = (*SIZES, *(() if inputs.mix.sample is None else derived))

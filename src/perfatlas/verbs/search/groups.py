@@ -9,6 +9,7 @@ from perfatlas.vocabulary.fields import (
     CachedPrefix,
     Formats,
     GpuPrices,
+    ImageInputs,
     Lengths,
     Limits,
     Plan,
@@ -18,7 +19,8 @@ from perfatlas.vocabulary.fields import (
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "search": (
-        *(Subject, SearchSpace, SearchObjective, Lengths, RequestLengths, CachedPrefix, Plan),
+        *(Subject, SearchSpace, SearchObjective, Lengths, ImageInputs, RequestLengths),
+        *(CachedPrefix, Plan),
         *(Formats, Limits, GpuPrices, Quantization),
     ),
 }

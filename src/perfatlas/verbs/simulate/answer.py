@@ -55,7 +55,13 @@ from perfatlas.scenario.deployments import (
     unknown_power,
 )
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, Traffic, plain_values
-from perfatlas.scenario.resolution import pool_plan, resolved_plan, split_fields, with_formats
+from perfatlas.scenario.resolution import (
+    image_fields,
+    pool_plan,
+    resolved_plan,
+    split_fields,
+    with_formats,
+)
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     ClientDelays,
@@ -98,9 +104,10 @@ if TYPE_CHECKING:
 
 
 def generated_lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
-    """Return the lengths of generated requests, if set by isl and osl."""
+    """Return the lengths and images of generated requests, if set by isl and osl."""
     drawn = traffic.requests is None and traffic.lengths_from is None
-    return {"isl": scenario.isl, "osl": scenario.osl} if drawn else {}
+    lengths = {"isl": scenario.isl, "osl": scenario.osl, **image_fields(dict(scenario))}
+    return lengths if drawn else {}
 
 
 def resolved_fields(ready: Service, traffic: Traffic, scenario: Scenario) -> dict[str, Any]:

@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         ClientRounds as ClientRounds,
         FeedForward as FeedForward,
         Formats as Formats,
+        ImageInputs as ImageInputs,
         Lengths as Lengths,
         Plan as Plan,
         Pools as Pools,

@@ -16,6 +16,7 @@ from perfatlas.vocabulary.fields.scenario import (
     ClientRounds,
     FeedForward,
     Formats,
+    ImageInputs,
     Lengths,
     Plan,
     Pools,
@@ -40,6 +41,7 @@ ESTIMATED: Final[tuple[type, ...]] = (
         Formats,
         Batch,
         Lengths,
+        ImageInputs,
         ClientRounds,
         CachedPrefix,
         Limits,
@@ -52,7 +54,7 @@ ESTIMATED: Final[tuple[type, ...]] = (
     ),
 )
 SIMULATED: Final[tuple[type, ...]] = (
-    *(Subject, SimulatedServing, Lengths, Arrivals, Scheduling, Objectives),
+    *(Subject, SimulatedServing, Lengths, ImageInputs, Arrivals, Scheduling, Objectives),
     *(
         ReplicaOperation,
         KvOffloading,

@@ -10,9 +10,11 @@ from perfatlas.vocabulary.fields.conditions import (
     AnySet,
     Equals,
     Fact,
+    NotEqual,
     NotSet,
+    WithMessage,
 )
-from perfatlas.vocabulary.fields.numbers import Count, Number, Size, SizeOrZero
+from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number, Size, SizeOrZero
 from perfatlas.vocabulary.fields.rows import POOLS, Checked, Row, group, varies_by_pool
 from perfatlas.vocabulary.fields.subject import EngineName, FormatName, Subject, SystemName
 
@@ -24,6 +26,10 @@ DISAGGREGATED: Final = Equals("mode", "disaggregated")
 OWN_LENGTHS: Final = AllOf(
     NotSet("requests", "gives the lengths"), NotSet("lengths_from", "gives the lengths")
 )
+OWN_CLASSES: Final = NotSet("request_mix", "gives the lengths")
+IMAGES: Final = WithMessage(NotEqual("images", 0), "images = 0", "set images, such as 1", "images")
+# a side of an image; that of a JPEG has 16 bits (ITU-T T.81, table B.2)
+Pixels = Annotated[int, Number(at_least=1, at_most=65_535)]
 
 
 def check_distribution(text: str) -> str:
@@ -146,6 +152,37 @@ class Lengths:
             elsewhere=("output_len", "output_length", "max_tokens", "random_output_len"),
         ),
     ] = 128
+
+
+@group("Load", 2)
+class ImageInputs:
+    """Images in prompts."""
+
+    images: Annotated[
+        CountOrZero,
+        Row(
+            "Images of each request, whose tokens are added to the prompt. A vision encoder runs"
+            " over them before its prefill.",
+            needs=AllOf(Fact("vision encoder"), OWN_LENGTHS, OWN_CLASSES),
+            elsewhere=("num_images", "random_mm_base_items_per_request", "image_batch_size"),
+        ),
+    ] = 0
+    image_height: Annotated[
+        Pixels,
+        Row(
+            "Height of an image [pixels].",
+            needs=IMAGES,
+            elsewhere=("image_height_mean",),
+        ),
+    ] = 1024
+    image_width: Annotated[
+        Pixels,
+        Row(
+            "Width of an image [pixels].",
+            needs=IMAGES,
+            elsewhere=("image_width_mean",),
+        ),
+    ] = 1024
 
 
 @group("Plan", 3)

@@ -29,6 +29,7 @@ FACTS: Final = {
     "tokens": "a language model",
     "graph": "a network that is a graph of operators",
     "experts": "an MoE model",
+    "vision encoder": "a model with a vision encoder",
     "experts or tables": "an MoE model, or a graph with embedding tables",
     "expert format": "an MoE model",
     "token exchange": "an MoE model and attention_dp above 1",

@@ -1,0 +1,191 @@
+"""Vision encoders of multi-modal models: images to patches, tokens, operators and parameters.
+
+Engines run the encoder before the prefill of the tokens of its images, in 16 bits whatever the
+format of the language model, and divide it over tensor-parallel ranks like a language model (vLLM
+`mm_encoder_tp_mode = "weights"`, the default of vLLM and SGLang).
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.networks.contract import ENCODER
+from perfatlas.networks.elementwise import activation_bytes
+from perfatlas.networks.emission import Emission, ModelFormats, StepTokens
+from perfatlas.networks.mixers import ROPE
+from perfatlas.operators import ACTIVATION_BYTES, Phase, with_fields
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from perfatlas.networks.contract import DividedSize, Network
+    from perfatlas.operators import FloatArray, Operator
+
+# Source: smart_resize of transformers (models/qwen2_vl/image_processing_qwen2_vl.py)
+LONGEST_RATIO: Final = 200.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resizing:
+    """How the image processor of a model chooses the size of an image: sides in whole tokens.
+
+    Source: transformers, `smart_resize` of models/qwen2_vl/image_processing_qwen2_vl.py,
+        `navit_resize` of models/kimi_k25/image_processing_kimi_k25.py.
+    """
+
+    side: int  # Pixels of a token, in height and width
+    least: int = 0  # Minimum pixels of an image
+    most: int = 0  # Maximum pixels of an image
+    fixed: int = 0  # Side of all images [pixels], 0 where it depends on the image
+    pads: bool = False  # Whether sides are padded to whole tokens, else rounded to the nearest
+
+    def tokens(self, height: int, width: int) -> int:
+        """Return the tokens of an image.
+
+        Args:
+            height: Its height [pixels].
+            width: Its width [pixels].
+
+        Raises:
+            InvalidSpecError: The processor refuses so narrow an image.
+
+        Example:
+            >>> from perfatlas.networks.vision_encoder import Resizing
+            >>> Resizing(side=32, least=65_536, most=16_777_216).tokens(1080, 1920)  # 34 x 60
+            2040
+        """
+        if self.fixed:
+            return (self.fixed // self.side) ** 2
+        if self.pads:
+            shrink = min(1.0, math.sqrt(self.most / (height * width)))
+            return math.prod(
+                math.ceil(max(int(pixels * shrink), 1) / self.side) for pixels in (height, width)
+            )
+        if max(height, width) > LONGEST_RATIO * min(height, width):
+            raise InvalidSpecError(
+                f"image_height = {height} and image_width = {width}: the image processor refuses"
+                f" sides that differ by more than a factor of {LONGEST_RATIO:g}"
+            )
+        sides = [round(pixels / self.side) for pixels in (height, width)]
+        pixels = math.prod(sides) * self.side**2
+        if pixels > self.most:
+            scale = math.sqrt(self.most / (height * width)) / self.side
+            sides = [max(math.floor(pixels * scale), 1) for pixels in (height, width)]
+        elif pixels < self.least:
+            scale = math.sqrt(self.least / (height * width)) / self.side
+            sides = [math.ceil(pixels * scale) for pixels in (height, width)]
+        return math.prod(sides)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projector:
+    """A norm and products from the merged patches of a token to the hidden size of a model."""
+
+    widths: tuple[int, ...]  # Input of the first product and outputs of all, ranks divide pairs
+    norm_parameters: int = 0  # Weights and biases of a norm of its own
+    bias: bool = True  # Whether products have biases
+    number: int = 1  # Projectors of this kind: of the last and of earlier layers (DeepStack)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of all of its kind."""
+        pairs = zip(self.widths, self.widths[1:], strict=False)
+        products = sum((inner + int(self.bias)) * outer for inner, outer in pairs)
+        return self.number * (products + self.norm_parameters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionEncoder:
+    """A vision transformer over the patches of an image, and projectors to the language model."""
+
+    transformer: Network  # Layers, learned positions and final norm, without vocabulary
+    patch_elements: int  # Pixels of a patch times channels and frames
+    patches_per_token: int  # Patches that a projector merges
+    resizing: Resizing
+    projectors: tuple[Projector, ...]
+    rotary: bool = True  # Whether queries and keys are also rotated by their positions
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that tensor parallelism divides."""
+        sizes = self.transformer.divided_sizes
+        return tuple(replace(size, label=f"{size.label} of the vision encoder") for size in sizes)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of the encoder and its projectors."""
+        patches = (self.patch_elements + 1) * self.transformer.hidden_size
+        layers = self.transformer.parameters().total
+        return patches + layers + sum(projector.parameters for projector in self.projectors)
+
+    def operators(
+        self, tokens_per_image: int, formats: ModelFormats, images_C: FloatArray
+    ) -> tuple[Operator, ...]:
+        """Return the operators that encode images, unsharded, in execution order.
+
+        Args:
+            tokens_per_image: Tokens of one image.
+            formats: The formats of the deployment; the encoder runs in that of the head.
+            images_C: Images of a step on one attention-DP rank (C,); of less than one, it runs in
+                so many of such steps.
+
+        Limits: Tables of positions are read from the L2 cache. Two markers around the tokens of an
+            image, and the preprocessing of its pixels on the host, are left out.
+        """
+        half, hidden = formats.head, self.transformer.hidden_size
+        patches_C = np.full_like(images_C, float(tokens_per_image * self.patches_per_token))
+        whole_C = np.maximum(images_C, 1.0)
+        emission = Emission(
+            phase=Phase.PREFILL,
+            tokens=StepTokens(batch=whole_C, q_len=patches_C, kv_len=patches_C),
+            formats=ModelFormats(gemm=half, moe=half, kv=half, attention=half, head=half),
+            hidden=hidden,
+            layers=1,
+            projection_format=half,
+        )
+        layers = self.transformer.step_operators(emission.formats, emission.phase, emission.tokens)
+        width_bytes = hidden * ACTIVATION_BYTES
+        operators: list[Operator] = [
+            *emission.gemm("patch_embedding", hidden, self.patch_elements, "replicated"),
+            emission.streaming("positions", "add", (2.0 * width_bytes, width_bytes)),
+            *(layer for layer in layers if self.rotary or layer.name != ROPE),
+            emission.norm("final_norm"),
+        ]
+        for projector in self.projectors:
+            each = replace(emission, layers=projector.number, constants={})
+            operators += _projection(self, projector, each, whole_C * float(tokens_per_image))
+        share_C = np.minimum(images_C, 1.0)
+        return tuple(
+            with_fields(operator, name=ENCODER + operator.name, count=operator.count * share_C)
+            for operator in operators
+        )
+
+
+def _projection(
+    encoder: VisionEncoder, projector: Projector, emission: Emission, rows_C: FloatArray
+) -> tuple[Operator, ...]:
+    """Return the norm that merges patches, and the products of one kind of projector.
+
+    Args:
+        rows_C: Tokens of the images (C,).
+    """
+    first, *outputs = projector.widths
+    read = encoder.patches_per_token * emission.hidden * ACTIVATION_BYTES
+    merge = emission.streaming(
+        "projector_merge", "norm", (float(read), first * ACTIVATION_BYTES), rows=rows_C
+    )
+    if len(outputs) == 1:
+        return (merge, *emission.gemm("projector", outputs[0], first, "replicated", rows=rows_C))
+    inner, last = outputs
+    moved = activation_bytes(inner, gated=False)[:2]
+    return (
+        merge,
+        *emission.gemm("projector_up", inner, first, "column", rows=rows_C),
+        emission.streaming("projector_activation", "activation", moved, shard="width", rows=rows_C),
+        *emission.gemm("projector_down", last, inner, "row", rows=rows_C),
+    )

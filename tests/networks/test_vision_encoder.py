@@ -1,0 +1,159 @@
+"""Vision encoders: parameters and FLOP of transformers, sizes of images, and emission."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from perfatlas.networks import ENCODER, ModelFormats, StepTokens, resolve_model
+from perfatlas.networks.hf_config import read_config
+from perfatlas.networks.vision_encoder import Resizing, VisionEncoder
+from perfatlas.operators import Phase
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+FORMATS = ModelFormats(gemm="fp8_dynamic", moe="bf16", kv="bf16", attention="bf16")
+QWEN = Resizing(side=32, least=65_536, most=16_777_216)
+
+
+def _encoder(name: str) -> VisionEncoder:
+    encoder = getattr(resolve_model(name).network, "encoder", None)
+    assert isinstance(encoder, VisionEncoder)
+    return encoder
+
+
+# transformers 5.24 and torch 2.13 on the meta device: parameters of the vision model with its
+# mergers or its projector, and FlopCounterMode of one image of 1080 x 1920
+@pytest.mark.parametrize(
+    ("name", "parameters", "flop"),
+    [
+        ("Qwen/Qwen3-VL-2B-Instruct", 406_957_056, 11_910_481_182_720),
+        ("Qwen/Qwen3-VL-4B-Instruct", 415_347_712, 11_944_706_703_360),
+        ("Qwen/Qwen3-VL-8B-Instruct", 576_388_336, 15_676_424_847_360),
+        ("Qwen/Qwen3-VL-32B-Instruct", 595_266_800, 15_753_432_268_800),
+        ("Qwen/Qwen3-VL-30B-A3B-Instruct", 538_631_408, 15_522_410_004_480),
+        ("Qwen/Qwen3.5-27B", 460_730_096, 15_204_754_391_040),
+        ("google/gemma-3-4b-it", 419_816_304, 5_461_902_360_576),
+        ("google/gemma-3-12b-it", 421_290_864, 5_462_657_335_296),
+        ("google/gemma-3-27b-it", 423_060_336, 5_463_563_304_960),
+    ],
+)
+def test_parameters_and_flop_of_transformers(name: str, parameters: int, flop: int) -> None:
+    encoder = _encoder(name)
+    assert encoder.parameters == parameters
+    tokens = encoder.resizing.tokens(1080, 1920)
+    operators = encoder.operators(tokens, FORMATS, np.ones(1))
+    assert sum(float((op.work().flop * op.count)[0]) for op in operators) == flop
+    weights = sum(float((op.weight_elements() * op.count)[0]) for op in operators)
+    assert 0.98 * parameters < weights < parameters  # the rest are norms, biases and positions
+
+
+def test_parameters_of_whole_models() -> None:
+    for name, billions in (("Qwen/Qwen3-VL-8B-Instruct", 8.77), ("google/gemma-3-4b-it", 4.30)):
+        total = resolve_model(name).network.parameters().total
+        assert total / 1e9 == pytest.approx(billions, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("resizing", "height", "width", "tokens"),
+    [
+        (QWEN, 1080, 1920, 34 * 60),  # 33.75 and 60 tokens
+        (QWEN, 1, 1, 8 * 8),  # enlarged to 65,536 pixels
+        (QWEN, 65_535, 65_535, 128 * 128),  # reduced to 16,777,216 pixels
+        (Resizing(side=56, fixed=896), 7, 9999, 256),
+        (Resizing(side=28, most=16_384 * 196, pads=True), 1080, 1920, 39 * 69),  # rounded up
+    ],
+)
+def test_tokens_of_images(resizing: Resizing, height: int, width: int, tokens: int) -> None:
+    assert resizing.tokens(height, width) == tokens == resizing.tokens(width, height)
+
+
+@given(height=st.integers(1, 65_535), ratio=st.floats(0.01, 100.0))
+def test_processors_keep_their_limits_of_pixels(height: int, ratio: float) -> None:
+    width = min(max(round(height * ratio), 1), 65_535)
+    if max(height, width) <= 200 * min(height, width):
+        pixels = QWEN.tokens(height, width) * QWEN.side**2
+        assert QWEN.least <= pixels <= QWEN.most
+
+
+def test_too_narrow_images_are_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="image_height = 4000 and image_width = 10"):
+        QWEN.tokens(4000, 10)
+
+
+def test_half_an_image_is_every_second_step() -> None:
+    encoder = _encoder("google/gemma-3-4b-it")
+    half, whole, two = (
+        sum(
+            (op.work().flop * op.count)[0]
+            for op in encoder.operators(256, FORMATS, images * np.ones(1))
+        )
+        for images in (0.5, 1.0, 2.0)
+    )
+    assert 2.0 * half == whole == two / 2.0
+
+
+def test_only_prefill_with_images_encodes() -> None:
+    network = resolve_model("Qwen/Qwen3-VL-8B-Instruct").network.with_images(2, 1080, 1920)
+    one = np.ones(1)
+    step = StepTokens(batch=one, q_len=4592 * one, kv_len=4592 * one, images=2 * one)
+
+    def names(phase: Phase, tokens: StepTokens) -> list[str]:
+        return [op.name for op in network.step_operators(FORMATS, phase, tokens)]
+
+    found = names(Phase.PREFILL, step)
+    assert found[0] == "embedding"
+    assert f"{ENCODER}attention" in found
+    for phase in (Phase.PREFILL, Phase.DECODE, Phase.FORWARD):
+        plain = names(phase, replace(step, images=None))
+        assert not any(name.startswith(ENCODER) for name in plain)
+    assert not any(name.startswith(ENCODER) for name in names(Phase.DECODE, step))
+    encoded = [
+        op
+        for op in network.step_operators(FORMATS, Phase.PREFILL, step)
+        if op.name.startswith(ENCODER)
+    ]
+    assert {op.compute_format for op in encoded} == {"bf16"}  # of an fp8 language model too
+
+
+def test_training_is_of_the_language_model() -> None:
+    network = resolve_model("Qwen/Qwen3-VL-8B-Instruct").network
+    encoder = _encoder("Qwen/Qwen3-VL-8B-Instruct")
+    text = network.trained()
+    assert text.parameters().total == network.parameters().total - encoder.parameters
+
+
+def test_models_without_a_described_encoder() -> None:
+    for name in ("Qwen/Qwen3-8B", "google/gemma-4-26B-A4B"):
+        network = resolve_model(name).network
+        assert network.with_images(0, 1, 1) is network
+        with pytest.raises(UnsupportedError, match="no vision encoder"):
+            network.with_images(1, 1080, 1920)
+
+
+def test_invalid_vision_configs() -> None:
+    text = {
+        "model_type": "gemma3_text",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 1,
+    }
+    vision = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "patch_size": 2,
+        "image_size": 16,
+    }
+    config = {"model_type": "gemma3", "text_config": text, "mm_tokens_per_image": 16}
+    assert read_config({**config, "vision_config": vision}, "x").encoder_parameters
+    with pytest.raises(InvalidSpecError, match="mm_tokens_per_image"):
+        read_config({**config, "vision_config": vision, "mm_tokens_per_image": 15}, "x")
+    with pytest.raises(InvalidSpecError, match="mm_tokens_per_image"):
+        read_config({**config, "vision_config": {**vision, "image_size": 1}}, "x")
+    with pytest.raises(InvalidSpecError, match="hidden_size"):
+        read_config({**config, "vision_config": {**vision, "num_attention_heads": 3}}, "x")
+    assert "not counted" in read_config(config, "x").notes[0]

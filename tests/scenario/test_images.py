@@ -1,0 +1,107 @@
+"""Images in prompts: length of prompts, time and memory of the vision encoder, refusals."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from perfatlas.answer import Answer
+from perfatlas.networks import ENCODER, resolve_model
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.simulate import simulate
+
+TEXT: Final[dict[str, Any]] = {
+    "model": "Qwen/Qwen3-VL-8B-Instruct",
+    "system": "h100_sxm",
+    "isl": 512,
+    "osl": 200,
+}
+IMAGES: Final = {"images": 2, "image_height": 1080, "image_width": 1920}
+PROMPT: Final = 512 + 2 * 34 * 60
+
+
+def _encoding_s(answer: Answer) -> float:
+    rows = [row for row in answer.breakdown if row["name"].startswith(ENCODER)]
+    assert {row["phase"] for row in rows} <= {"prefill"}
+    return float(sum(row["time_s"] for row in rows))
+
+
+def test_a_prefill_is_that_of_as_many_tokens_of_text_and_the_encoder() -> None:
+    text, images = estimate(**{**TEXT, "isl": PROMPT}), estimate(**TEXT, **IMAGES)
+    added_s = images.results["ttft_s"] - text.results["ttft_s"]
+    assert added_s == pytest.approx(_encoding_s(images), rel=1e-9)
+    assert images.results["tpot_s"] == text.results["tpot_s"]
+    assert images.results["memory"] == text.results["memory"]
+    assert any("isl + 4,080 tokens" in note for note in images.evidence.assumptions)
+
+
+def test_chunks_encode_every_image_once() -> None:
+    whole = estimate(**TEXT, **IMAGES, max_num_batched_tokens=8192, tier="bound", engine="ideal")
+    cut = estimate(**TEXT, **IMAGES, max_num_batched_tokens=1148, tier="bound", engine="ideal")
+    assert cut.results["prefill_steps"] == PROMPT / 1148
+    # the step of the breakdown is one of four, with half an image
+    assert 4.0 * _encoding_s(cut) == pytest.approx(_encoding_s(whole), rel=0.02)
+
+
+def test_weights_of_the_encoder_are_divided_and_always_held() -> None:
+    network = resolve_model(TEXT["model"]).network
+    held = [
+        estimate(**TEXT, tp=tp, **images).results["memory"]["weights_bytes"]
+        for tp, images in ((1, {}), (1, IMAGES), (4, {}))
+    ]
+    assert held[0] == held[1] == 2 * network.parameters().total
+    assert 0.25 * held[0] < held[2] < 0.26 * held[0]
+
+
+def test_each_layer_of_a_divided_encoder_reduces_twice() -> None:
+    rows = {row["name"]: row for row in estimate(**TEXT, **IMAGES, tp=4).breakdown}
+    for product in ("output_projection", "down_projection"):
+        assert rows[f"{ENCODER}{product}_all_reduce"]["count"] == 27.0
+
+
+def test_rows_of_a_table_equal_single_answers() -> None:
+    sizes = ((1, 224), (2, 1080), (3, 1080))
+    rows = [{**TEXT, "images": images, "image_height": height} for images, height in sizes]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    found = estimate_table({**columns, "isl": [512, 512, 4096]}).columns
+    for place, row in enumerate(rows):
+        alone = estimate(**{**row, "isl": 4096 if place == 2 else 512})
+        assert found["ttft_s"][place] == pytest.approx(alone.results["ttft_s"], rel=1e-12)
+
+
+def test_modes_encode_in_the_prefill() -> None:
+    load = {"concurrency": 4, "mode": "aggregated", "method": "formula"}
+    assert _encoding_s(estimate(**TEXT, **IMAGES, **load)) > 0.0
+    pools = {"mode": "disaggregated", "concurrency": 4, "method": "formula"}
+    assert _encoding_s(estimate(**TEXT, **IMAGES, **pools)) > 0.0
+
+
+def test_simulated_requests_have_the_tokens_and_the_encoder() -> None:
+    load: dict[str, Any] = {"request_rate": 0.01, "num_requests": 4, "measured_at": "engine"}
+    text = simulate(**{**TEXT, **load, "isl": PROMPT})
+    images = simulate(**{**TEXT, **IMAGES, **load})
+    added_s = images.results["ttft_s"]["mean"] - text.results["ttft_s"]["mean"]
+    assert added_s == pytest.approx(_encoding_s(images.answer), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"images": 10_000}, "context length of Qwen/Qwen3-VL-8B-Instruct is 262,144"),
+        ({"images": 1, "image_height": 60_000, "image_width": 100}, "differ by more than"),
+        ({"images": 1, "image_height": 100_000}, "at most 65,535"),
+        ({"image_height": 100}, "images = 0; set images"),
+        ({"images": 1, "model": "Qwen/Qwen3-8B"}, "no vision encoder of Qwen/Qwen3-8B"),
+        ({"images": 1, "tp": 32}, "num_heads of the vision encoder = 16"),
+    ],
+)
+def test_refusals(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        estimate(**{**TEXT, **fields})
+
+
+def test_no_images_are_the_question_without() -> None:
+    assert estimate(**TEXT, images=0).results == estimate(**TEXT).results
+    assert estimate(**{**TEXT, "model": "Qwen/Qwen3-8B"}, images=0).results
