@@ -355,6 +355,12 @@ class Network(ABC):
         return operator.phase != Phase.DECODE and not operator.name.startswith(UNDIVIDED)
 
     @property
+    def divides_denoiser(self) -> bool:
+        """Whether context-parallel ranks divide a denoiser that is a transformer."""
+        sizes = (size for group in self.layers for size in group.divided_sizes)
+        return bool(self.item) and any(size.by == "cp" and size.size > 1 for size in sizes)
+
+    @property
     def num_layers(self) -> int:
         """Number of layers over all groups."""
         return sum(group.count for group in self.layers)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ATTENTION_BACKWARD: Final = 2.5
 COPIES: Final = 2.0  # of a tensor that an all-to-all exchanges: before and after it
 STATISTICS_BYTES: Final = 4.0  # of the softmax in flash attention, fp32 per query and head
+PARTIAL_BYTES: Final = 4.0  # of an output over some of the keys, fp32
+CASTS: Final = 2.0  # of an output: into the format of partial ones, and back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +142,8 @@ class Attention(_Softmax):
     # Whether context-parallel ranks divide its heads over the whole sequence, which an all-to-all
     # before and after it exchanges (Ulysses); else its queries
     exchanges_heads: bool = False
+    # Blocks of keys that rotate among ranks, of which each execution reads one (C,); None: no ring
+    key_blocks: FloatArray | None = None
 
     def key_limit(self) -> FloatArray:
         """Return the window, 0 for none (C,)."""
@@ -148,37 +152,99 @@ class Attention(_Softmax):
     def divided(self, ranks: Ranks) -> Self:
         """Return the heads of one rank over its queries, with at least one key-value head."""
         if self.exchanges_heads and ranks.cp is not None:
-            heads, kv_heads = self.num_heads / ranks.cp, self.num_kv_heads / ranks.cp
-            return with_fields(self, num_heads=heads, num_kv_heads=kv_heads)
+            ways = ranks.cp if ranks.ring is None else ranks.cp / ranks.ring
+            heads, kv_heads = self.num_heads / ways, self.num_kv_heads / ways
+            local = with_fields(self, num_heads=heads, num_kv_heads=kv_heads)
+            return local if ranks.ring is None else local._in_ring(ranks.ring)
         local = super().divided(ranks)
         if not self.tensor_parallel:
             return local
         return with_fields(local, num_kv_heads=np.maximum(self.num_kv_heads / ranks.tp, 1.0))
+
+    def _in_ring(self, ring: FloatArray) -> Self:
+        """Return the queries of one rank of a ring, over one block of keys at a time.
+
+        Keys of a cross-attention do not rotate.
+
+        Args:
+            ring: Its ranks (C,).
+        """
+        local = with_fields(self, q_len=self.q_len / ring)
+        if not np.array_equal(self.kv_len, self.q_len):
+            return local
+        count, kv_len = self.count * ring, self.kv_len / ring
+        return with_fields(local, count=count, kv_len=kv_len, key_blocks=ring)
 
     def collectives(self, ranks: Ranks) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
         """Return the exchange of keys, or of heads: before it and, of its output, after it.
 
         An all-to-all each moves queries, keys, values and output. Its tensors are copied into the
         order of ranks before it and of tokens after it. Keys and values of a cross-attention do
-        not travel: every rank computes its heads of them.
+        not travel: every rank computes its heads of them. Neighbors of a ring exchange heads,
+        ranks of a ring are that far apart.
 
-        Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); feifeibear/
-            long-context-attention, yunchang/comm/all_to_all.py, all_to_all_4D.
+        Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); with a ring, Fang and
+            Zhao 2024 (arXiv 2405.07719, section 3); feifeibear/long-context-attention, yunchang/
+            comm/all_to_all.py, all_to_all_4D, and globals.py, set_seq_parallel_pg.
         Limits: A batch of one sequence needs no copy after the exchange of queries, keys, values.
         """
         if not self.exchanges_heads or ranks.cp is None:
             return super().collectives(ranks)
-        group = Group(ranks=ranks.cp, stride=ranks.tp * ranks.attention_dp)
+        blocks, inner = self.key_blocks, ranks.tp * ranks.attention_dp
+        ways = ranks.cp if ranks.ring is None else ranks.cp / ranks.ring
+        once = self if blocks is None else with_fields(self, count=self.count / blocks)
         widths = {"query": self.num_heads * self.head_dim}
-        if np.array_equal(self.kv_len, self.q_len):
+        if blocks is not None or (ranks.ring is None and np.array_equal(self.kv_len, self.q_len)):
             widths["key"] = self.num_kv_heads * self.head_dim
             widths["value"] = self.num_kv_heads * self.value_head_dim
+        group = Group(ranks=ways, stride=inner)
         before = [
             operator
             for of, width_C in widths.items()
-            for operator in self._sent(of, width_C, group)
+            for operator in once._sent(of, width_C, group)
         ]
-        return tuple(before), self._sent("output", self.num_heads * self.value_head_dim, group)
+        after = once._sent("output", self.num_heads * self.value_head_dim, group)
+        if blocks is None:
+            return tuple(before), after
+        rotation, *merging = once._rotation(Group(ranks=blocks, stride=inner * ways))
+        return (*before, rotation), (*merging, *after)
+
+    def _rotation(self, ring: Group) -> tuple[Collective, Streaming, Streaming]:
+        """Return the transfers of a ring, and what adds up its partial outputs.
+
+        The next block of keys and values is sent while attention reads the last one. The outputs
+        over all blocks but the first are added in fp32, by their sums of exponentials.
+
+        Source: feifeibear/long-context-attention, yunchang/ring/ring_flash_attn.py,
+            ring_flash_attn_forward: send_recv and commit before the kernel, wait after the sum;
+            utils.py, _update_out_and_lse, one kernel of TorchScript.
+        Limits: PyTorch's own ring, which xDiT runs for some pipelines (xfuser/model_executor/
+            layers/usp.py), gathers all keys beside the first block and adds in several kernels.
+        """
+        outputs_C = self.batch * self.q_len * self.num_heads * self.value_head_dim
+        partial_C, statistics_C = outputs_C * PARTIAL_BYTES, self.softmax_rows() * STATISTICS_BYTES
+        written_C = outputs_C * ACTIVATION_BYTES
+        merge = Streaming(
+            name=f"{self.name}_merge",
+            phase=self.phase,
+            count=self.count * (ring.ranks - 1.0),
+            stream="elementwise",
+            tokens=self.softmax_rows(),
+            read_bytes=partial_C + written_C + 2.0 * statistics_C,
+            write_bytes=partial_C + statistics_C,
+            cold_read_bytes=0.0 * partial_C,
+        )
+        cast = with_fields(
+            merge,
+            name=f"{self.name}_cast",
+            count=np.where(ring.ranks > 1.0, CASTS * self.count, 0.0),
+            stream="cast",
+            read_bytes=(partial_C + written_C) / CASTS,
+            write_bytes=(partial_C + written_C) / CASTS,
+        )
+        sent_C = self.context_elements() * ACTIVATION_BYTES
+        sent = self.collective("send_recv", sent_C, ring, label="ring")
+        return with_fields(sent, count=merge.count, beside=(self.name, merge.name)), merge, cast
 
     def _sent(self, of: str, width_C: FloatArray, group: Group) -> tuple[Operator, Operator]:
         """Return the all-to-all of a tensor over the ranks of a sequence, and its copies.

@@ -44,6 +44,8 @@ class Ranks(NamedTuple):
     moe_tp: FloatArray  # Tensor-parallel ranks inside an expert
     # Context-parallel ranks, which divide the tokens; None where they do not
     cp: FloatArray | None = None
+    # Those of a sequence among which keys and values rotate; None where none do
+    ring: FloatArray | None = None
 
     def tensor_group(self) -> Group:
         """Return the tensor-parallel group."""
@@ -271,6 +273,8 @@ class Collective(Operator):
     bytes: FloatArray
     ranks: FloatArray  # Size of the group (C,)
     stride: FloatArray  # Distance between neighbors (C,)
+    # Operators that run at the same time, one execution of each beside each transfer
+    beside: tuple[str, ...] = ()
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

@@ -37,6 +37,8 @@ class PlanColumns:
     ep: FloatArray  # Expert-parallel ranks; ep x moe_tp = tp x attention_dp
     moe_tp: FloatArray  # Tensor-parallel ranks inside an expert
     dp: FloatArray  # Replicas, each with its own requests
+    # Context-parallel ranks among which keys and values rotate; cp / ring_degree exchange heads
+    ring_degree: FloatArray
 
     @property
     def gpus_per_replica(self) -> FloatArray:
@@ -128,7 +130,7 @@ def plan_problems(network: Network, plan: PlanColumns) -> list[str | None]:
         ...     tie_word_embeddings=False, layers=(layer,))
         >>> one = np.ones(2)
         >>> plan = PlanColumns(tp=np.array([8.0, 12.0]), pp=one, cp=one, attention_dp=one, ep=one,
-        ...     moe_tp=one, dp=one)
+        ...     moe_tp=one, dp=one, ring_degree=one)
         >>> plan_problems(llama, plan)[1]
         'tp = 12: num_heads = 64 must be divisible by tp; nearest valid tp: 8 or 16'
     """
@@ -153,7 +155,7 @@ def plan_rules(network: Network, plan: PlanColumns) -> dict[str, BoolArray]:
         >>> from perfatlas.parallelism import PlanColumns, plan_rules
         >>> one = np.ones(2)
         >>> plan = PlanColumns(tp=np.array([8.0, 12.0]), pp=one, cp=one, attention_dp=one, ep=one,
-        ...     moe_tp=one, dp=one)
+        ...     moe_tp=one, dp=one, ring_degree=one)
         >>> llama = resolve_model("meta-llama/Llama-3.1-8B").network
         >>> plan_rules(llama, plan)["tp_divides_num_heads"].tolist()
         [False, True]
@@ -199,6 +201,7 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     layers = network.num_layers
     rules = [
         *_whole_graph(network, plan),
+        _ring_rule(network, plan),
         _Rule(
             plan.pp > layers,
             lambda i: f"pp = {plan.pp[i]:g}: the model has {layers} layers; pp is at most {layers}",
@@ -232,6 +235,29 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
         why = "all ranks hold tables"
         return [*rules, *_moe_rules(plan, why), _tables(network, plan)]
     return rules + (_moe_rules(plan) if experts else _dense_rules(plan, network))
+
+
+def _ring_rule(network: Network, plan: PlanColumns) -> _Rule:
+    """Return the rule that keys rotate among ranks of a denoiser, which cp includes."""
+    ring, cp = plan.ring_degree, plan.cp
+    if not network.divides_denoiser:
+        return _Rule(
+            ring > 1,
+            lambda i: (
+                f"ring_degree = {ring[i]:g}: only a denoiser that is a transformer is divided by"
+                " ring attention; leave ring_degree out"
+            ),
+            "ring_degree_of_denoisers",
+        )
+
+    def sentence(i: int) -> str:
+        divisors = [f"{d}" for d in range(1, int(cp[i]) + 1) if int(cp[i]) % d == 0]
+        return (
+            f"ring_degree = {ring[i]:g}: must divide cp = {cp[i]:g}, whose other ranks exchange"
+            f" heads; valid ring_degree: {', '.join(divisors)}"
+        )
+
+    return _Rule(np.mod(cp, ring) != 0, sentence, "ring_degree_divides_cp")
 
 
 def _tables(network: Network, plan: PlanColumns) -> _Rule:
@@ -289,8 +315,7 @@ def _whole_graph(network: Network, plan: PlanColumns) -> list[_Rule]:
     """Return the rules of the sizes that do not divide a graph of operators."""
     if not network.item:
         return []
-    sizes = (size for group in network.layers for size in group.divided_sizes)
-    denoiser = any(size.by == "cp" and size.size > 1 for size in sizes)
+    denoiser = network.divides_denoiser
     instead = ", or cp for ranks that share its denoiser" if denoiser else ""
     instead = ", or attention_dp for ranks that share its tables" if network.tables else instead
     why = {by: f"graphs of operators are not divided by {by}" for by in ("tp", "pp")}
@@ -310,16 +335,19 @@ def _whole_graph(network: Network, plan: PlanColumns) -> list[_Rule]:
 def _layer_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     """Return the divisibility rules of all kinds of layers, without duplicates."""
     sizes = dict.fromkeys(size for group in network.layers for size in group.divided_sizes)
-    return [_divides(size, list(sizes), getattr(plan, size.by)) for size in sizes]
+    return [_divides(size, list(sizes), plan) for size in sizes]
 
 
-def _divides(size: DividedSize, all_sizes: list[DividedSize], column: FloatArray) -> _Rule:
+def _divides(size: DividedSize, all_sizes: list[DividedSize], plan: PlanColumns) -> _Rule:
     """Return the rule of one size; its advice considers all sizes that the field divides."""
+    given = getattr(plan, size.by)
+    ring = plan.ring_degree if size.by == "cp" else np.ones_like(given)
+    column = given / ring
 
     def sentence(i: int) -> str:
-        by = size.by
+        by = f"{size.by} / ring_degree" if ring[i] > 1 else size.by
         copies = f", or {by} a multiple of it so that heads are replicated evenly"
-        nearest = _nearest(all_sizes, by, float(column[i]))
+        nearest = _nearest(all_sizes, size.by, float(column[i]))
         return (
             f"{by} = {column[i]:g}: {size.label} = {size.size} must be divisible by {by}"
             f"{copies if size.copied else ''}; nearest valid {by}: {nearest}"

@@ -10,8 +10,9 @@ with `stage_share`.
 
 Context parallelism applies to prefill. Every rank holds two chunks of the sequence, one early and
 one late, to balance causal work; keys and values are all-gathered before each attention. In decode
-all cp ranks repeat the same work. Denoisers exchange heads instead (Ulysses), and what runs before
-and after them is repeated on all cp ranks. Attention-DP ranks divide embedding tables (`tables`).
+all cp ranks repeat the same work. Of denoisers, cp / ring_degree ranks exchange heads instead
+(Ulysses), keys and values rotate among ring_degree ranks (ring attention), and what runs before and
+after them is repeated on all cp ranks. Attention-DP ranks divide embedding tables (`tables`).
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ def shard_operators(
     merged = any(operator.shard == "row_partial" for operator in operators)
     whole = dividing_ranks(plan)
     sequence = whole._replace(cp=plan.cp) if bool(np.any(plan.cp > 1)) else whole
+    if bool(np.any(plan.ring_degree > 1)):
+        sequence = sequence._replace(ring=plan.ring_degree)
     result: list[Operator] = []
     waiting: tuple[Collective, ...] = ()  # the experts' reduction
     hidden = float(network.hidden_size)

@@ -51,9 +51,12 @@ DIT: dict[str, Any] = {
 }
 
 
-def _plan(cp: float) -> PlanColumns:
+def _plan(cp: float, ring: float = 1.0) -> PlanColumns:
     one = np.ones(1)
-    return PlanColumns(tp=one, pp=one, cp=cp * one, attention_dp=one, ep=one, moe_tp=one, dp=one)
+    return PlanColumns(
+        tp=one, pp=one, cp=cp * one, attention_dp=one, ep=one, moe_tp=one, dp=one,
+        ring_degree=ring * one,
+    )  # fmt: skip
 
 
 def _rank(cp: float) -> dict[str, Operator]:

@@ -34,6 +34,7 @@ RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
 # the fields that facts derive from
 FACTS: Final = {
     "tokens": ("model",),
+    "denoiser": ("model",),
     "experts": ("model",),
     "expert format": ("model", "format", *FORMATS),
     "front end": ("mode", "engine"),
@@ -185,6 +186,7 @@ def facts_of(values: Mapping[str, Any]) -> dict[str, Callable[[], Missing | None
     """Return the facts of a scenario that conditions refer to: None where they hold."""
     return {
         "tokens": partial(_tokens, values),
+        "denoiser": partial(_denoiser, values),
         "experts": partial(_experts, values),
         "expert format": partial(_expert_format, values),
         "front end": partial(_front_end, values),
@@ -210,6 +212,17 @@ def _tokens(values: Mapping[str, Any]) -> Missing | None:
         return None
     named = value_text(values["model"])
     return Missing(f"requests of {named}, a graph of operators, have no tokens", "")
+
+
+def _denoiser(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the model has no denoiser that is a transformer."""
+    try:
+        known = resolve_model(values["model"]).network.divides_denoiser
+    except PerfatlasError:
+        return None
+    named = value_text(values["model"])
+    why = f"{named} is no diffusion pipeline whose denoiser is a transformer"
+    return None if known else Missing(why, "use one, such as flux.1-dev")
 
 
 def _experts(values: Mapping[str, Any]) -> Missing | None:

@@ -34,6 +34,8 @@ def resolved_plan(question: Candidates) -> dict[str, int]:
     sizes = {"tp": plan.tp, "pp": plan.pp, "cp": plan.cp, "attention_dp": plan.attention_dp}
     if question.model.network.divides_weights:
         sizes |= {"ep": plan.ep, "moe_tp": plan.moe_tp}
+    if plan.ring_degree[0] > 1:
+        sizes["ring_degree"] = plan.ring_degree
     return {name: int(size_C[0]) for name, size_C in {**sizes, "dp": plan.dp}.items()}
 
 

@@ -261,6 +261,8 @@ RESULTS: Final = declare_metrics(
             "tp_of_graphs": "tensor parallelism of graphs of operators",
             "cp_of_graphs": "context parallelism of graphs that are no diffusion transformers",
             "cp_divides_num_heads": "attention heads not divisible by cp",
+            "ring_degree_of_denoisers": "ring attention of other networks than denoisers",
+            "ring_degree_divides_cp": "ring degrees that do not divide cp",
             "recurrent_mixers_without_cp": "context parallelism of recurrent mixers",
             "experts_on_the_ranks_of_attention": "experts on other ranks than attention",
             "dense_without_ep": "expert parallelism of a dense model",

@@ -187,6 +187,14 @@ class Plan:
             elsewhere=("context_parallel_size", "cp_size"),
         ),
     ] = 1
+    ring_degree: Annotated[
+        Count,
+        Row(
+            "Context-parallel ranks of a denoiser among which keys and values rotate (ring"
+            " attention); the other cp / ring_degree exchange heads (Ulysses).",
+            needs=Fact("denoiser"),
+        ),
+    ] = 1
     attention_dp: Annotated[
         Count,
         Row(

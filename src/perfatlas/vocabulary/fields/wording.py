@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
 FACTS: Final = {
     "tokens": "a language model",
+    "denoiser": "a diffusion pipeline whose denoiser is a transformer",
     "experts": "an MoE model",
     "experts or tables": "an MoE model, or a graph with embedding tables",
     "expert format": "an MoE model",
