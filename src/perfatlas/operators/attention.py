@@ -18,7 +18,7 @@ from perfatlas.operators.streaming import Streaming
 from perfatlas.operators.work import FloatArray, Phase, Work
 
 if TYPE_CHECKING:
-    from perfatlas.operators.operator import Ranks, WorkClass
+    from perfatlas.operators.operator import Collective, Ranks, WorkClass
 
 # The backward pass of flash attention multiplies five matrices per tile where the forward pass
 # multiplies two: it recomputes the scores.
@@ -154,26 +154,12 @@ class Attention(_Softmax):
         if self.exchanges_heads and ranks.cp is not None:
             ways = ranks.cp if ranks.ring is None else ranks.cp / ranks.ring
             heads, kv_heads = self.num_heads / ways, self.num_kv_heads / ways
-            local = with_fields(self, num_heads=heads, num_kv_heads=kv_heads)
-            return local if ranks.ring is None else local._in_ring(ranks.ring)
+            in_ring = {} if ranks.ring is None else _in_ring(self, ranks.ring)
+            return with_fields(self, num_heads=heads, num_kv_heads=kv_heads, **in_ring)
         local = super().divided(ranks)
         if not self.tensor_parallel:
             return local
         return with_fields(local, num_kv_heads=np.maximum(self.num_kv_heads / ranks.tp, 1.0))
-
-    def _in_ring(self, ring: FloatArray) -> Self:
-        """Return the queries of one rank of a ring, over one block of keys at a time.
-
-        Keys of a cross-attention do not rotate.
-
-        Args:
-            ring: Its ranks (C,).
-        """
-        local = with_fields(self, q_len=self.q_len / ring)
-        if not np.array_equal(self.kv_len, self.q_len):
-            return local
-        count, kv_len = self.count * ring, self.kv_len / ring
-        return with_fields(local, count=count, kv_len=kv_len, key_blocks=ring)
 
     def collectives(self, ranks: Ranks) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
         """Return the exchange of keys, or of heads: before it and, of its output, after it.
@@ -201,70 +187,13 @@ class Attention(_Softmax):
         before = [
             operator
             for of, width_C in widths.items()
-            for operator in once._sent(of, width_C, group)
+            for operator in _exchange(once, of, width_C, group)
         ]
-        after = once._sent("output", self.num_heads * self.value_head_dim, group)
+        after = _exchange(once, "output", self.num_heads * self.value_head_dim, group)
         if blocks is None:
             return tuple(before), after
-        rotation, *merging = once._rotation(Group(ranks=blocks, stride=inner * ways))
+        rotation, *merging = _rotation(once, Group(ranks=blocks, stride=inner * ways))
         return (*before, rotation), (*merging, *after)
-
-    def _rotation(self, ring: Group) -> tuple[Collective, Streaming, Streaming]:
-        """Return the transfers of a ring, and what adds up its partial outputs.
-
-        The next block of keys and values is sent while attention reads the last one. The outputs
-        over all blocks but the first are added in fp32, by their sums of exponentials.
-
-        Source: feifeibear/long-context-attention, yunchang/ring/ring_flash_attn.py,
-            ring_flash_attn_forward: send_recv and commit before the kernel, wait after the sum;
-            utils.py, _update_out_and_lse, one kernel of TorchScript.
-        Limits: PyTorch's own ring, which xDiT runs for some pipelines (xfuser/model_executor/
-            layers/usp.py), gathers all keys beside the first block and adds in several kernels.
-        """
-        outputs_C = self.batch * self.q_len * self.num_heads * self.value_head_dim
-        partial_C, statistics_C = outputs_C * PARTIAL_BYTES, self.softmax_rows() * STATISTICS_BYTES
-        written_C = outputs_C * ACTIVATION_BYTES
-        merge = Streaming(
-            name=f"{self.name}_merge",
-            phase=self.phase,
-            count=self.count * (ring.ranks - 1.0),
-            stream="elementwise",
-            tokens=self.softmax_rows(),
-            read_bytes=partial_C + written_C + 2.0 * statistics_C,
-            write_bytes=partial_C + statistics_C,
-            cold_read_bytes=0.0 * partial_C,
-        )
-        cast = with_fields(
-            merge,
-            name=f"{self.name}_cast",
-            count=np.where(ring.ranks > 1.0, CASTS * self.count, 0.0),
-            stream="cast",
-            read_bytes=(partial_C + written_C) / CASTS,
-            write_bytes=(partial_C + written_C) / CASTS,
-        )
-        sent_C = self.context_elements() * ACTIVATION_BYTES
-        sent = self.collective("send_recv", sent_C, ring, label="ring")
-        return with_fields(sent, count=merge.count, beside=(self.name, merge.name)), merge, cast
-
-    def _sent(self, of: str, width_C: FloatArray, group: Group) -> tuple[Operator, Operator]:
-        """Return the all-to-all of a tensor over the ranks of a sequence, and its copies.
-
-        Args:
-            width_C: Elements per token of its heads on the rank (C,).
-        """
-        moved_C = self.batch * self.q_len * width_C * ACTIVATION_BYTES
-        sent = self.collective("all_to_all", moved_C, group, label=f"{of}_all_to_all")
-        copies = Streaming(
-            name=f"{self.name}_{of}_copy",
-            phase=self.phase,
-            count=COPIES * sent.count,
-            stream="strided",
-            tokens=self.batch * self.q_len * self.num_heads,
-            read_bytes=moved_C,
-            write_bytes=moved_C,
-            cold_read_bytes=0.0 * moved_C,
-        )
-        return sent, copies
 
     def key_row(self) -> FloatArray:
         """Return elements of keys and values per token on the rank (C,)."""
@@ -303,6 +232,82 @@ class Attention(_Softmax):
             cold_bytes=cached * self.kv_bytes_per_element,
             activation_bytes=self.batch * self.q_len * self.num_heads * width * 2.0 + fresh,
         )
+
+
+def _in_ring(attention: Attention, ring: FloatArray) -> dict[str, FloatArray]:
+    """Return the columns of one rank of a ring: its queries, over one block of keys at a time.
+
+    Keys of a cross-attention do not rotate.
+
+    Args:
+        ring: Its ranks (C,).
+    """
+    queries = {"q_len": attention.q_len / ring}
+    if not np.array_equal(attention.kv_len, attention.q_len):
+        return queries
+    count, kv_len = attention.count * ring, attention.kv_len / ring
+    return {**queries, "count": count, "kv_len": kv_len, "key_blocks": ring}
+
+
+def _exchange(
+    attention: Attention, of: str, width_C: FloatArray, group: Group
+) -> tuple[Operator, Operator]:
+    """Return the all-to-all of a tensor over the ranks of a sequence, and its copies.
+
+    Args:
+        width_C: Elements per token of its heads on the rank (C,).
+    """
+    moved_C = attention.batch * attention.q_len * width_C * ACTIVATION_BYTES
+    sent = attention.collective("all_to_all", moved_C, group, label=f"{of}_all_to_all")
+    copies = Streaming(
+        name=f"{attention.name}_{of}_copy",
+        phase=attention.phase,
+        count=COPIES * sent.count,
+        stream="strided",
+        tokens=attention.batch * attention.q_len * attention.num_heads,
+        read_bytes=moved_C,
+        write_bytes=moved_C,
+        cold_read_bytes=0.0 * moved_C,
+    )
+    return sent, copies
+
+
+def _rotation(attention: Attention, ring: Group) -> tuple[Collective, Streaming, Streaming]:
+    """Return the transfers of a ring, and what adds up its partial outputs.
+
+    The next block of keys and values is sent while attention reads the last one. The outputs
+    over all blocks but the first are added in fp32, by their sums of exponentials.
+
+    Source: feifeibear/long-context-attention, yunchang/ring/ring_flash_attn.py,
+        ring_flash_attn_forward: send_recv and commit before the kernel, wait after the sum;
+        utils.py, _update_out_and_lse, one kernel of TorchScript.
+    Limits: PyTorch's own ring, which xDiT runs for some pipelines (xfuser/model_executor/
+        layers/usp.py), gathers all keys beside the first block and adds in several kernels.
+    """
+    outputs_C = attention.batch * attention.q_len * attention.num_heads * attention.value_head_dim
+    partial_C, statistics_C = outputs_C * PARTIAL_BYTES, attention.softmax_rows() * STATISTICS_BYTES
+    written_C = outputs_C * ACTIVATION_BYTES
+    merge = Streaming(
+        name=f"{attention.name}_merge",
+        phase=attention.phase,
+        count=attention.count * (ring.ranks - 1.0),
+        stream="elementwise",
+        tokens=attention.softmax_rows(),
+        read_bytes=partial_C + written_C + 2.0 * statistics_C,
+        write_bytes=partial_C + statistics_C,
+        cold_read_bytes=0.0 * partial_C,
+    )
+    cast = with_fields(
+        merge,
+        name=f"{attention.name}_cast",
+        count=np.where(ring.ranks > 1.0, CASTS * attention.count, 0.0),
+        stream="cast",
+        read_bytes=(partial_C + written_C) / CASTS,
+        write_bytes=(partial_C + written_C) / CASTS,
+    )
+    sent_C = attention.context_elements() * ACTIVATION_BYTES
+    sent = attention.collective("send_recv", sent_C, ring, label="ring")
+    return with_fields(sent, count=merge.count, beside=(attention.name, merge.name)), merge, cast
 
 
 @dataclass(frozen=True, kw_only=True)
