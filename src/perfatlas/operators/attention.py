@@ -18,7 +18,7 @@ from perfatlas.operators.streaming import Streaming
 from perfatlas.operators.work import FloatArray, Phase, Work
 
 if TYPE_CHECKING:
-    from perfatlas.operators.operator import Collective, Ranks, WorkClass
+    from perfatlas.operators.operator import Ranks, WorkClass
 
 # The backward pass of flash attention multiplies five matrices per tile where the forward pass
 # multiplies two: it recomputes the scores.
@@ -27,7 +27,8 @@ ATTENTION_BACKWARD: Final = 2.5
 COPIES: Final = 2.0  # of a tensor that an all-to-all exchanges: before and after it
 STATISTICS_BYTES: Final = 4.0  # of the softmax in flash attention, fp32 per query and head
 PARTIAL_BYTES: Final = 4.0  # of an output over some of the keys, fp32
-CASTS: Final = 2.0  # of an output: into the format of partial ones, and back
+FOLLOWING: Final = "elementwise_after_elementwise"  # what some engines fuse
+STATISTICS_KERNELS: Final = 5.0  # of two rows of statistics: those of a merge, and their sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +167,8 @@ class Attention(_Softmax):
 
         An all-to-all each moves queries, keys, values and output. Its tensors are copied into the
         order of ranks before it and of tokens after it. Keys and values of a cross-attention do
-        not travel: every rank computes its heads of them. Neighbors of a ring exchange heads,
-        ranks of a ring are that far apart.
+        not travel: every rank computes its heads of them. With a ring, neighbors exchange heads,
+        and peers of their groups rotate keys.
 
         Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); with a ring, Fang and
             Zhao 2024 (arXiv 2405.07719, section 3); feifeibear/long-context-attention, yunchang/
@@ -272,42 +273,61 @@ def _exchange(
     return sent, copies
 
 
-def _rotation(attention: Attention, ring: Group) -> tuple[Collective, Streaming, Streaming]:
-    """Return the transfers of a ring, and what adds up its partial outputs.
+def _rotation(attention: Attention, ring: Group) -> tuple[Operator, ...]:
+    """Return the transfers of a ring, and the kernels that merge its partial outputs.
 
-    The next block of keys and values is sent while attention reads the last one. The outputs
-    over all blocks but the first are added in fp32, by their sums of exponentials.
+    The next block of keys and values is sent while attention reads the last one. Its output o is
+    cast to fp32, and out - sigmoid(lse_o - lse) (out - o) replaces the output, where lse is the
+    log of the sums of exponentials; the last output is cast back. Engines that fuse elementwise
+    operators run the first kernel of a merge alone.
 
     Source: feifeibear/long-context-attention, yunchang/ring/ring_flash_attn.py,
-        ring_flash_attn_forward: send_recv and commit before the kernel, wait after the sum;
-        utils.py, _update_out_and_lse, one kernel of TorchScript.
-    Limits: PyTorch's own ring, which xDiT runs for some pipelines (xfuser/model_executor/
-        layers/usp.py), gathers all keys beside the first block and adds in several kernels.
+        ring_flash_attn_forward: send_recv and commit before the kernel, wait after it;
+        pytorch torch/distributed/tensor/experimental/_attention.py, _SDPAMerger, which xDiT runs
+        (xfuser/model_executor/layers/usp.py).
+    Limits: A merge is not beside the next transfer. PyTorch's own ring gathers all keys and values
+        beside the first block.
     """
-    outputs_C = attention.batch * attention.q_len * attention.num_heads * attention.value_head_dim
-    partial_C, statistics_C = outputs_C * PARTIAL_BYTES, attention.softmax_rows() * STATISTICS_BYTES
-    written_C = outputs_C * ACTIVATION_BYTES
-    merge = Streaming(
+    blocks, rows_C = ring.ranks, attention.softmax_rows()
+    elements_C = attention.batch * attention.q_len * attention.num_heads * attention.value_head_dim
+    partial_C, statistics_C = elements_C * PARTIAL_BYTES, rows_C * STATISTICS_BYTES
+    first = Streaming(  # the difference of two partial outputs
         name=f"{attention.name}_merge",
         phase=attention.phase,
-        count=attention.count * (ring.ranks - 1.0),
+        count=attention.count * (blocks - 1.0),
         stream="elementwise",
-        tokens=attention.softmax_rows(),
-        read_bytes=partial_C + written_C + 2.0 * statistics_C,
-        write_bytes=partial_C + statistics_C,
+        tokens=rows_C,
+        read_bytes=2.0 * partial_C,
+        write_bytes=partial_C,
         cold_read_bytes=0.0 * partial_C,
     )
-    cast = with_fields(
-        merge,
-        name=f"{attention.name}_cast",
-        count=np.where(ring.ranks > 1.0, CASTS * attention.count, 0.0),
-        stream="cast",
-        read_bytes=(partial_C + written_C) / CASTS,
-        write_bytes=(partial_C + written_C) / CASTS,
+    scaled = with_fields(  # it is scaled and subtracted
+        first,
+        name=f"{first.name}_scaled",
+        count=2.0 * first.count,
+        stream=FOLLOWING,
+        read_bytes=1.5 * partial_C,
     )
+    statistics = with_fields(
+        scaled,
+        name=f"{first.name}_statistics",
+        count=STATISTICS_KERNELS * first.count,
+        read_bytes=2.0 * statistics_C,
+        write_bytes=statistics_C,
+    )
+    cast_C = (partial_C + elements_C * ACTIVATION_BYTES) / 2.0
+    casts = with_fields(
+        first,
+        name=f"{attention.name}_cast",
+        count=np.where(blocks > 1.0, attention.count * (blocks + 1.0), 0.0),
+        stream="cast",
+        read_bytes=cast_C,
+        write_bytes=cast_C,
+    )
+    merging = casts, first, scaled, statistics
     sent_C = attention.context_elements() * ACTIVATION_BYTES
     sent = attention.collective("send_recv", sent_C, ring, label="ring")
-    return with_fields(sent, count=merge.count, beside=(attention.name, merge.name)), merge, cast
+    return with_fields(sent, count=first.count, beside=attention.name), *merging
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -273,8 +273,7 @@ class Collective(Operator):
     bytes: FloatArray
     ranks: FloatArray  # Size of the group (C,)
     stride: FloatArray  # Distance between neighbors (C,)
-    # Operators that run at the same time, one execution of each beside each transfer
-    beside: tuple[str, ...] = ()
+    beside: str = ""  # Operator of which one execution runs beside each transfer; "" for none
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

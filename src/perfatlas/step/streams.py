@@ -65,17 +65,15 @@ def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfil
     return share_CO
 
 
-def _rotated_share(
-    step: PricedStep, busy_s_CO: FloatArray, moved: int, beside: Sequence[str]
-) -> FloatArray:
-    """Return the fraction of transfers that is not hidden by the operators beside each (C,).
+def _rotated_share(step: PricedStep, busy_s_CO: FloatArray, moved: int, beside: str) -> FloatArray:
+    """Return the fraction of transfers that the operator beside them does not hide (C,).
 
     Args:
         busy_s_CO: Time over all executions (C, O) [s].
         moved: Position of the transfers.
-        beside: Names of operators, of which one execution runs beside each transfer.
+        beside: Name of the operator, of which one execution runs beside each transfer.
     """
-    window = [i for i, op in enumerate(step.operators) if op.name in beside]
+    window = _named(step.operators, beside)
     runs_CW = np.minimum(step.count_CO[:, [moved]], step.count_CO[:, window])
     window_s_CO = busy_s_CO.copy()
     window_s_CO[:, window] *= runs_CW / np.maximum(step.count_CO[:, window], TINY)
