@@ -177,6 +177,7 @@ def compare(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -311,6 +312,9 @@ def compare(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
+            diffusion pipeline whose denoiser is a transformer.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -499,6 +503,7 @@ def estimate(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -626,6 +631,9 @@ def estimate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
+            diffusion pipeline whose denoiser is a transformer.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -810,6 +818,7 @@ def explain(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -941,6 +950,9 @@ def explain(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
+            diffusion pipeline whose denoiser is a transformer.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -1276,6 +1288,7 @@ def frontier(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -1411,6 +1424,9 @@ def frontier(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
+            diffusion pipeline whose denoiser is a transformer.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -2595,6 +2611,7 @@ def max_request_rate(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -2810,6 +2827,9 @@ def max_request_rate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
+            diffusion pipeline whose denoiser is a transformer.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3029,6 +3049,7 @@ def required_replicas(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -3247,6 +3268,9 @@ def required_replicas(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
+            diffusion pipeline whose denoiser is a transformer.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3439,6 +3463,7 @@ def search(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -3577,6 +3602,9 @@ def search(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
+            diffusion pipeline whose denoiser is a transformer.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3916,6 +3944,7 @@ def simulate(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -4126,6 +4155,9 @@ def simulate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
+            diffusion pipeline whose denoiser is a transformer.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =

@@ -159,9 +159,9 @@ def _mlperf(rows: list[dict[str, str]]) -> Iterator[Run]:
 def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
     """Yield runs on one GPU, and on several.
 
-    Of n GPUs the source runs all powers of two as Ulysses degree, in rising order, and the rest as
-    ring (configs/xdit/*/benchmark.yaml of ml-energy/benchmark). Rows do not state it: batches are
-    taken of which none is missing.
+    Of n GPUs the source runs all powers of two that divide the heads as Ulysses degree, in rising
+    order, and the rest as ring (configs/xdit/*/benchmark.yaml of ml-energy/benchmark). Rows do not
+    state it: batches are taken of which none is missing.
     """
     known = settings()
     batches: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
@@ -170,10 +170,11 @@ def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
     for (model, gpu, many, of_batch), group in batches.items():
         name, device = known["ml_energy"].get(model), known["gpus"].get(gpu)
         gpus, batch = int(many), int(of_batch)
-        if not (name and device) or len(group) != gpus.bit_length():
+        degrees = _ulysses_degrees(name, gpus) if name and device else ()
+        if not (name and device) or len(group) != len(degrees):
             continue
-        for place, row in enumerate(group):
-            ring = gpus // 2**place
+        for degree, row in zip(degrees, group, strict=True):
+            ring = gpus // degree
             several = {"gpus": gpus, "cp": gpus} if gpus > 1 else {}
             rotating = {"ring_degree": ring} if ring > 1 else {}
             yield _run(
@@ -187,6 +188,14 @@ def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
                 **several,
                 **rotating,
             )
+
+
+def _ulysses_degrees(model: str, gpus: int) -> tuple[int, ...]:
+    """Return the powers of two up to the GPUs that divide the heads of a denoiser."""
+    sizes = (size for group in resolve_model(model).network.layers for size in group.divided_sizes)
+    heads = [size.size for size in sizes if size.by == "cp"] if gpus > 1 else []
+    powers = (2**power for power in range(gpus.bit_length()))
+    return tuple(degree for degree in powers if all(head % degree == 0 for head in heads))
 
 
 def _measured() -> Iterator[Run]:
