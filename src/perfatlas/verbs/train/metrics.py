@@ -41,6 +41,7 @@ PARTS: Final = {
     "host": "host",
     "jitter": "waiting for the slowest rank",
 }
+OF_GRAPHS: Final = PARTS | {"exposed_ep": "exchange of embeddings"}
 ENERGY: Final = {
     "products": "matrix products",
     "experts": "experts",
