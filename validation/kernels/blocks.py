@@ -202,6 +202,7 @@ def _question(
             moe_tp=ranks,
             dp=column,
             ring_degree=column,
+            guidance_degree=column,
         ),
         tier="physics",
     )

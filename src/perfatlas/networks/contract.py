@@ -361,6 +361,16 @@ class Network(ABC):
         return bool(self.item) and any(size.by == "cp" and size.size > 1 for size in sizes)
 
     @property
+    def denoising(self) -> frozenset[str]:
+        """Names of the operators of a denoiser, which guidance runs twice."""
+        return frozenset()
+
+    @property
+    def guided(self) -> bool:
+        """Whether a denoiser runs two passes for each item: with a prompt and without."""
+        return False
+
+    @property
     def num_layers(self) -> int:
         """Number of layers over all groups."""
         return sum(group.count for group in self.layers)

@@ -153,10 +153,12 @@ class Attention(_Softmax):
     def divided(self, ranks: Ranks) -> Self:
         """Return the heads of one rank over its queries, with at least one key-value head."""
         if self.exchanges_heads and ranks.cp is not None:
-            ways = ranks.cp if ranks.ring is None else ranks.cp / ranks.ring
+            ways = _ulysses(ranks.cp, ranks)
             heads, kv_heads = self.num_heads / ways, self.num_kv_heads / ways
-            in_ring = {} if ranks.ring is None else _in_ring(self, ranks.ring)
-            return with_fields(self, num_heads=heads, num_kv_heads=kv_heads, **in_ring)
+            changes = {} if ranks.ring is None else _in_ring(self, ranks.ring)
+            if ranks.guidance is not None:
+                changes["batch"] = self.batch / ranks.guidance
+            return with_fields(self, num_heads=heads, num_kv_heads=kv_heads, **changes)
         local = super().divided(ranks)
         if not self.tensor_parallel:
             return local
@@ -178,7 +180,7 @@ class Attention(_Softmax):
         if not self.exchanges_heads or ranks.cp is None:
             return super().collectives(ranks)
         blocks, inner = self.key_blocks, ranks.tp * ranks.attention_dp
-        ways = ranks.cp if ranks.ring is None else ranks.cp / ranks.ring
+        ways = _ulysses(ranks.cp, ranks)
         once = self if blocks is None else with_fields(self, count=self.count / blocks)
         widths = {"query": self.num_heads * self.head_dim}
         if blocks is not None or (ranks.ring is None and np.array_equal(self.kv_len, self.q_len)):
@@ -233,6 +235,17 @@ class Attention(_Softmax):
             cold_bytes=cached * self.kv_bytes_per_element,
             activation_bytes=self.batch * self.q_len * self.num_heads * width * 2.0 + fresh,
         )
+
+
+def _ulysses(context_C: FloatArray, ranks: Ranks) -> FloatArray:
+    """Return the ranks that exchange heads (C,).
+
+    Args:
+        context_C: Context-parallel ranks, those of rings and groups of guidance included (C,).
+    """
+    for others in (ranks.ring, ranks.guidance):
+        context_C = context_C if others is None else context_C / others
+    return context_C
 
 
 def _in_ring(attention: Attention, ring: FloatArray) -> dict[str, FloatArray]:

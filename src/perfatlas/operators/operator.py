@@ -46,6 +46,8 @@ class Ranks(NamedTuple):
     cp: FloatArray | None = None
     # Those of a sequence among which keys and values rotate; None where none do
     ring: FloatArray | None = None
+    # Those that divide the passes with and without a prompt; None where none do
+    guidance: FloatArray | None = None
 
     def tensor_group(self) -> Group:
         """Return the tensor-parallel group."""

@@ -10,9 +10,10 @@ with `stage_share`.
 
 Context parallelism applies to prefill. Every rank holds two chunks of the sequence, one early and
 one late, to balance causal work; keys and values are all-gathered before each attention. In decode
-all cp ranks repeat the same work. Of denoisers, cp / ring_degree ranks exchange heads instead
-(Ulysses), keys and values rotate among ring_degree ranks (ring attention), and what runs before and
-after them is repeated on all cp ranks. Attention-DP ranks divide embedding tables (`tables`).
+all cp ranks repeat the same work. Denoisers divide their passes with and without a prompt among
+guidance_degree ranks, keys and values rotate among ring_degree ranks (ring attention), the others
+exchange heads (Ulysses), and what runs before and after them is repeated on all cp ranks.
+Attention-DP ranks divide embedding tables (`tables`).
 """
 
 from __future__ import annotations
@@ -74,6 +75,10 @@ def shard_operators(
     sequence = whole._replace(cp=plan.cp) if bool(np.any(plan.cp > 1)) else whole
     if bool(np.any(plan.ring_degree > 1)):
         sequence = sequence._replace(ring=plan.ring_degree)
+    passes = whole
+    if bool(np.any(plan.guidance_degree > 1)):
+        sequence = sequence._replace(guidance=plan.guidance_degree)
+        passes = whole._replace(cp=plan.guidance_degree, guidance=plan.guidance_degree)
     result: list[Operator] = []
     waiting: tuple[Collective, ...] = ()  # the experts' reduction
     hidden = float(network.hidden_size)
@@ -81,7 +86,8 @@ def shard_operators(
         if not operator.name.startswith(_BESIDE_EXPERTS):
             result += waiting
             waiting = ()
-        ranks = sequence if network.divides_tokens(operator) else whole
+        undivided = passes if operator.name in network.denoising else whole
+        ranks = sequence if network.divides_tokens(operator) else undivided
         local = operator.divided(ranks)
         if isinstance(local, GroupedGemm):
             before, waiting = expert_collectives(

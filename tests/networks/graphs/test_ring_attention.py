@@ -1,4 +1,4 @@
-"""Keys and values of a denoiser that rotate among GPUs: operators by hand, laws and refusals."""
+"""Rings of keys and groups of guidance of a denoiser: operators by hand, laws and refusals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.networks import StepTokens
+from perfatlas.networks import StepTokens, resolve_model
 from perfatlas.networks.graphs import read_graph
 from perfatlas.operators import Attention, Collective, Phase, Streaming
 from perfatlas.parallelism import shard_operators
@@ -112,6 +112,44 @@ def test_a_transfer_is_hidden_by_the_attention_beside_it() -> None:
     assert rows["attention_3_ring"]["hidden_time_s"] > 0.0
 
 
+def _flop(cp: float, ring: float = 1.0, guidance: float = 1.0) -> dict[str, float]:
+    """Return the FLOP of each operator of the denoiser of SD3 on a rank."""
+    network, one = resolve_model("sd3-medium{steps=1}").network, np.ones(1)
+    tokens = StepTokens(batch=one, q_len=one, kv_len=one)
+    whole = network.step_operators(BF16, Phase.PREFILL, tokens)
+    local = shard_operators(whole, plan_of(cp, ring, guidance), network)
+    if cp == guidance:
+        assert not any(operator.communicates for operator in local)
+    return {
+        one.name: float(one.count[0] * one.work().flop[0])
+        for one in local
+        if one.name in network.denoising
+    }
+
+
+def test_groups_of_guidance_run_one_pass_each() -> None:
+    whole, half = _flop(1), _flop(2, guidance=2)
+    assert half == {name: flop / 2 for name, flop in whole.items()}
+
+
+def test_guidance_and_rings_share_the_arithmetic_of_attention() -> None:
+    whole, local = _flop(1), _flop(8, ring=2, guidance=2)
+    names = [name for name in whole if name.startswith("attention")]
+    assert names
+    assert all(local[name] == pytest.approx(whole[name] / 8, rel=1e-12) for name in names)
+
+
+def test_a_unet_with_guidance_runs_on_two_ranks() -> None:
+    asked = {**FLUX, "model": "sdxl{steps=2}"}
+    one, two = (
+        perfatlas.estimate(**asked, **plan).results
+        for plan in ({}, {"gpus": 2, "cp": 2, "guidance_degree": 2})
+    )
+    assert one["latency_s"] / 2 < two["latency_s"] < one["latency_s"]
+    with pytest.raises(InvalidSpecError, match="cp = 4: only a denoiser that is a transformer"):
+        perfatlas.estimate(**asked, gpus=4, cp=4, guidance_degree=2)
+
+
 def test_rows_of_a_table_have_rings_of_their_own() -> None:
     rings = [1, 2, 4, 8, 3]
     table = {name: [value] * len(rings) for name, value in FLUX.items()}
@@ -152,6 +190,13 @@ def test_heads_that_do_not_divide() -> None:
         ({"cp": 10, "ring_degree": 2}, "nearest valid cp / ring_degree: 4 or 6"),
         ({"model": "resnet-50", "ring_degree": 2}, "resnet-50 is no diffusion pipeline"),
         ({"model": "sdxl", "ring_degree": 2}, "sdxl is no diffusion pipeline"),
+        ({"cp": 2, "guidance_degree": 2}, "runs no second pass of a denoiser, without a prompt"),
+        ({"model": "sd3-medium", "cp": 3, "guidance_degree": 2}, "must divide cp = 3"),
+        ({"model": "sd3-medium", "cp": 8, "guidance_degree": 4}, "is at most 2"),
+        (
+            {"model": "sd3-medium", "cp": 8, "guidance_degree": 2, "ring_degree": 8},
+            "must divide cp / guidance_degree = 4",
+        ),
         (
             {"model": "Qwen/Qwen3-8B", "engine": "vllm", "cp": 2, "ring_degree": 2},
             "Qwen/Qwen3-8B is no diffusion pipeline whose denoiser is a transformer",

@@ -51,11 +51,11 @@ DIT: dict[str, Any] = {
 }
 
 
-def plan_of(cp: float, ring: float = 1.0) -> PlanColumns:
+def plan_of(cp: float, ring: float = 1.0, guidance: float = 1.0) -> PlanColumns:
     one = np.ones(1)
     return PlanColumns(
         tp=one, pp=one, cp=cp * one, attention_dp=one, ep=one, moe_tp=one, dp=one,
-        ring_degree=ring * one,
+        ring_degree=ring * one, guidance_degree=guidance * one,
     )  # fmt: skip
 
 

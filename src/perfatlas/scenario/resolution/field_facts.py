@@ -35,6 +35,7 @@ RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
 FACTS: Final = {
     "tokens": ("model",),
     "denoiser": ("model",),
+    "guidance": ("model",),
     "experts": ("model",),
     "expert format": ("model", "format", *FORMATS),
     "front end": ("mode", "engine"),
@@ -187,6 +188,7 @@ def facts_of(values: Mapping[str, Any]) -> dict[str, Callable[[], Missing | None
     return {
         "tokens": partial(_tokens, values),
         "denoiser": partial(_denoiser, values),
+        "guidance": partial(_guidance, values),
         "experts": partial(_experts, values),
         "expert format": partial(_expert_format, values),
         "front end": partial(_front_end, values),
@@ -223,6 +225,17 @@ def _denoiser(values: Mapping[str, Any]) -> Missing | None:
     named = value_text(values["model"])
     why = f"{named} is no diffusion pipeline whose denoiser is a transformer"
     return None if known else Missing(why, "use one, such as flux.1-dev")
+
+
+def _guidance(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the model has no denoiser that runs with and without a prompt."""
+    try:
+        known = resolve_model(values["model"]).network.guided
+    except PerfatlasError:
+        return None
+    named = value_text(values["model"])
+    why = f"{named} runs no second pass of a denoiser, without a prompt"
+    return None if known else Missing(why, "use a pipeline with guidance, such as sd3-medium")
 
 
 def _experts(values: Mapping[str, Any]) -> Missing | None:

@@ -101,6 +101,7 @@ def _plan_columns(columns: ScenarioColumns) -> PlanColumns:
         moe_tp=moe_tp,
         dp=dp,
         ring_degree=columns.numbers("ring_degree"),
+        guidance_degree=columns.numbers("guidance_degree"),
     )
 
 

@@ -9,13 +9,20 @@ import dataclasses
 import functools
 from dataclasses import dataclass, replace
 from itertools import islice, product
-from math import isqrt
+from math import isqrt, prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.operators import unique_rows
-from perfatlas.parallelism import PlanColumns, cuts_groups, most_replicas, node_gpus, plan_rules
+from perfatlas.parallelism import (
+    WITHIN_CONTEXT,
+    PlanColumns,
+    cuts_groups,
+    most_replicas,
+    node_gpus,
+    plan_rules,
+)
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import (
@@ -84,21 +91,22 @@ def all_plans(
 def _rows(
     inputs: SearchInputs, free: set[str], *, divides_weights: bool
 ) -> Iterator[tuple[int, ...]]:
-    """Yield tp, pp, cp, attention_dp, ep, moe_tp, dp and ring_degree of every plan."""
+    """Yield tp, pp, cp, attention_dp, ep, moe_tp, dp and degrees within cp of every plan."""
     exact, replicas = inputs.gpus is not None, inputs.allowed("dp")
     experts = inputs.allowed("ep"), inputs.allowed("moe_tp")
     most = inputs.most_gpus
     sizes = [inputs.allowed(name) or (None if name in free else (1,)) for name in REPLICA]
     for tp, pp, cp, attention_dp in _divisions(sizes, most, exact=exact):
         dp = most // (tp * pp * cp * attention_dp)
-        rings = [ring for ring in inputs.allowed("ring_degree") or (1,) if cp % ring == 0]
-        for wanted, ring in product(replicas or (dp,), rings):
+        degrees = product(*(inputs.allowed(name) or (1,) for name in WITHIN_CONTEXT))
+        whole = [pair for pair in degrees if cp % prod(pair) == 0]
+        for wanted, within in product(replicas or (dp,), whole):
             if wanted > dp or (exact and wanted != dp):
                 continue
             for ep, moe_tp in _expert_sizes(
                 tp * attention_dp, experts, divides_weights=divides_weights
             ):
-                yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted, ring)
+                yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted, *within)
 
 
 def _divisions(

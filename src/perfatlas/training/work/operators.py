@@ -234,6 +234,7 @@ def plan_of(network: Network, layouts: Layouts) -> PlanColumns:
         moe_tp=inside,
         dp=column,
         ring_degree=column,
+        guidance_degree=column,
     )
 
 
