@@ -178,6 +178,7 @@ def compare(
     pp: int | str = 1,
     cp: int | str = 1,
     ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -313,8 +314,12 @@ def compare(
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
         ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
-            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
-            diffusion pipeline whose denoiser is a transformer.
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -504,6 +509,7 @@ def estimate(
     pp: int | str = 1,
     cp: int | str = 1,
     ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -632,8 +638,12 @@ def estimate(
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
         ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
-            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
-            diffusion pipeline whose denoiser is a transformer.
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -819,6 +829,7 @@ def explain(
     pp: int | str = 1,
     cp: int | str = 1,
     ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -951,8 +962,12 @@ def explain(
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
         ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
-            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
-            diffusion pipeline whose denoiser is a transformer.
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -1289,6 +1304,7 @@ def frontier(
     pp: int | str = 1,
     cp: int | str = 1,
     ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -1425,8 +1441,12 @@ def frontier(
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
         ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
-            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
-            diffusion pipeline whose denoiser is a transformer.
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -2612,6 +2632,7 @@ def max_request_rate(
     pp: int | str = 1,
     cp: int | str = 1,
     ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -2828,8 +2849,12 @@ def max_request_rate(
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
         ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
-            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
-            diffusion pipeline whose denoiser is a transformer.
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3050,6 +3075,7 @@ def required_replicas(
     pp: int | str = 1,
     cp: int | str = 1,
     ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -3269,8 +3295,12 @@ def required_replicas(
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
         ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
-            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
-            diffusion pipeline whose denoiser is a transformer.
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3464,6 +3494,7 @@ def search(
     pp: int | str = 1,
     cp: int | str = 1,
     ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -3603,8 +3634,12 @@ def search(
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
         ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
-            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
-            diffusion pipeline whose denoiser is a transformer.
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3945,6 +3980,7 @@ def simulate(
     pp: int | str = 1,
     cp: int | str = 1,
     ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -4156,8 +4192,12 @@ def simulate(
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
         ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
-            attention); the other cp / ring_degree exchange heads (Ulysses). Default: 1. Needs a
-            diffusion pipeline whose denoiser is a transformer.
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
