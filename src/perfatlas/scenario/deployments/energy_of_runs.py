@@ -107,7 +107,7 @@ def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str,
     # in whole ticks: a replica that is never idle has no rest of a rounded sum of seconds
     there_F = np.full_like(busy_s_F, round(makespan_s * TICKS_PER_SECOND))
     if ready.entry.replicas.availability.scaler is not None:
-        there_F = outcome.operated.held_F
+        there_F = outcome.operated.held_F.astype(np.float64)
     energy = outcome.energy
     prefill_j = float((energy.prompt_j_F + on_w_F * prompts_s_F).sum())
     decodes_j_F = energy.dynamic_j_F - energy.prompt_j_F + on_w_F * (kernels_s_F - prompts_s_F)
