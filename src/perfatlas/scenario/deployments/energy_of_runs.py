@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Requests
 
 PERCENTILE: Final = 95
+ROUNDING: Final = 0.5  # ticks
 OF_RUN: Final = (
     *("energy_j", "prefill_energy_j", "decode_energy_j", "bubble_energy_j", "idle_energy_j"),
     *("deployment_power_w", "p95_deployment_power_w", "peak_deployment_power_w"),
@@ -104,17 +105,17 @@ def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str,
     busy_s_F = outcome.busy_F / TICKS_PER_SECOND
     prompts_s_F = (outcome.energy.prompts_F - outcome.energy.prompt_waits_F) / TICKS_PER_SECOND
     kernels_s_F = busy_s_F - outcome.energy.waits_F / TICKS_PER_SECOND
-    # in whole ticks: a replica that is never idle has no rest of a rounded sum of seconds
-    there_F = np.full_like(busy_s_F, round(makespan_s * TICKS_PER_SECOND))
+    there_s_F = np.full_like(busy_s_F, makespan_s)
     if ready.entry.replicas.availability.scaler is not None:
-        there_F = outcome.operated.held_F.astype(np.float64)
+        there_s_F = outcome.operated.held_F / TICKS_PER_SECOND
     energy = outcome.energy
     prefill_j = float((energy.prompt_j_F + on_w_F * prompts_s_F).sum())
     decodes_j_F = energy.dynamic_j_F - energy.prompt_j_F + on_w_F * (kernels_s_F - prompts_s_F)
     decode_j = float(decodes_j_F.sum())
     bubble_j = float(_bubbles_j(ready, outcome).sum())
-    idle_s_F = np.maximum(there_F - outcome.busy_F, 0.0) / TICKS_PER_SECOND
-    idle_j = float((on_w_F * idle_s_F).sum())
+    idle_s_F = there_s_F - busy_s_F
+    whole_F = idle_s_F * TICKS_PER_SECOND > ROUNDING  # sums of seconds have rests below a tick
+    idle_j = float((on_w_F * np.where(whole_F, idle_s_F, 0.0)).sum())
     watts_B = window_power_w(outcome)
     total_j = prefill_j + decode_j + bubble_j + idle_j
     return {
