@@ -9,6 +9,7 @@ Shape legend: C candidates, G segments: what runs before the layers, each group 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Self
@@ -359,6 +360,11 @@ class Network(ABC):
         """Whether context-parallel ranks divide a denoiser that is a transformer."""
         sizes = (size for group in self.layers for size in group.divided_sizes)
         return bool(self.item) and any(size.by == "cp" and size.size > 1 for size in sizes)
+
+    @property
+    def denoiser_tokens(self) -> float:
+        """Tokens of the shortest sequence of a denoiser that ranks divide."""
+        return math.inf
 
     @property
     def denoising(self) -> frozenset[str]:

@@ -260,6 +260,14 @@ def _denoiser_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
             lambda i: f"guidance_degree = {passes[i]:g}: must divide cp = {cp[i]:g}",
             "guidance_degree_divides_cp",
         ),
+        _Rule(
+            cp / passes > network.denoiser_tokens,
+            lambda i: (
+                f"cp = {cp[i]:g}: the denoiser has {network.denoiser_tokens:,.0f} tokens, of which"
+                " each GPU needs one"
+            ),
+            "cp_within_tokens",
+        ),
     ]
     if not network.divides_denoiser:
         return [
@@ -275,12 +283,13 @@ def _denoiser_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
         ]
 
     def sentence(i: int) -> str:
-        left = int(cp[i] / passes[i])
-        divisors = [f"{d}" for d in range(1, left + 1) if left % d == 0]
-        guided = f" / guidance_degree = {left}" if passes[i] > 1 else f" = {left}"
+        left = cp[i] / passes[i]
+        by = "cp / guidance_degree" if passes[i] > 1 else "cp"
+        degrees = np.arange(1.0, min(left, _MOST_WAYS) + 1.0)
+        nearest = _on_both_sides(degrees[np.mod(left, degrees) == 0], ring[i])
         return (
-            f"ring_degree = {ring[i]:g}: must divide cp{guided}, whose other ranks exchange"
-            f" heads; valid ring_degree: {', '.join(divisors)}"
+            f"ring_degree = {ring[i]:g}: must divide {by} = {left:g}, whose other ranks exchange"
+            f" heads; nearest valid ring_degree: {nearest}"
         )
 
     return [*rules, _Rule(np.mod(cp, ring * passes) != 0, sentence, "ring_degree_divides_cp")]
@@ -393,5 +402,10 @@ def _nearest(sizes: list[DividedSize], by: str, value: float) -> str:
     bound = min(_MOST_WAYS, *(size.size for size in sizes if size.by == by and not size.copied))
     ways = np.arange(1.0, bound + 1.0)
     valid = ways[np.logical_and.reduce([size.allows(ways) for size in sizes if size.by == by])]
+    return _on_both_sides(valid, value)
+
+
+def _on_both_sides(valid: FloatArray, value: float) -> str:
+    """Return the values next to another one, as "8 or 16"."""
     chosen = np.concatenate([valid[valid < value][-1:], valid[valid > value][:1]])
     return " or ".join(f"{way:g}" for way in chosen)

@@ -182,9 +182,11 @@ def test_heads_that_do_not_divide() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"cp": 8, "ring_degree": 3}, "valid ring_degree: 1, 2, 4, 8"),
+        ({"cp": 8, "ring_degree": 3}, "nearest valid ring_degree: 2 or 4"),
+        ({"cp": 10**9, "ring_degree": 3}, "the denoiser has 4,608 tokens"),
         ({"cp": 8, "ring_degree": 0}, "ring_degree = 0: must be at least 1"),
         ({"ring_degree": 2}, "must divide cp = 1"),
+        ({"cp": 8192, "ring_degree": 8192}, "the denoiser has 4,608 tokens"),
         ({"cp": 10, "ring_degree": 2}, "nearest valid cp / ring_degree: 4 or 6"),
         ({"model": "resnet-50", "ring_degree": 2}, "resnet-50 is no diffusion pipeline"),
         ({"model": "sdxl", "ring_degree": 2}, "sdxl is no diffusion pipeline"),

@@ -5,6 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -204,6 +205,13 @@ class GraphNetwork(Network):
     def divides_tokens(self, operator: Operator) -> bool:
         """Return whether it is one of the denoiser over its tokens."""
         return operator.name in self._of_tokens
+
+    @cached_property
+    def denoiser_tokens(self) -> float:
+        """Tokens of the shortest sequence of the denoiser that ranks divide."""
+        nodes = (self.nodes[index] for index in self._tokens)
+        sizes = [node.values(self.columns(1.0)) for node in nodes if node.kind == "attention"]
+        return min((float(size["q_len"]) for size in sizes), default=math.inf)
 
     @cached_property
     def denoising(self) -> frozenset[str]:

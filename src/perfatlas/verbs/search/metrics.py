@@ -263,6 +263,7 @@ RESULTS: Final = declare_metrics(
             "cp_divides_num_heads": "attention heads not divisible by cp",
             "ring_degree_of_denoisers": "ring attention of other networks than denoisers",
             "ring_degree_divides_cp": "ring degrees that do not divide cp",
+            "cp_within_tokens": "more GPUs than tokens of a denoiser",
             "guidance_degree_within_passes": "more groups than passes of a denoiser",
             "guidance_degree_divides_cp": "groups of passes that do not divide cp",
             "recurrent_mixers_without_cp": "context parallelism of recurrent mixers",
