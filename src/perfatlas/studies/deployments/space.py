@@ -9,7 +9,7 @@ import dataclasses
 import functools
 from dataclasses import dataclass, replace
 from itertools import islice, product
-from math import isqrt, prod
+from math import isqrt
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -96,11 +96,10 @@ def _rows(
     experts = inputs.allowed("ep"), inputs.allowed("moe_tp")
     most = inputs.most_gpus
     sizes = [inputs.allowed(name) or (None if name in free else (1,)) for name in REPLICA]
+    degrees = list(product(*(inputs.allowed(name) or (1,) for name in WITHIN_CONTEXT)))
     for tp, pp, cp, attention_dp in _divisions(sizes, most, exact=exact):
         dp = most // (tp * pp * cp * attention_dp)
-        degrees = product(*(inputs.allowed(name) or (1,) for name in WITHIN_CONTEXT))
-        whole = [pair for pair in degrees if cp % prod(pair) == 0]
-        for wanted, within in product(replicas or (dp,), whole):
+        for wanted, within in product(replicas or (dp,), degrees):
             if wanted > dp or (exact and wanted != dp):
                 continue
             for ep, moe_tp in _expert_sizes(
