@@ -126,7 +126,7 @@ OF_RINGS: Final = (
     "cp divides the tokens of the denoiser: keys and values rotate among ring_degree GPUs, which"
     " exchange heads with the others; encoders and decoder run whole on every GPU. Published runs"
     " with a ring on 2 to 8 GPUs are predicted 26.4% (H100) and 30.7% (B200) too fast in the"
-    " median, small batches up to three times (python -m validation networks)"
+    " median, small batches up to 3.2 times (python -m validation networks)"
 )
 OF_GUIDANCE: Final = (
     "guidance_degree divides the passes of the denoiser with a prompt and without, and is compared"
