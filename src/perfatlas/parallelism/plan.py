@@ -1,8 +1,8 @@
 """Parallelism plans: the sizes that divide a replica, and the rules for legal plans.
 
 Shape legend: C candidates. Rank order: tp innermost (stride 1), then attention_dp, cp, pp and the
-replicas (dp). The tp x attention_dp ranks hold the experts as ep groups of moe_tp ranks, with
-moe_tp innermost.
+replicas (dp); of cp, ranks that exchange heads, then those of a ring, then groups of guidance. The
+tp x attention_dp ranks hold the experts as ep groups of moe_tp ranks, with moe_tp innermost.
 """
 
 from __future__ import annotations

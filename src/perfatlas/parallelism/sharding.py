@@ -68,7 +68,8 @@ def shard_operators(
         rank, and is omitted if that holds for all candidates.
 
     Source: Shoeybi et al. 2019 (arXiv 1909.08053, section 3) for column and row division;
-        context parallelism as in Llama 3 (arXiv 2407.21783, section 3.3.2).
+        context parallelism as in Llama 3 (arXiv 2407.21783, section 3.3.2), of denoisers as in
+        xdit-project/xDiT, xfuser/core/distributed/parallel_state.py ("tp-sp-pp-cfg-dp").
     """
     merged = any(operator.shard == "row_partial" for operator in operators)
     whole = dividing_ranks(plan)

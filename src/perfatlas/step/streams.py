@@ -72,6 +72,8 @@ def _rotated_share(step: PricedStep, busy_s_CO: FloatArray, moved: int, beside: 
         busy_s_CO: Time over all executions (C, O) [s].
         moved: Position of the transfers.
         beside: Name of the operator, of which one execution runs beside each transfer.
+
+    Source: Assumption: transfers take SMs as an exchange of tokens does (`contention`).
     """
     window = _named(step.operators, beside)
     runs_CW = np.minimum(step.count_CO[:, [moved]], step.count_CO[:, window])
