@@ -177,6 +177,8 @@ def compare(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -314,6 +316,13 @@ def compare(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -506,6 +515,8 @@ def estimate(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -636,6 +647,13 @@ def estimate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -824,6 +842,8 @@ def explain(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -958,6 +978,13 @@ def explain(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -1297,6 +1324,8 @@ def frontier(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -1435,6 +1464,13 @@ def frontier(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -2626,6 +2662,8 @@ def max_request_rate(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -2846,6 +2884,13 @@ def max_request_rate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3068,6 +3113,8 @@ def required_replicas(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -3291,6 +3338,13 @@ def required_replicas(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3486,6 +3540,8 @@ def search(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -3629,6 +3685,13 @@ def search(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =
@@ -3978,6 +4041,8 @@ def simulate(
     tp: int | str | None = None,
     pp: int | str = 1,
     cp: int | str = 1,
+    ring_degree: int | str = 1,
+    guidance_degree: int | str = 1,
     attention_dp: int | str = 1,
     ep: int | str | None = None,
     moe_tp: int | str | None = None,
@@ -4193,6 +4258,13 @@ def simulate(
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
         pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
+        ring_degree: Context-parallel ranks of a denoiser among which keys and values rotate (ring
+            attention); the others exchange heads (Ulysses). Default: 1. Needs a diffusion pipeline
+            whose denoiser is a transformer.
+        guidance_degree: Context-parallel ranks that divide the two passes of a denoiser with
+            guidance: 2 runs the pass with a prompt and the one without on groups of cp / 2 GPUs.
+            Default: 1. Needs a diffusion pipeline that runs its denoiser with and without a
+            prompt.
         attention_dp: Attention data-parallel size; its ranks divide experts or embedding tables.
             Default: 1; search tries all.
         ep: Expert-parallel size, of embedding tables groups with whole ones; tp x attention_dp =

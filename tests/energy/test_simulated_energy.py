@@ -112,3 +112,9 @@ def test_seeds_are_averaged() -> None:
     # one way for all: energy of both runs over their time
     assert found["deployment_power_w"] == pytest.approx(joules / seconds)
     assert found["energy_j_seed_half_width"] > 0.0
+
+
+def test_a_replica_that_is_never_idle_spends_no_idle_energy() -> None:
+    asked: dict[str, Any] = {"model": "resnet-50", "system": "h100_sxm", "num_requests": 2000}
+    run = perfatlas.simulate(**asked, concurrency=64, max_num_seqs=64).answer.results
+    assert run["idle_energy_j"] == 0.0

@@ -36,6 +36,8 @@ _SERVING: Final[Values] = {
     "tp": (2, 4),
     "pp": (2, 4),
     "cp": (2, 4),
+    "ring_degree": (2, 4),
+    "guidance_degree": (2,),
     "attention_dp": (2, 4),
     "ep": (2, 4),
     "moe_tp": (2, 4),

@@ -20,7 +20,17 @@ from tests.parallelism.packing import holds
 
 
 def plan_of(**sizes: float) -> PlanColumns:
-    names = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
+    names = (
+        "tp",
+        "pp",
+        "cp",
+        "attention_dp",
+        "ep",
+        "moe_tp",
+        "dp",
+        "ring_degree",
+        "guidance_degree",
+    )
     return PlanColumns(**{name: np.array([float(sizes.get(name, 1.0))]) for name in names})
 
 

@@ -111,10 +111,13 @@ def test_default_split_fills_what_is_missing() -> None:
 SIZE = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-2, 40).map(float)
 
 
-@given(st.lists(st.tuples(*[SIZE] * 7), min_size=1, max_size=8))
+@given(st.lists(st.tuples(*[SIZE] * 8), min_size=1, max_size=8))
 def test_any_numbers_give_a_sentence_or_a_plan_that_divides(rows: list[tuple[float, ...]]) -> None:
-    tp, pp, cp, attention_dp, ep, moe_tp, dp = np.array(rows, dtype=np.float64).T
-    plan = PlanColumns(tp=tp, pp=pp, cp=cp, attention_dp=attention_dp, ep=ep, moe_tp=moe_tp, dp=dp)
+    tp, pp, cp, attention_dp, ep, moe_tp, dp, ring = np.array(rows, dtype=np.float64).T
+    plan = PlanColumns(
+        tp=tp, pp=pp, cp=cp, attention_dp=attention_dp, ep=ep, moe_tp=moe_tp, dp=dp,
+        ring_degree=ring, guidance_degree=np.ones_like(ring),
+    )  # fmt: skip
     for index, problem in enumerate(plan_problems(SMALL_MOE, plan)):
         if problem is None:
             assert tp[index] * attention_dp[index] == ep[index] * moe_tp[index]
@@ -127,7 +130,8 @@ def test_a_column_answers_like_single_plans() -> None:
     sizes = [1.0, 2.0, 3.0, 8.0, 12.0, 16.0, 128.0]
     one = np.ones(len(sizes))
     plan = PlanColumns(
-        tp=column(*sizes), pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one
-    )
+        tp=column(*sizes), pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one,
+        ring_degree=one, guidance_degree=one,
+    )  # fmt: skip
     alone = [plan_problems(LLAMA_70B, plan_of(tp=size))[0] for size in sizes]
     assert plan_problems(LLAMA_70B, plan) == alone

@@ -105,6 +105,12 @@ def test_every_field_of_estimates_changed_alone() -> None:
             if name in further.fields
         }
         found += changes("estimate", asked, fields)
+    divided = {
+        name: further
+        for name, further in further_questions("estimate").items()
+        if further.fields["model"].startswith("sd3-medium")
+    }
+    found += changes("estimate", divided, ["ring_degree", "guidance_degree"])
     assert ignored("estimate", found) == []
     felt = {one.field for one in found if one.outcome == "moved"}
     # the version needs the optional package of measured tables, and a batch overlap an exchange

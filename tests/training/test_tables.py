@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfatlas.cli import main
 from perfatlas.quantities import InfeasibleError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import micro_batch_costs
@@ -139,3 +140,11 @@ def test_tables_of_unknown_rows_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bags.toml").write_text(text, encoding="utf-8")
     with pytest.raises(UnsupportedError, match=r"99% of its parameters .* state table_rows"):
         train(**fields)
+
+
+def test_the_waterfall_names_the_exchange_of_embeddings(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in DLRM.items()]
+    assert main(["train", *words, "--gpus=8", "--ep=8"]) == 0
+    shown = capsys.readouterr().out
+    assert "exchange of embeddings" in shown
+    assert "expert parallelism" not in shown

@@ -8,7 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfatlas.scenario.deployments.estimate_remarks import OF_GENERATION, OF_KERNELS
+from perfatlas.scenario.deployments.estimate_remarks import (
+    OF_GENERATION,
+    OF_KERNELS,
+    OF_RINGS,
+)
 from perfatlas.scenario.training_steps.evidence import (
     HOST_TIMES,
     OF_COMPILED,
@@ -133,6 +137,8 @@ PAGE = Path(__file__).parents[2] / "validation/pages/networks.md"
         ("measured training steps with torch.compile, limited by the GPU", 0, (3,), OF_COMPILED),
         ("images/s of training steps of timm in eager mode: RTX 3090", 0, (3, 5), OF_OTHERS),
         ("tokens/s of MLPerf offline: Whisper", 0, (3,), OF_GENERATION),
+        ("with a ring on 2, 4 and 8 H100", 0, (3,), OF_RINGS),
+        ("with a ring on 2, 4 and 8 H100", 1, (3,), OF_RINGS),
     ],
 )
 def test_warnings_state_the_scores_of_the_page(

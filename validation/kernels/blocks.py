@@ -194,7 +194,15 @@ def _question(
             systems=(resolve_system(table.system),), index_C=np.zeros(rows.size, np.int64)
         ),
         plan=PlanColumns(
-            tp=ranks, pp=column, cp=column, attention_dp=column, ep=column, moe_tp=ranks, dp=column
+            tp=ranks,
+            pp=column,
+            cp=column,
+            attention_dp=column,
+            ep=column,
+            moe_tp=ranks,
+            dp=column,
+            ring_degree=column,
+            guidance_degree=column,
         ),
         tier="physics",
     )

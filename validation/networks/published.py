@@ -33,6 +33,7 @@ SCENARIOS: Final = {
 }
 ML_ENERGY: Final = "ML.ENERGY, eager"
 ULYSSES: Final = "ML.ENERGY, several GPUs"
+RING: Final = "ML.ENERGY, several GPUs, ring"
 MEASUREMENTS: Final = Path(__file__).parents[2] / "measurements"
 EAGER_GPU: Final = "measured, eager, limited by the GPU"
 EAGER_HOST: Final = "measured, eager, limited by the host"
@@ -156,11 +157,11 @@ def _mlperf(rows: list[dict[str, str]]) -> Iterator[Run]:
 
 
 def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
-    """Yield runs on one GPU, and on several those without a ring.
+    """Yield runs on one GPU, and on several.
 
-    Of n GPUs the source runs all powers of two as Ulysses degree, in rising order, and the rest as
-    ring (configs/xdit/*/benchmark.yaml of ml-energy/benchmark). Rows do not state it, so that the
-    last one of a batch is taken where none is missing.
+    Of n GPUs the source runs all powers of two that divide the heads as Ulysses degree, in rising
+    order, and the rest as ring (configs/xdit/*/benchmark.yaml of ml-energy/benchmark). Rows do not
+    state it: batches are taken of which none is missing.
     """
     known = settings()
     batches: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
@@ -168,20 +169,33 @@ def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:
         batches[row["model"], row["gpu"], row["n_gpus"], row["batch"]].append(row)
     for (model, gpu, many, of_batch), group in batches.items():
         name, device = known["ml_energy"].get(model), known["gpus"].get(gpu)
-        gpus, batch, row = int(many), int(of_batch), group[-1]
-        if not (name and device) or len(group) != gpus.bit_length():
+        gpus, batch = int(many), int(of_batch)
+        degrees = _ulysses_degrees(name, gpus) if name and device else ()
+        if not (name and device) or len(group) != len(degrees):
             continue
-        several = {"gpus": gpus, "cp": gpus} if gpus > 1 else {}
-        yield _run(
-            ULYSSES if several else ML_ENERGY,
-            name,
-            device,
-            batch / float(row["batch_latency_s"]) / gpus,
-            engine="pytorch@2.8",  # and flash_attn 2.8.1: docs/running-benchmarks.md of the source
-            batch=batch,
-            power_w=float(row["avg_power_w"]) / gpus,
-            **several,
-        )
+        for degree, row in zip(degrees, group, strict=True):
+            ring = gpus // degree
+            several = {"gpus": gpus, "cp": gpus} if gpus > 1 else {}
+            rotating = {"ring_degree": ring} if ring > 1 else {}
+            yield _run(
+                RING if rotating else ULYSSES if several else ML_ENERGY,
+                name,
+                device,
+                batch / float(row["batch_latency_s"]) / gpus,
+                engine="pytorch@2.8",  # and flash_attn 2.8.1: docs/running-benchmarks.md there
+                batch=batch,
+                power_w=float(row["avg_power_w"]) / gpus,
+                **several,
+                **rotating,
+            )
+
+
+def _ulysses_degrees(model: str, gpus: int) -> tuple[int, ...]:
+    """Return the powers of two up to the GPUs that divide the heads of a denoiser."""
+    sizes = (size for group in resolve_model(model).network.layers for size in group.divided_sizes)
+    heads = [size.size for size in sizes if size.by == "cp"] if gpus > 1 else []
+    powers = (2**power for power in range(gpus.bit_length()))
+    return tuple(degree for degree in powers if all(head % degree == 0 for head in heads))
 
 
 def _measured() -> Iterator[Run]:

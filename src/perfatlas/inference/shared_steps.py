@@ -128,7 +128,16 @@ def take_tokens(tokens: StepTokens, index: IntArray) -> StepTokens:
     return replace(tokens, **{name: column[index] for name, column in _known(tokens).items()})
 
 
-SHARDED: tuple[str, ...] = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
+SHARDED: tuple[str, ...] = (
+    "tp",
+    "pp",
+    "cp",
+    "ring_degree",
+    "guidance_degree",
+    "attention_dp",
+    "ep",
+    "moe_tp",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ Shape legend: C candidates, G segments: what runs before the layers, each group 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Self
@@ -398,6 +399,27 @@ class Network(ABC):
     def encoder_parameters(self) -> int:
         """Parameters of the vision encoder, 0 where prompts have no images."""
         return 0
+
+    @property
+    def divides_denoiser(self) -> bool:
+        """Whether context-parallel ranks divide a denoiser that is a transformer."""
+        sizes = self.divided_sizes
+        return bool(self.item) and any(size.by == "cp" and size.size > 1 for size in sizes)
+
+    @property
+    def denoiser_tokens(self) -> float:
+        """Tokens of the shortest sequence of a denoiser that ranks divide."""
+        return math.inf
+
+    @property
+    def denoising(self) -> frozenset[str]:
+        """Names of the operators of a denoiser, which guidance runs twice."""
+        return frozenset()
+
+    @property
+    def guided(self) -> bool:
+        """Whether a denoiser runs two passes for each item: with a prompt and without."""
+        return False
 
     @property
     def num_layers(self) -> int:

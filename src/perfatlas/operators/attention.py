@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 ATTENTION_BACKWARD: Final = 2.5
 COPIES: Final = 2.0  # of a tensor that an all-to-all exchanges: before and after it
 STATISTICS_BYTES: Final = 4.0  # of the softmax in flash attention, fp32 per query and head
+PARTIAL_BYTES: Final = 4.0  # of an output over some of the keys, fp32
+FOLLOWING: Final = "elementwise_after_elementwise"  # what some engines fuse
+STATISTICS_KERNELS: Final = 5.0  # of two rows of statistics: those of a merge, and their sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +143,8 @@ class Attention(_Softmax):
     # Whether context-parallel ranks divide its heads over the whole sequence, which an all-to-all
     # before and after it exchanges (Ulysses); else its queries
     exchanges_heads: bool = False
+    # Blocks of keys that rotate among ranks, of which each execution reads one (C,); None: no ring
+    key_blocks: FloatArray | None = None
 
     def key_limit(self) -> FloatArray:
         """Return the window, 0 for none (C,)."""
@@ -148,8 +153,12 @@ class Attention(_Softmax):
     def divided(self, ranks: Ranks) -> Self:
         """Return the heads of one rank over its queries, with at least one key-value head."""
         if self.exchanges_heads and ranks.cp is not None:
-            heads, kv_heads = self.num_heads / ranks.cp, self.num_kv_heads / ranks.cp
-            return with_fields(self, num_heads=heads, num_kv_heads=kv_heads)
+            ways = _ulysses(ranks.cp, ranks)
+            heads, kv_heads = self.num_heads / ways, self.num_kv_heads / ways
+            changes = {} if ranks.ring is None else _in_ring(self, ranks.ring)
+            if ranks.guidance is not None:
+                changes["batch"] = self.batch / ranks.guidance
+            return with_fields(self, num_heads=heads, num_kv_heads=kv_heads, **changes)
         local = super().divided(ranks)
         if not self.tensor_parallel:
             return local
@@ -160,45 +169,34 @@ class Attention(_Softmax):
 
         An all-to-all each moves queries, keys, values and output. Its tensors are copied into the
         order of ranks before it and of tokens after it. Keys and values of a cross-attention do
-        not travel: every rank computes its heads of them.
+        not travel: every rank computes its heads of them. With a ring, neighbors exchange heads,
+        and peers of their groups rotate keys.
 
-        Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); feifeibear/
-            long-context-attention, yunchang/comm/all_to_all.py, all_to_all_4D.
+        Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); with a ring, Fang and
+            Zhao 2024 (arXiv 2405.07719, section 3); feifeibear/long-context-attention, yunchang/
+            comm/all_to_all.py, all_to_all_4D, and globals.py, set_seq_parallel_pg.
         Limits: A batch of one sequence needs no copy after the exchange of queries, keys, values.
         """
         if not self.exchanges_heads or ranks.cp is None:
             return super().collectives(ranks)
-        group = Group(ranks=ranks.cp, stride=ranks.tp * ranks.attention_dp)
+        blocks, inner = self.key_blocks, ranks.tp * ranks.attention_dp
+        ways = _ulysses(ranks.cp, ranks)
+        once = self if blocks is None else with_fields(self, count=self.count / blocks)
         widths = {"query": self.num_heads * self.head_dim}
-        if np.array_equal(self.kv_len, self.q_len):
+        if blocks is not None or (ranks.ring is None and np.array_equal(self.kv_len, self.q_len)):
             widths["key"] = self.num_kv_heads * self.head_dim
             widths["value"] = self.num_kv_heads * self.value_head_dim
+        group = Group(ranks=ways, stride=inner)
         before = [
             operator
             for of, width_C in widths.items()
-            for operator in self._sent(of, width_C, group)
+            for operator in _exchange(once, of, width_C, group)
         ]
-        return tuple(before), self._sent("output", self.num_heads * self.value_head_dim, group)
-
-    def _sent(self, of: str, width_C: FloatArray, group: Group) -> tuple[Operator, Operator]:
-        """Return the all-to-all of a tensor over the ranks of a sequence, and its copies.
-
-        Args:
-            width_C: Elements per token of its heads on the rank (C,).
-        """
-        moved_C = self.batch * self.q_len * width_C * ACTIVATION_BYTES
-        sent = self.collective("all_to_all", moved_C, group, label=f"{of}_all_to_all")
-        copies = Streaming(
-            name=f"{self.name}_{of}_copy",
-            phase=self.phase,
-            count=COPIES * sent.count,
-            stream="strided",
-            tokens=self.batch * self.q_len * self.num_heads,
-            read_bytes=moved_C,
-            write_bytes=moved_C,
-            cold_read_bytes=0.0 * moved_C,
-        )
-        return sent, copies
+        after = _exchange(once, "output", self.num_heads * self.value_head_dim, group)
+        if blocks is None:
+            return tuple(before), after
+        rotation, *merging = _rotation(once, Group(ranks=blocks, stride=inner * ways))
+        return (*before, rotation), (*merging, *after)
 
     def key_row(self) -> FloatArray:
         """Return elements of keys and values per token on the rank (C,)."""
@@ -237,6 +235,112 @@ class Attention(_Softmax):
             cold_bytes=cached * self.kv_bytes_per_element,
             activation_bytes=self.batch * self.q_len * self.num_heads * width * 2.0 + fresh,
         )
+
+
+def _ulysses(context_C: FloatArray, ranks: Ranks) -> FloatArray:
+    """Return the ranks that exchange heads (C,).
+
+    Args:
+        context_C: Context-parallel ranks, those of rings and groups of guidance included (C,).
+    """
+    for others in (ranks.ring, ranks.guidance):
+        context_C = context_C if others is None else context_C / others
+    return context_C
+
+
+def _in_ring(attention: Attention, ring: FloatArray) -> dict[str, FloatArray]:
+    """Return the columns of one rank of a ring: its queries, over one block of keys at a time.
+
+    Keys of a cross-attention do not rotate.
+
+    Args:
+        ring: Its ranks (C,).
+    """
+    queries = {"q_len": attention.q_len / ring}
+    if not np.array_equal(attention.kv_len, attention.q_len):
+        return queries
+    count, kv_len = attention.count * ring, attention.kv_len / ring
+    return {**queries, "count": count, "kv_len": kv_len, "key_blocks": ring}
+
+
+def _exchange(
+    attention: Attention, of: str, width_C: FloatArray, group: Group
+) -> tuple[Operator, Operator]:
+    """Return the all-to-all of a tensor over the ranks of a sequence, and its copies.
+
+    Args:
+        width_C: Elements per token of its heads on the rank (C,).
+    """
+    moved_C = attention.batch * attention.q_len * width_C * ACTIVATION_BYTES
+    sent = attention.collective("all_to_all", moved_C, group, label=f"{of}_all_to_all")
+    copies = Streaming(
+        name=f"{attention.name}_{of}_copy",
+        phase=attention.phase,
+        count=COPIES * sent.count,
+        stream="strided",
+        tokens=attention.batch * attention.q_len * attention.num_heads,
+        read_bytes=moved_C,
+        write_bytes=moved_C,
+        cold_read_bytes=0.0 * moved_C,
+    )
+    return sent, copies
+
+
+def _rotation(attention: Attention, ring: Group) -> tuple[Operator, ...]:
+    """Return the transfers of a ring, and the kernels that merge its partial outputs.
+
+    The next block of keys and values is sent while attention reads the last one. Its output o is
+    cast to fp32, and out - sigmoid(lse_o - lse) (out - o) replaces the output, where lse is the
+    log of the sums of exponentials; the last output is cast back. Engines that fuse elementwise
+    operators run the first kernel of a merge alone.
+
+    Source: feifeibear/long-context-attention, yunchang/ring/ring_flash_attn.py,
+        ring_flash_attn_forward: send_recv and commit before the kernel, wait after it;
+        pytorch torch/distributed/tensor/experimental/_attention.py, _SDPAMerger, which xDiT runs
+        (xfuser/model_executor/layers/usp.py).
+    Limits: A merge is not beside the next transfer. PyTorch's own ring gathers all keys and values
+        beside the first block.
+    """
+    blocks, rows_C = ring.ranks, attention.softmax_rows()
+    elements_C = attention.batch * attention.q_len * attention.num_heads * attention.value_head_dim
+    partial_C, statistics_C = elements_C * PARTIAL_BYTES, rows_C * STATISTICS_BYTES
+    first = Streaming(  # the difference of two partial outputs
+        name=f"{attention.name}_merge",
+        phase=attention.phase,
+        count=attention.count * (blocks - 1.0),
+        stream="elementwise",
+        tokens=rows_C,
+        read_bytes=2.0 * partial_C,
+        write_bytes=partial_C,
+        cold_read_bytes=0.0 * partial_C,
+    )
+    scaled = with_fields(  # it is scaled and subtracted
+        first,
+        name=f"{first.name}_scaled",
+        count=2.0 * first.count,
+        stream=FOLLOWING,
+        read_bytes=1.5 * partial_C,
+    )
+    statistics = with_fields(
+        scaled,
+        name=f"{first.name}_statistics",
+        count=STATISTICS_KERNELS * first.count,
+        read_bytes=2.0 * statistics_C,
+        write_bytes=statistics_C,
+    )
+    cast_C = (partial_C + elements_C * ACTIVATION_BYTES) / 2.0
+    casts = with_fields(
+        first,
+        name=f"{attention.name}_cast",
+        count=np.where(blocks > 1.0, attention.count * (blocks + 1.0), 0.0),
+        stream="cast",
+        read_bytes=cast_C,
+        write_bytes=cast_C,
+    )
+    merging = casts, first, scaled, statistics
+    sent_C = attention.context_elements() * ACTIVATION_BYTES
+    sent = attention.collective("send_recv", sent_C, ring, label="ring")
+    return with_fields(sent, count=first.count, beside=attention.name), *merging
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,10 @@ class Ranks(NamedTuple):
     moe_tp: FloatArray  # Tensor-parallel ranks inside an expert
     # Context-parallel ranks, which divide the tokens; None where they do not
     cp: FloatArray | None = None
+    # Those of a sequence among which keys and values rotate; None where none do
+    ring: FloatArray | None = None
+    # Those that divide the passes with and without a prompt; None where none do
+    guidance: FloatArray | None = None
 
     def tensor_group(self) -> Group:
         """Return the tensor-parallel group."""
@@ -271,6 +275,7 @@ class Collective(Operator):
     bytes: FloatArray
     ranks: FloatArray  # Size of the group (C,)
     stride: FloatArray  # Distance between neighbors (C,)
+    beside: str = ""  # Operator of which one execution runs beside each transfer; "" for none
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""

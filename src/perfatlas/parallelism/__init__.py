@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         pools_fit as pools_fit,
     )
     from perfatlas.parallelism.plan import (
+        WITHIN_CONTEXT as WITHIN_CONTEXT,
         PlanColumns as PlanColumns,
         default_moe_split as default_moe_split,
         gpus_of_sizes as gpus_of_sizes,

@@ -56,7 +56,8 @@ def kv_bytes_per_sequence(
         >>> from perfatlas.parallelism import PlanColumns
         >>> from perfatlas.parallelism import kv_bytes_per_sequence
         >>> one = np.ones(1)
-        >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
+        >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one,
+        ...     dp=one, ring_degree=one, guidance_degree=one)
         >>> model = resolve_model("meta-llama/Llama-3.1-70B-Instruct").network
         >>> float(kv_bytes_per_sequence(model, "bf16", plan, one)[0])  # 80 x 2 x 8 x 128 x 2
         327680.0

@@ -1,8 +1,8 @@
 """Parallelism plans: the sizes that divide a replica, and the rules for legal plans.
 
 Shape legend: C candidates. Rank order: tp innermost (stride 1), then attention_dp, cp, pp and the
-replicas (dp). The tp x attention_dp ranks hold the experts as ep groups of moe_tp ranks, with
-moe_tp innermost.
+replicas (dp); of cp, ranks that exchange heads, then those of a ring, then groups of guidance. The
+tp x attention_dp ranks hold the experts as ep groups of moe_tp ranks, with moe_tp innermost.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BoolArray = NDArray[np.bool_]
 Size = TypeVar("Size", int, float, "FloatArray")
 IN_REPLICA: Final = ("tp", "attention_dp", "cp", "pp")  # sizes that multiply to its GPUs
+WITHIN_CONTEXT: Final = ("ring_degree", "guidance_degree")  # sizes that divide cp
 _MOST_WAYS: Final = 65536  # limit of the search for the nearest valid size
 
 
@@ -37,6 +38,10 @@ class PlanColumns:
     ep: FloatArray  # Expert-parallel ranks; ep x moe_tp = tp x attention_dp
     moe_tp: FloatArray  # Tensor-parallel ranks inside an expert
     dp: FloatArray  # Replicas, each with its own requests
+    ring_degree: FloatArray  # Context-parallel ranks among which keys and values rotate
+    # Context-parallel ranks that divide the passes with and without a prompt. The other
+    # cp / (ring_degree x guidance_degree) exchange heads
+    guidance_degree: FloatArray
 
     @property
     def gpus_per_replica(self) -> FloatArray:
@@ -128,7 +133,8 @@ def plan_problems(network: Network, plan: PlanColumns) -> list[str | None]:
         ...     tie_word_embeddings=False, layers=(layer,))
         >>> one = np.ones(2)
         >>> plan = PlanColumns(tp=np.array([8.0, 12.0]), pp=one, cp=one, attention_dp=one, ep=one,
-        ...     moe_tp=one, dp=one)
+        ...     moe_tp=one, dp=one, ring_degree=one,
+        ...     guidance_degree=one)
         >>> plan_problems(llama, plan)[1]
         'tp = 12: num_heads = 64 must be divisible by tp; nearest valid tp: 8 or 16'
     """
@@ -153,7 +159,8 @@ def plan_rules(network: Network, plan: PlanColumns) -> dict[str, BoolArray]:
         >>> from perfatlas.parallelism import PlanColumns, plan_rules
         >>> one = np.ones(2)
         >>> plan = PlanColumns(tp=np.array([8.0, 12.0]), pp=one, cp=one, attention_dp=one, ep=one,
-        ...     moe_tp=one, dp=one)
+        ...     moe_tp=one, dp=one, ring_degree=one,
+        ...     guidance_degree=one)
         >>> llama = resolve_model("meta-llama/Llama-3.1-8B").network
         >>> plan_rules(llama, plan)["tp_divides_num_heads"].tolist()
         [False, True]
@@ -199,6 +206,7 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     layers = network.num_layers
     rules = [
         *_whole_graph(network, plan),
+        *_denoiser_rules(network, plan),
         _Rule(
             plan.pp > layers,
             lambda i: f"pp = {plan.pp[i]:g}: the model has {layers} layers; pp is at most {layers}",
@@ -232,6 +240,59 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
         why = "all ranks hold tables"
         return [*rules, *_moe_rules(plan, why), _tables(network, plan)]
     return rules + (_moe_rules(plan) if experts else _dense_rules(plan, network))
+
+
+def _denoiser_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
+    """Return the rules of the ranks of a denoiser that do not exchange heads."""
+    ring, passes, cp = plan.ring_degree, plan.guidance_degree, plan.cp
+    most = 2.0 if network.guided else 1.0
+    rules = [
+        _Rule(
+            passes > most,
+            lambda i: (
+                f"guidance_degree = {passes[i]:g}: only the passes of a denoiser with a prompt and"
+                f" without are divided; guidance_degree is at most {most:g}"
+            ),
+            "guidance_degree_within_passes",
+        ),
+        _Rule(
+            np.mod(cp, passes) != 0,
+            lambda i: f"guidance_degree = {passes[i]:g}: must divide cp = {cp[i]:g}",
+            "guidance_degree_divides_cp",
+        ),
+        _Rule(
+            cp / passes > network.denoiser_tokens,
+            lambda i: (
+                f"cp = {cp[i]:g}: the denoiser has {network.denoiser_tokens:,.0f} tokens, of which"
+                " each GPU needs one"
+            ),
+            "cp_within_tokens",
+        ),
+    ]
+    if not network.divides_denoiser:
+        return [
+            *rules,
+            _Rule(
+                ring > 1,
+                lambda i: (
+                    f"ring_degree = {ring[i]:g}: only a denoiser that is a transformer is divided"
+                    " by ring attention; leave ring_degree out"
+                ),
+                "ring_degree_of_denoisers",
+            ),
+        ]
+
+    def sentence(i: int) -> str:
+        left = cp[i] / passes[i]
+        by = "cp / guidance_degree" if passes[i] > 1 else "cp"
+        degrees = np.arange(1.0, min(left, _MOST_WAYS) + 1.0)
+        nearest = _on_both_sides(degrees[np.mod(left, degrees) == 0], ring[i])
+        return (
+            f"ring_degree = {ring[i]:g}: must divide {by} = {left:g}, whose other ranks exchange"
+            f" heads; nearest valid ring_degree: {nearest}"
+        )
+
+    return [*rules, _Rule(np.mod(cp, ring * passes) != 0, sentence, "ring_degree_divides_cp")]
 
 
 def _tables(network: Network, plan: PlanColumns) -> _Rule:
@@ -289,37 +350,44 @@ def _whole_graph(network: Network, plan: PlanColumns) -> list[_Rule]:
     """Return the rules of the sizes that do not divide a graph of operators."""
     if not network.item:
         return []
-    sizes = (size for group in network.layers for size in group.divided_sizes)
-    denoiser = any(size.by == "cp" and size.size > 1 for size in sizes)
+    denoiser = network.divides_denoiser
     instead = ", or cp for ranks that share its denoiser" if denoiser else ""
     instead = ", or attention_dp for ranks that share its tables" if network.tables else instead
     why = {by: f"graphs of operators are not divided by {by}" for by in ("tp", "pp")}
+    ways = {by: getattr(plan, by) for by in why}
     if not denoiser:
         why["cp"] = "only a denoiser that is a transformer is divided by cp"
+        ways["cp"] = plan.cp / plan.guidance_degree
 
-    def rule(by: str, ways: FloatArray) -> _Rule:
+    def rule(by: str) -> _Rule:
+        size = getattr(plan, by)
+
         def sentence(i: int) -> str:
-            copies = f"set dp = {ways[i]:g} for copies{instead}"
-            return f"{by} = {ways[i]:g}: {why[by]}; {copies}, and leave {by} out"
+            copies = f"set dp = {size[i]:g} for copies{instead}"
+            return f"{by} = {size[i]:g}: {why[by]}; {copies}, and leave {by} out"
 
-        return _Rule(ways > 1, sentence, f"{by}_of_graphs")
+        return _Rule(ways[by] > 1, sentence, f"{by}_of_graphs")
 
-    return [rule(by, getattr(plan, by)) for by in why]
+    return [rule(by) for by in why]
 
 
 def _layer_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     """Return the divisibility rules of all kinds of layers, without duplicates."""
     sizes = network.divided_sizes
-    return [_divides(size, list(sizes), getattr(plan, size.by)) for size in sizes]
+    return [_divides(size, list(sizes), plan) for size in sizes]
 
 
-def _divides(size: DividedSize, all_sizes: list[DividedSize], column: FloatArray) -> _Rule:
+def _divides(size: DividedSize, all_sizes: list[DividedSize], plan: PlanColumns) -> _Rule:
     """Return the rule of one size; its advice considers all sizes that the field divides."""
+    given = getattr(plan, size.by)
+    others = plan.ring_degree * plan.guidance_degree if size.by == "cp" else np.ones_like(given)
+    column = given / others
 
     def sentence(i: int) -> str:
-        by = size.by
+        degrees = [name for name in WITHIN_CONTEXT if getattr(plan, name)[i] > 1]
+        by = " / ".join([size.by, *degrees]) if others[i] > 1 else size.by
         copies = f", or {by} a multiple of it so that heads are replicated evenly"
-        nearest = _nearest(all_sizes, by, float(column[i]))
+        nearest = _nearest(all_sizes, size.by, float(column[i]))
         return (
             f"{by} = {column[i]:g}: {size.label} = {size.size} must be divisible by {by}"
             f"{copies if size.copied else ''}; nearest valid {by}: {nearest}"
@@ -334,5 +402,10 @@ def _nearest(sizes: list[DividedSize], by: str, value: float) -> str:
     bound = min(_MOST_WAYS, *(size.size for size in sizes if size.by == by and not size.copied))
     ways = np.arange(1.0, bound + 1.0)
     valid = ways[np.logical_and.reduce([size.allows(ways) for size in sizes if size.by == by])]
+    return _on_both_sides(valid, value)
+
+
+def _on_both_sides(valid: FloatArray, value: float) -> str:
+    """Return the values next to another one, as "8 or 16"."""
     chosen = np.concatenate([valid[valid < value][-1:], valid[valid > value][:1]])
     return " or ".join(f"{way:g}" for way in chosen)

@@ -10,8 +10,10 @@ with `stage_share`.
 
 Context parallelism applies to prefill. Every rank holds two chunks of the sequence, one early and
 one late, to balance causal work; keys and values are all-gathered before each attention. In decode
-all cp ranks repeat the same work. Denoisers exchange heads instead (Ulysses), and what runs before
-and after them is repeated on all cp ranks. Attention-DP ranks divide embedding tables (`tables`).
+all cp ranks repeat the same work. Denoisers divide their passes with and without a prompt among
+guidance_degree ranks, keys and values rotate among ring_degree ranks (ring attention), the others
+exchange heads (Ulysses), and what runs before and after them is repeated on all cp ranks.
+Attention-DP ranks divide embedding tables (`tables`).
 """
 
 from __future__ import annotations
@@ -66,11 +68,18 @@ def shard_operators(
         rank, and is omitted if that holds for all candidates.
 
     Source: Shoeybi et al. 2019 (arXiv 1909.08053, section 3) for column and row division;
-        context parallelism as in Llama 3 (arXiv 2407.21783, section 3.3.2).
+        context parallelism as in Llama 3 (arXiv 2407.21783, section 3.3.2), of denoisers as in
+        xdit-project/xDiT, xfuser/core/distributed/parallel_state.py ("tp-sp-pp-cfg-dp").
     """
     merged = any(operator.shard == "row_partial" for operator in operators)
     whole = dividing_ranks(plan)
     sequence = whole._replace(cp=plan.cp) if bool(np.any(plan.cp > 1)) else whole
+    if bool(np.any(plan.ring_degree > 1)):
+        sequence = sequence._replace(ring=plan.ring_degree)
+    passes = whole
+    if bool(np.any(plan.guidance_degree > 1)):
+        sequence = sequence._replace(guidance=plan.guidance_degree)
+        passes = whole._replace(cp=plan.guidance_degree, guidance=plan.guidance_degree)
     result: list[Operator] = []
     waiting: tuple[Collective, ...] = ()  # the experts' reduction
     hidden = float(network.hidden_size)
@@ -78,7 +87,8 @@ def shard_operators(
         if not operator.name.startswith(_BESIDE_EXPERTS):
             result += waiting
             waiting = ()
-        ranks = sequence if network.divides_tokens(operator) else whole
+        undivided = passes if operator.name in network.denoising else whole
+        ranks = sequence if network.divides_tokens(operator) else undivided
         local = operator.divided(ranks)
         if isinstance(local, GroupedGemm):
             before, waiting = expert_collectives(

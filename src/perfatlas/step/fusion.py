@@ -63,7 +63,7 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     result: list[Operator] = []
     for operator in operators:
         result.extend(conversions(operator, context.profile))
-        if isinstance(operator, Streaming) and kind_of(operator.name) in fused:
+        if isinstance(operator, Streaming) and {operator.stream, kind_of(operator.name)} & fused:
             result.append(with_fields(operator, count=0.0 * operator.count))
         elif operator.stream_kind == "norm" and not operator.name.startswith(ENCODER):
             result.append(with_fields(operator, count=np.where(norm_fused_C, 0.0, operator.count)))

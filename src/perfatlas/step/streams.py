@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.operators import Collective
 from perfatlas.step.contention import beside_communication, together
 from perfatlas.step.two_batches import two_batch_share
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.step.cost import PricedStep
 
+TINY: Final = 1e-30  # divides zeros
 PREFIX: Final = "_"  # a name that ends with it stands for all names that begin with it
 
 
@@ -50,14 +52,36 @@ def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfil
             exposed_C = beside_communication(step, busy_s_CO, hidden, beside)
         else:
             exposed_C = together(step, busy_s_CO, hidden, beside)
-        part_C = exposed_C / np.maximum(hidden_C, 1e-30)
+        part_C = exposed_C / np.maximum(hidden_C, TINY)
         runs_C = (tokens_C <= overlap.max_tokens) & _on(step, overlap.architectures)
         share_CO[:, hidden] = np.where(runs_C, part_C, 1.0)[:, None]
+    for index, operator in enumerate(operators):
+        if isinstance(operator, Collective) and operator.beside:
+            share_CO[:, index] = _rotated_share(step, busy_s_CO, index, operator.beside)
     batches_C = step.step.batches_C
     if batches_C is not None:
         two_CO = (batches_C > 1.0)[:, None]
         share_CO = np.where(two_CO, two_batch_share(step, busy_s_CO), share_CO)
     return share_CO
+
+
+def _rotated_share(step: PricedStep, busy_s_CO: FloatArray, moved: int, beside: str) -> FloatArray:
+    """Return the fraction of transfers that the operator beside them does not hide (C,).
+
+    Args:
+        busy_s_CO: Time over all executions (C, O) [s].
+        moved: Position of the transfers.
+        beside: Name of the operator, of which one execution runs beside each transfer.
+
+    Source: Assumption: transfers take SMs as an exchange of tokens does (`contention`).
+    """
+    window = _named(step.operators, beside)
+    runs_CW = np.minimum(step.count_CO[:, [moved]], step.count_CO[:, window])
+    window_s_CO = busy_s_CO.copy()
+    window_s_CO[:, window] *= runs_CW / np.maximum(step.count_CO[:, window], TINY)
+    exposed_s_C = beside_communication(step, window_s_CO, [moved], window)
+    share_C: FloatArray = exposed_s_C / np.maximum(busy_s_CO[:, moved], TINY)
+    return share_C
 
 
 def _named(operators: Sequence[Operator], name: str) -> list[int]:

@@ -51,16 +51,19 @@ DIT: dict[str, Any] = {
 }
 
 
-def _plan(cp: float) -> PlanColumns:
+def plan_of(cp: float, ring: float = 1.0, guidance: float = 1.0) -> PlanColumns:
     one = np.ones(1)
-    return PlanColumns(tp=one, pp=one, cp=cp * one, attention_dp=one, ep=one, moe_tp=one, dp=one)
+    return PlanColumns(
+        tp=one, pp=one, cp=cp * one, attention_dp=one, ep=one, moe_tp=one, dp=one,
+        ring_degree=ring * one, guidance_degree=guidance * one,
+    )  # fmt: skip
 
 
 def _rank(cp: float) -> dict[str, Operator]:
     network, one = read_graph(DIT, "dit"), np.ones(1)
     tokens = StepTokens(batch=BATCH * one, q_len=one, kv_len=one)
     whole = network.step_operators(BF16, Phase.PREFILL, tokens)
-    return {one.name: one for one in shard_operators(whole, _plan(cp), network)}
+    return {one.name: one for one in shard_operators(whole, plan_of(cp), network)}
 
 
 def test_ranks_divide_the_tokens_of_the_denoiser_only() -> None:
@@ -115,7 +118,7 @@ def test_one_rank_exchanges_nothing() -> None:
     network, one = read_graph(DIT, "dit"), np.ones(1)
     tokens = StepTokens(batch=BATCH * one, q_len=one, kv_len=one)
     whole = network.step_operators(BF16, Phase.PREFILL, tokens)
-    assert shard_operators(whole, _plan(1), network) == whole
+    assert shard_operators(whole, plan_of(1), network) == whole
 
 
 def test_ranks_divide_the_activations_of_the_denoiser_only() -> None:
@@ -127,7 +130,7 @@ def test_ranks_divide_the_activations_of_the_denoiser_only() -> None:
         (decoding, TOKENS * (64 + 1024), 1),
     ):
         peak = [
-            activation_bytes(graph, _plan(cp), BATCH * one, one, 1.0, 0.0)[0] for cp in (1, RANKS)
+            activation_bytes(graph, plan_of(cp), BATCH * one, one, 1.0, 0.0)[0] for cp in (1, RANKS)
         ]
         assert peak[0] == BATCH * elements * 2
         assert peak[1] == peak[0] / divided

@@ -39,7 +39,9 @@ def layer_cases(
     names = dict.fromkeys(("gemm", "moe", "kv", "attention", "head"), number_format)
     formats, column = ModelFormats(**names), np.ones(1)
     ranks = column * tp
-    sizes = dict.fromkeys(("pp", "cp", "attention_dp", "ep", "dp"), column)
+    sizes = dict.fromkeys(
+        ("pp", "cp", "attention_dp", "ep", "dp", "ring_degree", "guidance_degree"), column
+    )
     plan = PlanColumns(tp=ranks, moe_tp=ranks, **sizes)
     found: dict[str, Case] = {}
     for phase in PHASES:

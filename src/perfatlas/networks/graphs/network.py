@@ -5,6 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from perfatlas.quantities import Expression
 
 MAX_SIZE: int = 10_000_000
+GUIDED: Final = 2  # items of a denoiser with guidance for each item of a batch
 MOST_IN_TABLES: Final = 0.5  # of the parameters
 MOST_TABLES: Final = 10_000
 _DIVIDED: Final = re.compile(r"[^/]/[^/]")
@@ -204,6 +206,24 @@ class GraphNetwork(Network):
     def divides_tokens(self, operator: Operator) -> bool:
         """Return whether it is one of the denoiser over its tokens."""
         return operator.name in self._of_tokens
+
+    @cached_property
+    def denoiser_tokens(self) -> float:
+        """Tokens of the shortest sequence of the denoiser that ranks divide."""
+        nodes = (self.nodes[index] for index in self._tokens)
+        sizes = [node.values(self.columns(1.0)) for node in nodes if node.kind == "attention"]
+        return min((float(size["q_len"]) for size in sizes), default=math.inf)
+
+    @cached_property
+    def denoising(self) -> frozenset[str]:
+        """Names of the operators of the denoiser."""
+        named = _named(self.nodes) if self.denoiser else ()
+        return frozenset(name for name, node in named if STEPS in node.count.names)
+
+    @property
+    def guided(self) -> bool:
+        """Whether the denoiser runs with a prompt and without."""
+        return self.denoiser == GUIDED
 
     @cached_property
     def _tokens(self) -> tuple[int, ...]:

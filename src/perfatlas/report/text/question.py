@@ -15,7 +15,10 @@ from perfatlas.report.text.rows import label_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
+PLAN: Final = (
+    *("tp", "pp", "cp", "ring_degree", "guidance_degree"),
+    *("attention_dp", "ep", "moe_tp"),
+)
 POOLS: Final = ("prefill", "decode")
 FORMATS: Final = ("gemm_format", "moe_format", "kv_format", "attention_format")
 LOAD: Final = ("batch", "prefill_batch", "decode_batch", "concurrency", "prefix")

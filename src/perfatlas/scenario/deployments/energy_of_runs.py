@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Requests
 
 PERCENTILE: Final = 95
+ROUNDING: Final = 0.5  # ticks
 OF_RUN: Final = (
     *("energy_j", "prefill_energy_j", "decode_energy_j", "bubble_energy_j", "idle_energy_j"),
     *("deployment_power_w", "p95_deployment_power_w", "peak_deployment_power_w"),
@@ -112,7 +113,9 @@ def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str,
     decodes_j_F = energy.dynamic_j_F - energy.prompt_j_F + on_w_F * (kernels_s_F - prompts_s_F)
     decode_j = float(decodes_j_F.sum())
     bubble_j = float(_bubbles_j(ready, outcome).sum())
-    idle_j = float((on_w_F * np.maximum(there_s_F - busy_s_F, 0.0)).sum())
+    idle_s_F = there_s_F - busy_s_F
+    whole_F = idle_s_F * TICKS_PER_SECOND > ROUNDING  # sums of seconds have rests below a tick
+    idle_j = float((on_w_F * np.where(whole_F, idle_s_F, 0.0)).sum())
     watts_B = window_power_w(outcome)
     total_j = prefill_j + decode_j + bubble_j + idle_j
     return {

@@ -122,7 +122,16 @@ OF_RANKS: Final = (
     " Published runs on 2 to 8 GPUs are predicted 13 to 30% too fast in the median, small batches"
     " more than twice (python -m validation networks)"
 )
-
+OF_RINGS: Final = (
+    "cp divides the tokens of the denoiser: keys and values rotate among ring_degree GPUs, which"
+    " exchange heads with the others; encoders and decoder run whole on every GPU. Published runs"
+    " with a ring on 2 to 8 GPUs are predicted 26.4% (H100) and 30.7% (B200) too fast in the"
+    " median, small batches up to 3.2 times (python -m validation networks)"
+)
+OF_GUIDANCE: Final = (
+    "guidance_degree divides the passes of the denoiser with a prompt and without, and is compared"
+    " with no measurement; the exchange of what they predict after a step is left out"
+)
 OF_COPIES: Final = (
     "every GPU holds all embedding tables, whose lookups are one operator each; attention_dp"
     " divides them over GPUs. DLRM-DCNv2 of MLPerf is 47% off in the median on H100 NVL and 29% on"
@@ -148,8 +157,12 @@ def graph_notes(question: Candidates) -> Notes:
             " networks in int8 are 1.3 to 1.9 times faster (python -m validation networks)"
         )
     for candidate in range(question.size):
-        if network.item and question.plan.cp[candidate] > 1:
-            yield candidate, OF_RANKS
+        passes = question.plan.guidance_degree[candidate]
+        if network.item and question.plan.cp[candidate] > passes:
+            rings = question.plan.ring_degree[candidate] > 1
+            yield candidate, OF_RINGS if rings else OF_RANKS
+        if passes > 1:
+            yield candidate, OF_GUIDANCE
         if network.tables:
             yield (
                 candidate,

@@ -105,9 +105,7 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
 def _one_gpu(plan: PlanColumns) -> PlanColumns:
     """Return the plan of a model on one GPU."""
     column = np.ones(1)
-    return type(plan)(
-        tp=column, pp=column, cp=column, attention_dp=column, ep=column, moe_tp=column, dp=column
-    )
+    return type(plan)(**dict.fromkeys(vars(plan), column))
 
 
 def _ticks(time_s: float) -> int:

@@ -126,13 +126,26 @@ def _legal_sizes(
     The widest group (F,) has the ranks of attention of the largest legal size, a domain at most.
     """
     given = [np.nan_to_num(columns.numbers(name)) for name in ("ep", "moe_tp")]  # 0: not given
-    kinds_FK = np.stack([domain_F, plan.pp, plan.cp, plan.attention_dp, *given], axis=1)
+    kinds_FK = np.stack(
+        [
+            domain_F,
+            plan.pp,
+            plan.cp,
+            plan.attention_dp,
+            plan.ring_degree,
+            plan.guidance_degree,
+            *given,
+        ],
+        axis=1,
+    )
     kinds_UK, kind_F = np.unique(kinds_FK, axis=0, return_inverse=True)
     legal: set[float] = set()
     widest_U = kinds_UK[:, 0].copy()
     for kind, (domain, *sizes) in enumerate(kinds_UK.tolist()):
         tp_T = np.arange(1.0, domain + 1.0)
-        pp_T, cp_T, ranks_T, *given_T = (np.full_like(tp_T, size or np.nan) for size in sizes)
+        pp_T, cp_T, ranks_T, rings_T, passes_T, *given_T = (
+            np.full_like(tp_T, size or np.nan) for size in sizes
+        )
         ep_T, moe_tp_T = default_moe_split(tp_T, ranks_T, *given_T)
         tried = PlanColumns(
             tp=tp_T,
@@ -142,6 +155,8 @@ def _legal_sizes(
             ep=ep_T,
             moe_tp=moe_tp_T,
             dp=np.ones_like(tp_T),
+            ring_degree=rings_T,
+            guidance_degree=passes_T,
         )
         broken_T = np.logical_or.reduce([*plan_rules(network, tried).values()])
         found = tp_T[~broken_T].tolist()

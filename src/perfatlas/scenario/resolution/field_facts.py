@@ -34,6 +34,8 @@ RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
 # the fields that facts derive from
 FACTS: Final = {
     "tokens": ("model",),
+    "denoiser": ("model",),
+    "guidance": ("model",),
     "experts": ("model",),
     "vision encoder": ("model",),
     "expert format": ("model", "format", *FORMATS),
@@ -186,6 +188,8 @@ def facts_of(values: Mapping[str, Any]) -> dict[str, Callable[[], Missing | None
     """Return the facts of a scenario that conditions refer to: None where they hold."""
     return {
         "tokens": partial(_tokens, values),
+        "denoiser": partial(_denoiser, values),
+        "guidance": partial(_guidance, values),
         "experts": partial(_experts, values),
         "vision encoder": partial(_encoder, values),
         "expert format": partial(_expert_format, values),
@@ -212,6 +216,28 @@ def _tokens(values: Mapping[str, Any]) -> Missing | None:
         return None
     named = value_text(values["model"])
     return Missing(f"requests of {named}, a graph of operators, have no tokens", "")
+
+
+def _denoiser(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the model has no denoiser that is a transformer."""
+    try:
+        known = resolve_model(values["model"]).network.divides_denoiser
+    except PerfatlasError:
+        return None
+    named = value_text(values["model"])
+    why = f"{named} is no diffusion pipeline whose denoiser is a transformer"
+    return None if known else Missing(why, "use one, such as flux.1-dev")
+
+
+def _guidance(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the model has no denoiser that runs with and without a prompt."""
+    try:
+        known = resolve_model(values["model"]).network.guided
+    except PerfatlasError:
+        return None
+    named = value_text(values["model"])
+    why = f"{named} runs no second pass of a denoiser, without a prompt"
+    return None if known else Missing(why, "use a pipeline with guidance, such as sd3-medium")
 
 
 def _experts(values: Mapping[str, Any]) -> Missing | None:

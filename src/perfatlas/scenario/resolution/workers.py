@@ -93,7 +93,17 @@ def _plan_columns(columns: ScenarioColumns) -> PlanColumns:
     dp = np.where(np.isnan(dp), _quotient(gpus, tp * inner), dp)
     given = columns.numbers("ep"), columns.numbers("moe_tp")
     ep, moe_tp = default_moe_split(tp, attention_dp, *given)
-    return PlanColumns(tp=tp, pp=pp, cp=cp, attention_dp=attention_dp, ep=ep, moe_tp=moe_tp, dp=dp)
+    return PlanColumns(
+        tp=tp,
+        pp=pp,
+        cp=cp,
+        attention_dp=attention_dp,
+        ep=ep,
+        moe_tp=moe_tp,
+        dp=dp,
+        ring_degree=columns.numbers("ring_degree"),
+        guidance_degree=columns.numbers("guidance_degree"),
+    )
 
 
 def _quotient(gpus_N: FloatArray, others_N: FloatArray) -> FloatArray:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from perfatlas.vocabulary.fields import Field
 
-SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
+SIZES: Final = (
+    *("tp", "pp", "cp", "ring_degree", "guidance_degree"),
+    *("attention_dp", "ep", "moe_tp", "dp"),
+)
 # settings of the exchange of tokens between attention data-parallel ranks
 EXCHANGE: Final = ("expert_exchange", "batch_overlap")
 TOKENS: Final = "max_num_batched_tokens"

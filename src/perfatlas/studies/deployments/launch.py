@@ -31,7 +31,8 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "speculative_depth": 0,
     "prefix_caching": True,
 }
-UNNAMED: Final = {"cp": 1}  # sizes that no command has, by their value without effect
+# sizes that no command has, by their value without effect
+UNNAMED: Final = dict.fromkeys(("cp", "ring_degree", "guidance_degree"), 1)
 
 
 def launcher_of(emit: str, engine: str, *, pools: bool) -> str:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.operators import unique_rows
-from perfatlas.parallelism import PlanColumns, cuts_groups, most_replicas, node_gpus, plan_rules
+from perfatlas.parallelism import (
+    WITHIN_CONTEXT,
+    PlanColumns,
+    cuts_groups,
+    most_replicas,
+    node_gpus,
+    plan_rules,
+)
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import (
@@ -67,9 +74,7 @@ def all_plans(
     free = {"tp", "pp"} | ({"attention_dp"} if network.divides_weights else set())
     free |= {"cp"} if divides_prompts else set()
     if network.item:  # only tokens of a denoiser and tables are divided
-        sizes = [size for group in network.layers for size in group.divided_sizes]
-        denoiser = any(size.by == "cp" and size.size > 1 for size in sizes)
-        free = {"cp"} if denoiser else free & {"attention_dp"}
+        free = {"cp"} if network.divides_denoiser else free & {"attention_dp"}
     rows = _rows(inputs, free, divides_weights=network.divides_weights)
     names = [field.name for field in dataclasses.fields(PlanColumns)]
     row = np.dtype((np.float64, len(names)))
@@ -86,20 +91,21 @@ def all_plans(
 def _rows(
     inputs: SearchInputs, free: set[str], *, divides_weights: bool
 ) -> Iterator[tuple[int, ...]]:
-    """Yield tp, pp, cp, attention_dp, ep, moe_tp and dp of every plan."""
+    """Yield tp, pp, cp, attention_dp, ep, moe_tp, dp and degrees within cp of every plan."""
     exact, replicas = inputs.gpus is not None, inputs.allowed("dp")
     experts = inputs.allowed("ep"), inputs.allowed("moe_tp")
     most = inputs.most_gpus
     sizes = [inputs.allowed(name) or (None if name in free else (1,)) for name in REPLICA]
+    degrees = list(product(*(inputs.allowed(name) or (1,) for name in WITHIN_CONTEXT)))
     for tp, pp, cp, attention_dp in _divisions(sizes, most, exact=exact):
         dp = most // (tp * pp * cp * attention_dp)
-        for wanted in replicas or (dp,):
+        for wanted, within in product(replicas or (dp,), degrees):
             if wanted > dp or (exact and wanted != dp):
                 continue
             for ep, moe_tp in _expert_sizes(
                 tp * attention_dp, experts, divides_weights=divides_weights
             ):
-                yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted)
+                yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted, *within)
 
 
 def _divisions(

@@ -233,6 +233,8 @@ def plan_of(network: Network, layouts: Layouts) -> PlanColumns:
         ep=ep,
         moe_tp=inside,
         dp=column,
+        ring_degree=column,
+        guidance_degree=column,
     )
 
 

@@ -42,6 +42,7 @@ PARTS: Final = {
     "jitter": "waiting for the slowest rank",
     "input": "waiting for the input",
 }
+OF_GRAPHS: Final = PARTS | {"exposed_ep": "exchange of embeddings"}
 ENERGY: Final = {
     "products": "matrix products",
     "experts": "experts",

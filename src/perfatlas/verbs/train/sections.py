@@ -52,7 +52,7 @@ from perfatlas.report.text import (
 )
 from perfatlas.studies import rejected_text
 from perfatlas.verbs.train.answer import training_timeline
-from perfatlas.verbs.train.metrics import ENERGY, PARTS
+from perfatlas.verbs.train.metrics import ENERGY, OF_GRAPHS, PARTS
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -192,7 +192,8 @@ def batch_line(scenario: Mapping[str, Any], results: Mapping[str, Any]) -> str:
 
 def _wholes(results: Row) -> list[Section]:
     """Return the parts of the step and of the energy of all GPUs, where that is known."""
-    sections = [_parts("time", results["waterfall"], PARTS, ("time_s", results["step_time_s"]))]
+    labels = OF_GRAPHS if results.get("item") else PARTS
+    sections = [_parts("time", results["waterfall"], labels, ("time_s", results["step_time_s"]))]
     if results["energy_parts"] is not None:
         whole = "energy_per_step_j", results["energy_per_step_j"]
         sections.append(_parts("energy", results["energy_parts"], ENERGY, whole))

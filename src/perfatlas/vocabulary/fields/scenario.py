@@ -224,6 +224,23 @@ class Plan:
             elsewhere=("context_parallel_size", "cp_size"),
         ),
     ] = 1
+    ring_degree: Annotated[
+        Count,
+        Row(
+            "Context-parallel ranks of a denoiser among which keys and values rotate (ring"
+            " attention); the others exchange heads (Ulysses).",
+            needs=Fact("denoiser"),
+        ),
+    ] = 1
+    guidance_degree: Annotated[
+        Count,
+        Row(
+            "Context-parallel ranks that divide the two passes of a denoiser with guidance: 2 runs"
+            " the pass with a prompt and the one without on groups of cp / 2 GPUs.",
+            needs=Fact("guidance"),
+            elsewhere=("use_cfg_parallel",),
+        ),
+    ] = 1
     attention_dp: Annotated[
         Count,
         Row(

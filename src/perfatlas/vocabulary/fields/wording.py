@@ -28,6 +28,8 @@ SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
 FACTS: Final = {
     "tokens": "a language model",
     "graph": "a network that is a graph of operators",
+    "denoiser": "a diffusion pipeline whose denoiser is a transformer",
+    "guidance": "a diffusion pipeline that runs its denoiser with and without a prompt",
     "experts": "an MoE model",
     "vision encoder": "a model with a vision encoder",
     "experts or tables": "an MoE model, or a graph with embedding tables",
