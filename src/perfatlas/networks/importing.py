@@ -32,8 +32,8 @@ def import_graph(
     Args:
         batch: Items of the inputs of a file whose number of items is fixed, a divisor of the first
             size of the first input; None takes that size.
-        sizes: Values of free sizes of a graph of ONNX, by input and dimension such as image_2, or of
-            StableHLO, by symbol, as numbers or their decimal digits.
+        sizes: Values of free sizes, of a graph of ONNX by input and dimension such as image_2, of
+            StableHLO by symbol, as numbers or their decimal digits.
         item: What an item is.
         allow_unknown: Price operators that are not known as elementwise ones.
 
@@ -60,8 +60,8 @@ def import_graph(
     notes = [
         *found.notes,
         *(
-        f"{name} ({count} times) is not known and priced as elementwise"
-        for name, count in sorted(found.unknown.items())
+            f"{name} ({count} times) is not known and priced as elementwise"
+            for name, count in sorted(found.unknown.items())
         ),
     ]
     head = {
@@ -100,7 +100,9 @@ def _imported(path: Path, batch: int | None, sizes: Mapping[str, int]) -> Import
         from perfatlas.networks.torch_export import nodes_of_program, read_archive
 
         if sizes:
-            raise InvalidSpecError(f"sizes apply to graphs of ONNX and StableHLO; {path} has its own")
+            raise InvalidSpecError(
+                f"sizes apply to graphs of ONNX and StableHLO; {path} has its own"
+            )
         found = nodes_of_program(read_archive(path))
     elif path.suffix == ".onnx":
         from perfatlas.networks.onnx import nodes_of_file

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import jax
+    import jax.numpy as jnp
+    from jax import export
+else:
+    jax = pytest.importorskip("jax")
+    jnp, export = jax.numpy, pytest.importorskip("jax.export")
 
 BLOCKS = ((3, 64), (4, 128), (6, 256), (3, 512))
 EPSILON = 1e-5
 
 
-def tensor(*sizes: Any, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
+def tensor(*sizes: int, dtype: type = jnp.float32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(sizes, dtype)
 
 
-def _conv(x: Any, weight: Any, stride: int = 1) -> Any:
+def _conv(x: jax.Array, weight: jax.Array, stride: int = 1) -> jax.Array:
     side = weight.shape[0] // 2
     return jax.lax.conv_general_dilated(
         x,
@@ -26,7 +35,7 @@ def _conv(x: Any, weight: Any, stride: int = 1) -> Any:
     )
 
 
-def _batch_norm(x: Any, norm: dict[str, Any]) -> Any:
+def _batch_norm(x: jax.Array, norm: dict[str, Any]) -> jax.Array:
     scale = jax.lax.rsqrt(norm["variance"] + EPSILON) * norm["scale"]
     return (x - norm["mean"]) * scale + norm["bias"]
 
@@ -56,8 +65,8 @@ def resnet_parameters(
     return {**found, "head": tensor(channels, classes), "bias": tensor(classes)}
 
 
-def resnet(parameters: dict[str, Any], x: Any) -> Any:
-    def layer(x: Any, of: dict[str, Any], stride: int = 1) -> Any:
+def resnet(parameters: dict[str, Any], x: jax.Array) -> jax.Array:
+    def layer(x: jax.Array, of: dict[str, Any], stride: int = 1) -> jax.Array:
         return _batch_norm(_conv(x, of["weight"], stride), of)
 
     x = jax.nn.relu(layer(x, parameters["stem"], 2))
@@ -80,24 +89,34 @@ def encoder_parameters(
     layer = {
         **{name: tensor(width, heads, head) for name in ("query", "key", "value")},
         **{f"{name}_bias": tensor(heads, head) for name in ("query", "key", "value")},
-        **{"output": tensor(heads, head, width), "output_bias": tensor(width)},
-        **{"up": tensor(width, inner), "up_bias": tensor(inner)},
-        **{"down": tensor(inner, width), "down_bias": tensor(width)},
-        **{f"{name}_{part}": tensor(width) for name in ("first", "last") for part in ("scale", "bias")},
+        "output": tensor(heads, head, width),
+        "output_bias": tensor(width),
+        "up": tensor(width, inner),
+        "up_bias": tensor(inner),
+        "down": tensor(inner, width),
+        "down_bias": tensor(width),
+        **{
+            f"{name}_{part}": tensor(width)
+            for name in ("first", "last")
+            for part in ("scale", "bias")
+        },
     }
     return {
-        **{"words": tensor(words, width), "places": tensor(longest, width)},
-        **{"scale": tensor(width), "bias": tensor(width), "layers": [layer] * layers},
+        "words": tensor(words, width),
+        "places": tensor(longest, width),
+        "scale": tensor(width),
+        "bias": tensor(width),
+        "layers": [layer] * layers,
     }
 
 
-def _layer_norm(x: Any, scale: Any, bias: Any) -> Any:
+def _layer_norm(x: jax.Array, scale: jax.Array, bias: jax.Array) -> jax.Array:
     mean = x.mean(-1, keepdims=True)
     variance = jnp.square(x - mean).mean(-1, keepdims=True)
     return (x - mean) * jax.lax.rsqrt(variance + EPSILON) * scale + bias
 
 
-def encoder_layer(x: Any, of: dict[str, Any]) -> Any:
+def encoder_layer(x: jax.Array, of: dict[str, Any]) -> jax.Array:
     query, key, value = (
         jnp.einsum("bsw,whd->bshd", x, of[name]) + of[f"{name}_bias"]
         for name in ("query", "key", "value")
@@ -111,9 +130,26 @@ def encoder_layer(x: Any, of: dict[str, Any]) -> Any:
     return _layer_norm(x + y, of["last_scale"], of["last_bias"])
 
 
-def encoder(parameters: dict[str, Any], tokens: Any) -> Any:
+def encoder(parameters: dict[str, Any], tokens: jax.Array) -> jax.Array:
     x = parameters["words"][tokens] + parameters["places"][: tokens.shape[1]]
     x = _layer_norm(x, parameters["scale"], parameters["bias"])
     for layer in parameters["layers"]:
         x = encoder_layer(x, layer)
     return x
+
+
+def stacked(weights: jax.Array, x: jax.Array) -> jax.Array:
+    """Return what layers of one shape compute, whose weights are one array."""
+
+    def body(y: jax.Array, weight: jax.Array) -> tuple[jax.Array, None]:
+        return jnp.tanh(y @ weight), None
+
+    return jax.lax.scan(body, x, weights)[0]
+
+
+def exported(function: Callable[..., jax.Array], *given: object) -> str:
+    return export.export(jax.jit(function))(*given).mlir_module()
+
+
+def lowered_of(function: Callable[..., jax.Array], *given: object) -> jax.stages.Lowered:
+    return jax.jit(function).lower(*given)

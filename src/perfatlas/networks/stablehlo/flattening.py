@@ -1,4 +1,4 @@
-"""Operators of a module of StableHLO in execution order: calls inlined, loops counted, views followed.
+"""Operators of a module of StableHLO in execution order: calls inlined, loops counted.
 
 A view (reshape, transpose, broadcast, slice, conversion) has no operator: what reads it reads its
 source, with the sizes of the view.
@@ -147,12 +147,12 @@ class Program:
         times, depth = place
         read = [known[value] for value in one.operands]
         kinds = kinds_of_operators(FRAMEWORK)
+        callee = "callee" if name == "call" else ""
         if name == "composite":
             name = str(one.attributes["name"].value).removeprefix("chlo.")
-            if name not in kinds:
-                return self._called(str(one.attributes["decomposition"].value), read, times, depth)
-        if name == "call":
-            return self._called(str(one.attributes["callee"].value), read, times, depth)
+            callee = "" if name in kinds else "decomposition"
+        if callee:
+            return self._called(str(one.attributes[callee].value), read, times, depth)
         if name == "while":
             return self._loop(one, known, times, depth)
         if name in ("case", "if"):
@@ -160,16 +160,12 @@ class Program:
         if name == "custom_call":
             name = f"custom_call {one.attributes['call_target_name'].value}"
         made = [self.new(value) for value in one.results]
-        if not made:
-            return made
         if name == "constant":
             self._constant(one, made[0])
-        kind = kinds.get(name)
         sliced = name == "dynamic_slice" and self._is_stored(read[0])
-        if (kind == VIEW or sliced) and read:
-            seen = zip(read[:1] if sliced else read, made, strict=False)
-            return [self._view(source, view, name) for source, view in seen]
-        if kind == FREE:
+        if read and (kinds.get(name) == VIEW or sliced):
+            return [self._view(*each, name) for each in zip(read, made, strict=False)]
+        if kinds.get(name) == FREE or not made:
             self.fixed.update(each.name for each in made)
             return made
         body = self.bodies if times != 1 else 0
@@ -226,8 +222,13 @@ class Program:
         first = [known[value] for value in one.operands]
         arguments, returned = list(body.arguments), list(_last(body).operands)
         kept = [value == argument for value, argument in zip(returned, arguments, strict=True)]
-        inner = [old if same else self.new(value) for old, same, value in zip(first, kept, arguments, strict=True)]
-        trips = self._trips(condition, body, first, {**known, **dict(zip(condition.arguments, inner, strict=True))})
+        inner = [
+            old if same else self.new(value)
+            for old, same, value in zip(first, kept, arguments, strict=True)
+        ]
+        trips = self._trips(
+            condition, body, first, {**known, **dict(zip(condition.arguments, inner, strict=True))}
+        )
         if not trips:
             return first
         self.bodies += 1
@@ -333,7 +334,10 @@ def _details(
     if name == "dot_general":
         numbers = stablehlo.DotDimensionNumbers(one.attributes["dot_dimension_numbers"])
         left, right = read[0].sizes, read[1].sizes
-        batch, inner = list(numbers.lhs_batching_dimensions), list(numbers.lhs_contracting_dimensions)
+        batch, inner = (
+            list(numbers.lhs_batching_dimensions),
+            list(numbers.lhs_contracting_dimensions),
+        )
         others = [*numbers.rhs_batching_dimensions, *numbers.rhs_contracting_dimensions]
         return {
             "batch": [left[index] for index in batch],

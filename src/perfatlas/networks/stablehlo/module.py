@@ -1,7 +1,7 @@
 """Modules of StableHLO as text, parsed and refined to static shapes by MLIR in jaxlib.
 
-MLIR parses by recursion without a limit, so that nesting is counted before. Constants stay the bytes
-that the text states; they are not evaluated.
+MLIR parses by recursion without a limit, so that nesting is counted before. Constants stay the
+bytes that the text states.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ def _free_sizes(module: ir.Module, path: Path) -> dict[tuple[int, int], str]:
     """Return names of free sizes of the arguments of main, by argument and dimension.
 
     The first free size that is the first of its argument is `batch`; others are named by their
-    symbol, or by argument and dimension. Sizes are one symbol where the module asserts that they are
-    equal, as `jax.export` writes it.
+    symbol, or by argument and dimension. Sizes are one symbol where the module asserts that they
+    are equal, as `jax.export` writes it.
     """
     from jaxlib.mlir import ir
 
@@ -234,7 +234,9 @@ def _refined(
     from jaxlib.mlir.dialects import stablehlo
 
     types = []
-    for number, argument in enumerate(functions_of(module, path)["main"].regions[0].blocks[0].arguments):
+    for number, argument in enumerate(
+        functions_of(module, path)["main"].regions[0].blocks[0].arguments
+    ):
         sizes = [
             values[names[number, index]] if (number, index) in names else size
             for index, size in enumerate(argument.type.shape)

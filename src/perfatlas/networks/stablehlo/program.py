@@ -1,4 +1,4 @@
-"""Operators of a module of StableHLO as nodes, with the number of items as a symbol where it is free."""
+"""Operators of a module of StableHLO as nodes; a free number of items is a symbol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.networks.graphs.attentions import Chains
 from perfatlas.networks.graphs.imports import (
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from perfatlas.networks.stablehlo.flattening import Op, Operand, Program
     from perfatlas.networks.stablehlo.regions import Step
 
-# Numbers of items at which a free one is read, primes that no other size is: three give a polynomial,
-# the last one verifies it.
+# Numbers of items at which a free one is read, primes that no other size is: three give a
+# polynomial, the last one verifies it.
 BATCHES: Final = (1009, 1013, 1019, 1031)
 SCALE: Final = "scale"  # a region that only adds, multiplies or divides by weights
 _SCALED: Final = (SCALE, "add", "elementwise", "select")
@@ -131,7 +131,9 @@ def _polynomial(values: Sequence[int], path: Path) -> Expression:
     if len(set(values)) == 1:
         return Expression(str(values[0]))
     first, *others = BATCHES[:3]
-    slopes = [Fraction(value - values[0], b - first) for b, value in zip(others, values[1:], strict=False)]
+    slopes = [
+        Fraction(value - values[0], b - first) for b, value in zip(others, values[1:], strict=False)
+    ]
     square = (slopes[1] - slopes[0]) / (others[1] - others[0])
     linear = slopes[0] - square * (first + others[0])
     constant = values[0] - (square * first + linear) * first
@@ -171,7 +173,9 @@ class _Reader:
 
     def read(self) -> None:
         """Add all operators."""
-        steps = [replace(one, op_type=self._type(one)) for one in steps_of(self.program, self.fixed)]
+        steps = [
+            replace(one, op_type=self._type(one)) for one in steps_of(self.program, self.fixed)
+        ]
         for step in steps:
             for name in step.input:
                 self.users[name].append(step)
@@ -212,18 +216,15 @@ class _Reader:
         if not step.root:
             return step.op_type
         kinds = [one.kind for one in step.ops]
-        source = max(self._held(step), default=0)
         if "reduce" in kinds:
-            if step.last.written[0].held < source:
-                return "reduce"
-            if any(kind in _ROOTS for kind in kinds):
-                return "norm"
-            return "softmax" if "exponential" in kinds else "elementwise"
-        if all(kind in _LINEAR and self._by_weight(one) for kind, one in zip(kinds, step.ops, strict=True)):
+            smaller = step.last.written[0].held < max(self._held(step))
+            inside = "norm" if any(kind in _ROOTS for kind in kinds) else "softmax"
+            plain = inside == "softmax" and "exponential" not in kinds
+            return "reduce" if smaller else "elementwise" if plain else inside
+        if all(one.kind in _LINEAR and self._by_weight(one) for one in step.ops):
             return SCALE
-        if len(kinds) > 1 or (kinds == [RELU] and self._by_weight(step.last)):
-            return "activation"
-        return step.last.kind
+        relu = kinds == [RELU] and self._by_weight(step.last)
+        return "activation" if len(kinds) > 1 or relu else step.last.kind
 
     def _held(self, step: Step) -> list[int]:
         return [one.held for op in step.ops for one in op.read if one.name == step.root]
@@ -234,20 +235,14 @@ class _Reader:
 
     def _nodes(self, step: Step) -> list[Node]:
         op = step.last
-        if not any(one.sizes for one in (*op.read, *op.written)):
-            return []  # counters and other numbers
+        counts = not any(one.sizes for one in (*op.read, *op.written))
+        if counts or (is_pointwise(op) and not op.written[0].is_float):
+            return []  # counters, indices and masks, which their readers compute
         if op.kind == "dot_general":
             return [self._product(op)]
         if op.kind == "convolution":
-            image, weight, out = (Tensor(op.details[name]) for name in ("image", "weight", "out"))
-            groups = op.details["groups"]
-            if op.details["transposed"]:
-                weight = Tensor((image.sizes[1], weight.sizes[0] // groups, *weight.sizes[2:]))
-            transposed = bool(op.details["transposed"])
-            return [convolution(image, weight, out, groups, transposed=transposed)]
-        if step.root:
-            return self._region(step)
-        return [self._moving(op)]
+            return [_convolution(op.details)]
+        return self._region(step) if step.root else [self._moving(op)]
 
     def _product(self, op: Op) -> Node:
         """Return a product, by a weight or of activations."""
@@ -289,8 +284,6 @@ class _Reader:
     def _region(self, step: Step) -> list[Node]:
         """Return the kernel of a region, after the bias that its first operator may add."""
         out, ops = step.last.written[0], list(step.ops)
-        if not out.is_float:
-            return []  # indices and masks, which their readers compute
         held = max(self._held(step))
         source = self.kinds.get(step.root, "") if self._is_alone(step.root) else ""
         made = []
@@ -316,7 +309,11 @@ class _Reader:
         elif kind not in ("activation", "reduce"):
             kind = kinds_of_operators(FRAMEWORK).get(kind, "elementwise")
             kind = "elementwise" if kind == "add" else kind
-        by_output = kind == "activation" and [one.kind for one in ops] in ([RELU], ["logistic"], ["tanh"])
+        by_output = kind == "activation" and [one.kind for one in ops] in (
+            [RELU],
+            ["logistic"],
+            ["tanh"],
+        )
         found = node(kind, sizes, after=source)
         return [*made, replace(found, by_output=by_output)]
 
@@ -336,7 +333,9 @@ class _Reader:
         inside = {step.root, *(op.written[0].name for op in found[:-1])}
         return [] if any(one.name in inside for op in rest for one in op.read) else found
 
-    def _attention(self, softmax: Step, scores: Step, last: Step, chains: Chains[Step]) -> Node | None:
+    def _attention(
+        self, softmax: Step, scores: Step, last: Step, chains: Chains[Step]
+    ) -> Node | None:
         """Return the attention around a softmax; None where its sizes are not those of one.
 
         The keys are what a row of the softmax runs over. Queries of one group of heads stand beside
@@ -375,6 +374,14 @@ class _Reader:
         biased = _adds_bias(writer.ops[0], writer.root, self.fixed)
         rest = writer.ops[1:] if biased else writer.ops
         return set() if any(_by_vector(one, self.fixed) for one in rest) else {name}
+
+
+def _convolution(details: Mapping[str, Any]) -> Node:
+    image, weight, out = (Tensor(details[name]) for name in ("image", "weight", "out"))
+    groups, transposed = details["groups"], details["transposed"]
+    if transposed:
+        weight = Tensor((image.sizes[1], int(weight.sizes[0]) // groups, *weight.sizes[2:]))
+    return convolution(image, weight, out, groups, transposed=transposed)
 
 
 def _adds_bias(op: Op, root: str, fixed: frozenset[str]) -> bool:

@@ -60,15 +60,20 @@ def is_pointwise(op: Op) -> bool:
 def weights_of(program: Program) -> set[str]:
     """Return the arguments that are weights.
 
-    Where an argument has a free size, weights are those without one. Else they are second factors of
-    products without a batch and of convolutions, tables that integers select rows of, and what is
-    only broadcast, or combined with other weights, as biases and scales of norms.
+    Where an argument has a free size, weights are those without one. Else they are second factors
+    of products without a batch and of convolutions, tables that integers select rows of, and what
+    is only broadcast, or combined with other weights, as biases and scales of norms. Without any,
+    what has most dimensions is data.
     """
     arguments = program.arguments
     if program.free:
         return set(arguments) - program.free
     used = _used_as_weights(program)
     data = {name for name, one in arguments.items() if not one.is_float} - used
+    data |= {begun for begun, _ in program.carried.values()} & set(arguments) - used
+    if not used:
+        most = max((len(one.sizes) for one in arguments.values()), default=0)
+        data |= {name for name, one in arguments.items() if len(one.sizes) == most}
     for _ in range(MOST_DATA):
         fixed = fixed_by(program, set(arguments) - data)
         shown = (_beside_data(op, fixed, used) - used - data for op in program.ops)
@@ -76,23 +81,26 @@ def weights_of(program: Program) -> set[str]:
         if not found:
             break
         data |= found
-    return set(arguments) - data if data else used
+    return set(arguments) - data
 
 
 def _used_as_weights(program: Program) -> set[str]:
     """Return the arguments that products, convolutions and lookups read as weights."""
     arguments, origins = program.arguments, fixed_by(program, set(program.arguments))
-    used = set()
+    used, apart = set(), set()  # first factors are data, though gradients multiply them again
     for op in program.ops:
         names = [one.name for one in op.read]
         if op.kind == "convolution" or (op.kind == "dot_general" and not op.details["batch"]):
+            if origins.get(names[0]) == frozenset():
+                continue  # a constant, as of an image that is resized
             if names[1] in arguments:
                 used.add(names[1])
-            elif names[0] in arguments and len(origins.get(names[1], ())) != 1:
+                apart.add(names[0])
+            elif names[0] in arguments and len(origins.get(names[1], "several")) > 1:
                 used.add(names[0])
         elif op.kind == "gather" and names[0] in arguments and len(op.read[0].sizes) == 2:
             used |= {names[0]} if op.read[0].is_float else set()
-    return used
+    return used - apart
 
 
 def fixed_by(program: Program, weights: set[str]) -> dict[str, frozenset[str]]:
