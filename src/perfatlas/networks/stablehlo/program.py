@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # Numbers of items at which a free one is read, primes that no other size is: three give a
 # polynomial, the last one verifies it.
 BATCHES: Final = (1009, 1013, 1019, 1031)
-SCALE: Final = "scale"  # a region that only adds, multiplies or divides by weights
+SCALE: Final = "scale"  # a region that adds, multiplies, divides or masks by weights alone
 _SCALED: Final = (SCALE, "add", "elementwise", "select")
 _LINEAR: Final = ("add", "divide", "multiply", "subtract")
 _ROOTS: Final = ("rsqrt", "sqrt", "power")
@@ -221,7 +221,7 @@ class _Reader:
             inside = "norm" if any(kind in _ROOTS for kind in kinds) else "softmax"
             plain = inside == "softmax" and "exponential" not in kinds
             return "reduce" if smaller else "elementwise" if plain else inside
-        if all(one.kind in _LINEAR and self._by_weight(one) for one in step.ops):
+        if all(one.kind in (*_LINEAR, "select") and self._by_weight(one) for one in step.ops):
             return SCALE
         relu = kinds == [RELU] and self._by_weight(step.last)
         return "activation" if len(kinds) > 1 or relu else step.last.kind
@@ -230,8 +230,8 @@ class _Reader:
         return [one.held for op in step.ops for one in op.read if one.name == step.root]
 
     def _by_weight(self, op: Op) -> bool:
-        """Return whether one of the two operands of an operator is fixed."""
-        return sum(one.name in self.fixed for one in op.read) == 1
+        """Return whether all operands of an operator but one are fixed."""
+        return sum(one.name not in self.fixed for one in op.read) == 1 < len(op.read)
 
     def _nodes(self, step: Step) -> list[Node]:
         op = step.last

@@ -147,8 +147,26 @@ def steps_of(program: Program, fixed: Iterable[str]) -> list[Step]:
         if not key[0]:
             steps.append(Step(op_type=op.kind, ops=(op,)))
         elif last[key] == number:
-            steps.append(Step(op_type="", ops=tuple(regions[key]), root=key[0]))
+            steps += _parts(regions[key], key[0])
     return steps
+
+
+def _parts(ops: Sequence[Op], root: str) -> list[Step]:
+    """Return a region as what computes each element, and what reduces the rows of its result."""
+    last = {one.name: number for number, op in enumerate(ops) for one in op.read}
+    cut, read, first = 0, last[root], root
+    for number, op in enumerate(ops):
+        if op.kind == "reduce":
+            break
+        if read <= number:  # later operators read its result alone
+            cut, first = number + 1, op.written[0].name
+        read = max(read, last.get(op.written[0].name, 0))
+    if not 0 < cut < len(ops) or all(op.kind != "reduce" for op in ops):
+        return [Step(op_type="", ops=tuple(ops), root=root)]
+    return [
+        Step(op_type="", ops=tuple(ops[:cut]), root=root),
+        Step(op_type="", ops=tuple(ops[cut:]), root=first),
+    ]
 
 
 def _alive(program: Program) -> list[Op]:
