@@ -148,7 +148,7 @@ def stacked(weights: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def exported(function: Callable[..., jax.Array], *given: object) -> str:
-    return export.export(jax.jit(function))(*given).mlir_module()
+    return str(export.export(jax.jit(function))(*given).mlir_module())
 
 
 def lowered_of(function: Callable[..., jax.Array], *given: object) -> jax.stages.Lowered:

@@ -21,14 +21,11 @@ if TYPE_CHECKING:
 
     from jaxlib.mlir import ir
 
-    from perfatlas.networks.stablehlo.module import Module
-
 FRAMEWORK: Final = "stablehlo"
 DEEPEST_CALL: Final = 64
 MOST_TENSORS: Final = 1_000_000
 _PREFIXES: Final = ("stablehlo.", "chlo.", "func.")
 _BROADCASTS: Final = ("broadcast_in_dim", "broadcast")
-_SLICES: Final = ("slice", "dynamic_slice")
 _STEPS: Final = {"stablehlo.add": 1, "stablehlo.subtract": -1}
 # Direction in which a loop counts, and whether its bound is the last value, by what it compares.
 _ENDS: Final = {"LT": (1, 0), "LE": (1, 1), "GT": (-1, 0), "GE": (-1, 1)}
@@ -45,7 +42,7 @@ class Operand:
     is_float: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Op:
     """An operator that runs a kernel, or is a part of one."""
 
@@ -162,7 +159,9 @@ class Program:
         made = [self.new(value) for value in one.results]
         if name == "constant":
             self._constant(one, made[0])
-        sliced = name == "dynamic_slice" and self._is_stored(read[0])
+        sliced = name == "dynamic_slice" and (
+            read[0].name in self.arguments or read[0].name in self.fixed
+        )
         if read and (kinds.get(name) == VIEW or sliced):
             return [self._view(*each, name) for each in zip(read, made, strict=False)]
         if kinds.get(name) == FREE or not made:
@@ -170,32 +169,14 @@ class Program:
             return made
         body = self.bodies if times != 1 else 0
         details = _details(one, name, read, made)
-        self.ops.append(
-            Op(
-                kind=name,
-                read=tuple(read),
-                written=tuple(made),
-                times=times,
-                body=body,
-                details=details,
-            )
-        )
+        self.ops.append(Op(name, tuple(read), tuple(made), times, body, details))
         return made
-
-    def _is_stored(self, source: Operand) -> bool:
-        return source.name in self.arguments or source.name in self.fixed
 
     def _view(self, source: Operand, view: Operand, name: str) -> Operand:
         """Return a tensor as a view shows it."""
-        held = min(source.held, view.held) if name in _SLICES else source.held
         spread = name in _BROADCASTS and view.sizes != source.sizes
-        return replace(
-            source,
-            sizes=view.sizes,
-            held=held,
-            repeated=source.repeated or spread,
-            is_float=view.is_float,
-        )
+        held, repeated = min(source.held, view.held), source.repeated or spread
+        return replace(view, name=source.name, held=held, repeated=repeated)
 
     def _constant(self, one: ir.Operation, made: Operand) -> None:
         from jaxlib.mlir import ir
@@ -226,9 +207,8 @@ class Program:
             old if same else self.new(value)
             for old, same, value in zip(first, kept, arguments, strict=True)
         ]
-        trips = self._trips(
-            condition, body, first, {**known, **dict(zip(condition.arguments, inner, strict=True))}
-        )
+        known |= dict(zip(condition.arguments, inner, strict=True))
+        trips = self._trips(condition, body, first, known)
         if not trips:
             return first
         self.bodies += 1
@@ -303,20 +283,23 @@ class Program:
         return results
 
 
-def program_of(module: Module, path: Path) -> Program:
+def program_of(module: ir.Module, free: frozenset[int], path: Path) -> Program:
     """Return what a module runs.
+
+    Args:
+        free: Arguments of main that have a free size.
+        path: What errors name.
 
     Raises:
         UnsupportedError: It has loops whose number of runs is not known.
     """
-    program = Program(functions_of(module.body, path))
+    program = Program(functions_of(module, path))
     block = program.functions["main"].regions[0].blocks[0]
     known = {}
     for number, value in enumerate(block.arguments):
         known[value] = made = program.new(value)
         program.arguments[made.name] = made
-        if any(place == number for place, _ in module.free):
-            program.free.add(made.name)
+        program.free |= {made.name} if number in free else set()
     program.outputs = tuple(each.name for each in program.block(block, known, 1, 0))
     return program
 

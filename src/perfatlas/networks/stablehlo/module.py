@@ -7,7 +7,7 @@ bytes that the text states.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from perfatlas.quantities import (
     InvalidSpecError,
@@ -17,7 +17,7 @@ from perfatlas.quantities import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from jaxlib.mlir import ir
@@ -26,6 +26,7 @@ LARGEST_TEXT: Final = 1 << 29  # bytes
 DEEPEST: Final = 128  # brackets around brackets
 MOST_ALIASES: Final = 1000  # of attributes and types, each of which may stand inside the next
 BYTECODE: Final = b"ML\xefR"
+_Read = TypeVar("_Read")
 _TOKENS: Final = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|>=|[<({\[]|[>)}\]]|-{2,}|^[#!](?!loc)\w+[ \t]*=', re.MULTILINE
 )
@@ -35,20 +36,53 @@ _REFINED: Final = (
 )
 
 
-class Module:
-    """A module of StableHLO.
+def read_modules(
+    path: Path,
+    batches: tuple[int, ...],
+    sizes: Mapping[str, int],
+    read: Callable[[ir.Module, frozenset[int]], _Read],
+) -> list[_Read]:
+    """Return what is read of a file for each number of items, once if no size is free.
 
-    Attributes:
-        body: The module of MLIR, with static shapes.
-        free: Sizes of the arguments that were free, by argument and dimension.
+    Args:
+        batches: Numbers of items of a module whose first size is free.
+        sizes: Values of other free sizes by their symbol, or by argument and dimension.
+        read: Reads a module with static shapes; the arguments of main that had a free size.
+
+    Raises:
+        InvalidSpecError: It cannot be parsed or refined, or a size is free.
+        MissingDependencyError: The package jaxlib is not installed.
     """
+    try:
+        from jaxlib.mlir import ir
+    except ImportError as problem:
+        raise MissingDependencyError(
+            "modules of StableHLO need the package jaxlib: pip install 'perfatlas[stablehlo]'"
+        ) from problem
+    text = _text(path)
+    with _context(), ir.Location.unknown():
+        parsed = _parsed(text, path)
+        names = _free_sizes(parsed, path)
+        known = {*names.values()} - {"batch"}
+        for wrong in sorted(sizes.keys() - known):
+            told = f"its free sizes are {', '.join(sorted(known))}" if known else "it has none"
+            raise InvalidSpecError(f"{path} has no free size {repr_for_error(wrong)}; {told}")
+        missing = [name for name in dict.fromkeys(names.values()) if name in known - sizes.keys()]
+        if missing:
+            raise InvalidSpecError(
+                f"{path} has free sizes: {', '.join(missing)};"
+                f" set them as in --sizes {missing[0]}=128"
+            )
+        if not names:
+            return [read(parsed, frozenset())]
+        free = frozenset(number for number, _ in names)
+        return [
+            read(_refined(_parsed(text, path), names, {**sizes, "batch": batch}, path), free)
+            for batch in (batches if "batch" in names.values() else batches[:1])
+        ]
 
-    def __init__(self, body: ir.Module, free: Mapping[tuple[int, int], str]) -> None:
-        """Keep the module."""
-        self.body, self.free = body, free
 
-
-def read_text(path: Path) -> str:
+def _text(path: Path) -> str:
     """Return the text of a module.
 
     Raises:
@@ -84,48 +118,6 @@ def read_text(path: Path) -> str:
                 f"{path} is nested deeper than {DEEPEST} brackets or {MOST_ALIASES:,} aliases"
             )
     return text
-
-
-def modules_of_text(
-    text: str, path: Path, batches: tuple[int, ...], sizes: Mapping[str, int]
-) -> Iterator[Module]:
-    """Yield a module for each number of items; one alone if no size of its arguments is free.
-
-    Args:
-        path: What errors name.
-        batches: Numbers of items of a module whose first size is free.
-        sizes: Values of other free sizes by their symbol, or by argument and dimension.
-
-    Raises:
-        InvalidSpecError: It cannot be parsed or refined, or a size is free.
-        MissingDependencyError: The package jaxlib is not installed.
-    """
-    try:
-        from jaxlib.mlir import ir
-    except ImportError as problem:
-        raise MissingDependencyError(
-            "modules of StableHLO need the package jaxlib: pip install 'perfatlas[stablehlo]'"
-        ) from problem
-    with _context(), ir.Location.unknown():
-        parsed = _parsed(text, path)
-        names = _free_sizes(parsed, path)
-        known = {*names.values()} - {"batch"}
-        for wrong in sorted(sizes.keys() - known):
-            told = f"its free sizes are {', '.join(sorted(known))}" if known else "it has none"
-            raise InvalidSpecError(f"{path} has no free size {repr_for_error(wrong)}; {told}")
-        missing = [name for name in dict.fromkeys(names.values()) if name in known - sizes.keys()]
-        if missing:
-            raise InvalidSpecError(
-                f"{path} has free sizes: {', '.join(missing)};"
-                f" set them as in --sizes {missing[0]}=128"
-            )
-        if not names:
-            yield Module(parsed, names)
-            return
-        several = batches if "batch" in names.values() else batches[:1]
-        for number, batch in enumerate(several):
-            module = _parsed(text, path) if number else parsed
-            yield Module(_refined(module, names, {**sizes, "batch": batch}, path), names)
 
 
 def _context() -> ir.Context:

@@ -22,7 +22,7 @@ from perfatlas.networks.graphs.imports import (
 )
 from perfatlas.networks.graphs.nodes import BATCH, GROUP_NORM
 from perfatlas.networks.stablehlo.flattening import FRAMEWORK, program_of
-from perfatlas.networks.stablehlo.module import modules_of_text, read_text
+from perfatlas.networks.stablehlo.module import read_modules
 from perfatlas.networks.stablehlo.regions import (
     elements_of,
     fixed_by,
@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from jaxlib.mlir import ir
+
     from perfatlas.networks.graphs.imports import Size
     from perfatlas.networks.graphs.nodes import Node
-    from perfatlas.networks.stablehlo.flattening import Op, Operand, Program
+    from perfatlas.networks.stablehlo.flattening import Op, Program
     from perfatlas.networks.stablehlo.regions import Step
 
 # Numbers of items at which a free one is read, primes that no other size is: three give a
@@ -51,6 +53,7 @@ _ROOTS: Final = ("rsqrt", "sqrt", "power")
 _PARTLY: Final = ("dynamic_update_slice", "scatter")  # write a part of their first operand in place
 _GATHERED: Final = ("gather", "dynamic_slice")
 RELU: Final = "maximum"
+_BY_OUTPUT: Final = (RELU, "logistic", "tanh")
 
 
 def nodes_of_file(
@@ -70,13 +73,18 @@ def nodes_of_file(
     Limits: Masks that are constants are no causal attention. Tensors of other widths than weights
         count as those of weights. Transposes and conversions are part of the kernels around them.
     """
-    found = []
-    for module in modules_of_text(read_text(path), path, BATCHES, sizes or {}):
-        program = program_of(module, path)
+
+    def read(module: ir.Module, free: frozenset[int]) -> tuple[_Reader, set[str]]:
+        program = program_of(module, free, path)
         weights = weights_of(program)
         reader = _Reader(program=program, fixed=frozenset(fixed_by(program, weights)))
         reader.read()
-        found.append((reader, weights))
+        return reader, weights
+
+    try:
+        found = read_modules(path, BATCHES, sizes or {}, read)
+    except (ValueError, LookupError, AttributeError, TypeError) as problem:
+        raise InvalidSpecError(f"{path} has operations in other forms: {problem}") from problem
     reader, weights = found[0]
     floats = [reader.program.arguments[name] for name in weights]
     notes = [
@@ -201,8 +209,7 @@ class _Reader:
 
     def _put(self, nodes: list[Node], step: Step) -> None:
         """Add the nodes of a kernel, as often as it runs; without nodes it is a view."""
-        times = step.last.times
-        count = Expression(str(times))
+        count = Expression(str(step.last.times))
         self.nodes += [replace(one, count=count) for one in nodes]
         source = next((each for each in step.input if each not in self.fixed), "")
         through = self.kinds.get(source, "") if self._is_alone(source) else ""
@@ -236,6 +243,7 @@ class _Reader:
     def _nodes(self, step: Step) -> list[Node]:
         op = step.last
         counts = not any(one.sizes for one in (*op.read, *op.written))
+        counts = counts or not any(one.held for one in op.written)
         if counts or (is_pointwise(op) and not op.written[0].is_float):
             return []  # counters, indices and masks, which their readers compute
         if op.kind == "dot_general":
@@ -257,7 +265,7 @@ class _Reader:
         """Return an operator of its own that is limited by memory bandwidth."""
         out = sum(one.held for one in op.written)
         if op.kind == "gather" and op.read[0].name in self.fixed:
-            rows = max(1, op.read[1].held // max(1, _index_size(op)))
+            rows = max(1, op.read[1].held // max(1, op.details["index"]))
             return node("embedding", {"rows": rows, "width": max(1, out // rows)})
         kinds = kinds_of_operators(FRAMEWORK)
         if op.kind not in kinds:
@@ -275,11 +283,9 @@ class _Reader:
         seen = [Tensor((one.held,)) for one in op.read if one.held > 1]
         if is_pointwise(op) and is_strided(kind, seen, Tensor((out,))):
             kind = STRIDED
-        return node(kind, {"read": read, "write": out}, after=self._after(moved))
-
-    def _after(self, read: Sequence[Operand]) -> str:
-        names = dict.fromkeys(one.name for one in read)
-        return fused_into([self.kinds.get(name, "") for name in names if self._is_alone(name)])
+        names = dict.fromkeys(one.name for one in moved)
+        producers = [self.kinds.get(name, "") for name in names if self._is_alone(name)]
+        return node(kind, {"read": read, "write": out}, after=fused_into(producers))
 
     def _region(self, step: Step) -> list[Node]:
         """Return the kernel of a region, after the bias that its first operator may add."""
@@ -309,11 +315,7 @@ class _Reader:
         elif kind not in ("activation", "reduce"):
             kind = kinds_of_operators(FRAMEWORK).get(kind, "elementwise")
             kind = "elementwise" if kind == "add" else kind
-        by_output = kind == "activation" and [one.kind for one in ops] in (
-            [RELU],
-            ["logistic"],
-            ["tanh"],
-        )
+        by_output = kind == "activation" and len(ops) == 1 and ops[0].kind in _BY_OUTPUT
         found = node(kind, sizes, after=source)
         return [*made, replace(found, by_output=by_output)]
 
@@ -392,11 +394,6 @@ def _adds_bias(op: Op, root: str, fixed: frozenset[str]) -> bool:
 def _by_vector(op: Op, fixed: frozenset[str]) -> bool:
     """Return whether an operator combines with a weight per channel."""
     return any(one.name in fixed and one.held > 1 for one in op.read)
-
-
-def _index_size(op: Op) -> int:
-    """Return how many integers select a part of the table of a lookup."""
-    return int(op.details.get("index", 1))
 
 
 def _row(step: Step, kind: str) -> tuple[Size, str]:
