@@ -48,7 +48,8 @@ def _operators(tmp_path: Path, text: str, *, allow_unknown: bool = False) -> lis
     [
         ("module " + "{" * 200 + "}" * 200, "nested deeper than 128 brackets"),
         ("module attributes {a = affine_map<(d)->(" + "-" * 999 + "d)>} {}", "nested deeper"),
-        ("\n".join(f"#a{n} = [#a{n - 1}]" for n in range(2000)), "1,000 aliases"),
+        ("#a1 = [#a0, #a0]", "alias '#a1 =' other than"),
+        ("#loc1 = [#loc0]\nmodule {}", "alias '#loc1 =' other than"),
         ("ML\xefR".encode("latin-1"), "bytecode of MLIR"),
         (b"\xff\xfe\x00", "no text of StableHLO"),
     ],

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 LARGEST_TEXT: Final = 1 << 29  # bytes
 DEEPEST: Final = 128  # brackets around brackets
-MOST_ALIASES: Final = 1000  # of attributes and types, each of which may stand inside the next
+LONGEST_REASON: Final = 300
 BYTECODE: Final = b"ML\xefR"
 _Read = TypeVar("_Read")
+# Aliases may stand inside each other, so that a short text of them is a long one. JAX writes those
+# of locations, which are dropped.
+_LOCATION: Final = re.compile(r"^(#loc\d* = )loc\(.*\)$", re.MULTILINE)
 _TOKENS: Final = re.compile(
-    r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|>=|[<({\[]|[>)}\]]|-{2,}|^[#!](?!loc)\w+[ \t]*=', re.MULTILINE
+    r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|>=|[<({\[]|[>)}\]]|-{2,}'
+    r"|(?!#loc\d* = loc\(unknown\))[#!]\w+\s*=(?!=)"
 )
 _REFINED: Final = (
     "builtin.module(stablehlo-refine-arguments{{types={}}},stablehlo-refine-shapes,"
@@ -53,13 +57,13 @@ def read_modules(
         InvalidSpecError: It cannot be parsed or refined, or a size is free.
         MissingDependencyError: The package jaxlib is not installed.
     """
+    text = _text(path)
     try:
         from jaxlib.mlir import ir
     except ImportError as problem:
         raise MissingDependencyError(
             "modules of StableHLO need the package jaxlib: pip install 'perfatlas[stablehlo]'"
         ) from problem
-    text = _text(path)
     with _context(), ir.Location.unknown():
         parsed = _parsed(text, path)
         names = _free_sizes(parsed, path)
@@ -86,7 +90,7 @@ def _text(path: Path) -> str:
     """Return the text of a module.
 
     Raises:
-        InvalidSpecError: It is too long, no text, or nested deeper than MLIR can parse.
+        InvalidSpecError: It is too long, no text, or has more nesting than MLIR can parse.
     """
     try:
         if path.stat().st_size > LARGEST_TEXT:
@@ -106,16 +110,16 @@ def _text(path: Path) -> str:
         text = content.decode()
     except UnicodeDecodeError as problem:
         raise InvalidSpecError(f"{path} is no text of StableHLO: {problem.reason}") from problem
-    depth, aliases = 0, 0
+    text, depth = _LOCATION.sub(r"\1loc(unknown)", text), 0
     for found in _TOKENS.finditer(text):
         sign = found[0]
         if len(sign) == 1:
-            depth += 1 if sign in "<({[" else -1
-        aliases += sign[0] in "#!"
-        deep = depth > DEEPEST or (sign[0] == "-" and len(sign) > DEEPEST)
-        if deep or aliases > MOST_ALIASES:
+            depth = max(0, depth + (1 if sign in "<({[" else -1))
+        if depth > DEEPEST or (sign[0] == "-" and len(sign) > DEEPEST):
+            raise InvalidSpecError(f"{path} is nested deeper than {DEEPEST} brackets")
+        if sign[0] in "#!":
             raise InvalidSpecError(
-                f"{path} is nested deeper than {DEEPEST} brackets or {MOST_ALIASES:,} aliases"
+                f"{path} has an alias {repr_for_error(sign)} other than of locations, as JAX writes"
             )
     return text
 
@@ -142,7 +146,7 @@ def _parsed(text: str, path: Path) -> ir.Module:
     try:
         return ir.Module.parse(text)
     except ir.MLIRError as problem:
-        told = " ".join(str(problem).split())[:2000]
+        told = " ".join(str(problem).split())[:LONGEST_REASON]
         raise InvalidSpecError(f"{path} is no module of StableHLO: {told}") from problem
 
 
@@ -239,11 +243,11 @@ def _refined(
     try:
         passmanager.PassManager.parse(_REFINED.format(",".join(types))).run(module.operation)
     except (ir.MLIRError, ValueError) as problem:
-        told = " ".join(str(problem).split())[:2000]
+        told = " ".join(str(problem).split())[:LONGEST_REASON]
         raise InvalidSpecError(f"{path} has no shapes of {asked}: {told}") from problem
     for one in functions_of(module, path)["main"].regions[0].blocks[0].operations:
         if one.operation.name == "stablehlo.custom_call" and _is_false(one):
-            told = str(one.attributes["error_message"].value)[:300]
+            told = str(one.attributes["error_message"].value)[:LONGEST_REASON]
             raise InvalidSpecError(f"{path} refuses {asked}: {told}")
     return module
 

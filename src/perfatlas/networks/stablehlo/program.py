@@ -284,7 +284,9 @@ class _Reader:
         if is_pointwise(op) and is_strided(kind, seen, Tensor((out,))):
             kind = STRIDED
         names = dict.fromkeys(one.name for one in moved)
-        producers = [self.kinds.get(name, "") for name in names if self._is_alone(name)]
+        producers = [
+            self.kinds[name] for name in names if self.kinds.get(name) and self._is_alone(name)
+        ]
         return node(kind, {"read": read, "write": out}, after=fused_into(producers))
 
     def _region(self, step: Step) -> list[Node]:
