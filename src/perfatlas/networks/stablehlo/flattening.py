@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FRAMEWORK: Final = "stablehlo"
 DEEPEST_CALL: Final = 64
-MOST_TENSORS: Final = 1_000_000
+MOST_TENSORS: Final = 300_000
 _PREFIXES: Final = ("stablehlo.", "chlo.", "func.")
 _BROADCASTS: Final = ("broadcast_in_dim", "broadcast")
 _STEPS: Final = {"stablehlo.add": 1, "stablehlo.subtract": -1}

@@ -31,7 +31,7 @@ _Read = TypeVar("_Read")
 # of locations, which are dropped.
 _LOCATION: Final = re.compile(r"^(#loc\d* = )loc\(.*\)$", re.MULTILINE)
 _TOKENS: Final = re.compile(
-    r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|>=|[<({\[]|[>)}\]]|-{2,}'
+    r'"(?:[^"\\\n]++|\\.)*+"?|//[^\n]*|->|>=|[<({\[]|[>)}\]]|-{2,}'
     r"|(?!#loc\d* = loc\(unknown\))[#!]\w+\s*=(?!=)"
 )
 _REFINED: Final = (
