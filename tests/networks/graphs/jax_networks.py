@@ -147,6 +147,11 @@ def stacked(weights: jax.Array, x: jax.Array) -> jax.Array:
     return jax.lax.scan(body, x, weights)[0]
 
 
+def pairs(weight: jax.Array, x: jax.Array) -> jax.Array:
+    y = x @ weight
+    return jax.nn.softmax(y @ y.T)
+
+
 def exported(function: Callable[..., jax.Array], *given: object) -> str:
     return str(export.export(jax.jit(function))(*given).mlir_module())
 

@@ -154,7 +154,10 @@ def test_the_larger_branch_is_taken_and_noted(tmp_path: Path) -> None:
     }}"""
     found = _read(tmp_path, text)
     assert found["operators"][0]["kind"] == "linear"
-    assert found["notes"][0] == "1 case of the program take the branch with most work"
+    assert (
+        found["notes"][0]
+        == "of the branches of stablehlo.case (1 times), the one with most work runs"
+    )
 
 
 def test_unknown_calls_are_named_or_priced_as_elementwise(tmp_path: Path) -> None:
@@ -274,3 +277,17 @@ def test_a_scan_over_layers_runs_each(tmp_path: Path) -> None:
     found = _read(tmp_path, lowered_of(stacked, tensor(7, 8, 8), tensor(4, 8)).as_text())
     assert found["operators"][0]["count"] == "7 * batch"
     assert found["parameters"] == 7 * 64
+
+
+def test_sizes_are_polynomials_of_the_items(tmp_path: Path) -> None:
+    """Scores of all pairs of items, as a contrastive loss has them."""
+    jax = pytest.importorskip("jax")
+    from tests.networks.graphs.jax_networks import exported, pairs, tensor
+
+    (batch,) = jax.export.symbolic_shape("b")
+    found = _read(tmp_path, exported(pairs, tensor(8, 16), tensor(batch, 8)))["operators"]
+    assert found == [
+        {"kind": "linear", "m": "batch", "n": 16, "k": 8},
+        {"kind": "matmul", "m": "batch", "n": "batch", "k": 16},
+        {"kind": "softmax", "read": "batch ** 2", "row": "batch", "after": "matmul"},
+    ]

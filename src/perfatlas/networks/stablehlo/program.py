@@ -24,7 +24,6 @@ from perfatlas.networks.graphs.nodes import BATCH, GROUP_NORM
 from perfatlas.networks.stablehlo.flattening import FRAMEWORK, program_of
 from perfatlas.networks.stablehlo.module import read_modules
 from perfatlas.networks.stablehlo.regions import (
-    elements_of,
     fixed_by,
     is_pointwise,
     steps_of,
@@ -88,14 +87,16 @@ def nodes_of_file(
     reader, weights = found[0]
     floats = [reader.program.arguments[name] for name in weights]
     notes = [
-        f"{count} {kind} of the program take the branch with most work"
+        f"of the branches of stablehlo.{kind} ({count} times), the one with most work runs"
         for kind, count in reader.program.branches.items()
     ]
     nodes, items = tuple(reader.nodes), 0
     if len(found) > 1:
         nodes = _of_batch([one.nodes for one, _ in found], path)
     elif batch is None:
-        nodes = tuple(replace(one, count=_by_runs(one.count)) for one in nodes)
+        runs = [BATCH if one.count.text == "1" else f"{one.count.text} * {BATCH}" for one in nodes]
+        counted = zip(nodes, map(Expression, runs), strict=True)
+        nodes = tuple(replace(one, count=count) for one, count in counted)
         notes.append("an item is a run of the program, whose sizes are fixed")
     else:
         data = [one for name, one in reader.program.arguments.items() if name not in weights]
@@ -108,10 +109,6 @@ def nodes_of_file(
         unknown=dict(reader.unknown),
         notes=notes,
     )
-
-
-def _by_runs(count: Expression) -> Expression:
-    return Expression(BATCH if count.text == "1" else f"{count.text} * {BATCH}")
 
 
 def _of_batch(found: Sequence[Sequence[Node]], path: Path) -> tuple[Node, ...]:
@@ -272,7 +269,7 @@ class _Reader:
             self.unknown[op.kind] += op.times
         kind = kinds.get(op.kind, "elementwise")
         moved = [one for one in op.read if one.name not in self.fixed]
-        read = elements_of(moved)
+        read = sum({one.name: one.held for one in moved}.values())
         if op.kind in _PARTLY:
             part = op.read[1 if op.kind == "dynamic_update_slice" else 2].held
             read, out = part, part

@@ -17,7 +17,7 @@ from perfatlas.networks.stablehlo.flattening import FRAMEWORK
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from perfatlas.networks.stablehlo.flattening import Op, Operand, Program
+    from perfatlas.networks.stablehlo.flattening import Op, Program
 
 PRODUCTS: Final = ("dot_general", "convolution")
 MOST_ROUNDS: Final = 8
@@ -228,11 +228,3 @@ def _read_outside(ops: Sequence[Op], roots: Mapping[str, str], leaving: set[str]
         own = roots.get(op.written[0].name)
         found |= {one.name for one in op.read if own is None or own != roots.get(one.name)}
     return found
-
-
-def elements_of(operands: Iterable[Operand]) -> int:
-    """Return the elements of several tensors, each once."""
-    found: dict[str, int] = {}
-    for one in operands:
-        found[one.name] = max(one.held, found.get(one.name, 0))
-    return sum(found.values())
