@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MARK: Final = "secretfile"
-ENDINGS: Final = ("", ".toml", ".json", ".csv", ".parquet", ".onnx", ".pt2", ".jsonl")
+ENDINGS: Final = ("", ".toml", ".json", ".csv", ".parquet", ".onnx", ".mlir", ".pt2", ".jsonl")
 PATHS: Final = (
     *(f"{MARK}{ending}" for ending in ENDINGS),
     *(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from perfatlas.networks.graphs.imports import Imported
 
-IMPORTED: Final = (".pt2", ".onnx")
+IMPORTED: Final = (".pt2", ".onnx", ".mlir")
 LONGEST_NAME: Final = 60
 MOST_DIGITS: Final = len(str(MAX_SIZE))
 
@@ -32,8 +32,8 @@ def import_graph(
     Args:
         batch: Items of the inputs of a file whose number of items is fixed, a divisor of the first
             size of the first input; None takes that size.
-        sizes: Values of free sizes of a graph of ONNX, by input and dimension such as image_2, as
-            numbers or their decimal digits.
+        sizes: Values of free sizes, of a graph of ONNX by input and dimension such as image_2, of
+            StableHLO by symbol, as numbers or their decimal digits.
         item: What an item is.
         allow_unknown: Price operators that are not known as elementwise ones.
 
@@ -58,8 +58,11 @@ def import_graph(
             " --allow-unknown prices them as elementwise operators"
         )
     notes = [
-        f"{name} ({count} times) is not known and priced as elementwise"
-        for name, count in sorted(found.unknown.items())
+        *found.notes,
+        *(
+            f"{name} ({count} times) is not known and priced as elementwise"
+            for name, count in sorted(found.unknown.items())
+        ),
     ]
     head = {
         "name": printable(path.stem)[:LONGEST_NAME] or "network",
@@ -97,16 +100,22 @@ def _imported(path: Path, batch: int | None, sizes: Mapping[str, int]) -> Import
         from perfatlas.networks.torch_export import nodes_of_program, read_archive
 
         if sizes:
-            raise InvalidSpecError(f"sizes apply to graphs of ONNX; {path} has its own")
+            raise InvalidSpecError(
+                f"sizes apply to graphs of ONNX and StableHLO; {path} has its own"
+            )
         found = nodes_of_program(read_archive(path))
     elif path.suffix == ".onnx":
         from perfatlas.networks.onnx import nodes_of_file
 
         found = nodes_of_file(path, batch, sizes)
+    elif path.suffix == ".mlir":
+        from perfatlas.networks.stablehlo import nodes_of_file as nodes_of_module
+
+        found = nodes_of_module(path, batch, sizes)
     else:
         raise UnsupportedError(
-            f"{path}: expected a name that ends in {' or '.join(IMPORTED)}: a program of"
-            " torch.export.save, or a graph of ONNX"
+            f"{path}: expected a name that ends in {', '.join(IMPORTED)}: a program of"
+            " torch.export.save, a graph of ONNX, or text of StableHLO"
         )
     if batch is None or not found.items:
         return found

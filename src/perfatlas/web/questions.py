@@ -49,7 +49,9 @@ SWITCHES: Final[Mapping[str, Mapping[str, str]]] = {
 NO_PAGE: Final = ("solve",)  # fields whose answer is a file
 MOST_CHARACTERS: Final = 1000  # of a value
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_FILES: Final = r"\.(?:toml|json\w*|ya?ml|csv|parquet|te?xt|log|pt2?|onnx|safetensors|gz|zst|py)\b"
+_FILES: Final = (
+    r"\.(?:toml|json\w*|ya?ml|csv|parquet|te?xt|log|pt2?|onnx|mlir|safetensors|gz|zst|py)\b"
+)
 _PATH: Final = re.compile(rf"[/\\]|^\s*[~@.\[{{]|\.\.|{_FILES}", re.IGNORECASE)
 _UNIT: Final = re.compile(r"[-+]?[\d.,_]+(?:e[-+]?\d+)?\s*[A-Za-z]*(?:/[A-Za-z0-9]+)?")
 _NAMES_ONLY: Final = {  # catalogs of which any other text is a path, if a file has that name

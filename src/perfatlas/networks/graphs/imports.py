@@ -32,7 +32,7 @@ def kinds_of_operators(framework: str) -> Mapping[str, str]:
     """Return the kind of each operator of a framework: of a node, `view` or `free`.
 
     Args:
-        framework: torch_export or onnx.
+        framework: torch_export, onnx or stablehlo.
 
     Source: data/graph_operators.toml.
     """
@@ -99,6 +99,7 @@ class Imported:
     unknown: Mapping[str, int]  # How often an operator that is not known runs, by its name
     # Values that sizes may have: `least`, `most` and `multiple_of`, by name
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    notes: Sequence[str] = ()  # What an answer says of the file
 
     def per_batch(self) -> tuple[Node, ...]:
         """Return the nodes of a file with a fixed number of items as ones of a batch.

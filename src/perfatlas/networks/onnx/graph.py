@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.networks.graphs.attentions import Chains
 from perfatlas.networks.graphs.imports import (
     STRIDED,
     WITHOUT_KERNEL,
@@ -65,7 +66,6 @@ _CONTROL: Final = ("If", "Loop", "Scan", "SequenceMap")
 # What may stand between the scores of an attention and their softmax.
 _SCORES: Final = ("MatMul", "FusedMatMul")
 PYTORCH: Final = "pytorch"  # whose exporters scale queries and keys of one attention each
-MOST_SCALING: Final = 8  # operators between a product and its softmax
 BATCHED: Final = 3  # dimensions of products in a batch
 BIAS: Final = 2  # place of the bias among the inputs of a convolution
 BATCH_NORMS: Final = ("BatchNormalization", "LRN", "LpNormalization")  # without rows
@@ -474,13 +474,10 @@ class _Graph:
 
     def _attention(self, one: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
         """Return the attention whose softmax an operator is: its last product, and its inside."""
-        if one.op_type != "Softmax":
+        found = self._chains().around(one) if one.op_type == "Softmax" else None
+        if found is None:
             return None
-        inside = {one.output[0]}
-        scores = self._scores(one.input[0], inside)
-        last = self._after_softmax(one.output[0], inside)
-        if last is None or scores is None or last.op_type != scores.op_type:
-            return None
+        scores, last, inside = found
         (query, key), value = scores.input[:2], last.input[1]
         sizes = self._sizes(query, scores.output[0], value)
         if sizes is None or {query, key, value} & self.weights:
@@ -488,39 +485,16 @@ class _Graph:
         scaled = [self._scaling(query), self._scaling(key)]
         if self.producer == PYTORCH and not all(scaled):
             return None  # products and a softmax in PyTorch, too
-        inside |= {scores.output[0], *scaled[0], *scaled[1]}
-        return last, node("attention", sizes), inside
+        return last, node("attention", sizes), inside | scaled[0] | scaled[1]
 
-    def _after_softmax(self, name: str, inside: set[str]) -> Any:  # noqa: ANN401
-        """Return what reads weights of an attention, rows without a key set to zero; else None.
-
-        Args:
-            inside: Receives the tensors between.
-        """
-        reads = self.users[name]
-        if sorted(each.op_type for each in reads) == ["IsNaN", "Where"]:
-            inside |= {each.output[0] for each in reads}
-            reads = self.users[next(each for each in reads if each.op_type == "Where").output[0]]
-        return reads[0] if len(reads) == 1 else None
-
-    def _scores(self, name: str, inside: set[str]) -> Any:  # noqa: ANN401
-        """Return the product behind scores through scaling and masks, None without one.
-
-        Args:
-            inside: Receives the tensors between.
-        """
-        for _ in range(MOST_SCALING):
-            writer = self.writers.get(name)
-            if writer is None or self.readers[name] != 1:
-                return None
-            if writer.op_type in _SCORES:
-                return writer
-            if writer.op_type not in _SCALED:
-                return None
-            inside.add(name)
-            read = [each for each in writer.input if each not in self.weights]
-            name = next((each for each in read if self._leads_to_product(each)), "")
-        return None
+    def _chains(self) -> Chains[Any]:
+        return Chains(
+            writers=self.writers,
+            users=self.users,
+            weights=self.weights,
+            products=_SCORES,
+            scaled=_SCALED,
+        )
 
     def _sizes(self, query: str, scores: str, value: str) -> dict[str, int] | None:
         """Return the sizes of an attention, None where its tensors are not those of one."""
@@ -552,22 +526,6 @@ class _Graph:
             found |= {name} if scaled else set()
             name = next(one for one in writer.input if one not in self.weights)
         return found
-
-    def _leads_to_product(self, name: str) -> bool:
-        """Return whether a tensor is a product of activations, through scaling."""
-        for _ in range(len(_SCALED) + 1):
-            writer = self.writers.get(name)
-            if writer is None:
-                return False
-            if writer.op_type in _SCORES:
-                return True
-            if writer.op_type not in _SCALED:
-                return False
-            inputs = [one for one in writer.input if one not in self.weights]
-            if not inputs:
-                return False
-            name = inputs[0]
-        return False
 
 
 def _count(tensor: Tensor) -> int:

@@ -8,12 +8,13 @@ from perfatlas.declarations import Command, Declaration
 
 DECLARATION: Final = Declaration(
     commands=(
-        Command(name="model", help="Networks from files of PyTorch and ONNX."),
+        Command(name="model", help="Networks from files of PyTorch, ONNX and JAX."),
         Command(
             name="model import",
             help="Operators of an exported network as a TOML file that --model takes.",
             run="importing:importing",
-            needs="a file of torch.export.save (.pt2), or of ONNX and perfatlas[graph] (.onnx)",
+            needs="a file of torch.export.save (.pt2), of ONNX and perfatlas[graph] (.onnx), or of"
+            " StableHLO and perfatlas[stablehlo] (.mlir)",
         ),
     ),
 )

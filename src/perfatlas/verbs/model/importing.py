@@ -22,9 +22,9 @@ class Choices:
     Args:
         batch: Items of the inputs of a file whose number of items is fixed, a divisor of the first
             size of the first input, by default that size; of ONNX, also the number where it is
-            free.
-        sizes: Values of free sizes of a graph of ONNX, by input and dimension, as in
-            image_2=640,image_3=640.
+            free. Without it, an item of StableHLO with fixed sizes is a run of the program.
+        sizes: Values of free sizes, of a graph of ONNX by input and dimension, as in
+            image_2=640,image_3=640, of StableHLO by symbol, as in s=128.
         item: What an item is, such as image.
         allow_unknown: Price operators that are not known as elementwise ones.
     """
@@ -46,7 +46,7 @@ def importing(
     """Write the operators of an exported network as a TOML file; return the exit code.
 
     Args:
-        file: The exported network, .pt2 or .onnx; no code in it runs.
+        file: The exported network, .pt2, .onnx or .mlir; no code in it runs.
         output: The TOML file, which --model takes; its name ends in .toml.
         json: Print one JSON object.
         choices: What the file does not state.

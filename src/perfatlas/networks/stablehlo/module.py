@@ -1,0 +1,260 @@
+"""Modules of StableHLO as text, parsed and refined to static shapes by MLIR in jaxlib.
+
+MLIR parses by recursion without a limit, so that nesting is counted before. Constants stay the
+bytes that the text states.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from perfatlas.quantities import (
+    InvalidSpecError,
+    MissingDependencyError,
+    UnsupportedError,
+    repr_for_error,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from jaxlib.mlir import ir
+
+LARGEST_TEXT: Final = 1 << 29  # bytes
+DEEPEST: Final = 128  # brackets around brackets
+LONGEST_REASON: Final = 300
+BYTECODE: Final = b"ML\xefR"
+_Read = TypeVar("_Read")
+# Aliases may stand inside each other, so that a short text of them is a long one. JAX writes those
+# of locations, which are dropped.
+_LOCATION: Final = re.compile(r"^(#loc\d* = )loc\(.*\)$", re.MULTILINE)
+_TOKENS: Final = re.compile(
+    r'"(?:[^"\\\n]++|\\.)*+"?|//[^\n]*|->|>=|[<({\[]|[>)}\]]|-{2,}'
+    r"|(?!#loc\d* = loc\(unknown\))[#!]\w+\s*=(?!=)"
+)
+_REFINED: Final = (
+    "builtin.module(stablehlo-refine-arguments{{types={}}},stablehlo-refine-shapes,"
+    "func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes)"
+)
+
+
+def read_modules(
+    path: Path,
+    batches: tuple[int, ...],
+    sizes: Mapping[str, int],
+    read: Callable[[ir.Module, frozenset[int]], _Read],
+) -> list[_Read]:
+    """Return what is read of a file for each number of items, once if no size is free.
+
+    Args:
+        batches: Numbers of items of a module whose first size is free.
+        sizes: Values of other free sizes by their symbol, or by argument and dimension.
+        read: Reads a module with static shapes; the arguments of main that had a free size.
+
+    Raises:
+        InvalidSpecError: It cannot be parsed or refined, or a size is free.
+        MissingDependencyError: The package jaxlib is not installed.
+    """
+    text = _text(path)
+    try:
+        from jaxlib.mlir import ir
+    except ImportError as problem:
+        raise MissingDependencyError(
+            "modules of StableHLO need the package jaxlib: pip install 'perfatlas[stablehlo]'"
+        ) from problem
+    with _context(), ir.Location.unknown():
+        parsed = _parsed(text, path)
+        names = _free_sizes(parsed, path)
+        known = {*names.values()} - {"batch"}
+        for wrong in sorted(sizes.keys() - known):
+            told = f"its free sizes are {', '.join(sorted(known))}" if known else "it has none"
+            raise InvalidSpecError(f"{path} has no free size {repr_for_error(wrong)}; {told}")
+        missing = [name for name in dict.fromkeys(names.values()) if name in known - sizes.keys()]
+        if missing:
+            raise InvalidSpecError(
+                f"{path} has free sizes: {', '.join(missing)};"
+                f" set them as in --sizes {missing[0]}=128"
+            )
+        if not names:
+            return [read(parsed, frozenset())]
+        free = frozenset(number for number, _ in names)
+        return [
+            read(_refined(_parsed(text, path), names, {**sizes, "batch": batch}, path), free)
+            for batch in (batches if "batch" in names.values() else batches[:1])
+        ]
+
+
+def _text(path: Path) -> str:
+    """Return the text of a module.
+
+    Raises:
+        InvalidSpecError: It is too long, no text, or has more nesting than MLIR can parse.
+    """
+    try:
+        if path.stat().st_size > LARGEST_TEXT:
+            raise InvalidSpecError(
+                f"{path} has more than {LARGEST_TEXT:,} bytes; pass weights as arguments of the"
+                " function, so that the text has none of them"
+            )
+        content = path.read_bytes()
+    except OSError as problem:
+        raise InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
+    if content.startswith(BYTECODE):
+        raise InvalidSpecError(
+            f"{path} is bytecode of MLIR; write text, as jax.jit(f).lower(x).as_text() or"
+            " jax.export.export(jax.jit(f))(x).mlir_module() returns it"
+        )
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as problem:
+        raise InvalidSpecError(f"{path} is no text of StableHLO: {problem.reason}") from problem
+    text, depth = _LOCATION.sub(r"\1loc(unknown)", text), 0
+    for found in _TOKENS.finditer(text):
+        sign = found[0]
+        if len(sign) == 1:
+            depth = max(0, depth + (1 if sign in "<({[" else -1))
+        if depth > DEEPEST or (sign[0] == "-" and len(sign) > DEEPEST):
+            raise InvalidSpecError(f"{path} is nested deeper than {DEEPEST} brackets")
+        if sign[0] in "#!":
+            raise InvalidSpecError(
+                f"{path} has an alias {repr_for_error(sign)} other than of locations, as JAX writes"
+            )
+    return text
+
+
+def _context() -> ir.Context:
+    """Return a context of MLIR with the dialects that JAX writes."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+    from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+
+    registry, context = ir.DialectRegistry(), ir.Context()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for dialect in (stablehlo, chlo, sdy):
+        dialect.register_dialect(context)
+    mhlo.register_mhlo_dialect(context)
+    return context
+
+
+def _parsed(text: str, path: Path) -> ir.Module:
+    from jaxlib.mlir import ir
+
+    try:
+        return ir.Module.parse(text)
+    except ir.MLIRError as problem:
+        told = " ".join(str(problem).split())[:LONGEST_REASON]
+        raise InvalidSpecError(f"{path} is no module of StableHLO: {told}") from problem
+
+
+def functions_of(module: ir.Module, path: Path) -> dict[str, ir.Operation]:
+    """Return the functions of a module by name; one of them is main.
+
+    Raises:
+        InvalidSpecError: It has no function main with a body.
+    """
+    found = {
+        str(one.attributes["sym_name"].value): one
+        for one in module.body.operations
+        if one.operation.name == "func.func" and len(one.regions[0].blocks)
+    }
+    if "main" not in found:
+        raise InvalidSpecError(f"{path} has no function main")
+    return found
+
+
+def _free_sizes(module: ir.Module, path: Path) -> dict[tuple[int, int], str]:
+    """Return names of free sizes of the arguments of main, by argument and dimension.
+
+    The first free size that is the first of its argument is `batch`; others are named by their
+    symbol, or by argument and dimension. Sizes are one symbol where the module asserts that they
+    are equal, as `jax.export` writes it.
+    """
+    from jaxlib.mlir import ir
+
+    functions = functions_of(module, path)
+    block = functions["main"].regions[0].blocks[0]
+    names: dict[tuple[int, int], str] = {}
+    for number, argument in enumerate(block.arguments):
+        if not isinstance(argument.type, ir.RankedTensorType):
+            raise UnsupportedError(f"{path}: argument {number} of main is no tensor with a rank")
+        for index in range(argument.type.rank):
+            if argument.type.is_dynamic_dim(index):
+                names[number, index] = f"arg{number}_{index}"
+    read: dict[ir.Value, tuple[int, int]] = {}
+    for one in block.operations if names else ():
+        kind = one.operation.name
+        if kind == "stablehlo.get_dimension_size" and isinstance(one.operands[0], ir.BlockArgument):
+            place = (one.operands[0].arg_number, int(one.attributes["dimension"]))
+            read |= {one.results[0]: place} if place in names else {}
+        elif kind == "stablehlo.compare" and "EQ" in str(one.attributes["comparison_direction"]):
+            first, second = (read.get(value) for value in one.operands)
+            if first and second:
+                names[first] = names[second]
+        elif kind == "func.call" and str(one.attributes["callee"].value) in functions:
+            called = functions[str(one.attributes["callee"].value)]
+            _name_symbols(called, [read.get(value) for value in one.operands], names)
+    batch = next((name for (_, index), name in names.items() if index == 0), "")
+    return {place: "batch" if name == batch else name for place, name in names.items()}
+
+
+def _name_symbols(
+    called: ir.Operation,
+    given: list[tuple[int, int] | None],
+    names: dict[tuple[int, int], str],
+) -> None:
+    """Name sizes by the symbols that a function states of its arguments."""
+    if "arg_attrs" not in called.attributes:
+        return
+    for place, attributes in zip(given, called.attributes["arg_attrs"], strict=False):
+        if place is not None and "jax.global_constant" in attributes:
+            old, new = names[place], str(attributes["jax.global_constant"].value)
+            names |= {key: new for key, name in names.items() if name == old}
+
+
+def _refined(
+    module: ir.Module,
+    names: Mapping[tuple[int, int], str],
+    values: Mapping[str, int],
+    path: Path,
+) -> ir.Module:
+    """Return a module with static shapes: its arguments have the sizes given.
+
+    Raises:
+        InvalidSpecError: The shapes do not follow from the sizes.
+    """
+    from jaxlib.mlir import ir, passmanager
+    from jaxlib.mlir.dialects import stablehlo
+
+    types = []
+    for number, argument in enumerate(
+        functions_of(module, path)["main"].regions[0].blocks[0].arguments
+    ):
+        sizes = [
+            values[names[number, index]] if (number, index) in names else size
+            for index, size in enumerate(argument.type.shape)
+        ]
+        types.append(str(ir.RankedTensorType.get(sizes, argument.type.element_type)))
+    stablehlo.register_stablehlo_passes()
+    asked = ", ".join(f"{name} = {value}" for name, value in values.items())
+    try:
+        passmanager.PassManager.parse(_REFINED.format(",".join(types))).run(module.operation)
+    except (ir.MLIRError, ValueError) as problem:
+        told = " ".join(str(problem).split())[:LONGEST_REASON]
+        raise InvalidSpecError(f"{path} has no shapes of {asked}: {told}") from problem
+    for one in functions_of(module, path)["main"].regions[0].blocks[0].operations:
+        if one.operation.name == "stablehlo.custom_call" and _is_false(one):
+            told = str(one.attributes["error_message"].value)[:LONGEST_REASON]
+            raise InvalidSpecError(f"{path} refuses {asked}: {told}")
+    return module
+
+
+def _is_false(call: ir.Operation) -> bool:
+    """Return whether a call asserts a relation of sizes that does not hold."""
+    if str(call.attributes["call_target_name"].value) != "shape_assertion":
+        return False
+    asserted = getattr(call.operands[0].owner, "attributes", {})
+    return "value" in asserted and "false" in str(asserted["value"])
