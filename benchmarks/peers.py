@@ -114,6 +114,8 @@ def _decode(decode_D2: FloatArray) -> StepCost:
             tp=column * TP,
             pp=column,
             cp=column,
+            ring_degree=column,
+            guidance_degree=column,
             attention_dp=column,
             ep=column,
             moe_tp=column * TP,
