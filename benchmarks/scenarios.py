@@ -135,7 +135,9 @@ def _plan(random: np.random.Generator, network: Network, gpus: int) -> Cells | N
     moe_tp = columns["tp"] * columns["attention_dp"] / columns["ep"]
     if not network.has_experts:
         moe_tp = ones
-    plan = PlanColumns(**columns, cp=ones, moe_tp=moe_tp, dp=ones)
+    plan = PlanColumns(
+        **columns, cp=ones, ring_degree=ones, guidance_degree=ones, moe_tp=moe_tp, dp=ones
+    )
     if plan_problems(network, plan)[0] is not None:
         return None
     if not network.has_experts:
