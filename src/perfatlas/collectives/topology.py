@@ -1,4 +1,4 @@
-"""Rings over PCIe: on the topology that the node states, otherwise on a typical machine.
+"""Collectives over PCIe: on the topology that the node states, otherwise on a typical machine.
 
 Shape legend: U unique shapes, L levels.
 """
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 RINGS: Final = "data/collectives/pcie_rings.toml"
 RING_OPS: Final = ("all_reduce", "all_gather", "reduce_scatter")
+EXCHANGE: Final = "all_to_all"
 FEW_RINGS: Final = 3  # published rings below which the interval spans those of other paths too
 PAIR: Final = 2.0  # ranks whose path is one pair of links on every machine
 NOTE: Final = (
     "groups of more than two GPUs over PCIe are priced on a typical machine: the median of"
-    " published rings and the calibrated one; the interval spans them all"
+    " published {rings} and the calibrated one; the interval spans them all"
     " (data/collectives/pcie_rings.toml); node.topology states a topology"
 )
 PAIR_NOTE: Final = (
@@ -50,15 +51,18 @@ class Rings(NamedTuple):
     note: str  # What was assumed, "" for nothing
 
 
-def published_rings() -> tuple[Mapping[str, Any], ...]:
-    """Return the published machines: GPUs of the ring, share of the link, path, transport.
+def published_rings(op: str = "all_reduce") -> tuple[Mapping[str, Any], ...]:
+    """Return the published machines: GPUs of the group, share of the link, path, transport.
+
+    Args:
+        op: A ring of any of `RING_OPS`, or the exchange of all pairs.
 
     Example:
         >>> from perfatlas.collectives.topology import published_rings
         >>> all(0.0 < ring["share"] < 1.0 for ring in published_rings())
         True
     """
-    return tuple(shipped_table(RINGS)["machine"])
+    return tuple(shipped_table(RINGS)["exchange" if op == EXCHANGE else "machine"])
 
 
 def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
@@ -70,12 +74,13 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     Args:
         inner: Its levels as calibrated, on one machine of unknown topology.
 
-    Limits: Published rings have four and eight GPUs; each group size uses the nearest. Measured
-        rows keep their time where no topology is stated.
+    Limits: Published groups have four and eight GPUs; each group size uses the nearest. Measured
+        rows keep their time where no topology is stated. Exchanges of eight GPUs are copies of all
+        pairs at once, not NCCL's.
     """
     pcie_S = np.array([system.device.scale_up.kind == "pcie" for system in query.systems])
     inside_U = pcie_S[query.index_U] & (query.group.ranks_LU[0] > 1.0) & (inner.match_U >= 0)
-    if query.op not in RING_OPS or not np.any(inside_U):
+    if query.op not in (*RING_OPS, EXCHANGE) or not np.any(inside_U):
         return inner
     notes: dict[str, None] = {}
     ranks_U = query.group.ranks_LU[0]
@@ -83,7 +88,7 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         of_system_U = inside_U & (query.index_U == place)
         for ranks in np.unique(ranks_U[of_system_U]).tolist():
             where_U = of_system_U & (ranks_U == ranks)
-            rings = rings_of(query.systems[place], int(ranks))
+            rings = rings_of(query.systems[place], int(ranks), query.op)
             if rings.own:
                 where_U &= ~inner.measured_U
             if not np.any(where_U):
@@ -94,11 +99,12 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     return with_fields(inner, notes=(*inner.notes, *notes))
 
 
-def rings_of(system: System, ranks: int) -> Rings:
-    """Return the rings that a group of GPUs of a node may run on.
+def rings_of(system: System, ranks: int, op: str = "all_reduce") -> Rings:
+    """Return the rings, or exchanges of all pairs, that a group of GPUs of a node may run on.
 
     Args:
         system: A system whose GPUs communicate over PCIe.
+        op: A ring of any of `RING_OPS`, or the exchange of all pairs.
 
     Example:
         >>> from perfatlas.collectives.topology import rings_of
@@ -111,26 +117,30 @@ def rings_of(system: System, ranks: int) -> Rings:
         return _bridged(route)
     if route.path == "NV":  # this architecture has no bridges
         route = UNKNOWN_ROUTE
+    published = published_rings(op)
+    kind, rings = ("exchange", "exchanges") if op == EXCHANGE else ("ring", "rings")
     if ranks <= PAIR:
         return Rings((), (), own=True, note=PAIR_NOTE)
     if not route.path and not route.transport:
-        usual = _nearest_size([ring for ring in published_rings() if ring["usual"]], ranks)
-        return Rings(usual, usual, own=True, note=NOTE)
-    alike, what = _alike(route)
+        usual = _nearest_size([ring for ring in published if ring["usual"]], ranks)
+        return Rings(usual, usual, own=True, note=NOTE.format(rings=rings))
+    alike, what = _alike(route, published)
     shares = _nearest_size(alike, ranks)
     few = len(shares) < FEW_RINGS
-    spanned = _nearest_size(published_rings(), ranks) if few else shares
+    spanned = _nearest_size(published, ranks) if few else shares
     note = (
-        f"the ring of {ranks} GPUs takes {route.path or 'unknown'} paths with {route.transport}:"
-        f" priced at the median of published rings {what} ({len(shares)}); the interval spans"
-        f" {'all published rings' if few else 'them'} (data/collectives/pcie_rings.toml)"
+        f"the {kind} of {ranks} GPUs takes {route.path or 'unknown'} paths with {route.transport}:"
+        f" priced at the median of published {rings} {what} ({len(shares)}); the interval spans"
+        f" {f'all published {rings}' if few else 'them'} (data/collectives/pcie_rings.toml)"
     )
     return Rings(shares, spanned, own=False, note=note)
 
 
-def _alike(route: Route) -> tuple[list[Mapping[str, Any]], str]:
+def _alike(
+    route: Route, published: Sequence[Mapping[str, Any]]
+) -> tuple[list[Mapping[str, Any]], str]:
     """Return the published machines nearest to a route, and what they have in common with it."""
-    same = [ring for ring in published_rings() if ring["transport"] == route.transport]
+    same = [ring for ring in published if ring["transport"] == route.transport]
     levels = {True: "behind switches", False: "across host bridges"}
     if not route.path:
         return same, f"with {route.transport}"
