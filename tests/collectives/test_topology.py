@@ -24,9 +24,12 @@ def asked(system: str, gpus: int, op: str = "all_reduce") -> tuple[dict[str, Any
 
 @pytest.mark.parametrize("system", ["l40s", "rtx_pro_6000_server", "rtx_4090"])
 @pytest.mark.parametrize("gpus", [4, 8])
-@pytest.mark.parametrize(("op", "groups"), [("all_reduce", "rings"), ("all_to_all", "exchanges")])
+# of two exchanges, the published one and that of the table, the median is their mean
+@pytest.mark.parametrize(
+    ("op", "groups", "least"), [("all_reduce", "rings", 0.9), ("all_to_all", "exchanges", 0.5)]
+)
 def test_large_groups_reach_a_typical_share_of_the_link_and_span_all_machines(
-    system: str, gpus: int, op: str, groups: str
+    system: str, gpus: int, op: str, groups: str, least: float
 ) -> None:
     results, notes = asked(system, gpus, op)
     assert NOTE.format(rings=groups) in notes
@@ -34,7 +37,7 @@ def test_large_groups_reach_a_typical_share_of_the_link_and_span_all_machines(
     usual = [ring for ring in published_rings(op) if ring["usual"]]
     shares = [ring["share"] for ring in usual if ring["gpus"] == gpus]
     rate = results["bus_bandwidth_bytes_per_s"] / link
-    assert min(shares) * 0.9 <= rate <= max(shares)
+    assert min(shares) * least <= rate <= max(shares)
     fastest = rate * results["time_s"] / results["time_s_low"]
     slowest = rate * results["time_s"] / results["time_s_high"]
     assert fastest >= 0.95 * max(shares)
