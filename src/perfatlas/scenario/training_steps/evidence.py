@@ -60,8 +60,8 @@ OF_TABLES: Final = (
 )
 OF_RECOMMENDER: Final = (
     "published steps of DLRM-DCNv2 are predicted 21% too slow in the median on 8 B200 and 36% on"
-    " 16; on PCIe from 119% too fast to 56% too slow. Their plans of tables are not those asked here"
-    " (python -m validation networks)"
+    " 16; on PCIe from 119% too fast to 56% too slow. Their plans of tables are not those asked"
+    " here (python -m validation networks)"
 )
 # What measured steps are off (validation/pages/networks.md): errors of the speed of networks, and
 # memory of tensors over the measured one.
