@@ -214,14 +214,17 @@ def test_decoding_has_the_interval_of_its_processors() -> None:
     results = answer.results
     ends = (results["step_time_s_low"], results["step_time_s"], results["step_time_s_high"])
     assert ends == pytest.approx((32 / 864, 32 / 643, 32 / 440))
-    assert any("augmentation" in text for text in answer.evidence.assumptions)
+    assert any("augmentation" in text for text in answer.warnings)
+    bound = train(**STEP, input_cores=1, tier="bound").results
+    assert bound["step_time_s"] == pytest.approx(32 / 864)
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"input_rate": 100}, "input_cores is not set"),
-        ({"model": "bert-large", "input_cores": 2}, "a core decodes sequence items is not known"),
+        ({"model": "flux.1-dev", "input_cores": 2}, "the items of flux.1-dev is not known"),
+        ({"model": "bert-large", "input_cores": 2}, "the items of bert-large is not known"),
         (
             {"model": "meta-llama/Llama-3.1-8B", "input_cores": 2, "engine": None},
             "is a language model",

@@ -225,7 +225,7 @@ def _denoiser(values: Mapping[str, Any]) -> Missing | None:
     except PerfatlasError:
         return None
     named = value_text(values["model"])
-    why = f"{named} is no diffusion pipeline whose denoiser is a transformer"
+    why = f"{named} has no diffusion transformer"
     return None if known else Missing(why, "use one, such as flux.1-dev")
 
 

@@ -17,6 +17,7 @@ from perfatlas.hardware import cited_sources
 from perfatlas.scenario.fields import unused_warnings
 from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.scenario.training_steps.power import power_notes, power_remarks
+from perfatlas.scenario.training_steps.recipe import DECODED_PER_S
 from perfatlas.training.profiles import highest_mfu
 from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS
 from perfatlas.vocabulary.fields import fields_of
@@ -50,7 +51,8 @@ OF_GRAPHS: Final = (
 )
 NO_INPUT: Final = "the input pipeline of the host is left out; input_cores counts it"
 OF_DECODING: Final = (
-    "a core of the host decodes 643 images a second (440 to 864), as torchvision those of ImageNet"
+    f"a core of the host decodes {np.median(DECODED_PER_S):g} images a second"
+    f" ({min(DECODED_PER_S):g} to {max(DECODED_PER_S):g}), as torchvision those of ImageNet"
     " (arXiv 2605.08731v2); other sizes and augmentation are not counted: input_rate states what a"
     " core was measured to do"
 )
@@ -139,11 +141,8 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
 
 
 def _of_input(question: TrainingQuestion) -> tuple[str, ...]:
-    """Return how the input of a graph is priced, empty where its rate is given."""
-    least, _, most = question.recipe.input_rates
-    if math.isinf(least):
-        return (NO_INPUT,)
-    return () if least == most else (OF_DECODING,)
+    """Return that the input of a graph is not priced, empty where it is."""
+    return (NO_INPUT,) if math.isinf(question.recipe.input_rates[0]) else ()
 
 
 def _hybrid(question: TrainingQuestion) -> tuple[str, ...]:
@@ -191,7 +190,11 @@ def training_warnings(
     ]
     graph = _of_graphs(question, steps)
     memory = [() if fits else (UPPER_MEMORY,) for fits in steps.memory.fits]
-    return [tuple(chain(*notes)) for notes in zip(above, power, unused, memory, graph, strict=True)]
+    least, _, most = question.recipe.input_rates
+    decoded_C = (steps.waterfall["input"] > 0.0) & (least < most)
+    decoding = [(OF_DECODING,) if decoded else () for decoded in decoded_C]
+    notes = (above, power, unused, memory, decoding, graph)
+    return [tuple(chain(*of_each)) for of_each in zip(*notes, strict=True)]
 
 
 def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:

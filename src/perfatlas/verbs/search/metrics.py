@@ -261,7 +261,7 @@ RESULTS: Final = declare_metrics(
             "tp_of_graphs": "tensor parallelism of graphs of operators",
             "cp_of_graphs": "context parallelism of graphs that are no diffusion transformers",
             "cp_divides_num_heads": "attention heads not divisible by cp",
-            "ring_degree_of_denoisers": "ring attention of other networks than denoisers",
+            "ring_degree_of_denoisers": "ring attention without a diffusion transformer",
             "ring_degree_divides_cp": "ring degrees that do not divide cp",
             "cp_within_tokens": "more GPUs than tokens of a denoiser",
             "guidance_degree_within_passes": "more groups than passes of a denoiser",
