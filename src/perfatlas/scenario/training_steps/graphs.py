@@ -40,7 +40,9 @@ def read_graph_training(fields: Mapping[str, Any]) -> TrainInputs:
         UnsupportedError: The graph is divided over GPUs, or the engine, the format or the
             optimizer trains none.
     """
-    inputs = TrainInputs.read({**fields, "engine": fields.get("engine") or graph_engine(fields.get("system"))})
+    inputs = TrainInputs.read(
+        {**fields, "engine": fields.get("engine") or graph_engine(fields.get("system"))}
+    )
     tables = resolve_model(inputs.model).network.tables
     for name in (one for one in DIVIDES if not (tables and one in TABLE_DIVIDES)):
         ways = getattr(inputs, name) or 1
