@@ -327,7 +327,7 @@ def test_a_product_alone_may_run_at_its_roofline() -> None:
     assert found["time_s_low"] == found["bound_time_s"] < 0.2 * found["time_s"]
 
 
-def conv_s(system: str, **sizes: int) -> float:
+def conv_s(system: str, **sizes: Any) -> float:
     """Return the time of a convolution without the losses of a calibration [s]."""
     with without_devices((*TPUS, *OTHERS)):
         return float(perfatlas.kernel_conv(system=system, **sizes).results["time_s"])

@@ -153,7 +153,7 @@ def test_xla_compiles_graphs_on_tpus(model: str) -> None:
 
 def test_rows_of_a_table_have_the_engine_of_their_device() -> None:
     systems = ["tpu_v5e", "h100_sxm", "tpu_v5e", "gaudi3", "h100s"]
-    table = {"model": ["resnet-50"] * 5, "system": systems, "batch": [8] * 5}
+    table: dict[str, list[Any]] = {"model": ["resnet-50"] * 5, "system": systems, "batch": [8] * 5}
     table |= {"engine": [None, None, "ideal", None, None]}
     found = perfatlas.estimate_table(table).columns
     asked: dict[str, Any] = {"model": "resnet-50", "batch": 8}
