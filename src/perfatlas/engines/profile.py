@@ -263,8 +263,6 @@ class EngineProfile:
     runs_on: RunsOn | None = None  # Vendors of the devices, None for any
     # Networks that it runs: "language_models", "graphs" of operators, or "all"
     runs: str = "language_models"
-    # What no measurement covers, as answers warn; "" for none
-    not_validated: str = ""
     # Formats in which it runs products of graphs; empty for all
     graph_formats: tuple[str, ...] = ()
 

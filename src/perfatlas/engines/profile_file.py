@@ -350,7 +350,6 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     ),
     "runs": perhaps(Text(choices=("language_models", "graphs", "all"))),
     "graph_formats": perhaps(NAMES),
-    "not_validated": perhaps(Text(longest=400, expected="a sentence")),
     "formats": needed(Named(of=_FORMAT), into="format_aliases"),
     "expert_exchange": needed(_Documented(Text(choices=EXCHANGES), *STEPS)),
     "all_reduce": needed(_ALL_REDUCE),

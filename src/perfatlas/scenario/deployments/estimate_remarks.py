@@ -162,7 +162,6 @@ def graph_notes(question: Candidates) -> Notes:
         return
     first = [*([OF_GENERATION] if network.decodes else []), *network.notes]
     last = [OF_INT8] if question.formats.gemm.startswith("int8") else []
-    last += [question.profile.not_validated] if question.profile.not_validated else []
     kernels = [
         OF_TPUS if system.device.architecture == TPU else OF_KERNELS
         for system in question.placement.systems
