@@ -3844,8 +3844,8 @@ def search_training(
         engine: Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's),
             maxtext (TPUs), generic (none of these: a wider interval) or ideal (no host time),
             optionally with a version, as in megatron@26.04. Graphs of operators: inductor
-            (torch.compile, the default), pytorch (eager), pytorch_channels_last or ideal. Default:
-            megatron.
+            (torch.compile, the default on GPUs), xla (the default on TPUs), pytorch (eager),
+            pytorch_channels_last or ideal. Default: megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -4475,8 +4475,8 @@ def train(
         engine: Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's),
             maxtext (TPUs), generic (none of these: a wider interval) or ideal (no host time),
             optionally with a version, as in megatron@26.04. Graphs of operators: inductor
-            (torch.compile, the default), pytorch (eager), pytorch_channels_last or ideal. Default:
-            megatron.
+            (torch.compile, the default on GPUs), xla (the default on TPUs), pytorch (eager),
+            pytorch_channels_last or ideal. Default: megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the

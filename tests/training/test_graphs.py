@@ -140,6 +140,18 @@ def test_accumulation_and_ranks_scale_a_step() -> None:
     assert bound["step_time_s"] < train(**STEP).results["step_time_s"]
 
 
+def test_xla_trains_on_tpus() -> None:
+    fields: dict[str, Any] = {"model": "resnet-50", "system": "tpu_v5e", "gpus": 8}
+    fields |= {"global_batch": 256}
+    found, ideal = train(**fields), train(**fields, engine="ideal")
+    assert found.scenario["engine"] == "xla@0.10"
+    assert found.results["step_time_s"] > ideal.results["step_time_s"]
+    assert any("on TPUs are compared with no measurement" in one for one in found.warnings)
+    for system, engine in (("tpu_v5e", "inductor"), ("h100_sxm", "xla")):
+        with pytest.raises(UnsupportedError, match=f"{engine} does not run on {system}"):
+            train(**fields | {"system": system}, engine=engine)
+
+
 def test_sharded_states_divide_by_the_ranks() -> None:
     whole, sharded = (
         train(**STEP, zero=zero).results["memory"]["optimizer_bytes"] for zero in ("0", "1")

@@ -75,6 +75,10 @@ OF_COMPILED: Final = (
     "speeds of compiled steps measured on H100 are 24.9% off in the median of 4 networks;"
     " ResNet-50 takes 68 to 90% longer (python -m validation networks)"
 )
+OF_TPUS: Final = (
+    "training steps of graphs on TPUs are compared with no measurement; kernels have the speed of"
+    " published steps of language models"
+)
 OF_OTHERS: Final = (
     "rates of eager kernels are those of Hopper per SM and clock, which no step on {architecture}"
     " has set: published steps on RTX 3090 are 25.7% off in the median, ResNets up to 40% too slow,"
@@ -89,6 +93,7 @@ OF_HOST: Final = (
     " steps took {times:.1f} times as long, none inside the 90% interval"
 )
 HOST_TIMES: Final = {"eager": 2.9, "compiled": 1.9}
+TPU: Final = "tpu"
 MEASURED: Final = "hopper"  # architecture of the GPUs whose eager kernels set rates
 # Source: graph_kernels of the engines: published times of an operator are 5 to 25 us, assumed 8.
 LONGEST_LAUNCH: Final = 3.0
@@ -222,6 +227,8 @@ def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[s
 
 def _of_kernels(architecture: str, *, compiled: bool) -> tuple[str, ...]:
     """Return how far measured steps are off that the GPU limits."""
+    if architecture == TPU:
+        return (OF_TPUS,)
     if compiled:
         return (OF_COMPILED,)
     if architecture == MEASURED:
