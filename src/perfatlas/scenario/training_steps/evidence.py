@@ -51,10 +51,9 @@ OF_GRAPHS: Final = (
 )
 NO_INPUT: Final = "the input pipeline of the host is left out; input_cores counts it"
 OF_DECODING: Final = (
-    f"a core of the host decodes {np.median(DECODED_PER_S):g} images a second"
-    f" ({min(DECODED_PER_S):g} to {max(DECODED_PER_S):g}), as torchvision those of ImageNet"
-    " (arXiv 2605.08731v2); other sizes and augmentation are not counted: input_rate states what a"
-    " core was measured to do"
+    "a core of the host decodes {likely:g} images a second ({least:g} to {most:g}), as torchvision"
+    " those of ImageNet (arXiv 2605.08731v2); other sizes and augmentation are not counted:"
+    " input_rate states what a core was measured to do"
 )
 OF_TABLES: Final = (
     "embedding tables are in 32 bits, and the backward kernel updates the rows that were looked"
@@ -197,7 +196,8 @@ def training_warnings(
     memory = [() if fits else (UPPER_MEMORY,) for fits in steps.memory.fits]
     least, _, most = question.recipe.input_rates
     decoded_C = (steps.waterfall["input"] > 0.0) & (least < most)
-    decoding = [(OF_DECODING,) if decoded else () for decoded in decoded_C]
+    text = OF_DECODING.format(**dict(zip(("least", "likely", "most"), DECODED_PER_S, strict=True)))
+    decoding = [(text,) if decoded else () for decoded in decoded_C]
     notes = (above, power, unused, memory, decoding, graph)
     return [tuple(chain(*of_each)) for of_each in zip(*notes, strict=True)]
 
