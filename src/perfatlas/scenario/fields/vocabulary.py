@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.engines import GRAPH_ENGINE, default_graph_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import default_osl, is_graph
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
@@ -84,6 +83,8 @@ def graph_engine(system: object) -> str:
     Args:
         system: Its name; reading a wrong one says why.
     """
+    from perfatlas.engines import GRAPH_ENGINE, default_graph_engine  # training needs none
+
     try:
         device = resolve_system(str(system or "")).device
     except PerfatlasError:
