@@ -55,6 +55,15 @@ def test_weights_of_the_encoder_are_divided_and_always_held() -> None:
     assert 0.25 * held[0] < held[2] < 0.26 * held[0]
 
 
+def test_ranks_that_do_not_divide_the_encoder_hold_all_of_it() -> None:
+    network = resolve_model(TEXT["model"]).network
+    rest = network.parameters().total - network.encoder_parameters
+    held = estimate(**TEXT, tp=32).results["memory"]["weights_bytes"]
+    key_heads = 36 * 2 * 4096 * 128 * (1 - 8 / 32)  # a rank holds one of eight, not a quarter
+    text = rest / 32 + key_heads
+    assert held == pytest.approx(2 * (network.encoder_parameters + text), rel=1e-3)
+
+
 def test_each_layer_of_a_divided_encoder_reduces_twice() -> None:
     rows = {row["name"]: row for row in estimate(**TEXT, **IMAGES, tp=4).breakdown}
     for product in ("output_projection", "down_projection"):
@@ -95,6 +104,7 @@ def test_simulated_requests_have_the_tokens_and_the_encoder() -> None:
         ({"image_height": 100}, "images = 0; set images"),
         ({"images": 1, "model": "Qwen/Qwen3-8B"}, "no vision encoder of Qwen/Qwen3-8B"),
         ({"images": 1, "tp": 32}, "num_heads of the vision encoder = 16"),
+        ({"images": 1, "pp": 4}, "pp = 4: the first stage alone encodes images"),
     ],
 )
 def test_refusals(fields: dict[str, Any], message: str) -> None:

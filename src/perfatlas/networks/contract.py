@@ -396,6 +396,11 @@ class Network(ABC):
         return tuple(dict.fromkeys(size for group in self.layers for size in group.divided_sizes))
 
     @property
+    def encoder_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes of a vision encoder that tensor parallelism divides."""
+        return ()
+
+    @property
     def encoder_parameters(self) -> int:
         """Parameters of the vision encoder, 0 where prompts have no images."""
         return 0
