@@ -9,6 +9,7 @@ import pytest
 from perfatlas.answer import Answer
 from perfatlas.networks import ENCODER, resolve_model
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.step import graph_kernels
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.simulate import simulate
 
@@ -78,6 +79,20 @@ def test_rows_of_a_table_equal_single_answers() -> None:
     for place, row in enumerate(rows):
         alone = estimate(**{**row, "isl": 4096 if place == 2 else 512})
         assert found["ttft_s"][place] == pytest.approx(alone.results["ttft_s"], rel=1e-12)
+
+
+@pytest.mark.parametrize(("name", "padded"), [("8B", 96 / 72), ("2B", 1.0)])
+def test_attention_kernels_of_the_encoder_pad_heads(
+    name: str, padded: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attention_s() -> float:
+        asked = {**TEXT, **IMAGES, "model": f"Qwen/Qwen3-VL-{name}-Instruct", "tier": "physics"}
+        rows = {row["name"]: row for row in estimate(**asked).breakdown}
+        return float(rows[f"{ENCODER}attention"]["time_s"])
+
+    taken_s = attention_s()
+    monkeypatch.setattr(graph_kernels, "_FLASH_ATTENTION", tuple(range(64, 257)))
+    assert taken_s == pytest.approx(padded * attention_s(), rel=1e-9)
 
 
 def test_modes_encode_in_the_prefill() -> None:
