@@ -11,6 +11,7 @@ from perfatlas.networks import ENCODER, resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.step import graph_kernels
 from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate
 
 TEXT: Final[dict[str, Any]] = {
@@ -130,3 +131,14 @@ def test_refusals(fields: dict[str, Any], message: str) -> None:
 def test_no_images_are_the_question_without() -> None:
     assert estimate(**TEXT, images=0).results == estimate(**TEXT).results
     assert estimate(**{**TEXT, "model": "Qwen/Qwen3-8B"}, images=0).results
+
+
+def test_answers_say_that_encoder_times_are_not_validated() -> None:
+    def warned(answer: Answer) -> bool:
+        return any("compared with no measurement" in text for text in answer.warnings)
+
+    load: dict[str, Any] = {"request_rate": 0.01, "num_requests": 4}
+    assert warned(estimate(**TEXT, **IMAGES))
+    assert warned(simulate(**TEXT, **IMAGES, **load).answer)
+    assert warned(search(**TEXT, **IMAGES, gpus=1))
+    assert not warned(estimate(**TEXT))
