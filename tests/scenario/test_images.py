@@ -9,6 +9,7 @@ import pytest
 from perfatlas.answer import Answer
 from perfatlas.networks import ENCODER, resolve_model
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.report.text import subheadline
 from perfatlas.step import graph_kernels
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.search import search
@@ -142,3 +143,18 @@ def test_answers_say_that_encoder_times_are_not_validated() -> None:
     assert warned(simulate(**TEXT, **IMAGES, **load).answer)
     assert warned(search(**TEXT, **IMAGES, gpus=1))
     assert not warned(estimate(**TEXT))
+
+
+def test_results_have_the_tokens_of_images_and_the_time_of_the_encoder() -> None:
+    load: dict[str, Any] = {"request_rate": 0.01, "num_requests": 4}
+    single = estimate(**TEXT, **IMAGES)
+    assert single.results["encoder_time_s"] == pytest.approx(_encoding_s(single), rel=1e-9)
+    cut = estimate(**TEXT, **IMAGES, max_num_batched_tokens=1148)
+    assert cut.results["encoder_time_s"] == pytest.approx(4.0 * _encoding_s(cut), rel=1e-9)
+    for answer in (
+        single,
+        simulate(**TEXT, **IMAGES, **load).answer,
+        search(**TEXT, **IMAGES, gpus=1),
+    ):
+        assert answer.results["image_tokens"] == PROMPT - 512
+        assert "4,592 tokens in (512 and 2 images of 2,040)" in subheadline(answer.to_dict())

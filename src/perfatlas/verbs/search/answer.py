@@ -29,7 +29,7 @@ from perfatlas.scenario.deployments import (
     network_notes,
 )
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, complete_scenario
-from perfatlas.scenario.resolution import image_fields, read_scenario
+from perfatlas.scenario.resolution import image_fields, image_tokens, read_scenario
 from perfatlas.studies import joined, rejected_counts
 from perfatlas.studies.deployments import (
     DRAFTER,
@@ -364,6 +364,8 @@ def _answer(
         "points": found.points,
         "ranking": ranking,
     }
+    if inputs.images:
+        results["image_tokens"] = image_tokens(vars(inputs))
     if inputs.emit is not None:
         asked = estimate_fields(found, leaders[0].row, leaders[0].place, inputs)
         settings = {name: asked[name] for name in SETTINGS if name in asked}
