@@ -21,7 +21,7 @@ TEXT: Final[dict[str, Any]] = {
     "isl": 512,
     "osl": 200,
 }
-IMAGES: Final = {"images": 2, "image_height": 1080, "image_width": 1920}
+IMAGES: Final[dict[str, Any]] = {"images": 2, "image_height": 1080, "image_width": 1920}
 PROMPT: Final = 512 + 2 * 34 * 60
 
 
@@ -141,7 +141,7 @@ def test_answers_say_that_encoder_times_are_not_validated() -> None:
     load: dict[str, Any] = {"request_rate": 0.01, "num_requests": 4}
     assert warned(estimate(**TEXT, **IMAGES))
     assert warned(simulate(**TEXT, **IMAGES, **load).answer)
-    assert warned(search(**TEXT, **IMAGES, gpus=1))
+    assert warned(search(**TEXT, **IMAGES, gpus=1).answer)
     assert not warned(estimate(**TEXT))
 
 
@@ -154,7 +154,7 @@ def test_results_have_the_tokens_of_images_and_the_time_of_the_encoder() -> None
     for answer in (
         single,
         simulate(**TEXT, **IMAGES, **load).answer,
-        search(**TEXT, **IMAGES, gpus=1),
+        search(**TEXT, **IMAGES, gpus=1).answer,
     ):
         assert answer.results["image_tokens"] == PROMPT - 512
         assert "4,592 tokens in (512 and 2 images of 2,040)" in subheadline(answer.to_dict())

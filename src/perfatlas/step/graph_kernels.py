@@ -96,16 +96,12 @@ def with_encoder_attention(
 
     Limits: Kernels of all engines pad as FlashAttention does. Triton kernels pad to powers of two.
     """
-    encoding = [
-        index
-        for index, operator in enumerate(operators)
-        if isinstance(operator, Attention) and operator.name.startswith(ENCODER)
-    ]
-    if not encoding:
+    if not any(operator.name.startswith(ENCODER) for operator in operators):
         return prices
     padded_CO = np.ones_like(prices.time_s_CO)
-    for index in encoding:
-        padded_CO[:, index] = _padded(operators[index].head_dim, _FLASH_ATTENTION)
+    for index, operator in enumerate(operators):
+        if isinstance(operator, Attention) and operator.name.startswith(ENCODER):
+            padded_CO[:, index] = _padded(operator.head_dim, _FLASH_ATTENTION)
     return scaled(prices, time=np.where(prices.match_CO >= 0, padded_CO, 1.0))
 
 

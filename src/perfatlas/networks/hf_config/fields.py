@@ -22,10 +22,6 @@ MAX_ITEMS: Final = 250_000
 _WORD: Final = Text(longest=MAX_SIZE, expected="text")
 
 
-class MissingFieldError(InvalidSpecError):
-    """A required field of a config.json is missing."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Fields:
     """The fields of a config.json, and its origin for messages."""
@@ -83,8 +79,7 @@ class Fields:
             default: Default of the config class if absent or null; None means required.
 
         Raises:
-            MissingFieldError: The field is missing without a default.
-            InvalidSpecError: The field is no integer, or out of range.
+            InvalidSpecError: The field is missing without a default, no integer, or out of range.
         """
         name = self.has(*names)
         if name is None:
@@ -93,7 +88,7 @@ class Fields:
                     raise self.invalid(names[0], "expected a whole number")
                 others = [key for key in self.values if key not in names]
                 hint = did_you_mean(self.spelled(names[0]), map(str, others))
-                raise MissingFieldError(f"{self._located(names[0])} is missing{hint}")
+                raise InvalidSpecError(f"{self._located(names[0])} is missing{hint}")
             return default
         return Whole(least=minimum, most=maximum).read(self.values[name], self._located(name))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.networks.hf_config.families import families, family_reader
-from perfatlas.networks.hf_config.fields import Fields, MissingFieldError
+from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.quantization import checkpoint_formats
 from perfatlas.networks.hf_config.vision import read_encoder
 from perfatlas.networks.readers import Reader
@@ -59,11 +59,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     if model_type not in _UNEVEN:
         _refuse_uneven_layers(fields)
     architecture = family_reader(model_type)(fields)
-    encoder, undescribed = None, ""
-    try:
-        encoder = read_encoder(outer, architecture.hidden_size)
-    except MissingFieldError as error:
-        undescribed = str(error)
+    encoder, undescribed = read_encoder(outer, architecture.hidden_size)
     checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
     notes = wrapped if encoder is None else ()
     if outer.has("auto_map"):

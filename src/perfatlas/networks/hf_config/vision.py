@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.files import shipped_table
 from perfatlas.networks.architecture import Architecture
@@ -23,27 +23,39 @@ if TYPE_CHECKING:
     from perfatlas.networks.hf_config.fields import Fields
 
 COLORS: Final = 3
+_LAYERS: Final = (
+    *("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers"),
+    "patch_size",
+)
 MERGED: Final = 2  # patches per side of a token that a config without this size means
 
 
-def read_encoder(outer: Fields, hidden_size: int) -> VisionEncoder | None:
+def read_encoder(outer: Fields, hidden_size: int) -> tuple[VisionEncoder | None, str]:
     """Return the vision encoder of a multi-modal model, None if none is stated or described.
+
+    Also what its description lacks, a clause.
 
     Args:
         outer: The whole config.json.
         hidden_size: Hidden size of the language model.
 
     Raises:
-        MissingFieldError: A field is missing.
         InvalidSpecError: A field is invalid or contradicts another.
     """
     vision = outer.child("vision_config")
-    reader = _READERS.get(outer.text("model_type"))
-    return None if vision is None or reader is None else reader(outer, vision, hidden_size)
+    family = _FAMILIES.get(outer.text("model_type"))
+    if vision is None or family is None:
+        return None, ""
+    vision = vision.renamed(family.names)
+    missing = [vision.spelled(name) for name in family.required if not vision.has(name)]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        return None, f"{vision.origin}: {', '.join(missing)} {verb} missing"
+    return family.read(outer, vision, hidden_size), ""
 
 
 @cache
-def _limits(model_type: str) -> Mapping[str, int]:
+def _limits(model_type: str) -> dict[str, int]:
     """Return the limits of the image processor of a family."""
     rows = shipped_table("data/image_sizes.toml")["processor"]
     (found,) = (row for row in rows if model_type in row["model_types"])
@@ -52,8 +64,6 @@ def _limits(model_type: str) -> Mapping[str, int]:
 
 def _qwen(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     """Return the encoder of Qwen3-VL and Qwen3.5: a merger, and one per DeepStack layer."""
-    named = {"num_hidden_layers": "depth", "num_attention_heads": "num_heads"}
-    vision = vision.renamed({theirs: ours for ours, theirs in named.items()})
     layers = _transformer(vision, vision.integer("num_position_embeddings"))
     patch, merge = vision.integer("patch_size"), vision.integer("spatial_merge_size")
     merged = layers.hidden_size * merge**2
@@ -64,11 +74,14 @@ def _qwen(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     if earlier:
         projectors.append(Projector(widths=widths, norm_parameters=2 * merged, copies=earlier))
     frames = vision.integer("temporal_patch_size", default=2)
+    limits = _limits(outer.text("model_type"))
     return VisionEncoder(
         transformer=layers,
         patch_elements=vision.integer("in_channels", default=COLORS) * frames * patch**2,
         patches_per_token=merge**2,
-        resizing=Resizing(side=patch * merge, **_limits(outer.text("model_type"))),
+        resizing=Resizing(
+            side=patch * merge, min_pixels=limits["min_pixels"], max_pixels=limits["max_pixels"]
+        ),
         projectors=tuple(projectors),
     )
 
@@ -94,8 +107,6 @@ def _gemma3(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
 
 def _kimi(outer: Fields, vision: Fields, hidden_size: int) -> VisionEncoder:
     """Return MoonViT, whose patches of 2 x 2 are merged before two products."""
-    names = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
-    vision = vision.renamed({f"vt_{name}": name for name in names})
     positions = [vision.integer(f"init_pos_emb_{name}", default=64) for name in ("height", "width")]
     layers, patch = _transformer(vision, math.prod(positions)), vision.integer("patch_size")
     merge = _merged_side(vision)
@@ -154,8 +165,21 @@ def _transformer(vision: Fields, position_rows: int) -> Architecture:
     )
 
 
-_READERS: Final[Mapping[str, Callable[[Fields, Fields, int], VisionEncoder]]] = {
-    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), _qwen),
-    "gemma3": _gemma3,
-    "kimi_k25": _kimi,
+class _Family(NamedTuple):
+    """How the encoders of a family are read."""
+
+    read: Callable[[Fields, Fields, int], VisionEncoder]
+    required: tuple[str, ...] = _LAYERS  # Fields without a default
+    names: Mapping[str, str] = {}  # Names used here by the spelling of the family
+
+
+_QWEN: Final = _Family(
+    _qwen,
+    (*_LAYERS, "num_position_embeddings", "spatial_merge_size"),
+    {"depth": "num_hidden_layers", "num_heads": "num_attention_heads"},
+)
+_FAMILIES: Final[Mapping[str, _Family]] = {
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), _QWEN),
+    "gemma3": _Family(_gemma3, (*_LAYERS, "image_size")),
+    "kimi_k25": _Family(_kimi, names={f"vt_{name}": name for name in _LAYERS[:-1]}),
 }
