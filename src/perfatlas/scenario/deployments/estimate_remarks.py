@@ -76,7 +76,7 @@ def estimate_warnings(
         *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
         _wide(evaluation, phases),
-        graph_notes(question),
+        network_notes(question),
         _front_end_limited(question, evaluation),
         _gathered_tokens(question, [steps[phase] for phase in phases]),
         _too_long(question),
@@ -138,6 +138,11 @@ OF_GUIDANCE: Final = (
     "guidance_degree divides the passes of the denoiser with a prompt and without, and is compared"
     " with no measurement; the exchange of what they predict after a step is left out"
 )
+OF_IMAGES: Final = (
+    "the time of the vision encoder is compared with no measurement, and its interval is that of"
+    " kernels of language models; the memory of its activations and the host's preprocessing of"
+    " images are left out"
+)
 OF_COPIES: Final = (
     "every GPU holds all embedding tables, whose lookups are one operator each; attention_dp"
     " divides them over GPUs. DLRM-DCNv2 of MLPerf is 47% off in the median on H100 NVL and 29% on"
@@ -155,8 +160,8 @@ DIVIDED_TABLES: Final = (
 )
 
 
-def graph_notes(question: Candidates) -> Notes:
-    """Say what is not modelled of a graph of operators, and how far its scores are off."""
+def network_notes(question: Candidates) -> Notes:
+    """Say what is not modelled of a graph or of an encoder, and how far scores are off."""
     network = question.model.network
     if not network.item:
         return
@@ -173,6 +178,8 @@ def graph_notes(question: Candidates) -> Notes:
             yield candidate, OF_RINGS if rings else OF_RANKS
         if passes > 1:
             yield candidate, OF_GUIDANCE
+        if network.images is not None:
+            yield candidate, OF_IMAGES
         if network.tables:
             divided = question.plan.attention_dp[candidate] > 1
             yield candidate, DIVIDED_TABLES if divided else OF_COPIES

@@ -258,6 +258,7 @@ RESULTS: Final = declare_metrics(
             "supported_by_system_and_engine": "formats or settings not supported",
             "system_without_price": "systems without a price",
             "pp_within_layers": "more pipeline stages than layers",
+            "images_without_pp": "pipeline stages with images in prompts",
             "tp_of_graphs": "tensor parallelism of graphs of operators",
             "cp_of_graphs": "context parallelism of graphs that are no diffusion transformers",
             "cp_divides_num_heads": "attention heads not divisible by cp",
