@@ -163,6 +163,8 @@ DIVIDED_TABLES: Final = (
 def network_notes(question: Candidates) -> Notes:
     """Say what is not modelled of a graph or of an encoder, and how far scores are off."""
     network = question.model.network
+    if network.images is not None:
+        yield from ((candidate, OF_IMAGES) for candidate in range(question.size))
     if not network.item:
         return
     first = [*([OF_GENERATION] if network.decodes else []), *network.notes]
@@ -178,8 +180,6 @@ def network_notes(question: Candidates) -> Notes:
             yield candidate, OF_RINGS if rings else OF_RANKS
         if passes > 1:
             yield candidate, OF_GUIDANCE
-        if network.images is not None:
-            yield candidate, OF_IMAGES
         if network.tables:
             divided = question.plan.attention_dp[candidate] > 1
             yield candidate, DIVIDED_TABLES if divided else OF_COPIES
