@@ -149,3 +149,14 @@ def test_a_topology_that_narrows_the_interval_alone_has_an_effect() -> None:
         system="l40s{node.topology=two_sockets_8}", op="all_reduce", bytes=SIZE, gpus=8
     )
     assert not [text for text in answer.warnings if "has no effect" in text]
+
+
+@pytest.mark.parametrize("op", ["all_to_all", "dispatch"])
+@pytest.mark.parametrize("board", ["", "two_sockets_8", "two_switches_8"])
+@pytest.mark.parametrize("peer_access", ["", "yes", "no"])
+def test_exchanges_take_no_less_time_with_more_gpus(op: str, board: str, peer_access: str) -> None:
+    stated = [f"node.topology={board}"] * bool(board)
+    stated += [f"node.peer_access={peer_access}"] * bool(board and peer_access)
+    system = f"l40s{{{', '.join(stated)}}}" if stated else "l40s"
+    times = [asked(system, gpus, op)[0]["time_s"] for gpus in (2, 3, 4, 6, 8)]
+    assert np.all(np.diff(times) >= 0.0)

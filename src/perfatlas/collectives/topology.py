@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.collectives.codes import EXCHANGES
 from perfatlas.collectives.placement import HOST_LINK
 from perfatlas.collectives.wire import ring_wire_bytes
 from perfatlas.files import shipped_table
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 RINGS: Final = "data/collectives/pcie_rings.toml"
 RING_OPS: Final = ("all_reduce", "all_gather", "reduce_scatter")
-EXCHANGE: Final = "all_to_all"
 FEW_RINGS: Final = 3  # published rings below which the interval spans those of other paths too
+NEAR: Final = 0.5  # octaves of GPUs within which a published exchange is one of the size
 PAIR: Final = 2.0  # ranks whose path is one pair of links on every machine
 NOTE: Final = (
     "groups of more than two GPUs over PCIe are priced on a typical machine: the median of"
     " published {rings} and the calibrated one; the interval spans them all"
-    " (data/collectives/pcie_rings.toml); node.topology states a topology"
+    " (data/collectives/pcie_rings.toml); node.topology states a topology, where such are published"
 )
 PAIR_NOTE: Final = (
     "pairs of GPUs over PCIe are priced as on the machine of the table, whose topology is not"
@@ -62,7 +63,7 @@ def published_rings(op: str = "all_reduce") -> tuple[Mapping[str, Any], ...]:
         >>> all(0.0 < ring["share"] < 1.0 for ring in published_rings())
         True
     """
-    return tuple(shipped_table(RINGS)["exchange" if op == EXCHANGE else "machine"])
+    return tuple(shipped_table(RINGS)["exchange" if op in EXCHANGES else "machine"])
 
 
 def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
@@ -80,7 +81,7 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     """
     pcie_S = np.array([system.device.scale_up.kind == "pcie" for system in query.systems])
     inside_U = pcie_S[query.index_U] & (query.group.ranks_LU[0] > 1.0) & (inner.match_U >= 0)
-    if query.op not in (*RING_OPS, EXCHANGE) or not np.any(inside_U):
+    if query.op not in (*RING_OPS, *EXCHANGES) or not np.any(inside_U):
         return inner
     notes: dict[str, None] = {}
     ranks_U = query.group.ranks_LU[0]
@@ -118,13 +119,17 @@ def rings_of(system: System, ranks: int, op: str = "all_reduce") -> Rings:
     if route.path == "NV":  # this architecture has no bridges
         route = UNKNOWN_ROUTE
     published = published_rings(op)
-    kind, rings = ("exchange", "exchanges") if op == EXCHANGE else ("ring", "rings")
+    kind, rings = ("exchange", "exchanges") if op in EXCHANGES else ("ring", "rings")
+    usual = [ring for ring in published if ring["usual"]]
     if ranks <= PAIR:
         return Rings((), (), own=True, note=PAIR_NOTE)
-    if not route.path and not route.transport:
-        usual = _nearest_size([ring for ring in published if ring["usual"]], ranks)
-        return Rings(usual, usual, own=True, note=NOTE.format(rings=rings))
-    alike, what = _alike(route, published)
+    if op in EXCHANGES:
+        alike, what = _exchanges(route, usual, ranks)
+    else:
+        alike, what = _alike(route, published)
+    if not alike or not (route.path or route.transport):
+        typical = _nearest_size(usual, ranks)
+        return Rings(typical, typical, own=True, note=NOTE.format(rings=rings))
     shares = _nearest_size(alike, ranks)
     few = len(shares) < FEW_RINGS
     spanned = _nearest_size(published, ranks) if few else shares
@@ -134,6 +139,25 @@ def rings_of(system: System, ranks: int, op: str = "all_reduce") -> Rings:
         f" {f'all published {rings}' if few else 'them'} (data/collectives/pcie_rings.toml)"
     )
     return Rings(shares, spanned, own=False, note=note)
+
+
+def _exchanges(
+    route: Route, published: Sequence[Mapping[str, Any]], ranks: int
+) -> tuple[list[Mapping[str, Any]], str]:
+    """Return published exchanges of a group's size, transport and sockets, if there are several.
+
+    What four GPUs of a socket exchange says nothing of eight on two.
+    """
+    across = route.path == "SYS"
+    found = [
+        exchange
+        for exchange in published
+        if exchange["transport"] == route.transport
+        and (exchange["path"] == "SYS") == across
+        and abs(float(np.log2(ranks / exchange["gpus"]))) <= NEAR
+    ]
+    found = found if len(found) > 1 else []
+    return found, f"with {route.transport} {'across sockets' if across else 'in one socket'}"
 
 
 def _alike(

@@ -179,7 +179,7 @@ class GatheredSteps:
             prices = with_untuned_experts(prices, operators, self.profile, self.devices)
             prices = with_attention_speed(prices, operators, self.profile, self.devices)
             prices = with_graph_kernels(prices, operators, self.profile, self.devices)
-            prices = with_encoder_attention(prices, operators)
+            prices = with_encoder_attention(prices, operators, self.devices)
         return PricedStep(
             operators=operators,
             count_CO=self.counts[place],

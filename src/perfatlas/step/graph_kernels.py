@@ -87,12 +87,13 @@ def with_graph_kernels(
 
 
 def with_encoder_attention(
-    prices: PricedOperators, operators: Sequence[Operator]
+    prices: PricedOperators, operators: Sequence[Operator], devices: DeviceColumns
 ) -> PricedOperators:
-    """Return prices with the times of attention in a vision encoder, whose heads are padded.
+    """Return prices with the times of attention in a vision encoder, whose heads GPUs pad.
 
     Args:
         operators: Operators of a step (O).
+        devices: Their devices; a systolic machine pads heads itself.
 
     Limits: Kernels of all engines pad as FlashAttention does. Triton kernels pad to powers of two.
     """
@@ -102,7 +103,9 @@ def with_encoder_attention(
     for index, operator in enumerate(operators):
         if isinstance(operator, Attention) and operator.name.startswith(ENCODER):
             padded_CO[:, index] = _padded(operator.head_dim, _FLASH_ATTENTION)
-    return scaled(prices, time=np.where(prices.match_CO >= 0, padded_CO, 1.0))
+    on_gpu_S = np.array([device.kind == "gpu" for device in devices.devices])
+    padded = (prices.match_CO >= 0) & on_gpu_S[devices.index_C, None]
+    return scaled(prices, time=np.where(padded, padded_CO, 1.0))
 
 
 def _rate(operator: Streaming, rates: Mapping[str, float], unknown: float = np.inf) -> float:

@@ -113,7 +113,12 @@ OF_KERNELS: Final = (
 OF_TPUS: Final = (
     "kernels have the speed of published training steps of language models: SDXL of MLPerf, the"
     " only published network, is predicted 2.7% (TPU v5e) and 17.7% (v6e) too fast; others are not"
-    " validated on TPUs (python -m validation networks)"
+    " validated on TPUs (python -m validation networks). Times of small batches are lower limits:"
+    " operators that fit the vector memory move nothing, and have no time to start"
+)
+OF_HALF_CHIPS: Final = (
+    "a chip of {dies} devices runs a program on one of them: a pass on one takes about {dies} times"
+    " as long and has a part of the memory; the throughput of a copy on each is that of the chip"
 )
 
 OF_GENERATION: Final = (
@@ -183,6 +188,9 @@ def network_notes(question: Candidates) -> Notes:
         if network.tables:
             divided = question.plan.attention_dp[candidate] > 1
             yield candidate, DIVIDED_TABLES if divided else OF_COPIES
+        device = question.placement.systems[place].device
+        if device.architecture == TPU and device.dies > 1:
+            yield candidate, OF_HALF_CHIPS.format(dies=device.dies)
         yield from ((candidate, note) for note in (*first, kernels[place], *last))
 
 
