@@ -122,8 +122,9 @@ def _timm(rows: list[dict[str, str]]) -> Iterator[Run]:
         if not (name and device and half):
             continue
         compiled = "torch.compile" in row["software"]
+        source = COMPILED if compiled else EAGER
         yield _run(
-            COMPILED if compiled else EAGER,
+            f"{source}, left out" if device in known["left_out"] else source,
             name,
             device,
             float(row["value"]),
