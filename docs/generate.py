@@ -224,10 +224,9 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _needs(field: Field, verbs: list[str]) -> dict[str, None]:
-    """Return what a field needs, by the fields of each verb that has it."""
-    texts = (needs_text(field.row.needs, verb_fields(verb)) for verb in verbs)
-    return dict.fromkeys(text for text in texts if text)
+def _needs(field: Field, verbs: list[str]) -> str:
+    """Return what a field needs; a condition on a field that a verb lacks holds there."""
+    return needs_text(field.row.needs, {name for verb in verbs for name in verb_fields(verb)})
 
 
 def _defaults(field: Field, verbs: list[str]) -> dict[str, None]:
@@ -247,7 +246,7 @@ def _cells(field: Field, verbs: list[str]) -> str:
         field.unit,
         "; ".join(_defaults(field, verbs)),
         bounds_text(field),
-        "; ".join(_needs(field, verbs)),
+        _needs(field, verbs),
         ", ".join(verbs),
         field.row.text,
     )

@@ -362,7 +362,8 @@ def compare(
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
         images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
-            over them before its prefill. Default: 0. Needs a model with a vision encoder.
+            over all of them before its prefill; cached tokens are of text. Default: 0. Needs a
+            model with a vision encoder.
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests_per_client: Requests that every client of a benchmark sends, all starting
@@ -693,7 +694,8 @@ def estimate(
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
         images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
-            over them before its prefill. Default: 0. Needs a model with a vision encoder.
+            over all of them before its prefill; cached tokens are of text. Default: 0. Needs a
+            model with a vision encoder.
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests_per_client: Requests that every client of a benchmark sends, all starting
@@ -1024,7 +1026,8 @@ def explain(
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
         images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
-            over them before its prefill. Default: 0. Needs a model with a vision encoder.
+            over all of them before its prefill; cached tokens are of text. Default: 0. Needs a
+            model with a vision encoder.
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests_per_client: Requests that every client of a benchmark sends, all starting
@@ -1510,7 +1513,8 @@ def frontier(
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
         images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
-            over them before its prefill. Default: 0. Needs a model with a vision encoder.
+            over all of them before its prefill; cached tokens are of text. Default: 0. Needs a
+            model with a vision encoder.
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests_per_client: Requests that every client of a benchmark sends, all starting
@@ -2780,8 +2784,8 @@ def max_request_rate(
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
             and no lengths_from.
         images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
-            over them before its prefill. Default: 0. Needs a model with a vision encoder, no
-            requests and no lengths_from.
+            over all of them before its prefill; cached tokens are of text. Default: 0. Needs a
+            model with a vision encoder, no requests and no lengths_from.
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
@@ -3234,8 +3238,8 @@ def required_replicas(
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
             and no lengths_from.
         images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
-            over them before its prefill. Default: 0. Needs a model with a vision encoder, no
-            requests and no lengths_from.
+            over all of them before its prefill; cached tokens are of text. Default: 0. Needs a
+            model with a vision encoder, no requests and no lengths_from.
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
@@ -3663,8 +3667,8 @@ def search(
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no
             lengths_from.
         images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
-            over them before its prefill. Default: 0. Needs a model with a vision encoder, no
-            lengths_from and no request_mix.
+            over all of them before its prefill; cached tokens are of text. Default: 0. Needs a
+            model with a vision encoder, no lengths_from and no request_mix.
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         request_mix: Classes of requests as input tokens:output tokens:weight, such as
@@ -3844,8 +3848,8 @@ def search_training(
         engine: Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's),
             maxtext (TPUs), generic (none of these: a wider interval) or ideal (no host time),
             optionally with a version, as in megatron@26.04. Graphs of operators: inductor
-            (torch.compile, the default), pytorch (eager), pytorch_channels_last or ideal. Default:
-            megatron.
+            (torch.compile, the default on GPUs), xla (the default on TPUs), pytorch (eager),
+            pytorch_channels_last or ideal. Default: megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -4154,8 +4158,8 @@ def simulate(
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
             and no lengths_from.
         images: Images of each request, whose tokens are added to the prompt. A vision encoder runs
-            over them before its prefill. Default: 0. Needs a model with a vision encoder, no
-            requests and no lengths_from.
+            over all of them before its prefill; cached tokens are of text. Default: 0. Needs a
+            model with a vision encoder, no requests and no lengths_from.
         image_height: Height of an image [pixels]. Default: 1024. Needs images.
         image_width: Width of an image [pixels]. Default: 1024. Needs images.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
@@ -4475,8 +4479,8 @@ def train(
         engine: Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's),
             maxtext (TPUs), generic (none of these: a wider interval) or ideal (no host time),
             optionally with a version, as in megatron@26.04. Graphs of operators: inductor
-            (torch.compile, the default), pytorch (eager), pytorch_channels_last or ideal. Default:
-            megatron.
+            (torch.compile, the default on GPUs), xla (the default on TPUs), pytorch (eager),
+            pytorch_channels_last or ideal. Default: megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.networks import ENCODER, ModelFormats, StepTokens, resolve_model
+from perfatlas.networks.catalog import catalog_config
 from perfatlas.networks.hf_config import read_config
 from perfatlas.networks.vision_encoder import Resizing, VisionEncoder
 from perfatlas.operators import Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 FORMATS = ModelFormats(gemm="fp8_dynamic", moe="bf16", kv="bf16", attention="bf16")
-QWEN = Resizing(side=32, least=65_536, most=16_777_216)
+QWEN = Resizing(side=32, min_pixels=65_536, max_pixels=16_777_216)
+KIMI = Resizing(side=28, patch=14, max_pixels=16_384 * 196, max_side=512 * 14, pads_sides=True)
 
 
 def _encoder(name: str) -> VisionEncoder:
@@ -62,8 +64,10 @@ def test_parameters_of_whole_models() -> None:
         (QWEN, 1080, 1920, 34 * 60),  # 33.75 and 60 tokens
         (QWEN, 1, 1, 8 * 8),  # enlarged to 65,536 pixels
         (QWEN, 65_535, 65_535, 128 * 128),  # reduced to 16,777,216 pixels
-        (Resizing(side=56, fixed=896), 7, 9999, 256),
-        (Resizing(side=28, most=16_384 * 196, pads=True), 1080, 1920, 39 * 69),  # rounded up
+        (Resizing(side=56, fixed_side=896), 7, 9999, 256),
+        (KIMI, 1080, 1920, 39 * 69),  # rounded up
+        (KIMI, 2160, 3840, 4214),  # reduced to 16,384 whole patches
+        (KIMI, 28, 60_000, 256),  # reduced to 512 patches per side
     ],
 )
 def test_tokens_of_images(resizing: Resizing, height: int, width: int, tokens: int) -> None:
@@ -75,7 +79,7 @@ def test_processors_keep_their_limits_of_pixels(height: int, ratio: float) -> No
     width = min(max(round(height * ratio), 1), 65_535)
     if max(height, width) <= 200 * min(height, width):
         pixels = QWEN.tokens(height, width) * QWEN.side**2
-        assert QWEN.least <= pixels <= QWEN.most
+        assert QWEN.min_pixels <= pixels <= QWEN.max_pixels
 
 
 def test_too_narrow_images_are_refused() -> None:
@@ -131,6 +135,42 @@ def test_models_without_a_described_encoder() -> None:
         assert network.with_images(0, 1, 1) is network
         with pytest.raises(UnsupportedError, match="no vision encoder"):
             network.with_images(1, 1080, 1920)
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-VL-8B-Instruct", "moonshotai/Kimi-K2.5"])
+def test_incomplete_vision_configs_describe_no_encoder(name: str) -> None:
+    config = catalog_config(name)
+    vision = config["vision_config"]
+    for missing in [*vision, ""]:
+        kept = {field: size for field, size in vision.items() if missing not in ("", field)}
+        network = read_config({**config, "vision_config": kept}, "x")
+        if network.encoder is not None:  # a field with a default
+            continue
+        assert "not counted" in network.notes[0]
+        with pytest.raises(UnsupportedError, match=f"x: vision_config: .*{missing}.*missing"):
+            network.with_images(1, 64, 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("Qwen/Qwen3-VL-8B-Instruct", {"depth": 0}, "vision_config: depth = 0"),
+        ("Qwen/Qwen3-VL-8B-Instruct", {"num_heads": 7}, "hidden_size = 1152: .* num_heads = 7"),
+        ("Qwen/Qwen3-VL-8B-Instruct", {"out_hidden_size": 5120}, "must be hidden_size = 4096"),
+        ("Qwen/Qwen3-VL-8B-Instruct", {"deepstack_visual_indexes": [27]}, "27"),
+        ("moonshotai/Kimi-K2.5", {"vt_num_hidden_layers": 0}, "vt_num_hidden_layers = 0"),
+        ("moonshotai/Kimi-K2.5", {"text_hidden_size": 1}, "must be hidden_size = 7168"),
+        *(
+            ("moonshotai/Kimi-K2.5", {"merge_kernel_size": sides}, "two equal positive integers")
+            for sides in ([], [2], [2, 3], [0, 0], [2, 2, 2])
+        ),
+    ],
+)
+def test_contradicting_vision_configs(name: str, fields: dict[str, object], message: str) -> None:
+    config = catalog_config(name)
+    config["vision_config"] |= fields
+    with pytest.raises(InvalidSpecError, match=message):
+        read_config(config, "x")
 
 
 def test_invalid_vision_configs() -> None:

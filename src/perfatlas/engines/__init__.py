@@ -8,7 +8,9 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.engines.catalog import (
+        GRAPH_ENGINE as GRAPH_ENGINE,
         all_reduce_groups as all_reduce_groups,
+        default_graph_engine as default_graph_engine,
         engine_ids as engine_ids,
         engine_names as engine_names,
         resolve_engine as resolve_engine,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.engines.profile import EngineProfile
 
 CHANGES: Final = "data/engine_changes.toml"
+GRAPH_ENGINE: Final = "inductor"  # of graphs of operators, where it runs
 RELEASE: Final = re.compile(r"v?\d+(\.\d+)*")  # 0.17, 1.3.0
 
 
@@ -60,6 +61,30 @@ def resolve_engine(text: str) -> EngineProfile:
     if "/" in name:
         check_regular(name, "engine file")
     return _user_profile(name) if name.endswith(".toml") else _catalog_profile(name)
+
+
+@cache
+def default_graph_engine(vendor: str, kind: str) -> str:
+    """Return the engine of graphs of operators where none is named.
+
+    It is torch.compile where that runs, else the first engine of graphs for the device. On a device
+    without any, torch.compile is refused by name.
+
+    Args:
+        vendor: Vendor of the device.
+        kind: Kind of its machine, as `device.kind`.
+
+    Example:
+        >>> from perfatlas.engines import default_graph_engine
+        >>> default_graph_engine("NVIDIA", "gpu"), default_graph_engine("Google", "systolic")
+        ('inductor', 'xla')
+    """
+    for name in (GRAPH_ENGINE, *engine_names()):
+        profile = resolve_engine(name)
+        found = profile.runs_on if profile.runs == "graphs" else None
+        if found is not None and vendor in found.vendors and kind in found.kinds:
+            return name
+    return GRAPH_ENGINE
 
 
 def _user_profile(path: str) -> EngineProfile:

@@ -17,6 +17,7 @@ from perfatlas.inference.mixed_steps import AloneShares, load_steps
 from perfatlas.inference.opening_burst import Burst
 from perfatlas.inference.running_load import running_load
 from perfatlas.inference.utilization import Utilization, utilization_of
+from perfatlas.networks import ENCODER
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.step import (
     PrefillChunks,
@@ -53,6 +54,18 @@ class Evaluation:
     in_flight: FloatArray
     utilization: Utilization  # MFU and MBU of the full chunk and the decode step
     energy: TokenEnergy  # Energy of output tokens
+
+    def encoder_s(self) -> FloatArray:
+        """Return the time of the vision encoder in all chunks of `chunks` (C,) [s]."""
+        seconds_C = np.zeros_like(self.chunks.count)
+        for cost, count_C in (
+            (self.prefill, self.chunks.count),
+            (self.last, self.chunks.last_count),
+        ):
+            encodes_O = [operator.name.startswith(ENCODER) for operator in cost.operators]
+            busy_CO = cost.count_CO * cost.prices.time_s_CO
+            seconds_C = seconds_C + count_C * busy_CO[:, encodes_O].sum(axis=1)
+        return seconds_C
 
     def steps(self, *, prefills: bool = True, decodes: bool = True) -> tuple[StepCost, ...]:
         """Return the steps that run.

@@ -226,6 +226,7 @@ class Network(ABC):
     # What an item of a batch is where a network is a graph of operators, such as "image"
     item: str = ""
     images: Images | None = None  # Images of every request, which it encodes; None for none
+    undescribed: str = ""  # What the description of its vision encoder lacks, a clause
     notes: tuple[str, ...] = ()  # Remarks for the user, such as "text part of a multimodal model"
 
     @abstractmethod
@@ -312,9 +313,8 @@ class Network(ABC):
         del height, width
         if not number:
             return self
-        raise UnsupportedError(
-            f"no vision encoder of {self.model_type} is described; leave images out"
-        )
+        why = self.undescribed or f"no vision encoder of {self.model_type} is described"
+        raise UnsupportedError(f"{why}; leave images out")
 
     def without_windows(self, note: str) -> Self:
         """Return the network whose layers attend to the whole cache and keep it.
@@ -394,6 +394,11 @@ class Network(ABC):
     def divided_sizes(self) -> tuple[DividedSize, ...]:
         """Distinct sizes of the network that a plan divides."""
         return tuple(dict.fromkeys(size for group in self.layers for size in group.divided_sizes))
+
+    @property
+    def encoder_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes of a vision encoder that tensor parallelism divides."""
+        return ()
 
     @property
     def encoder_parameters(self) -> int:

@@ -94,8 +94,13 @@ class LanguageModel(Network):
 
     @property
     def divided_sizes(self) -> tuple[DividedSize, ...]:
-        """Sizes of layers and of the encoder that a plan divides."""
-        return (*super().divided_sizes, *(self.encoder.divided_sizes if self.encoder else ()))
+        """Sizes of layers that a plan divides, and of the encoder where it runs."""
+        return (*super().divided_sizes, *(self.encoder_sizes if self.images else ()))
+
+    @property
+    def encoder_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes of the vision encoder that tensor parallelism divides."""
+        return self.encoder.divided_sizes if self.encoder else ()
 
     @property
     def encoder_parameters(self) -> int:

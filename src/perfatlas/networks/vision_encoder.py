@@ -39,10 +39,12 @@ class Resizing:
     """
 
     side: int  # Pixels of a token, in height and width
-    least: int = 0  # Minimum pixels of an image
-    most: int = 0  # Maximum pixels of an image
-    fixed: int = 0  # Side of all images [pixels], 0 where it depends on the image
-    pads: bool = False  # Whether sides are padded to whole tokens, else rounded to the nearest
+    patch: int = 1  # Pixels of a patch, in height and width
+    min_pixels: int = 0  # Minimum pixels of an image
+    max_pixels: int = 0  # Maximum pixels of an image; where sides are padded, of its whole patches
+    max_side: int = 0  # Maximum of a side that is padded [pixels]
+    fixed_side: int = 0  # Side of all images [pixels], 0 where it depends on the image
+    pads_sides: bool = False  # Whether sides are padded to whole tokens, else rounded to nearest
 
     def tokens(self, height: int, width: int) -> int:
         """Return the tokens of an image.
@@ -56,16 +58,14 @@ class Resizing:
 
         Example:
             >>> from perfatlas.networks.vision_encoder import Resizing
-            >>> Resizing(side=32, least=65_536, most=16_777_216).tokens(1080, 1920)  # 34 x 60
+            >>> limits = {"min_pixels": 65_536, "max_pixels": 16_777_216}
+            >>> Resizing(side=32, **limits).tokens(1080, 1920)  # 34 x 60
             2040
         """
-        if self.fixed:
-            return (self.fixed // self.side) ** 2
-        if self.pads:
-            shrink = min(1.0, math.sqrt(self.most / (height * width)))
-            return math.prod(
-                math.ceil(max(int(pixels * shrink), 1) / self.side) for pixels in (height, width)
-            )
+        if self.fixed_side:
+            return (self.fixed_side // self.side) ** 2
+        if self.pads_sides:
+            return self._padded_tokens(height, width)
         if max(height, width) > LONGEST_RATIO * min(height, width):
             raise InvalidSpecError(
                 f"image_height = {height} and image_width = {width}: the image processor refuses"
@@ -73,13 +73,24 @@ class Resizing:
             )
         sides = [round(pixels / self.side) for pixels in (height, width)]
         pixels = math.prod(sides) * self.side**2
-        if pixels > self.most:
-            scale = math.sqrt(self.most / (height * width)) / self.side
+        if pixels > self.max_pixels:
+            scale = math.sqrt(self.max_pixels / (height * width)) / self.side
             sides = [max(math.floor(pixels * scale), 1) for pixels in (height, width)]
-        elif pixels < self.least:
-            scale = math.sqrt(self.least / (height * width)) / self.side
+        elif pixels < self.min_pixels:
+            scale = math.sqrt(self.min_pixels / (height * width)) / self.side
             sides = [math.ceil(pixels * scale) for pixels in (height, width)]
         return math.prod(sides)
+
+    def _padded_tokens(self, height: int, width: int) -> int:
+        """Return the tokens of an image that is reduced to both limits, then padded."""
+        sides = height, width
+        patches = math.prod(max(side // self.patch, 1) for side in sides)
+        scale = min(
+            1.0,
+            math.sqrt(self.max_pixels / (patches * self.patch**2)),
+            self.max_side / max(sides),
+        )
+        return math.prod(math.ceil(max(int(side * scale), 1) / self.side) for side in sides)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +100,14 @@ class Projector:
     widths: tuple[int, ...]  # Input of the first product and outputs of all, ranks divide pairs
     norm_parameters: int = 0  # Weights and biases of a norm of its own
     bias: bool = True  # Whether products have biases
-    number: int = 1  # Projectors of this kind: of the last and of earlier layers (DeepStack)
+    copies: int = 1  # Projectors of this kind: of the last and of earlier layers (DeepStack)
 
     @property
     def parameters(self) -> int:
         """Parameters of all of its kind."""
         pairs = zip(self.widths, self.widths[1:], strict=False)
         products = sum((inner + int(self.bias)) * outer for inner, outer in pairs)
-        return self.number * (products + self.norm_parameters)
+        return self.copies * (products + self.norm_parameters)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +168,7 @@ class VisionEncoder:
             emission.norm("final_norm"),
         ]
         for projector in self.projectors:
-            each = replace(emission, layers=projector.number, constants={})
+            each = replace(emission, layers=projector.copies, constants={})
             operators += _projection(self, projector, each, whole_C * float(tokens_per_image))
         share_C = np.minimum(images_C, 1.0)
         return tuple(

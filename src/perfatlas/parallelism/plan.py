@@ -224,6 +224,17 @@ def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
                 "recurrent_mixers_without_cp",
             )
         )
+    if network.images is not None:
+        rules.append(
+            _Rule(
+                plan.pp > 1,
+                lambda i: (
+                    f"pp = {plan.pp[i]:g}: the first stage alone encodes images, which is not"
+                    " modeled; use pp = 1, or set images = 0"
+                ),
+                "images_without_pp",
+            )
+        )
     experts = [group.experts for group in network.layers if group.experts is not None]
     if any(expert.redundant_experts for expert in experts):
         rules.append(

@@ -54,7 +54,8 @@ def weight_columns(
     over tp, key-value heads replicated beyond their number; MLA down projections, routers and
     sparse indexers are replicated. Norms, biases and convolutions are replicated, in 16 bits. The
     fullest pipeline stage holds ceil(L/pp) layers and the larger of embedding and head, or its
-    share of both. Every stage holds the vision encoder, whether requests have images or not.
+    share of both. Every stage holds the vision encoder, whether requests have images or not; ranks
+    that do not divide its sizes hold all of it.
     Embedding tables of a graph are those of the rank with the most bytes of them.
 
     Args:
@@ -90,9 +91,7 @@ def weight_columns(
     for operator in hold_tables(layers, plan):
         if operator.name == _HEAD:
             head_bytes = operator.divided(ranks).weight_bytes()
-        elif operator.name.startswith(ENCODER):
-            encoder_bytes = encoder_bytes + operator.divided(ranks).weight_bytes()
-        else:
+        elif not operator.name.startswith(ENCODER):
             layers_bytes = layers_bytes + operator.divided(ranks).weight_bytes()
         quantized_expansion |= operator.name == _EXPANSION and (
             operator.compute_format != formats.head
@@ -101,6 +100,8 @@ def weight_columns(
         for operator in _linear_layers(network, formats, Phase.DECODE, plan.tp):
             if operator.name in _ABSORBED:
                 layers_bytes = layers_bytes + operator.divided(ranks).weight_bytes()
+    if network.encoder_sizes:
+        encoder_bytes = _encoder_bytes(network, formats, plan)
     layers_bytes = layers_bytes * stored + small * ACTIVATION_BYTES
     rows = np.ceil(network.embedding_rows / plan.tp)
     embedding_bytes = rows * network.hidden_size * ACTIVATION_BYTES
@@ -117,6 +118,18 @@ def weight_columns(
         head_bytes=head_bytes,
         stage_bytes=layers_bytes * stage_share(network, plan) + encoder_bytes + ends,
     )
+
+
+def _encoder_bytes(network: Network, formats: ModelFormats, plan: PlanColumns) -> FloatArray:
+    """Return the weights of the linear layers of a vision encoder on one rank (C,) [bytes]."""
+    divides_C = np.logical_and.reduce([size.allows(plan.tp) for size in network.encoder_sizes])
+    tp_C = np.where(divides_C, plan.tp, 1.0)
+    ranks = dividing_ranks(plan)._replace(tp=tp_C)
+    total_C = np.zeros_like(tp_C)
+    for operator in _linear_layers(network, formats, Phase.PREFILL, tp_C):
+        if operator.name.startswith(ENCODER):
+            total_C = total_C + operator.divided(ranks).weight_bytes()
+    return total_C
 
 
 def expert_padding_bytes(

@@ -19,7 +19,7 @@ from perfatlas.pricing import following_clock, join, select, take
 from perfatlas.step.attention_speed import with_attention_speed
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.expert_tiles import with_untuned_experts
-from perfatlas.step.graph_kernels import with_graph_kernels
+from perfatlas.step.graph_kernels import with_encoder_attention, with_graph_kernels
 from perfatlas.step.links import price_links
 
 if TYPE_CHECKING:
@@ -179,6 +179,7 @@ class GatheredSteps:
             prices = with_untuned_experts(prices, operators, self.profile, self.devices)
             prices = with_attention_speed(prices, operators, self.profile, self.devices)
             prices = with_graph_kernels(prices, operators, self.profile, self.devices)
+            prices = with_encoder_attention(prices, operators)
         return PricedStep(
             operators=operators,
             count_CO=self.counts[place],

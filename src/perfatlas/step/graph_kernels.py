@@ -1,5 +1,7 @@
 """Kernels of an engine that runs graphs, which an SM limits where memory bandwidth would not.
 
+Attention kernels, of vision encoders too, pad heads to the widths for which they are compiled.
+
 Shape legend: C candidates, O operators.
 """
 
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.networks import ENCODER
 from perfatlas.networks.graphs import ROW_PASSES
 from perfatlas.operators import ACTIVATION_BYTES, Attention, Streaming
 from perfatlas.pricing import scaled
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 _EFFICIENCY: Final = "efficiency_bandwidth"
 _GRADIENT: Final = "_gradient"
 _BLOCKS: Final = 2.0  # thread blocks of an SM that reduce rows at once
+# Head widths of FlashAttention, with which engines run vision encoders
+# Source: Dao-AILab/flash-attention hopper/flash_api.cpp, round_up_headdim; from 64 to 128,
+# csrc/flash_attn/src has the same
+_FLASH_ATTENTION: Final = (64, 96, 128, 192, 256)
 
 
 def with_graph_kernels(
@@ -77,6 +84,25 @@ def with_graph_kernels(
     taken_CO = np.where(prices.time_s_CO > 0.0, prices.time_s_CO, 1.0)  # ranks of one exchange none
     slower_CO = np.fmax(least_s_CO / taken_CO, 1.0)
     return scaled(prices, time=np.where(prices.match_CO >= 0, slower_CO, 1.0))
+
+
+def with_encoder_attention(
+    prices: PricedOperators, operators: Sequence[Operator]
+) -> PricedOperators:
+    """Return prices with the times of attention in a vision encoder, whose heads are padded.
+
+    Args:
+        operators: Operators of a step (O).
+
+    Limits: Kernels of all engines pad as FlashAttention does. Triton kernels pad to powers of two.
+    """
+    if not any(operator.name.startswith(ENCODER) for operator in operators):
+        return prices
+    padded_CO = np.ones_like(prices.time_s_CO)
+    for index, operator in enumerate(operators):
+        if isinstance(operator, Attention) and operator.name.startswith(ENCODER):
+            padded_CO[:, index] = _padded(operator.head_dim, _FLASH_ATTENTION)
+    return scaled(prices, time=np.where(prices.match_CO >= 0, padded_CO, 1.0))
 
 
 def _rate(operator: Streaming, rates: Mapping[str, float], unknown: float = np.inf) -> float:

@@ -15,7 +15,7 @@ from perfatlas.collectives.torus import axes_of_group
 from perfatlas.hardware import resolve_system, slice_of_pod, slice_shape
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices
-from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS, Gemm, Phase
+from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS, Gemm, Operator, Phase, Streaming
 from perfatlas.quantities import InfeasibleError, UnsupportedError
 
 TPUS = ("tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7")
@@ -36,7 +36,7 @@ def gemm(m: float, n: float, k: float, format_name: str = "bf16") -> Gemm:
     )
 
 
-def price_s(operator: Gemm, system: str = "tpu_v5e") -> tuple[float, str]:
+def price_s(operator: Operator, system: str = "tpu_v5e") -> tuple[float, str]:
     devices = DeviceColumns(devices=(resolve_system(system).device,), index_C=np.zeros(1, np.int64))
     with without_devices((*TPUS, *OTHERS)):
         prices = price_operators([operator], devices, family="", tier="auto")
@@ -325,3 +325,51 @@ def test_a_product_alone_may_run_at_its_roofline() -> None:
     fields: dict[str, Any] = {"system": "trainium2", "m": 8192, "n": 8192, "k": 8192}
     found = perfatlas.kernel_gemm(**fields).results
     assert found["time_s_low"] == found["bound_time_s"] < 0.2 * found["time_s"]
+
+
+def conv_s(system: str, sizes: dict[str, Any]) -> float:
+    """Return the time of a convolution without the losses of a calibration [s]."""
+    with without_devices((*TPUS, *OTHERS)):
+        return float(perfatlas.kernel_conv(system=system, **sizes).results["time_s"])
+
+
+def test_convolutions_fill_tiles_of_the_matrix_units() -> None:
+    """3 x 3 of 64 channels, 64 images of 56 x 56: k = 576 fills 4.5 squares of 128, n = 64 half."""
+    sizes = {"batch": 64, "channels": 64, "height": 56, "width": 56}
+    sizes |= {"filters": 64, "kernel": 3, "padding": 1}
+    rows = 64 * 56 * 56
+    assert conv_s("tpu_v5e", sizes) == pytest.approx(2 * rows * 640 * 128 / 197e12)
+    # 256 x 256: 2.25 squares of k in 3, a quarter of n
+    assert conv_s("tpu_v6e", sizes) == pytest.approx(2 * rows * 768 * 256 / 918e12)
+
+
+def test_groups_of_few_channels_become_one_product() -> None:
+    """32 groups of 4 channels: k = 32 x 36 and n = 32 x 4, not 32 products padded to 128 x 128."""
+    rows, ones = 64 * 56 * 56, np.ones(1)
+    grouped = replace(gemm(32.0 * rows, 4, 36), groups=32 * ones, input_bytes_per_element=2 / 9)
+    assert price_s(grouped)[0] == pytest.approx(2 * rows * 1152 * 128 / 197e12)
+    # activations have no filter that could be masked
+    apart = replace(grouped, has_weights=False)
+    assert price_s(apart)[0] == pytest.approx(32 * 2 * rows * 128 * 128 / 197e12)
+    # groups that fill the squares stay apart
+    wide = replace(gemm(2 * 4096, 1024, 1024), groups=2 * ones)
+    assert price_s(wide)[0] == pytest.approx(2 * price_s(gemm(4096, 1024, 1024))[0])
+
+
+def test_depthwise_convolutions_multiply_in_the_vector_units() -> None:
+    """3 x 3: 18 operations of each output, in 4096 lanes of 1.5 GHz; 2 MB stay in VMEM."""
+    outputs = 1e6
+    depthwise = Streaming(
+        name="depthwise_conv_1",
+        phase=Phase.FORWARD,
+        count=np.ones(1),
+        stream="depthwise_conv",
+        tokens=np.ones(1),
+        read_bytes=np.full(1, 2 * outputs),
+        write_bytes=np.full(1, 2 * outputs),
+        cold_read_bytes=np.zeros(1),
+        taps=9.0,
+    )
+    assert price_s(depthwise)[0] == pytest.approx(18 * outputs / (4096 * 1.5e9))
+    # without taps, an operation of each element read or written
+    assert price_s(replace(depthwise, taps=0.0))[0] == pytest.approx(2 * outputs / (4096 * 1.5e9))

@@ -12,7 +12,7 @@ import perfatlas
 from perfatlas.networks import ModelFormats, StepTokens, graph_names, resolve_model
 from perfatlas.networks.graphs import read_graph
 from perfatlas.operators import Phase
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from tests.examples import few
 
 if TYPE_CHECKING:
@@ -138,6 +138,30 @@ def test_compilers_fuse_and_never_slow_down() -> None:
         for name in ("pytorch", "inductor", "tensorrt")
     )
     assert eager > compiled > built
+
+
+@pytest.mark.parametrize("model", ["resnet-50", "bert-large", "sdxl"])
+def test_xla_compiles_graphs_on_tpus(model: str) -> None:
+    asked: dict[str, Any] = {"model": model, "system": "tpu_v6e", "batch": 2}
+    found, ideal = perfatlas.estimate(**asked), perfatlas.estimate(**asked, engine="ideal")
+    assert found.scenario["engine"] == "xla@0.10"
+    assert found.results["latency_s"] >= ideal.results["latency_s"]
+    assert any("not validated on TPUs" in warning for warning in found.warnings)
+    with pytest.raises(UnsupportedError, match="inductor does not run on tpu_v6e"):
+        perfatlas.estimate(**asked, engine="inductor")
+
+
+def test_rows_of_a_table_have_the_engine_of_their_device() -> None:
+    systems = ["tpu_v5e", "h100_sxm", "tpu_v5e", "gaudi3", "h100s"]
+    table: dict[str, list[Any]] = {"model": ["resnet-50"] * 5, "system": systems, "batch": [8] * 5}
+    table |= {"engine": [None, None, "ideal", None, None]}
+    found = perfatlas.estimate_table(table).columns
+    asked: dict[str, Any] = {"model": "resnet-50", "batch": 8}
+    for index, engine in enumerate(("xla", "inductor", "ideal")):
+        own = perfatlas.estimate(**asked, system=systems[index], engine=engine)
+        assert found["latency_s"][index] == own.results["latency_s"]
+    assert "inductor does not run on gaudi3" in found["error"][3]
+    assert "h100s" in found["error"][4]
 
 
 @pytest.mark.parametrize(

@@ -188,8 +188,8 @@ def test_heads_that_do_not_divide() -> None:
         ({"ring_degree": 2}, "must divide cp = 1"),
         ({"cp": 8192, "ring_degree": 8192}, "the denoiser has 4,608 tokens"),
         ({"cp": 10, "ring_degree": 2}, "nearest valid cp / ring_degree: 4 or 6"),
-        ({"model": "resnet-50", "ring_degree": 2}, "resnet-50 is no diffusion pipeline"),
-        ({"model": "sdxl", "ring_degree": 2}, "sdxl is no diffusion pipeline"),
+        ({"model": "resnet-50", "ring_degree": 2}, "resnet-50 has no diffusion transformer"),
+        ({"model": "sdxl", "ring_degree": 2}, "sdxl has no diffusion transformer"),
         ({"cp": 2, "guidance_degree": 2}, "runs no second pass of a denoiser, without a prompt"),
         ({"model": "sd3-medium", "cp": 3, "guidance_degree": 2}, "must divide cp = 3"),
         ({"model": "sd3-medium", "cp": 8, "guidance_degree": 4}, "is at most 2"),
@@ -199,7 +199,7 @@ def test_heads_that_do_not_divide() -> None:
         ),
         (
             {"model": "Qwen/Qwen3-8B", "engine": "vllm", "cp": 2, "ring_degree": 2},
-            "Qwen/Qwen3-8B is no diffusion pipeline whose denoiser is a transformer",
+            "Qwen/Qwen3-8B has no diffusion transformer",
         ),
     ],
 )

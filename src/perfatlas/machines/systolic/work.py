@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.operators import ACTIVATION_BYTES, Attention, Gemm, GroupedGemm
+from perfatlas.operators import ACTIVATION_BYTES, Attention, Gemm, GroupedGemm, Streaming
 
 if TYPE_CHECKING:
     from perfatlas.machines.contract import DeviceColumns
@@ -52,15 +52,15 @@ def executed(operator: Operator, devices: DeviceColumns) -> Executed:
     moved_C, none_C = work.cold_bytes + spilled_C, np.zeros_like(work.flop)
     match operator:
         case Gemm():
-            flop_C = product_flop(
-                operator.m / operator.groups, (operator.k, operator.n), operator, devices
-            )
             again_C = _read_again(operator, vmem_C)
-            return Executed(flop_C * operator.groups, none_C, moved_C + again_C)
+            return Executed(_groups_flop(operator, devices), none_C, moved_C + again_C)
         case GroupedGemm():
             return Executed(_experts_flop(operator, devices), none_C, moved_C)
         case Attention():
             return Executed(*_attention(operator, devices), moved_C)
+        case Streaming():
+            elements_C = (work.cold_bytes + work.activation_bytes) / ACTIVATION_BYTES
+            return Executed(work.flop, np.maximum(elements_C, operator.vector_flop), moved_C)
         case _:
             elements_C = (work.cold_bytes + work.activation_bytes) / ACTIVATION_BYTES
             return Executed(work.flop, np.where(work.flop > 0.0, none_C, elements_C), moved_C)
@@ -117,6 +117,22 @@ def product_flop(
     k_C, n_C = (np.ceil(weight / side_C) * side_C for weight in weights)
     flop_C: FloatArray = 2.0 * passing_C * k_C * n_C
     return flop_C
+
+
+def _groups_flop(operator: Gemm, devices: DeviceColumns) -> FloatArray:
+    """Return the arithmetic of the products of all groups (C,) [FLOP].
+
+    Each is padded by itself, or weights of all become one product that is zero between groups.
+
+    Source: openxla/xla convolution_group_converter.cc: grouped convolutions become one without
+        groups, whose weights are masked; that the cheaper way is taken is an assumption.
+    """
+    rows, groups = operator.m / operator.groups, operator.groups
+    apart_C = groups * product_flop(rows, (operator.k, operator.n), operator, devices)
+    if not operator.has_weights:
+        return apart_C
+    whole = (operator.k * groups, operator.n * groups)
+    return np.minimum(apart_C, product_flop(rows, whole, operator, devices))
 
 
 def _fewest_rows(devices: DeviceColumns) -> FloatArray:

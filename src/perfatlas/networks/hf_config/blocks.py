@@ -38,7 +38,8 @@ def gqa(
     if num_heads % num_kv_heads:
         raise fields.invalid(
             "num_key_value_heads",
-            f"the {num_kv_heads} key-value heads must divide num_attention_heads = {num_heads}",
+            f"the {num_kv_heads} key-value heads must divide"
+            f" {fields.spelled('num_attention_heads')} = {num_heads}",
         )
     head_dim = _head_dim(fields, num_heads, head_dim)
     return GqaAttention(
@@ -53,7 +54,8 @@ def _head_dim(fields: Fields, num_heads: int, default: int | None) -> int:
     if hidden_size % num_heads:
         raise fields.invalid(
             "hidden_size",
-            f"must be a multiple of num_attention_heads = {num_heads} if head_dim is absent",
+            f"must be a multiple of {fields.spelled('num_attention_heads')} = {num_heads} if"
+            " head_dim is absent",
         )
     return hidden_size // num_heads
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import Array, Flag, Text, Whole
@@ -28,19 +28,26 @@ class Fields:
 
     values: Mapping[str, object]
     origin: str  # File, URL or catalog id, for messages
+    spellings: Mapping[str, str] = field(default_factory=dict)  # Keys of the file by name used here
 
     def invalid(self, name: str, rule: str) -> InvalidSpecError:
         """Return the error for a field with an invalid value."""
-        text = repr_for_error(self.values[name]) if name in self.values else "missing"
-        return InvalidSpecError(f"{self.origin}: {name} = {text}: {rule}")
+        return InvalidSpecError(self._broken(name, rule))
 
     def unsupported(self, name: str, rule: str) -> UnsupportedError:
         """Return the error for a field with a valid but unsupported value."""
+        return UnsupportedError(self._broken(name, rule))
+
+    def _broken(self, name: str, rule: str) -> str:
         text = repr_for_error(self.values[name]) if name in self.values else "missing"
-        return UnsupportedError(f"{self.origin}: {name} = {text}: {rule}")
+        return f"{self._located(name)} = {text}: {rule}"
+
+    def spelled(self, name: str) -> str:
+        """Return the key of the file that has a field, for messages."""
+        return self.spellings.get(name, name)
 
     def _located(self, name: str) -> str:
-        return f"{self.origin}: {name}"
+        return f"{self.origin}: {self.spelled(name)}"
 
     def has(self, *names: str) -> str | None:
         """Return the first of `names` that is present and not null."""
@@ -53,12 +60,11 @@ class Fields:
             names: Name used here by the spelling of the family; a key that is present under the
                 name used here, or absent, is left alone.
         """
-        added = {
-            ours: self.values[theirs]
-            for theirs, ours in names.items()
-            if theirs in self.values and ours not in self.values
-        }
-        return Fields(values={**self.values, **added}, origin=self.origin)
+        absent = {ours: theirs for theirs, ours in names.items() if ours not in self.values}
+        added = {n: self.values[theirs] for n, theirs in absent.items() if theirs in self.values}
+        return replace(
+            self, values={**self.values, **added}, spellings={**self.spellings, **absent}
+        )
 
     def integer(
         self,
@@ -81,8 +87,8 @@ class Fields:
                 if names[0] in self.values:
                     raise self.invalid(names[0], "expected a whole number")
                 others = [key for key in self.values if key not in names]
-                hint = did_you_mean(names[0], map(str, others))
-                raise InvalidSpecError(f"{self.origin}: {names[0]} is missing{hint}")
+                hint = did_you_mean(self.spelled(names[0]), map(str, others))
+                raise InvalidSpecError(f"{self._located(names[0])} is missing{hint}")
             return default
         return Whole(least=minimum, most=maximum).read(self.values[name], self._located(name))
 

@@ -59,7 +59,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     if model_type not in _UNEVEN:
         _refuse_uneven_layers(fields)
     architecture = family_reader(model_type)(fields)
-    encoder = read_encoder(outer, architecture.hidden_size)
+    encoder, undescribed = read_encoder(outer, architecture.hidden_size)
     checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
     notes = wrapped if encoder is None else ()
     if outer.has("auto_map"):
@@ -67,6 +67,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     return replace(
         architecture,
         encoder=encoder,
+        undescribed=undescribed,
         checkpoint=checkpoint,
         notes=(*notes, *architecture.notes, *format_notes),
     )

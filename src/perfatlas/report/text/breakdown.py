@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.networks import ENCODER
 from perfatlas.report.text.quantities import MISSING, format_share, format_value
 
 if TYPE_CHECKING:
@@ -83,8 +82,6 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
     step = phase if phase == "pass" else f"{phase} step"
     start = f"{step} {format_value('time_s', time_s)}".lstrip()
     summary = bound_summary(rows)
-    if encoding_s := sum(row["time_s"] for row in rows if row["name"].startswith(ENCODER)):
-        start = f"{start}, {format_share(encoding_s / time_s)} of it in the vision encoder"
     line = f"{start}, bound by {summary}"
     return line if len(line) <= width else f"{start}: {summary}"
 

@@ -213,7 +213,9 @@ def load_line(answer: Mapping[str, Any]) -> str:
         for name in LOAD
         if scenario.get(name) and (name, scenario[name]) != ("prefill_batch", 1)
     ]
-    return ", ".join([*words, *_traffic(scenario), *_objectives(scenario), *_clock(scenario)])
+    of_images = int((answer.get("results") or {}).get("image_tokens") or 0)
+    traffic = _traffic(scenario, of_images)
+    return ", ".join([*words, *traffic, *_objectives(scenario), *_clock(scenario)])
 
 
 def _clock(scenario: Mapping[str, Any]) -> list[str]:
@@ -243,8 +245,12 @@ def _formats(scenario: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _traffic(scenario: Mapping[str, Any]) -> list[str]:
-    """Return requests, rate and lengths, and the number of replicas if it varies."""
+def _traffic(scenario: Mapping[str, Any], of_images: int) -> list[str]:
+    """Return requests, rate and lengths, and the number of replicas if it varies.
+
+    Args:
+        of_images: Tokens that images add to a prompt.
+    """
     words = []
     if most := scenario.get("max_replicas"):
         words.append(f"{scenario.get('min_replicas', 1):,} to {most:,} replicas")
@@ -260,7 +266,7 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
         words.append("requests all at once" if float(rate) == math.inf else each_s)
     if "isl" in scenario and "osl" in scenario:
         mean = scenario.get("length_distribution") in ("uniform", "lognormal")
-        lengths = f"{_prompt(scenario)}, {scenario['osl']:,} out"
+        lengths = f"{_prompt(scenario, of_images)}, {scenario['osl']:,} out"
         words.append(f"{lengths} on average" if mean else lengths)
     elif "osl" in scenario:
         words.append(f"{counted(scenario['osl'], 'token')} generated of each")
@@ -275,20 +281,14 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _prompt(scenario: Mapping[str, Any]) -> str:
+def _prompt(scenario: Mapping[str, Any], of_images: int) -> str:
     """Return the tokens of a prompt, those of text and of images."""
     text = f"{counted(scenario['isl'], 'token')} in"
-    if not scenario.get("images"):
+    if not of_images:
         return text
-    from perfatlas.networks import resolve_model
-
-    sizes = (scenario[name] for name in ("images", "image_height", "image_width"))
-    images = resolve_model(str(scenario["model"])).network.with_images(*sizes).images
-    if images is None:
-        return text
-    whole = scenario["isl"] + images.prompt_tokens
-    pictures = counted(images.number, "image")
-    return f"{whole:,} tokens in ({scenario['isl']:,} and {pictures} of {images.tokens:,})"
+    pictures, each = counted(scenario["images"], "image"), of_images // scenario["images"]
+    whole = scenario["isl"] + of_images
+    return f"{whole:,} tokens in ({scenario['isl']:,} and {pictures} of {each:,})"
 
 
 def _objectives(scenario: Mapping[str, Any]) -> list[str]:

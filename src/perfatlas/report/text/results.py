@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # shown in the headline, the assumptions or the warnings
 HIDDEN: Final = (
     *("gpus", "item", "method", "interrupted", "kv_blocks", "prefill_kv_blocks", "seeds_simulated"),
+    "image_tokens",
 )
 # omitted in a brief answer
 DETAILS: Final = frozenset((

@@ -54,6 +54,7 @@ SPLIT_ANSWER: Final = (
     "split layers were not compared with a measured deployment: how both machines overlap is not"
     " validated, and their power is not predicted"
 )
+TPU: Final = "tpu"  # architecture
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
 
@@ -75,7 +76,7 @@ def estimate_warnings(
         *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
         _wide(evaluation, phases),
-        graph_notes(question),
+        network_notes(question),
         _front_end_limited(question, evaluation),
         _gathered_tokens(question, [steps[phase] for phase in phases]),
         _too_long(question),
@@ -109,6 +110,11 @@ OF_KERNELS: Final = (
     " in the median; recommenders, generated tokens and passes that wait for the host more"
     " (python -m validation networks)"
 )
+OF_TPUS: Final = (
+    "kernels have the speed of published training steps of language models: SDXL of MLPerf, the"
+    " only published network, is predicted 2.7% (TPU v5e) and 17.7% (v6e) too fast; others are not"
+    " validated on TPUs (python -m validation networks)"
+)
 
 OF_GENERATION: Final = (
     "a batch starts and ends together, with one pass of the decoder per token; sampling, beams and"
@@ -132,10 +138,19 @@ OF_GUIDANCE: Final = (
     "guidance_degree divides the passes of the denoiser with a prompt and without, and is compared"
     " with no measurement; the exchange of what they predict after a step is left out"
 )
+OF_IMAGES: Final = (
+    "the time of the vision encoder is compared with no measurement, and its interval is that of"
+    " kernels of language models; the memory of its activations and the host's preprocessing of"
+    " images are left out"
+)
 OF_COPIES: Final = (
     "every GPU holds all embedding tables, whose lookups are one operator each; attention_dp"
     " divides them over GPUs. DLRM-DCNv2 of MLPerf is 47% off in the median on H100 NVL and 29% on"
     " H100 PCIe, 21% too slow to 96% too fast (python -m validation networks)"
+)
+OF_INT8: Final = (
+    "int8 is priced by a kernel of language models on A100: published convolutional networks in"
+    " int8 are 1.3 to 1.9 times faster (python -m validation networks)"
 )
 DIVIDED_TABLES: Final = (
     "attention_dp divides embedding tables over GPUs: ep by table, moe_tp by row; their lookups are"
@@ -145,30 +160,30 @@ DIVIDED_TABLES: Final = (
 )
 
 
-def graph_notes(question: Candidates) -> Notes:
-    """Say what is not modelled of a graph of operators, and how far its scores are off."""
+def network_notes(question: Candidates) -> Notes:
+    """Say what is not modelled of a graph or of an encoder, and how far scores are off."""
     network = question.model.network
-    notes = [*network.notes, OF_KERNELS] if network.item else []
-    if network.item and network.decodes:
-        notes.insert(0, OF_GENERATION)
-    if network.item and question.formats.gemm.startswith("int8"):
-        notes.append(
-            "int8 is priced by a kernel of language models on A100: published convolutional"
-            " networks in int8 are 1.3 to 1.9 times faster (python -m validation networks)"
-        )
-    for candidate in range(question.size):
+    if network.images is not None:
+        yield from ((candidate, OF_IMAGES) for candidate in range(question.size))
+    if not network.item:
+        return
+    first = [*([OF_GENERATION] if network.decodes else []), *network.notes]
+    last = [OF_INT8] if question.formats.gemm.startswith("int8") else []
+    kernels = [
+        OF_TPUS if system.device.architecture == TPU else OF_KERNELS
+        for system in question.placement.systems
+    ]
+    for candidate, place in enumerate(question.placement.index_C):
         passes = question.plan.guidance_degree[candidate]
-        if network.item and question.plan.cp[candidate] > passes:
+        if question.plan.cp[candidate] > passes:
             rings = question.plan.ring_degree[candidate] > 1
             yield candidate, OF_RINGS if rings else OF_RANKS
         if passes > 1:
             yield candidate, OF_GUIDANCE
         if network.tables:
-            yield (
-                candidate,
-                DIVIDED_TABLES if question.plan.attention_dp[candidate] > 1 else OF_COPIES,
-            )
-        yield from ((candidate, note) for note in notes)
+            divided = question.plan.attention_dp[candidate] > 1
+            yield candidate, DIVIDED_TABLES if divided else OF_COPIES
+        yield from ((candidate, note) for note in (*first, kernels[place], *last))
 
 
 def _of_another_release(question: Candidates) -> Notes:

@@ -209,6 +209,7 @@ class EstimatedRows:
             if found is not None:
                 self._simulate(found)
                 self._add_nodes(found)
+                self._add_images(found)
                 yield found
 
     def evaluated(self) -> Iterator[tuple[EvaluatedPool, ...]]:
@@ -452,6 +453,17 @@ class EstimatedRows:
             if CHUNKS in self.columns:
                 values[CHUNKS] = np.array([np.nan])
             self._set_rows(row_1, values)
+
+    def _add_images(self, found: Answered) -> None:
+        """Add the tokens of images and the time to encode them."""
+        first, places_C = found.pools[0], found.places[0]
+        images = first.candidates.model.network.images
+        if images is None:
+            return
+        columns = {"image_tokens": np.full(found.rows_C.size, float(images.prompt_tokens))}
+        if not isinstance(found.rates, SplitLayers):  # whose step is one of decodes
+            columns["encoder_time_s"] = first.evaluation.encoder_s()[places_C]
+        self._set_rows(found.rows_C, columns)
 
     def _add_nodes(self, found: Answered) -> None:
         """Add the power of nodes and facility to rows with power."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.answer import interval_remark, node_notes, pool_node_notes
 from perfatlas.quantities import two_digits
-from perfatlas.scenario.deployments.estimate_remarks import graph_notes
+from perfatlas.scenario.deployments.estimate_remarks import network_notes
 from perfatlas.scenario.deployments.replica_results import (
     operation_warnings,
     requests_were,
@@ -98,7 +98,7 @@ def traffic_warnings(
     else:
         placed = chain.from_iterable(map(node_notes, pools))
     notes += [text for _, text in placed]
-    notes += [text for _, text in graph_notes(ready.entry.question)]
+    notes += [text for _, text in network_notes(ready.entry.question)]
     if results["interrupted"]:
         notes.append("interrupted: results cover only the part simulated so far")
     return notes

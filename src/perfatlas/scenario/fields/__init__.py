@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         Scenario as Scenario,
         generation_error as generation_error,
         graph_defaults as graph_defaults,
+        graph_engine as graph_engine,
         graph_error as graph_error,
         parse_scenario as parse_scenario,
         tokens_error as tokens_error,

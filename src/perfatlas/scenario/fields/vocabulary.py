@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.hardware import resolve_system
 from perfatlas.networks import default_osl, is_graph
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
     Batch,
@@ -55,7 +56,7 @@ class Scenario(
 
 FIELD_NAMES: tuple[str, ...] = tuple(Scenario.model_fields)
 # Defaults of networks that are graphs of operators: one pass over items of fixed sizes.
-ONE_PASS: Final[Mapping[str, Any]] = {"isl": 1, "osl": 1, "engine": "inductor"}
+ONE_PASS: Final[Mapping[str, int]] = {"isl": 1, "osl": 1}
 # fields of tokens: a graph of operators refuses any but their defaults
 OF_TOKENS: Final = (
     *("prefix", "kv_format", "kv_blocks", "block_size", "max_num_batched_tokens"),
@@ -66,13 +67,29 @@ OF_TOKENS: Final = (
 NOT_OF_GRAPHS: Final = ("isl", "osl", "num_simulated", *OF_TOKENS)
 
 
-def graph_defaults(model: str) -> dict[str, Any]:
-    """Return `ONE_PASS` with the tokens that a decoder generates of an item.
+def graph_defaults(model: str, system: object) -> dict[str, Any]:
+    """Return `ONE_PASS` with the tokens that a decoder generates of an item, and the engine.
 
     Args:
         model: Its name.
+        system: Name of its system.
     """
-    return {**ONE_PASS, "osl": default_osl(model)}
+    return {**ONE_PASS, "osl": default_osl(model), "engine": graph_engine(system)}
+
+
+def graph_engine(system: object) -> str:
+    """Return the engine of graphs on a system where none is named.
+
+    Args:
+        system: Its name; reading a wrong one says why.
+    """
+    from perfatlas.engines import GRAPH_ENGINE, default_graph_engine  # training needs none
+
+    try:
+        device = resolve_system(str(system or "")).device
+    except PerfatlasError:
+        return GRAPH_ENGINE
+    return default_graph_engine(device.vendor, device.kind)
 
 
 def tokens_error(name: str, model: str) -> InvalidSpecError:
@@ -134,5 +151,5 @@ def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
             given["system"] = pools[0]
     if is_graph(given.get("model")):
         own = {name: value for name, value in given.items() if value is not None}
-        given = graph_defaults(str(given["model"])) | own
+        given = graph_defaults(str(given["model"]), given.get("system")) | own
     return Scenario.read(given)

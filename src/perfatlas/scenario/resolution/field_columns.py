@@ -18,14 +18,14 @@ from pydantic_core import PydanticUndefined
 
 from perfatlas.files import DictionaryCells
 from perfatlas.hardware import slice_chips
-from perfatlas.networks import is_graph
+from perfatlas.networks import default_osl, is_graph
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.fields import (
     FIELD_NAMES,
     GPUS_STATED,
     ONE_PASS,
     Scenario,
-    graph_defaults,
+    graph_engine,
 )
 from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of, removed_note
 
@@ -327,13 +327,18 @@ def _one_pass(raw: Mapping[str, FieldColumn], size: int) -> dict[str, FieldColum
     """Return the columns of fields that graphs of operators have other defaults of."""
     model, unset_N = raw["model"], np.full(size, NOT_GIVEN, np.int64)
     graph_N = np.array([is_graph(name) for name in model.values])[model.codes_N]
-    own = [graph_defaults(name) if is_graph(name) else ONE_PASS for name in model.values]
+    system = raw.get("system", FieldColumn(values=(None,), codes_N=unset_N))
+    own = {
+        "isl": (model, [ONE_PASS["isl"] for _ in model.values]),
+        "osl": (model, [default_osl(name) if is_graph(name) else 1 for name in model.values]),
+        "engine": (system, map(graph_engine, system.values)),
+    }
     found = {}
-    for name in ONE_PASS:
+    for name, (column, values) in own.items():
         given = raw.get(name, FieldColumn(values=(None,), codes_N=unset_N))
-        codes_N = np.where(graph_N & ~given.is_set, model.codes_N + 1, NOT_GIVEN)
-        values = (None, *(row[name] for row in own))
-        found[name] = given.overridden_by(FieldColumn(values=values, codes_N=codes_N))
+        codes_N = np.where(graph_N & ~given.is_set, column.codes_N + 1, NOT_GIVEN)
+        defaults = FieldColumn(values=(None, *values), codes_N=codes_N)
+        found[name] = given.overridden_by(defaults)
     return found
 
 

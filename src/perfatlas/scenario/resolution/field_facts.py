@@ -225,7 +225,7 @@ def _denoiser(values: Mapping[str, Any]) -> Missing | None:
     except PerfatlasError:
         return None
     named = value_text(values["model"])
-    why = f"{named} is no diffusion pipeline whose denoiser is a transformer"
+    why = f"{named} has no diffusion transformer"
     return None if known else Missing(why, "use one, such as flux.1-dev")
 
 
@@ -253,12 +253,13 @@ def _experts(values: Mapping[str, Any]) -> Missing | None:
 def _encoder(values: Mapping[str, Any]) -> Missing | None:
     """Return that the model encodes no images; unknown models are reported elsewhere."""
     try:
-        encodes = resolve_model(values["model"]).network.encoder_parameters > 0
+        network = resolve_model(values["model"]).network
     except PerfatlasError:
         return None
     named = value_text(values["model"])
-    why = f"no vision encoder of {named} is described"
-    return None if encodes else Missing(why, "use another model, such as Qwen/Qwen3-VL-8B-Instruct")
+    why = network.undescribed or f"no vision encoder of {named} is described"
+    other = "use another model, such as Qwen/Qwen3-VL-8B-Instruct"
+    return None if network.encoder_parameters else Missing(why, other)
 
 
 def _expert_format(values: Mapping[str, Any]) -> Missing | None:

@@ -189,9 +189,18 @@ def _refuse_format(
     model, profile, gemm = chosen
     if not (model.network.item and profile.graph_formats) or gemm in profile.graph_formats:
         return
+    own = profile.runs_on
+    others = (resolve_engine(name) for name in sorted(engine_names(), key="ideal".__eq__))
+    names = [
+        other.name
+        for other in others
+        if other.runs in ("graphs", "all")
+        and not other.graph_formats
+        and (own is None or other.runs_on is None or {*own.vendors} & {*other.runs_on.vendors})
+    ]
     error = UnsupportedError(
         f"{profile.name} runs graphs in {', '.join(profile.graph_formats)}, not in {gemm}; set"
-        " engine = tensorrt or ideal, or another format"
+        f" engine = {' or '.join(names)}, or another format"
     )
     refusals.refuse(rows_C, always(error), workers.stage)
 

@@ -17,6 +17,7 @@ from perfatlas.hardware import cited_sources
 from perfatlas.scenario.fields import unused_warnings
 from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.scenario.training_steps.power import power_notes, power_remarks
+from perfatlas.scenario.training_steps.recipe import DECODED_PER_S
 from perfatlas.training.profiles import highest_mfu
 from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS
 from perfatlas.vocabulary.fields import fields_of
@@ -50,9 +51,9 @@ OF_GRAPHS: Final = (
 )
 NO_INPUT: Final = "the input pipeline of the host is left out; input_cores counts it"
 OF_DECODING: Final = (
-    "a core of the host decodes 643 images a second (440 to 864), as torchvision those of ImageNet"
-    " (arXiv 2605.08731v2); other sizes and augmentation are not counted: input_rate states what a"
-    " core was measured to do"
+    "a core of the host decodes {likely:g} images a second ({least:g} to {most:g}), as torchvision"
+    " those of ImageNet (arXiv 2605.08731v2); other sizes and augmentation are not counted:"
+    " input_rate states what a core was measured to do"
 )
 OF_TABLES: Final = (
     "embedding tables are in 32 bits, and the backward kernel updates the rows that were looked"
@@ -73,6 +74,10 @@ OF_COMPILED: Final = (
     "speeds of compiled steps measured on H100 are 24.9% off in the median of 4 networks;"
     " ResNet-50 takes 68 to 90% longer (python -m validation networks)"
 )
+OF_TPUS: Final = (
+    "training steps of graphs on TPUs are compared with no measurement; kernels have the speed of"
+    " published steps of language models"
+)
 OF_OTHERS: Final = (
     "rates of eager kernels are those of Hopper per SM and clock, which no step on {architecture}"
     " has set: published steps on RTX 3090 are 25.7% off in the median, ResNets up to 40% too slow,"
@@ -87,6 +92,7 @@ OF_HOST: Final = (
     " steps took {times:.1f} times as long, none inside the 90% interval"
 )
 HOST_TIMES: Final = {"eager": 2.9, "compiled": 1.9}
+TPU: Final = "tpu"
 MEASURED: Final = "hopper"  # architecture of the GPUs whose eager kernels set rates
 # Source: graph_kernels of the engines: published times of an operator are 5 to 25 us, assumed 8.
 LONGEST_LAUNCH: Final = 3.0
@@ -139,11 +145,8 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
 
 
 def _of_input(question: TrainingQuestion) -> tuple[str, ...]:
-    """Return how the input of a graph is priced, empty where its rate is given."""
-    least, _, most = question.recipe.input_rates
-    if math.isinf(least):
-        return (NO_INPUT,)
-    return () if least == most else (OF_DECODING,)
+    """Return that the input of a graph is not priced, empty where it is."""
+    return (NO_INPUT,) if math.isinf(question.recipe.input_rates[0]) else ()
 
 
 def _hybrid(question: TrainingQuestion) -> tuple[str, ...]:
@@ -191,7 +194,12 @@ def training_warnings(
     ]
     graph = _of_graphs(question, steps)
     memory = [() if fits else (UPPER_MEMORY,) for fits in steps.memory.fits]
-    return [tuple(chain(*notes)) for notes in zip(above, power, unused, memory, graph, strict=True)]
+    least, _, most = question.recipe.input_rates
+    decoded_C = (steps.waterfall["input"] > 0.0) & (least < most)
+    text = OF_DECODING.format(**dict(zip(("least", "likely", "most"), DECODED_PER_S, strict=True)))
+    decoding = [(text,) if decoded else () for decoded in decoded_C]
+    notes = (above, power, unused, memory, decoding, graph)
+    return [tuple(chain(*of_each)) for of_each in zip(*notes, strict=True)]
 
 
 def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:
@@ -219,6 +227,8 @@ def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[s
 
 def _of_kernels(architecture: str, *, compiled: bool) -> tuple[str, ...]:
     """Return how far measured steps are off that the GPU limits."""
+    if architecture == TPU:
+        return (OF_TPUS,)
     if compiled:
         return (OF_COMPILED,)
     if architecture == MEASURED:

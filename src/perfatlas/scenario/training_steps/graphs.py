@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import ONE_PASS
+from perfatlas.scenario.fields import graph_engine
 from perfatlas.scenario.training_steps.inputs import TrainInputs
 from perfatlas.training.profiles import resolve_training_engine, training_engines
 
@@ -40,7 +40,9 @@ def read_graph_training(fields: Mapping[str, Any]) -> TrainInputs:
         UnsupportedError: The graph is divided over GPUs, or the engine, the format or the
             optimizer trains none.
     """
-    inputs = TrainInputs.read({**fields, "engine": fields.get("engine") or ONE_PASS["engine"]})
+    inputs = TrainInputs.read(
+        {**fields, "engine": fields.get("engine") or graph_engine(fields.get("system"))}
+    )
     tables = resolve_model(inputs.model).network.tables
     for name in (one for one in DIVIDES if not (tables and one in TABLE_DIVIDES)):
         ways = getattr(inputs, name) or 1

@@ -16,9 +16,9 @@ from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean,
 from perfatlas.quantization import DEFAULT_BENCHMARK
 from perfatlas.scenario.fields import (
     OF_TOKENS,
-    ONE_PASS,
     InputFields,
     generation_error,
+    graph_defaults,
     graph_error,
     refuse_unused,
     tokens_error,
@@ -250,7 +250,8 @@ def _of_items(fields: Mapping[str, Any]) -> dict[str, Any]:
     listed = SearchInputs.read(given).listed
     for name in NOT_LISTED.intersection(listed):
         raise tokens_error(f"choices of {name}", model)
-    return {n: v for n, v in ONE_PASS.items() if n not in listed} | given
+    defaults = graph_defaults(model, given.get("system"))
+    return {name: value for name, value in defaults.items() if name not in listed} | given
 
 
 def _generates(model: str) -> bool:

@@ -167,11 +167,13 @@ def _input_s(question: TrainingQuestion) -> FloatArray:
     """Return how long the host decodes and augments the items of a step, beside the step before.
 
     Returns:
-        At its least, likely and most rate (E, C) [s].
+        At its least, likely and most rate (E, C) [s]; of tier bound always at the most.
     """
-    layouts = question.layouts
+    layouts, rates = question.layouts, np.array(question.recipe.input_rates)
+    if question.tier == "bound":
+        rates = np.full_like(rates, rates[-1])
     items_C = layouts.global_batch / layouts.gpus
-    input_s_EC: FloatArray = items_C / np.array(question.recipe.input_rates)[:, None]
+    input_s_EC: FloatArray = items_C / rates[:, None]
     return input_s_EC
 
 

@@ -25,11 +25,11 @@ from perfatlas.scenario.deployments import (
     GRAPH_PHASE,
     evaluate_one,
     evaluate_pools,
-    graph_notes,
     item_row,
+    network_notes,
 )
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, complete_scenario
-from perfatlas.scenario.resolution import image_fields, read_scenario
+from perfatlas.scenario.resolution import image_fields, image_tokens, read_scenario
 from perfatlas.studies import joined, rejected_counts
 from perfatlas.studies.deployments import (
     DRAFTER,
@@ -364,6 +364,8 @@ def _answer(
         "points": found.points,
         "ranking": ranking,
     }
+    if inputs.images:
+        results["image_tokens"] = image_tokens(vars(inputs))
     if inputs.emit is not None:
         asked = estimate_fields(found, leaders[0].row, leaders[0].place, inputs)
         settings = {name: asked[name] for name in SETTINGS if name in asked}
@@ -441,20 +443,20 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[st
     """Return the breakdown of a prefill chunk and a decode step, the evidence, and warnings."""
     if scenario.mode == "disaggregated":
         rates = evaluate_pools(scenario)
-        (first, prefill), (second, decode) = rates.prefill, rates.decode
-        pools = (question_evidence(first, prefill), question_evidence(second, decode))
+        (question, prefill), (second, decode) = rates.prefill, rates.decode
+        pools = (question_evidence(question, prefill), question_evidence(second, decode))
         evidence = merged_evidence(*pools, rates.notes())
         warned = [
-            *power_warnings(first, (prefill.prefill,)),
+            *power_warnings(question, (prefill.prefill,)),
             *power_warnings(second, (decode.decode,)),
         ]
     else:
         question, prefill = evaluate_one(scenario)
         decode, evidence = prefill, question_evidence(question, prefill)
         warned = power_warnings(question, (prefill.prefill, prefill.decode))
-        if question.model.network.item:
-            warned = [*warned, *(text for _, text in graph_notes(question))]
-            return breakdown_rows(prefill.prefill, GRAPH_PHASE, 0), evidence, warned
+    warned = [*warned, *(text for _, text in network_notes(question))]
+    if question.model.network.item:
+        return breakdown_rows(prefill.prefill, GRAPH_PHASE, 0), evidence, warned
     rows = [
         *breakdown_rows(prefill.prefill, "prefill", 0),
         *breakdown_rows(decode.decode, "decode", 0),

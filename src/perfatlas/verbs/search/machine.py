@@ -104,6 +104,8 @@ def solved_machine(inputs: SearchInputs) -> tuple[Answer, dict[str, Any]]:
         ],
         "limit_costs": limit_costs(search, found, MOVED),
     }
+    if "image_tokens" in answer.results:
+        results["image_tokens"] = answer.results["image_tokens"]
     notes = (*answer.evidence.assumptions, FIXED, STACKS)
     return replace(
         answer,
@@ -181,7 +183,8 @@ def print_machine(
     """Write the machine, what holds its fields, and what its limits cost."""
     results = answer["results"]
     machine = results["machine"]
-    print_question(console, {**answer, "results": {"gpus": answer["scenario"].get("gpus") or 1}})
+    asked = {**results, "gpus": answer["scenario"].get("gpus") or 1}
+    print_question(console, {**answer, "results": asked})
     lines = [f"  {'cheapest machine':28} {'':>12}  90% interval"]
     for name in ("chip_usd", AREA, *SHOWN):
         if machine[name] is not None:

@@ -157,7 +157,8 @@ def print_search(
         return
     plans = results["plans"]
     engines = {name: plans[0].get(name) for name in (f"{pool}_engine" for pool in ROLES)}
-    print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"], **engines}})
+    asked = {**results, "gpus": plans[0]["gpus"], **engines}
+    print_question(console, {**answer, "results": asked})
     columns = plan_columns(plans, answer["scenario"], console.width)
     print_cells(console, plans, columns, (*VARIED, "plan"))
     if line := _limits_line(plans):

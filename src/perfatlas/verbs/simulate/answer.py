@@ -359,6 +359,8 @@ def _simulation(
         series |= binned_power(repetition.outcome.series, repetition.outcome.energy, SERIES_BINS)
     costs = cost_results(ready, repetition.spent, repetition.results, prices)
     results = repetition.results | energies | costs | {"series": series}
+    if (images := ready.entry.question.model.network.images) is not None:
+        results["image_tokens"] = images.prompt_tokens
     repetition = repetition._replace(
         results=item_results(results, ready.item) if ready.item else results
     )

@@ -52,7 +52,7 @@ ENERGY: Final = {
     "recompute": "recomputation",
     "optimizer": "optimizer",
     "bubble": "pipeline bubble",
-    "waiting": "waiting for host, offloads and slowest rank",
+    "waiting": "waiting for host, input, offloads and slowest rank",
 }
 FAILURES: Final = {
     "objective": "effective_step_time_s",

@@ -162,7 +162,7 @@ class ImageInputs:
         CountOrZero,
         Row(
             "Images of each request, whose tokens are added to the prompt. A vision encoder runs"
-            " over them before its prefill.",
+            " over all of them before its prefill; cached tokens are of text.",
             needs=AllOf(Fact("vision encoder"), OWN_LENGTHS, OWN_CLASSES),
             elsewhere=("num_images", "random_mm_base_items_per_request", "image_batch_size"),
         ),

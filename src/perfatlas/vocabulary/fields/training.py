@@ -36,7 +36,8 @@ class TrainingEngineChoice:
             "Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's), maxtext"
             " (TPUs), generic (none of these: a wider interval) or ideal (no host time), optionally"
             " with a version, as in megatron@26.04. Graphs of operators: inductor (torch.compile,"
-            " the default), pytorch (eager), pytorch_channels_last or ideal.",
+            " the default on GPUs), xla (the default on TPUs), pytorch (eager),"
+            " pytorch_channels_last or ideal.",
             elsewhere=("backend", "framework", "stack"),
         ),
     ] = "megatron"

@@ -211,7 +211,7 @@ class TrainingRecipe:
         ),
     ] = None
     input_rate: Annotated[
-        Annotated[float, Number(unit="items/s", above=0.0)] | None,
+        Annotated[float, Number(unit="items/s", at_least=1e-3, at_most=1e9)] | None,
         Row(
             "Items that one of them decodes and augments.",
             default="that at which torchvision decodes JPEG images of ImageNet",

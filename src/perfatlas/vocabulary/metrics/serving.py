@@ -32,6 +32,7 @@ TO_FIRST_TOKEN: Final = {
 }
 SIMULATE: Final = ("simulate", FIND, FIND_REPLICAS)
 SERVING_VERBS: Final = (*ESTIMATE, *SIMULATE)
+IMAGES: Final = {"model": "Qwen/Qwen3-VL-8B-Instruct", "images": 1}
 
 LATENCIES: Final = reported_by(
     Metric(
@@ -432,6 +433,24 @@ DEPLOYMENT: Final = (
         holds="count",
         verbs=ESTIMATE,
         description="Number of steps to prefill a prompt.",
+    ),
+    Metric(
+        name="image_tokens",
+        label="tokens of images",
+        unit="tokens",
+        holds="count",
+        verbs=(*SERVING_VERBS, "search"),
+        asked_with=IMAGES,
+        description="Tokens that the images of a request add to its prompt.",
+    ),
+    Metric(
+        name="encoder_time_s",
+        label="vision encoder, in the prefill",
+        short="vision encoder",
+        better="lower",
+        verbs=ESTIMATE,
+        asked_with=IMAGES,
+        description="Time to encode the images of a prompt, or of a static batch, in its prefill.",
     ),
     Metric(
         name="kv_capacity_tokens",
