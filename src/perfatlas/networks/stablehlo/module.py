@@ -35,7 +35,8 @@ _TOKENS: Final = re.compile(
     r"|(?!#loc\d* = loc\(unknown\))[#!]\w+\s*=(?!=)"
 )
 _REFINED: Final = (
-    "builtin.module(stablehlo-refine-arguments{{types={}}},stablehlo-refine-shapes,"
+    "builtin.module(func.func(stablehlo-legalize-composite-to-call),"
+    "stablehlo-refine-arguments{{types={}}},stablehlo-refine-shapes,"
     "func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes)"
 )
 

@@ -85,7 +85,8 @@ def nodes_of_file(
     except (ValueError, LookupError, AttributeError, TypeError) as problem:
         raise InvalidSpecError(f"{path} has operations in other forms: {problem}") from problem
     reader, weights = found[0]
-    floats = [reader.program.arguments[name] for name in weights]
+    fixed = [reader.program.arguments[name] for name in weights]
+    held = [one for one in fixed if one.is_float or len(one.sizes) > 1]  # integers: quantised
     notes = [
         f"of the branches of stablehlo.{kind} ({count} times), the one with most work runs"
         for kind, count in reader.program.branches.items()
@@ -103,7 +104,7 @@ def nodes_of_file(
         items = next((one.sizes[0] for one in data if one.sizes), 1)
     return Imported(
         nodes=nodes,
-        parameters=sum(one.held for one in floats if one.is_float) + reader.program.constants,
+        parameters=sum(one.held for one in held) + reader.program.constants,
         sizes={},
         items=items,
         unknown=dict(reader.unknown),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PRODUCTS: Final = ("dot_general", "convolution")
 MOST_ROUNDS: Final = 8
 MOST_DATA: Final = 64  # arguments that are found to be data
+SEVERAL: Final = 2  # weights of which a tensor follows, of which no more are told apart
 _POINTWISE: Final = ("activation", "add", "elementwise")
 
 
@@ -74,9 +75,11 @@ def weights_of(program: Program) -> set[str]:
     if not used:
         most = max((len(one.sizes) for one in arguments.values()), default=0)
         data |= {name for name, one in arguments.items() if len(one.sizes) == most}
+    writers = {written.name: op for op in program.ops for written in op.written}
     for _ in range(MOST_DATA):
-        fixed = fixed_by(program, set(arguments) - data)
-        shown = (_beside_data(op, fixed, used) - used - data for op in program.ops)
+        fixed, seen = fixed_by(program, set(arguments) - data), set[str]()
+        beside = (_beside_data(op, fixed, used) for op in program.ops)
+        shown = (_sources(names, writers, seen) & set(arguments) - used for names in beside)
         found = next(filter(None, shown), None)  # of what follows, more may be computed of it
         if not found:
             break
@@ -104,17 +107,30 @@ def _used_as_weights(program: Program) -> set[str]:
 
 
 def fixed_by(program: Program, weights: set[str]) -> dict[str, frozenset[str]]:
-    """Return the tensors that follow from weights and constants, with the weights."""
+    """Return the tensors that follow from weights and constants, with two weights at most."""
     found = dict.fromkeys(program.fixed, frozenset[str]()) | {n: frozenset((n,)) for n in weights}
     for op in program.ops:
         if all(one.name in found for one in op.read):
-            origin = frozenset[str]().union(*(found[one.name] for one in op.read))
+            origins = {weight for operand in op.read for weight in found[operand.name]}
+            origin = frozenset(sorted(origins)[:SEVERAL])
             found |= dict.fromkeys((one.name for one in op.written), origin)
     return found
 
 
-def _beside_data(op: Op, fixed: Mapping[str, frozenset[str]], used: set[str]) -> frozenset[str]:
-    """Return the arguments that an operator shows to be data.
+def _sources(names: Iterable[str], writers: Mapping[str, Op], seen: set[str]) -> set[str]:
+    """Return the tensors that others follow from, with these, without those seen before."""
+    left, found = [name for name in names if name not in seen], set[str]()
+    while left:
+        name = left.pop()
+        if name not in seen:
+            seen.add(name)
+            found.add(name)
+            left += [operand.name for operand in writers[name].read] if name in writers else []
+    return found
+
+
+def _beside_data(op: Op, fixed: Mapping[str, frozenset[str]], used: set[str]) -> list[str]:
+    """Return the fixed tensors that an operator shows to be data.
 
     They are the first factor of a product with a weight, or combined with data without a broadcast.
     """
@@ -125,7 +141,7 @@ def _beside_data(op: Op, fixed: Mapping[str, frozenset[str]], used: set[str]) ->
         others = [one for one in op.read if one.sizes and not one.repeated]
     else:
         others = []
-    return frozenset[str]().union(*(fixed.get(one.name, ()) for one in others))
+    return [one.name for one in others if one.name in fixed]
 
 
 def steps_of(program: Program, fixed: Iterable[str]) -> list[Step]:
