@@ -291,3 +291,48 @@ def test_sizes_are_polynomials_of_the_items(tmp_path: Path) -> None:
         {"kind": "matmul", "m": "batch", "n": "batch", "k": 16},
         {"kind": "softmax", "read": "batch ** 2", "row": "batch", "after": "matmul"},
     ]
+
+
+COMPOSITES = """func.func public @main(%x: tensor<BxEIGHTxf32>) -> tensor<Bx2xf32> {
+  %e = stablehlo.composite "chlo.erf" %x {decomposition = @erf, version = 1 : i32}
+    : (tensor<BxEIGHTxf32>) -> tensor<BxEIGHTxf32>
+  %t:2 = stablehlo.composite "chlo.top_k" %e
+    {composite_attributes = {k = 2 : i64}, decomposition = @top, version = 1 : i32}
+    : (tensor<BxEIGHTxf32>) -> (tensor<Bx2xf32>, tensor<Bx2xi32>)
+  return %t#0 : tensor<Bx2xf32>
+}
+func.func private @erf(%x: tensor<BxEIGHTxf32>) -> tensor<BxEIGHTxf32> {
+  %n = stablehlo.negate %x : tensor<BxEIGHTxf32>
+  return %n : tensor<BxEIGHTxf32>
+}
+func.func private @top(%x: tensor<BxEIGHTxf32>) -> (tensor<Bx2xf32>, tensor<Bx2xi32>) {
+  %i = stablehlo.convert %x : (tensor<BxEIGHTxf32>) -> tensor<BxEIGHTxi32>
+  %v = stablehlo.SLICE : (tensor<BxEIGHTxf32>) -> tensor<Bx2xf32>
+  %j = stablehlo.convert %v : (tensor<Bx2xf32>) -> tensor<Bx2xi32>
+  return %v, %j : tensor<Bx2xf32>, tensor<Bx2xi32>
+}"""
+
+
+def test_composites_keep_their_kind_with_a_symbol(tmp_path: Path) -> None:
+    """Of 8 values per item, the largest 2 and their indices are written, not what computes them."""
+    pytest.importorskip("jaxlib")
+    text = COMPOSITES.replace("EIGHT", "8")
+    static = text.replace("SLICE", "slice %x [0:4, 0:2]").replace("Bx", "4x")
+    lengths = "stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x8xf32>) -> tensor<i32>"
+    free = text.replace("Bx", "?x").replace(
+        "  %v = stablehlo.SLICE : (tensor<?x8xf32>) -> tensor<?x2xf32>",
+        f"""  %b = {lengths}
+  %r = stablehlo.reshape %b : (tensor<i32>) -> tensor<1xi32>
+  %two = stablehlo.constant dense<2> : tensor<1xi32>
+  %one = stablehlo.constant dense<1> : tensor<2xi32>
+  %zero = stablehlo.constant dense<0> : tensor<2xi32>
+  %end = stablehlo.concatenate %r, %two, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %v = stablehlo.real_dynamic_slice %x, %zero, %end, %one : (tensor<?x8xf32>, tensor<2xi32>,
+    tensor<2xi32>, tensor<2xi32>) -> tensor<?x2xf32>""",
+    )
+    operators = [
+        {"kind": "activation", "read": "8 * batch"},
+        {"kind": "reduce", "read": "8 * batch", "write": "4 * batch", "after": "activation"},
+    ]
+    assert _read(tmp_path, static, batch=4)["operators"] == operators
+    assert _read(tmp_path, free)["operators"] == operators

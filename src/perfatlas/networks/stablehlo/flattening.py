@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.networks.graphs.imports import FREE, VIEW, kinds_of_operators
-from perfatlas.networks.stablehlo.module import functions_of
+from perfatlas.networks.stablehlo.module import COMPOSITE, functions_of
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -144,12 +144,15 @@ class Program:
         times, depth = place
         read = [known[value] for value in one.operands]
         kinds = kinds_of_operators(FRAMEWORK)
-        callee = "callee" if name == "call" else ""
-        if name == "composite":
-            name = str(one.attributes["name"].value).removeprefix("chlo.")
-            callee = "" if name in kinds else "decomposition"
-        if callee:
-            return self._called(str(one.attributes[callee].value), read, times, depth)
+        if name in ("call", "composite"):
+            callee = str(one.attributes["callee" if name == "call" else "decomposition"].value)
+            attributes = getattr(self.functions.get(callee), "attributes", {})
+            attributes, key = (
+                (one.attributes, "name") if name == "composite" else (attributes, COMPOSITE)
+            )
+            name = str(attributes[key].value).removeprefix("chlo.") if key in attributes else ""
+            if name not in kinds:
+                return self._called(callee, read, times, depth)
         if name == "while":
             return self._loop(one, known, times, depth)
         if name in ("case", "if"):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LARGEST_TEXT: Final = 1 << 29  # bytes
 DEEPEST: Final = 128  # brackets around brackets
 LONGEST_REASON: Final = 300
+COMPOSITE: Final = "composite"  # attribute of a function that decomposes one
 BYTECODE: Final = b"ML\xefR"
 _Read = TypeVar("_Read")
 # Aliases may stand inside each other, so that a short text of them is a long one. JAX writes those
@@ -240,6 +241,7 @@ def _refined(
         ]
         types.append(str(ir.RankedTensorType.get(sizes, argument.type.element_type)))
     stablehlo.register_stablehlo_passes()
+    _mark_composites(module)
     asked = ", ".join(f"{name} = {value}" for name, value in values.items())
     try:
         passmanager.PassManager.parse(_REFINED.format(",".join(types))).run(module.operation)
@@ -251,6 +253,23 @@ def _refined(
             told = str(one.attributes["error_message"].value)[:LONGEST_REASON]
             raise InvalidSpecError(f"{path} refuses {asked}: {told}")
     return module
+
+
+def _mark_composites(module: ir.Module) -> None:
+    """Give functions the name of the composite that they decompose, which calls of them keep."""
+    from jaxlib.mlir import ir
+
+    functions = {str(one.attributes["sym_name"].value): one for one in module.body.operations}
+
+    def mark(operation: ir.Operation) -> ir.WalkResult:
+        if operation.name == "stablehlo.composite":
+            attributes = operation.attributes
+            if attributes["decomposition"].value in functions:
+                function = functions[attributes["decomposition"].value]
+                function.attributes[COMPOSITE] = attributes["name"]
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(mark)
 
 
 def _is_false(call: ir.Operation) -> bool:
