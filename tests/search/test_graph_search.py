@@ -118,3 +118,11 @@ def test_a_load_is_stated_per_replica() -> None:
     (plan,) = search(**asked, slo_request_latency_s=10).answer.results["plans"]
     assert plan["batch"] == 5
     assert "at 6 requests in flight per replica, latency is within 10.0 s" in plan["why"]
+
+
+@pytest.mark.parametrize(("system", "other"), [("h100_sxm", "tpu_v6e"), ("tpu_v6e", "h100_sxm")])
+def test_each_system_is_searched_with_its_own_engine(system: str, other: str) -> None:
+    results = search(model="resnet-50", system=system, systems=other, gpus=1).answer.results
+    found = {(plan["system"], plan["engine"]) for plan in results["plans"]}
+    assert found == {("h100_sxm", "inductor@2.13"), ("tpu_v6e", "xla@0.10")}
+    assert results["rejected"] == {}

@@ -257,9 +257,12 @@ def _encoder(values: Mapping[str, Any]) -> Missing | None:
     except PerfatlasError:
         return None
     named = value_text(values["model"])
-    why = network.undescribed or f"no vision encoder of {named} is described"
-    other = "use another model, such as Qwen/Qwen3-VL-8B-Instruct"
-    return None if network.encoder_parameters else Missing(why, other)
+    if network.encoder_parameters:
+        return None
+    if network.undescribed:
+        return Missing(network.undescribed, "add what is missing to its config.json")
+    why = f"no vision encoder of {named} is described"
+    return Missing(why, "use another model, such as Qwen/Qwen3-VL-8B-Instruct")
 
 
 def _expert_format(values: Mapping[str, Any]) -> Missing | None:

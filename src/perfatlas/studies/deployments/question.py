@@ -19,6 +19,7 @@ from perfatlas.scenario.fields import (
     InputFields,
     generation_error,
     graph_defaults,
+    graph_engine,
     graph_error,
     refuse_unused,
     tokens_error,
@@ -247,10 +248,13 @@ def _of_items(fields: Mapping[str, Any]) -> dict[str, Any]:
         raise graph_error(model, pools=given["mode"] == "disaggregated")
     if isinstance(objective := given.get("objective"), str):
         given["objective"] = _objective_of_items(objective)
-    listed = SearchInputs.read(given).listed
+    inputs = SearchInputs.read(given)
+    listed = inputs.listed
     for name in NOT_LISTED.intersection(listed):
         raise tokens_error(f"choices of {name}", model)
     defaults = graph_defaults(model, given.get("system"))
+    if len(set(map(graph_engine, inputs.all_systems))) > 1:
+        del defaults["engine"]  # each system has its own
     return {name: value for name, value in defaults.items() if name not in listed} | given
 
 

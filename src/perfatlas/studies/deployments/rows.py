@@ -154,6 +154,8 @@ def _family_names(family: Family, inputs: SearchInputs) -> dict[str, Any]:
     base, fields = family.base, family.fields
     named: dict[str, Any] = {"system": fields["system"]}
     named |= {name: fields[name] for name in ("engine", *EXCHANGE) if name in inputs.listed}
+    if inputs.of_items and "engine" not in fields:  # that of the system
+        named["engine"] = base.profile.id
     if copies := fields.get("redundant_experts", 0):
         named["redundant_experts"] = copies
     if inputs.prefix:
