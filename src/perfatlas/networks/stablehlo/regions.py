@@ -77,9 +77,10 @@ def weights_of(program: Program) -> set[str]:
         data |= {name for name, one in arguments.items() if len(one.sizes) == most}
     writers = {written.name: op for op in program.ops for written in op.written}
     for _ in range(MOST_DATA):
-        fixed, seen = fixed_by(program, set(arguments) - data), set[str]()
+        left, seen = set(arguments), set[str]()
+        fixed = fixed_by(program, left - data)
         beside = (_beside_data(op, fixed, used) for op in program.ops)
-        shown = (_sources(names, writers, seen) & set(arguments) - used for names in beside)
+        shown = (_sources(names, writers, seen) & left - used for names in beside)
         found = next(filter(None, shown), None)  # of what follows, more may be computed of it
         if not found:
             break
