@@ -122,7 +122,9 @@ def test_a_load_is_stated_per_replica() -> None:
 
 @pytest.mark.parametrize(("system", "other"), [("h100_sxm", "tpu_v6e"), ("tpu_v6e", "h100_sxm")])
 def test_each_system_is_searched_with_its_own_engine(system: str, other: str) -> None:
-    results = search(model="resnet-50", system=system, systems=other, gpus=1).answer.results
+    answer = search(model="resnet-50", system=system, systems=other, gpus=1).answer
+    results = answer.results
+    assert "engine" not in answer.scenario
     found = {(plan["system"], plan["engine"]) for plan in results["plans"]}
     assert found == {("h100_sxm", "inductor@2.13"), ("tpu_v6e", "xla@0.10")}
     assert results["rejected"] == {}

@@ -478,4 +478,6 @@ def _complete(inputs: SearchInputs) -> dict[str, Any]:
     given["objective"] = ",".join(
         ITEM_NAMES.get(objective, objective) for objective in inputs.objectives
     )
-    return {name: value for name, value in given.items() if name not in NOT_OF_GRAPHS}
+    # engines that are listed, or differ by system, are those of the plans
+    own = () if "engine" in inputs.model_fields_set else ("engine",)
+    return {name: value for name, value in given.items() if name not in (*NOT_OF_GRAPHS, *own)}
