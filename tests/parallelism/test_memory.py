@@ -77,7 +77,7 @@ def question(
             context_bytes=1e8, communication_bytes=4e8, graph_bytes=5e8, sampler_copies=3.5
         ),
         memory_bytes=column(memory),
-        spread_vocabulary=column(0.0).astype(np.bool_),
+        spread_weights=column(0.0).astype(np.bool_),
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.engines import engines_on, runs_on
 from perfatlas.files import shipped_table
-from perfatlas.hardware import KINDS
 from perfatlas.measurements.calibrations import (
     SUBSTITUTE_FAMILIES,
     find_calibration,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perfatlas.engines import EngineProfile
-    from perfatlas.hardware import Device, System
+    from perfatlas.hardware import System
     from perfatlas.operators import IntArray
 
 DEEPEP: Final = "data/collectives/deepep.toml"
@@ -81,34 +81,15 @@ def require_vendor(system: System, engine: EngineProfile, field: str) -> None:
         UnsupportedError: The engine runs on devices of other vendors or kinds.
     """
     device = system.device
-    if _runs_on(engine, device):
+    if runs_on(engine, device):
         return
-    from perfatlas.engines import engine_names, resolve_engine  # profiles of all engines
-
-    names = sorted(engine_names(), key="ideal".__eq__)
-    runs = (engine.runs, "all")
-    profiles = [
-        engine_profile
-        for engine_profile in map(resolve_engine, names)
-        if engine_profile.runs in runs
-    ]
-    *some, last = [profile.name for profile in profiles if _runs_on(profile, device)]
+    *some, last = engines_on(device, engine.runs)
     named = " or ".join(filter(None, (", ".join(some), last)))
     foreign = engine.runs_on is not None and device.vendor not in engine.runs_on.vendors
     kind = f"a device of {device.vendor}" if foreign else f"a device of kind {device.kind}"
     raise UnsupportedError(
         f"{engine.name} does not run on {device.name}, {kind}; set {field} = {named}"
     )
-
-
-def _runs_on(engine: EngineProfile, device: Device) -> bool:
-    """Return whether an engine runs on a device."""
-    kind, runs_on = KINDS[device.kind], engine.runs_on
-    if kind.engine or engine.name == "ideal":
-        return engine.name == "ideal" or kind.engine in ("", engine.name)
-    if runs_on is None:
-        return not kind.own_engines
-    return device.vendor in runs_on.vendors and device.kind in (runs_on.kinds or (device.kind,))
 
 
 def require_kernels(system: System) -> None:

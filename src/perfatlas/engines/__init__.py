@@ -8,12 +8,14 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.engines.catalog import (
-        GRAPH_ENGINE as GRAPH_ENGINE,
+        PREFERRED as PREFERRED,
         all_reduce_groups as all_reduce_groups,
-        default_graph_engine as default_graph_engine,
+        default_engine as default_engine,
         engine_ids as engine_ids,
         engine_names as engine_names,
+        engines_on as engines_on,
         resolve_engine as resolve_engine,
+        runs_on as runs_on,
     )
     from perfatlas.engines.fusions import GraphKernels as GraphKernels
     from perfatlas.engines.host_times import Launches as Launches

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.engines.profile_file import profile_of
 from perfatlas.files import check_regular, read_toml, shipped_names, shipped_table
+from perfatlas.hardware import KINDS
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.engines.profile import EngineProfile
+    from perfatlas.hardware import Device
 
 CHANGES: Final = "data/engine_changes.toml"
-GRAPH_ENGINE: Final = "inductor"  # of graphs of operators, where it runs
+# engines that run where none is named, by the networks that they run; on other devices the newest
+PREFERRED: Final = {"graphs": "inductor", "language_models": "vllm"}
 RELEASE: Final = re.compile(r"v?\d+(\.\d+)*")  # 0.17, 1.3.0
 
 
@@ -63,28 +66,56 @@ def resolve_engine(text: str) -> EngineProfile:
     return _user_profile(name) if name.endswith(".toml") else _catalog_profile(name)
 
 
-@cache
-def default_graph_engine(vendor: str, kind: str) -> str:
-    """Return the engine of graphs of operators where none is named.
+def runs_on(engine: EngineProfile, device: Device) -> bool:
+    """Return whether an engine runs on a device; the ideal one runs on all."""
+    kind, own = KINDS[device.kind], engine.runs_on
+    if kind.engine or engine.name == "ideal":
+        return engine.name == "ideal" or kind.engine in ("", engine.name)
+    if own is None:
+        return not kind.own_engines
+    return device.vendor in own.vendors and device.kind in (own.kinds or (device.kind,))
 
-    It is torch.compile where that runs, else the first engine of graphs for the device. On a device
-    without any, torch.compile is refused by name.
+
+def engines_on(device: Device, runs: str) -> tuple[str, ...]:
+    """Return the engines that run networks on a device: the newest first, ideal last.
 
     Args:
-        vendor: Vendor of the device.
-        kind: Kind of its machine, as `device.kind`.
+        runs: graphs or language_models.
 
     Example:
-        >>> from perfatlas.engines import default_graph_engine
-        >>> default_graph_engine("NVIDIA", "gpu"), default_graph_engine("Google", "systolic")
-        ('inductor', 'xla')
+        >>> from perfatlas.engines import engines_on
+        >>> from perfatlas.hardware import resolve_system
+        >>> engines_on(resolve_system("tpu_v6e").device, "language_models")
+        ('vllm_tpu', 'jetstream', 'ideal')
     """
-    for name in (GRAPH_ENGINE, *engine_names()):
-        profile = resolve_engine(name)
-        found = profile.runs_on if profile.runs == "graphs" else None
-        if found is not None and vendor in found.vendors and kind in found.kinds:
-            return name
-    return GRAPH_ENGINE
+    found = [
+        profile
+        for profile in map(resolve_engine, engine_names())
+        if profile.runs in (runs, "all") and runs_on(profile, device)
+    ]
+    found.sort(key=lambda profile: profile.date, reverse=True)
+    return tuple(profile.name for profile in sorted(found, key=lambda one: one.name == "ideal"))
+
+
+def default_engine(device: Device, runs: str) -> str:
+    """Return the engine of a device where none is named: vLLM or torch.compile where they run.
+
+    Args:
+        runs: graphs or language_models.
+
+    Example:
+        >>> from perfatlas.engines import default_engine
+        >>> from perfatlas.hardware import resolve_system
+        >>> [
+        ...     default_engine(resolve_system(name).device, "language_models")
+        ...     for name in ("h100_sxm", "tpu_v6e", "gaudi3", "trainium2", "groq_tsp_v1")
+        ... ]
+        ['vllm', 'vllm_tpu', 'vllm_gaudi', 'neuronx', 'ideal']
+    """
+    preferred = PREFERRED[runs]
+    if runs_on(resolve_engine(preferred), device):
+        return preferred
+    return engines_on(device, runs)[0]
 
 
 def _user_profile(path: str) -> EngineProfile:

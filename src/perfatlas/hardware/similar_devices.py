@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def alternatives(device: Device) -> dict[str, float]:
-    """Return the memory of the other accelerators in the catalog by name [bytes], nearest first.
+    """Return the memory of other catalog accelerators of its kind by name [bytes], nearest first.
 
     Devices of the same vendor come first, then the others, each in order of memory. CPUs are
     not listed.
@@ -23,6 +23,7 @@ def alternatives(device: Device) -> dict[str, float]:
         ['mi325x', 'mi355x']
     """
     others = [resolve_system(name).device for name in system_names()]
-    others = [o for o in others if o.name != device.name and "cpu" not in (o.architecture, o.name)]
+    others = [other for other in others if other.kind == device.kind and other.name != device.name]
+    others = [other for other in others if "cpu" not in (other.architecture, other.name)]
     others.sort(key=lambda o: (o.vendor != device.vendor, o.memory_bytes, o.name))
     return {other.name: other.memory_bytes for other in others}

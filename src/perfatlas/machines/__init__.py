@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         price_operators as price_operators,
         register as register,
         repriced as repriced,
-        spreads_vocabulary as spreads_vocabulary,
+        spreads_weights as spreads_weights,
     )
     from perfatlas.machines.gpu.pipeline import (
         AttentionWork as AttentionWork,

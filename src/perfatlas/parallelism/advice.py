@@ -29,7 +29,7 @@ NO_SINGLE_CHANGE: Final = (
     "no single change makes it fit: use a smaller batch or shorter sequences, or combine changes."
 )
 # Formats to try for the weights, in order of accuracy, and for the cache.
-_WEIGHT_FORMATS: Final = ("fp8_dynamic", "int4_wo")
+_WEIGHT_FORMATS: Final = ("fp8_dynamic", "int8_wo", "int4_wo")
 _CACHE_FORMAT: Final = "fp8_static"
 _DEVICES_NAMED: Final = 3
 _LARGEST_DEVICE: Final = 4096.0  # times the current memory
@@ -257,7 +257,7 @@ def _larger_device(
         return []
     named = " or ".join(f"{name} ({_bytes(size)})" for name, size in enough[:_DEVICES_NAMED])
     such_as = f", such as {named}" if named else ""
-    return [f"a GPU with at least {_bytes(need)} of memory would be enough{such_as}."]
+    return [f"a device with at least {_bytes(need)} of memory would be enough{such_as}."]
 
 
 def _needed_memory(question: MemoryInputs) -> float | None:

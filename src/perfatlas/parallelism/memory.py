@@ -64,8 +64,8 @@ class MemoryInputs:
     load: MemoryLoad  # The load (C,)
     overheads: MemoryOverheads  # Memory used by the engine itself
     memory_bytes: FloatArray  # Memory of the device (C,)
-    # Whether embedding and head are divided over all stages (C,)
-    spread_vocabulary: NDArray[np.bool_]
+    # Whether weights are spread evenly over all stages, not as whole layers (C,)
+    spread_weights: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,7 @@ def _weights_bytes(question: MemoryInputs) -> FloatArray:
     """Return the weights with the padding of expert kernels (C,) [bytes], once for each plan."""
     plan = question.plan
     sizes = (plan.tp, plan.pp, plan.cp, plan.attention_dp, plan.ep, plan.moe_tp)
-    spread_C = np.broadcast_to(question.spread_vocabulary, plan.tp.shape)
+    spread_C = np.broadcast_to(question.spread_weights, plan.tp.shape)
     first_U, place_C = unique_rows(np.column_stack((*sizes, spread_C)))
     some = PlanColumns(**{name: values[first_U] for name, values in vars(plan).items()})
     of_model = question.network, question.formats, some

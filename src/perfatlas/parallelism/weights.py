@@ -46,7 +46,7 @@ def weight_columns(
     network: Network,
     formats: ModelFormats,
     plan: PlanColumns,
-    spread_vocabulary_C: NDArray[np.bool_] | None = None,
+    spread_C: NDArray[np.bool_] | None = None,
 ) -> WeightColumns:
     """Return the weight bytes of one rank, including scales.
 
@@ -60,7 +60,8 @@ def weight_columns(
 
     Args:
         plan: The plans (C,).
-        spread_vocabulary_C: Whether embedding and head are divided over all stages (C,).
+        spread_C: Whether a compiler spreads weights evenly over all stages, layers cut where it
+            needs (C,).
 
     Source: MLA: engines hold the absorbed matrices in 16 bits beside a quantized kv_b_projection
         (vLLM v1/attention/backends/mla/common.py, process_weights_after_loading); an
@@ -109,14 +110,16 @@ def weight_columns(
     if network.tie_word_embeddings:
         head_bytes = np.where(single, 0.0, head_bytes)
     ends = np.where(single, embedding_bytes + head_bytes, np.maximum(embedding_bytes, head_bytes))
-    if spread_vocabulary_C is not None:
+    share = stage_share(network, plan)
+    if spread_C is not None:
         of_head = 0.0 if network.tie_word_embeddings else head_bytes
-        ends = np.where(spread_vocabulary_C, (embedding_bytes + of_head) / plan.pp, ends)
+        ends = np.where(spread_C, (embedding_bytes + of_head) / plan.pp, ends)
+        share = np.where(spread_C, 1.0 / plan.pp, share)
     return WeightColumns(
         layers_bytes=layers_bytes + encoder_bytes,
         embedding_bytes=embedding_bytes,
         head_bytes=head_bytes,
-        stage_bytes=layers_bytes * stage_share(network, plan) + encoder_bytes + ends,
+        stage_bytes=layers_bytes * share + encoder_bytes + ends,
     )
 
 

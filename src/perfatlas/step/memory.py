@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.files import shipped_table
 from perfatlas.hardware import alternatives
-from perfatlas.machines import spreads_vocabulary
+from perfatlas.machines import spreads_weights
 from perfatlas.parallelism import (
     MemoryColumns,
     MemoryInputs,
@@ -63,7 +63,7 @@ def memory_inputs(question: Candidates) -> MemoryInputs:
             expert_multiples=_expert_multiples(question),
         ),
         memory_bytes=devices.gather("memory_bytes"),
-        spread_vocabulary=spreads_vocabulary(devices),
+        spread_weights=spreads_weights(devices),
     )
 
 

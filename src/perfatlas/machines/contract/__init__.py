@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         gather_operators as gather_operators,
         issuing_units as issuing_units,
         price_operators as price_operators,
-        spreads_vocabulary as spreads_vocabulary,
+        spreads_weights as spreads_weights,
     )
     from perfatlas.machines.contract.repricing import repriced as repriced
     from perfatlas.machines.contract.roofline import managed_roofline as managed_roofline

@@ -123,9 +123,9 @@ def issuing_units(device: Device) -> float:
     return find_machine(device.kind).issuing_units(device)
 
 
-def spreads_vocabulary(devices: DeviceColumns) -> NDArray[np.bool_]:
-    """Return whether embedding and head are divided over all pipeline stages (C,)."""
-    spread_D = [find_machine(device.kind).spreads_vocabulary for device in devices.devices]
+def spreads_weights(devices: DeviceColumns) -> NDArray[np.bool_]:
+    """Return whether weights are spread evenly over all pipeline stages (C,)."""
+    spread_D = [find_machine(device.kind).spreads_weights for device in devices.devices]
     spread_C: NDArray[np.bool_] = np.array(spread_D)[devices.index_C]
     return spread_C
 

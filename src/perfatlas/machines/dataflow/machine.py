@@ -146,5 +146,5 @@ MACHINE: Final = Machine(
     gather=repriced(scheduled, at_roofline),
     communication_share=_communication_share,
     issuing_units=_issuing_units,
-    spreads_vocabulary=True,
+    spreads_weights=True,
 )

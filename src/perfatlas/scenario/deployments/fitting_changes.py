@@ -73,7 +73,7 @@ def _is_answered(
         (problem,) = plan_problems(question.model.network, question.plan)
         if problem is not None or not candidate_memory(question).fits[0]:
             return False
-        if "tp" in fields and not stays_inside(question):
+        if {"tp", "system"} & fields.keys() and not stays_inside(question):
             return False
     except PerfatlasError:
         return False

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
         GPUS_STATED as GPUS_STATED,
         InputFields as InputFields,
     )
-    from perfatlas.scenario.fields.operation import shared_fields as shared_fields
+    from perfatlas.scenario.fields.operation import (
+        shared_fields as shared_fields,
+        with_kind_engines as with_kind_engines,
+    )
     from perfatlas.scenario.fields.replica_kinds import (
         ReplicaKind as ReplicaKind,
         kind_scenarios as kind_scenarios,
@@ -48,12 +51,14 @@ if TYPE_CHECKING:
         NOT_OF_GRAPHS as NOT_OF_GRAPHS,
         OF_TOKENS as OF_TOKENS,
         ONE_PASS as ONE_PASS,
+        WORKER_POOLS as WORKER_POOLS,
         Scenario as Scenario,
+        default_engines as default_engines,
         generation_error as generation_error,
         graph_defaults as graph_defaults,
-        graph_engine as graph_engine,
         graph_error as graph_error,
         parse_scenario as parse_scenario,
+        system_engine as system_engine,
         tokens_error as tokens_error,
     )
 else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -10,6 +10,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields.input_fields import InputFields, sentences
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.scenario.fields.row_input import input_rows
+from perfatlas.scenario.fields.vocabulary import system_engine
 from perfatlas.serving.config import Affinity, Availability, Outage, Scaler
 from perfatlas.serving.requests import whole_ticks
 from perfatlas.vocabulary.fields import LONGEST_S, Number, ReplicaOperation
@@ -17,6 +18,7 @@ from perfatlas.vocabulary.fields import LONGEST_S, Number, ReplicaOperation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+Kinds = TypeVar("Kinds", bound="Operation")
 MOST_EVENTS: Final = 100_000
 Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
 
@@ -248,3 +250,18 @@ def shared_fields(fields: Mapping[str, Any], operation: Operation) -> dict[str, 
                 f"kind {number} of replica_kinds has no system; set it there, or once for all kinds"
             )
     return {**fields, "system": given.get("system", kinds[0].system)}
+
+
+def with_kind_engines(traffic: Kinds, fields: Mapping[str, Any]) -> Kinds:
+    """Return traffic whose kinds have the engine of their system where no field names one.
+
+    Args:
+        fields: Fields that all kinds share, as `shared_fields` returns them.
+    """
+    kinds = tuple(
+        kind
+        if kind.engine or fields.get("engine") or not kind.system
+        else kind.model_copy(update={"engine": system_engine(fields.get("model"), kind.system)})
+        for kind in traffic.replica_kinds
+    )
+    return traffic.model_copy(update={"replica_kinds": kinds})

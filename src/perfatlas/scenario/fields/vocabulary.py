@@ -57,6 +57,8 @@ class Scenario(
 FIELD_NAMES: tuple[str, ...] = tuple(Scenario.model_fields)
 # Defaults of networks that are graphs of operators: one pass over items of fixed sizes.
 ONE_PASS: Final[Mapping[str, int]] = {"isl": 1, "osl": 1}
+# pools of workers that may run on systems of their own
+WORKER_POOLS: Final = ("prefill", "decode", "feed_forward")
 # fields of tokens: a graph of operators refuses any but their defaults
 OF_TOKENS: Final = (
     *("prefix", "kv_format", "kv_blocks", "block_size", "max_num_batched_tokens"),
@@ -67,29 +69,44 @@ OF_TOKENS: Final = (
 NOT_OF_GRAPHS: Final = ("isl", "osl", "num_simulated", *OF_TOKENS)
 
 
-def graph_defaults(model: str, system: object) -> dict[str, Any]:
-    """Return `ONE_PASS` with the tokens that a decoder generates of an item, and the engine.
+def graph_defaults(model: str) -> dict[str, Any]:
+    """Return `ONE_PASS` with the tokens that a decoder generates of an item.
 
     Args:
         model: Its name.
-        system: Name of its system.
     """
-    return {**ONE_PASS, "osl": default_osl(model), "engine": graph_engine(system)}
+    return {**ONE_PASS, "osl": default_osl(model)}
 
 
-def graph_engine(system: object) -> str:
-    """Return the engine of graphs on a system where none is named.
+def system_engine(model: object, system: object) -> str:
+    """Return the engine that runs a model on a system where none is named.
 
     Args:
+        model: Its name.
         system: Its name; reading a wrong one says why.
     """
-    from perfatlas.engines import GRAPH_ENGINE, default_graph_engine  # training needs none
+    from perfatlas.engines import PREFERRED, default_engine  # training needs none
 
+    runs = "graphs" if is_graph(model) else "language_models"
     try:
         device = resolve_system(str(system or "")).device
     except PerfatlasError:
-        return GRAPH_ENGINE
-    return default_graph_engine(device.vendor, device.kind)
+        return PREFERRED[runs]
+    return default_engine(device, runs)
+
+
+def default_engines(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return the engines that no field names: of the system, and of pools on other systems."""
+    if fields.get("engine"):
+        return {}
+    engine = system_engine(fields.get("model"), fields.get("system"))
+    found = {} if engine == Scenario.model_fields["engine"].default else {"engine": engine}
+    for pool in WORKER_POOLS:
+        system, name = fields.get(f"{pool}_system"), f"{pool}_engine"
+        if system and not fields.get(name):
+            own = system_engine(fields.get("model"), system)
+            found |= {} if own == engine else {name: own}
+    return found
 
 
 def tokens_error(name: str, model: str) -> InvalidSpecError:
@@ -151,5 +168,5 @@ def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
             given["system"] = pools[0]
     if is_graph(given.get("model")):
         own = {name: value for name, value in given.items() if value is not None}
-        given = graph_defaults(str(given["model"]), given.get("system")) | own
-    return Scenario.read(given)
+        given = graph_defaults(str(given["model"])) | own
+    return Scenario.read(given | default_engines(given))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.engines import resolve_engine
+from perfatlas.engines import resolve_engine, runs_on
 from perfatlas.formats import get_format
 from perfatlas.machines import gather_operators
 from perfatlas.pricing import scaled
@@ -48,12 +48,7 @@ def eager_engine(inputs: OperatorInputs, device: Device) -> EngineProfile | None
     if not (other or isinstance(inputs, (SoftmaxInputs, EmbeddingInputs))):
         return None
     engine = resolve_engine(EAGER)
-    runs_on = engine.runs_on
-    if runs_on is not None and (device.vendor, device.kind) not in {
-        (vendor, kind) for vendor in runs_on.vendors for kind in runs_on.kinds
-    }:
-        return None
-    return engine
+    return engine if runs_on(engine, device) else None
 
 
 def eager_note(inputs: OperatorInputs, device: Device) -> list[str]:

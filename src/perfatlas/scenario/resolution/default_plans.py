@@ -101,9 +101,9 @@ def fitted_plans(
             if not np.any(may_F):
                 continue
             room_F = _room(columns, candidates, tried)
-            # where nothing fits, the refusal is that of the widest legal plan of the fewest stages
+            # where nothing fits, the refusal is that of the legal plan over the most GPUs
             wider_F = (room_F == UNFIT) & (best_F <= UNFIT)
-            wider_F &= (best_F == ILLEGAL) | (pp_F == stages_F)
+            wider_F &= (best_F == ILLEGAL) | (tp * pp_F > chosen_F * stages_F)
             better_F = may_F & ((room_F > best_F) | wider_F)
             best_F = np.where(better_F, room_F, best_F)
             chosen_F = np.where(better_F, tp, chosen_F)

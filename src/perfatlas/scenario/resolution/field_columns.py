@@ -24,9 +24,11 @@ from perfatlas.scenario.fields import (
     FIELD_NAMES,
     GPUS_STATED,
     ONE_PASS,
+    WORKER_POOLS,
     Scenario,
-    graph_engine,
+    default_engines,
 )
+from perfatlas.scenario.resolution.groups import distinct_rows
 from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of, removed_note
 
 if TYPE_CHECKING:
@@ -226,6 +228,8 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
         raw["gpus"] = _gpus_of_slices(raw, size)
     if "model" in raw and any(map(is_graph, raw["model"].values)):
         raw |= _one_pass(raw, size)
+    if {"model", "system"} <= raw.keys():
+        raw |= _default_engines(raw, size)
     broken_N = np.zeros(size, np.bool_)
     fields = {}
     for name, column in raw.items():
@@ -327,17 +331,36 @@ def _one_pass(raw: Mapping[str, FieldColumn], size: int) -> dict[str, FieldColum
     """Return the columns of fields that graphs of operators have other defaults of."""
     model, unset_N = raw["model"], np.full(size, NOT_GIVEN, np.int64)
     graph_N = np.array([is_graph(name) for name in model.values])[model.codes_N]
-    system = raw.get("system", FieldColumn(values=(None,), codes_N=unset_N))
     own = {
-        "isl": (model, [ONE_PASS["isl"] for _ in model.values]),
-        "osl": (model, [default_osl(name) if is_graph(name) else 1 for name in model.values]),
-        "engine": (system, map(graph_engine, system.values)),
+        "isl": [ONE_PASS["isl"] for _ in model.values],
+        "osl": [default_osl(name) if is_graph(name) else 1 for name in model.values],
     }
     found = {}
-    for name, (column, values) in own.items():
+    for name, values in own.items():
         given = raw.get(name, FieldColumn(values=(None,), codes_N=unset_N))
-        codes_N = np.where(graph_N & ~given.is_set, column.codes_N + 1, NOT_GIVEN)
+        codes_N = np.where(graph_N & ~given.is_set, model.codes_N + 1, NOT_GIVEN)
         defaults = FieldColumn(values=(None, *values), codes_N=codes_N)
+        found[name] = given.overridden_by(defaults)
+    return found
+
+
+def _default_engines(raw: Mapping[str, FieldColumn], size: int) -> dict[str, FieldColumn]:
+    """Return the columns of engines with what `default_engines` adds to each distinct row."""
+    pools = ("", *(f"{pool}_" for pool in WORKER_POOLS))
+    names = ("model", *(f"{pool}{name}" for pool in pools for name in ("system", "engine")))
+    columns = {name: raw[name] for name in names if name in raw}
+    distinct = distinct_rows([column.codes_N for column in columns.values()])
+    first = [
+        {name: column.values[column.codes_N[row]] for name, column in columns.items()}
+        for row in distinct.first_U.tolist()
+    ]
+    added = [default_engines(fields) for fields in first]
+    found = {}
+    for name in dict.fromkeys(name for engines in added for name in engines):
+        code_U = np.array([u + 1 if name in added[u] else NOT_GIVEN for u in range(len(added))])
+        values = (None, *(engines.get(name) for engines in added))
+        given = raw.get(name, FieldColumn(values=(None,), codes_N=np.full(size, NOT_GIVEN)))
+        defaults = FieldColumn(values=values, codes_N=code_U[distinct.codes_N])
         found[name] = given.overridden_by(defaults)
     return found
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import TRAFFIC_NAMES, parse_traffic, shared_fields
+from perfatlas.scenario.fields import (
+    TRAFFIC_NAMES,
+    parse_traffic,
+    shared_fields,
+    with_kind_engines,
+)
 from perfatlas.scenario.resolution.resolved_scenario import planned_scenario
 from perfatlas.scenario.resolution.scenario_checks import read_scenario
 
@@ -25,6 +30,7 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     rest = {name: v for name, v in fields.items() if name not in TRAFFIC_NAMES}
     if traffic.replica_kinds is not None:
         rest = shared_fields(rest, traffic)
+        traffic = with_kind_engines(traffic, rest)
     mode = rest.get("mode") or "aggregated"
     if mode == "static":
         raise UnsupportedError(

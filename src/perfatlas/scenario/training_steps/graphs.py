@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import graph_engine
+from perfatlas.scenario.fields import system_engine
 from perfatlas.scenario.training_steps.inputs import TrainInputs
 from perfatlas.training.profiles import resolve_training_engine, training_engines
 
@@ -41,7 +41,10 @@ def read_graph_training(fields: Mapping[str, Any]) -> TrainInputs:
             optimizer trains none.
     """
     inputs = TrainInputs.read(
-        {**fields, "engine": fields.get("engine") or graph_engine(fields.get("system"))}
+        {
+            **fields,
+            "engine": fields.get("engine") or system_engine(fields["model"], fields.get("system")),
+        }
     )
     tables = resolve_model(inputs.model).network.tables
     for name in (one for one in DIVIDES if not (tables and one in TABLE_DIVIDES)):

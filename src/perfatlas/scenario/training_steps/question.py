@@ -119,6 +119,8 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
 
 def _read(fields: Mapping[str, Any]) -> TrainInputs:
     inputs = TrainInputs.read(fields)
+    if "engine" not in inputs.model_fields_set:
+        inputs = inputs.model_copy(update={"engine": _default_engine(inputs)})
     check_engine(inputs)
     return inputs
 
@@ -223,19 +225,7 @@ def _check_kind(inputs: TrainInputs, engine: TrainingEngine) -> None:
     device = resolve_system(inputs.system).device
     if _runs_on(engine, device):
         return
-    network = resolve_model(inputs.model).network
-    every = [
-        training_engine
-        for training_engine in training_engines().values()
-        if training_engine.trains(network)
-    ]
-    others = [
-        training_engine.name
-        for training_engine in every
-        if training_engine.kinds and _runs_on(training_engine, device)
-    ]
-    anywhere = [training_engine.name for training_engine in every if not training_engine.kinds]
-    named = ", ".join(dict.fromkeys((*others, *anywhere)))
+    named = ", ".join(_engines_on(inputs, device))
     if device.kind in engine.kinds:
         raise UnsupportedError(
             f"{engine.name} runs on devices of {', '.join(engine.vendors)}, and {device.name} is of"
@@ -245,6 +235,26 @@ def _check_kind(inputs: TrainInputs, engine: TrainingEngine) -> None:
         f"{engine.name} does not run on {device.name}, a device of kind {device.kind}; set engine ="
         f" {named}"
     )
+
+
+def _engines_on(inputs: TrainInputs, device: Device) -> tuple[str, ...]:
+    """Return the engines that train a network on a device, first those made for its kind."""
+    network = resolve_model(inputs.model).network
+    found = [
+        engine
+        for engine in training_engines().values()
+        if engine.trains(network) and _runs_on(engine, device)
+    ]
+    found.sort(key=lambda engine: not engine.kinds)
+    return tuple(dict.fromkeys(engine.name for engine in found))
+
+
+def _default_engine(inputs: TrainInputs) -> str:
+    """Return the engine that trains on a system where none is named: Megatron where it runs."""
+    device = resolve_system(inputs.system).device
+    if _runs_on(resolve_training_engine(inputs.engine), device):
+        return inputs.engine
+    return _engines_on(inputs, device)[0]
 
 
 def _runs_on(engine: TrainingEngine, device: Device) -> bool:

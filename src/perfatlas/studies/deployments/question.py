@@ -19,9 +19,9 @@ from perfatlas.scenario.fields import (
     InputFields,
     generation_error,
     graph_defaults,
-    graph_engine,
     graph_error,
     refuse_unused,
+    system_engine,
     tokens_error,
 )
 from perfatlas.scenario.resolution import facts_of, format_of, image_tokens
@@ -124,6 +124,19 @@ class SearchInputs(
         """The values to search of fields whose values are listed."""
         return self._choices
 
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines to search: listed, named, or those that run on the systems."""
+        if "engine" in self.listed or "engine" in self.model_fields_set:
+            return self.listed.get("engine", (self.engine,))
+        return tuple(dict.fromkeys(system_engine(self.model, name) for name in self.all_systems))
+
+    @property
+    def own_engines(self) -> bool:
+        """Whether no engine is named, and those of the systems differ."""
+        named = "engine" in self.listed or "engine" in self.model_fields_set
+        return not named and len(self.engines) > 1
+
     def allowed(self, name: str) -> tuple[int, ...] | None:
         """Return the values of a size of a plan that are set or listed, None for all."""
         if name in self.pinned:
@@ -195,6 +208,8 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
     if is_graph(fields.get("model")):
         fields = _of_items(fields)
     inputs = SearchInputs.read(fields)
+    if inputs.engines not in ((inputs.engine,), ()) and not inputs.own_engines:
+        inputs = inputs.model_copy(update={"engine": inputs.engines[0]})
     if (inputs.gpus is None) == (inputs.max_gpus is None):
         raise InvalidSpecError(
             "set gpus, the GPUs of a deployment, or max_gpus, the most it may have"
@@ -252,9 +267,7 @@ def _of_items(fields: Mapping[str, Any]) -> dict[str, Any]:
     listed = inputs.listed
     for name in NOT_LISTED.intersection(listed):
         raise tokens_error(f"choices of {name}", model)
-    defaults = graph_defaults(model, given.get("system"))
-    if len(set(map(graph_engine, inputs.all_systems))) > 1:
-        del defaults["engine"]  # each system has its own
+    defaults = graph_defaults(model)
     return {name: value for name, value in defaults.items() if name not in listed} | given
 
 

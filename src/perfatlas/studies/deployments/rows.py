@@ -15,7 +15,7 @@ from perfatlas.studies.deployments.launch import ROLES
 from perfatlas.studies.deployments.limits import HIGHER
 from perfatlas.studies.deployments.points import COSTS
 from perfatlas.studies.deployments.space import of_plan
-from perfatlas.vocabulary.fields import Pools, Subject, fields_of
+from perfatlas.vocabulary.fields import Pools, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,6 @@ POOL_PLAN: Final = tuple(
 EXPERTS: Final = tuple(
     f"{role}{name}" for role in ("", "prefill_", "decode_") for name in ("ep", "moe_tp")
 )
-DEFAULT_ENGINE: Final = str(fields_of(Subject)["engine"].default)
 HIT_RATE: Final = "prefix_hit_rate"
 
 
@@ -154,7 +153,7 @@ def _family_names(family: Family, inputs: SearchInputs) -> dict[str, Any]:
     base, fields = family.base, family.fields
     named: dict[str, Any] = {"system": fields["system"]}
     named |= {name: fields[name] for name in ("engine", *EXCHANGE) if name in inputs.listed}
-    if inputs.of_items and "engine" not in fields:  # that of the system
+    if inputs.own_engines:
         named["engine"] = base.profile.id
     if copies := fields.get("redundant_experts", 0):
         named["redundant_experts"] = copies
@@ -199,7 +198,7 @@ def _pool_fields(
     ]
     fields = {**decode.fields, **{name: row[name] for name in named if name in row}}
     fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")} | cached
-    engines = [family.fields.get("engine", DEFAULT_ENGINE) for family in families]
+    engines = [family.fields.get("engine", family.base.profile.name) for family in families]
     if engines[0] != engines[1]:
         fields["prefill_engine"] = engines[0]
     if prefill.base.formats != decode.base.formats:

@@ -303,14 +303,13 @@ def search(
 
 def _launcher(inputs: SearchInputs) -> str:
     """Return the rules by which the searched engine is launched, one for all plans."""
-    listed = inputs.listed.get("engine", (inputs.engine,))
-    names = list(dict.fromkeys(resolve_engine(one).name for one in listed))
+    names = list(dict.fromkeys(resolve_engine(engine).name for engine in inputs.engines))
     pools = inputs.mode == "disaggregated"
     launchers = [launcher_of(str(inputs.emit), name, pools=pools) for name in names]
     if len(launchers) > 1:
         raise InvalidSpecError(
-            f"emit = {inputs.emit} launches one engine, and choices list {', '.join(names)}; list"
-            " one of them, or leave emit out"
+            f"emit = {inputs.emit} launches one engine, and {', '.join(names)} are searched; set"
+            " engine, or leave emit out"
         )
     return launchers[0]
 
@@ -473,11 +472,12 @@ def _complete(inputs: SearchInputs) -> dict[str, Any]:
     fields = {n: f for n, f in verb_fields("search").items() if n not in left_out}
     given = complete_scenario(fields, inputs, **(lengths if inputs.mix.sample is None else {}))
     given |= inputs.pinned
+    if inputs.own_engines:  # the plans name them
+        del given["engine"]
     if not inputs.of_items:
         return given
     given["objective"] = ",".join(
         ITEM_NAMES.get(objective, objective) for objective in inputs.objectives
     )
-    # engines that are listed, or differ by system, are those of the plans
     own = () if "engine" in inputs.model_fields_set else ("engine",)
     return {name: value for name, value in given.items() if name not in (*NOT_OF_GRAPHS, *own)}
