@@ -17,6 +17,8 @@ def test_the_same_vendor_comes_first_and_smaller_before_larger(name: str) -> Non
     assert sizes == sorted(sizes)
 
 
-def test_alternatives_exclude_cpus_and_the_device_itself() -> None:
-    others = alternatives(resolve_system("h200_sxm").device)
-    assert set(system_names()) - set(others) == {*CPUS, "h200_sxm"}
+@pytest.mark.parametrize("name", ["h200_sxm", "tpu_v5e", "groq_tsp_v1"])
+def test_alternatives_are_the_other_machines_of_the_same_kind(name: str) -> None:
+    kinds = {other: resolve_system(other).device.kind for other in system_names()}
+    same_kind = {other for other, kind in kinds.items() if kind == kinds[name]}
+    assert set(alternatives(resolve_system(name).device)) == same_kind - {*CPUS, name}

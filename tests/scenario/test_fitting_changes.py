@@ -123,7 +123,7 @@ def test_the_plan_advised_is_the_smallest_that_fits(model: str, system: str) -> 
 def test_formats_that_a_device_lacks_are_not_advised() -> None:
     fields = {"model": "meta-llama/Llama-3.1-70B", "system": "a100_sxm"}
     advice = " ".join(_advice(fields))
-    assert "format = int4_wo fits" in advice
+    assert "format = int8_wo fits" in advice
     assert "fp8" not in advice
     assert "format = fp8_dynamic fits" in " ".join(_advice({**fields, "system": "h100_sxm"}))
 

@@ -125,17 +125,21 @@ class SearchInputs(
         return self._choices
 
     @property
+    def names_engine(self) -> bool:
+        """Whether an engine is named, or several are listed."""
+        return "engine" in self.listed or "engine" in self.model_fields_set
+
+    @property
     def engines(self) -> tuple[str, ...]:
         """The engines to search: listed, named, or those that run on the systems."""
-        if "engine" in self.listed or "engine" in self.model_fields_set:
+        if self.names_engine:
             return self.listed.get("engine", (self.engine,))
         return tuple(dict.fromkeys(system_engine(self.model, name) for name in self.all_systems))
 
     @property
     def own_engines(self) -> bool:
         """Whether no engine is named, and those of the systems differ."""
-        named = "engine" in self.listed or "engine" in self.model_fields_set
-        return not named and len(self.engines) > 1
+        return not self.names_engine and len(self.engines) > 1
 
     def allowed(self, name: str) -> tuple[int, ...] | None:
         """Return the values of a size of a plan that are set or listed, None for all."""
@@ -208,7 +212,7 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
     if is_graph(fields.get("model")):
         fields = _of_items(fields)
     inputs = SearchInputs.read(fields)
-    if inputs.engines not in ((inputs.engine,), ()) and not inputs.own_engines:
+    if not inputs.names_engine and {inputs.engine} != {*inputs.engines} and not inputs.own_engines:
         inputs = inputs.model_copy(update={"engine": inputs.engines[0]})
     if (inputs.gpus is None) == (inputs.max_gpus is None):
         raise InvalidSpecError(
