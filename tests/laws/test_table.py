@@ -8,30 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from perfatlas.engines import engine_names
+from perfatlas.hardware import system_names
 from perfatlas.verbs.estimate import estimate_table
 from tests.examples import scaled_examples
-from tests.laws.support import ENGINES, MODELS
+from tests.laws.support import MODELS
 
 NUMBERS = st.fixed_dictionaries(
     {
-        "model": st.sampled_from(MODELS),
+        "model": st.sampled_from([*MODELS, "resnet-50", "whisper-large-v3", "dlrm-dcnv2"]),
         "system": st.sampled_from(
-            [
-                "a100_sxm",
-                "h200_sxm",
-                "b200_sxm",
-                "gb200",
-                "l40s",
-                "mi300x",
-                "tpu_v6e",
-                "h200_sxm{device.memory.bandwidth=6 TB/s}",
-                "h200",
-            ]
+            [*system_names(), "h200_sxm{device.memory.bandwidth=6 TB/s}", "h200", "v5p-128"]
         ),
-        "engine": st.sampled_from(ENGINES),
         "tier": st.sampled_from(["auto", "bound", "physics"]),
     },
     optional={
+        "engine": st.sampled_from(engine_names()),
         "gpus": st.sampled_from([1, 8, 16]),
         "tp": st.sampled_from([1, 2, 3, 4, 8]),
         "pp": st.sampled_from([1, 2]),
@@ -64,7 +56,7 @@ POOLS = st.tuples(
             "decode_workers": st.integers(1, 4),
             "prefill_batch": st.integers(1, 4),
             "decode_batch": st.integers(1, 64),
-            "decode_system": st.sampled_from(["h200_sxm", "a100_sxm"]),
+            "decode_system": st.sampled_from(["h200_sxm", "a100_sxm", "gaudi3"]),
         },
     ),
 ).map(lambda parts: {**parts[0], **parts[1], "mode": "disaggregated"})

@@ -32,7 +32,9 @@ def test_advice_states_shortfall_and_remedies() -> None:
 def test_devices_are_named_in_the_order_they_are_preferred() -> None:
     asked = question(formats=FP8, plan=plan_of())
     devices = {"kin": 300e9, "small": 24e9, "larger_kin": 400e9, "other": 200e9, "last": 250e9}
-    (sentence,) = (s for s in shortfall_advice(asked, devices=devices) if "device with at least" in s)
+    (sentence,) = (
+        s for s in shortfall_advice(asked, devices=devices) if "device with at least" in s
+    )
     assert sentence.endswith(
         "of memory would be enough, such as kin (300 GB) or larger_kin (400 GB) or other (200 GB)."
     )

@@ -141,10 +141,12 @@ def _weights_bytes(question: MemoryInputs) -> FloatArray:
     plan = question.plan
     sizes = (plan.tp, plan.pp, plan.cp, plan.attention_dp, plan.ep, plan.moe_tp)
     spread_C = np.broadcast_to(question.spread_weights, plan.tp.shape)
-    first_U, place_C = unique_rows(np.column_stack((*sizes, spread_C)))
+    multiples = [np.broadcast_to(m, plan.tp.shape) for m in question.overheads.expert_multiples]
+    first_U, place_C = unique_rows(np.column_stack((*sizes, spread_C, *multiples)))
     some = PlanColumns(**{name: values[first_U] for name, values in vars(plan).items()})
     of_model = question.network, question.formats, some
-    padding_U = expert_padding_bytes(*of_model, question.overheads.expert_multiples)
+    hidden_C, width_C = multiples
+    padding_U = expert_padding_bytes(*of_model, (hidden_C[first_U], width_C[first_U]))
     stage_U = weight_columns(*of_model, spread_C[first_U]).stage_bytes
     weights_C: FloatArray = (stage_U + padding_U)[place_C]
     return weights_C

@@ -16,8 +16,8 @@ from perfatlas.operators import ACTIVATION_BYTES, Phase
 from perfatlas.parallelism.sharding import dividing_ranks, stage_share
 from perfatlas.parallelism.tables import hold_tables
 
-Multiples = tuple[int, int]
-"""Multiples to which a kernel pads the hidden size and the expert intermediate size of a rank."""
+Multiples = tuple["float | FloatArray", "float | FloatArray"]
+"""Multiples to which a kernel pads the hidden and the expert intermediate size of a rank (C,)."""
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -67,13 +67,13 @@ def memory_inputs(question: Candidates) -> MemoryInputs:
     )
 
 
-def _expert_multiples(question: Candidates) -> tuple[int, int]:
-    """Return the multiples to which the MoE kernel pads widths, (1, 1) for none."""
+def _expert_multiples(question: Candidates) -> tuple[FloatArray, FloatArray]:
+    """Return the multiples to which the MoE kernel pads hidden and expert sizes, 1 for none (C,)."""
     columns = question.placement.devices()
-    architecture = columns.devices[columns.index_C[0]].architecture
     by_device = question.profile.memory.expert_multiples.get(question.formats.moe, {})
-    hidden, width = by_device.get(architecture, (1, 1))
-    return hidden, width
+    of_device_D = [by_device.get(device.architecture, (1, 1)) for device in columns.devices]
+    hidden_C, width_C = np.array(of_device_D, np.float64)[columns.index_C].T
+    return hidden_C, width_C
 
 
 def _captured_share(question: Candidates) -> FloatArray:

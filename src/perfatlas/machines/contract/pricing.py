@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
     from perfatlas.machines.contract.devices import DeviceColumns
     from perfatlas.machines.contract.gathered import KernelFamily
-    from perfatlas.machines.contract.row import Tier
+    from perfatlas.machines.contract.row import Machine, Tier
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
 
@@ -76,9 +76,8 @@ def gather_operators(
         MissingDependencyError: Tier measured is used without the measured tables.
     """
     kernels = KernelChoice(family, tier, silicon_version)
-    kinds = _kinds(devices)
-    if len(kinds) == 1:
-        families = find_machine(next(iter(kinds))).gather(operators, devices, kernels)
+    if machine := _only_machine(devices):
+        families = machine.gather(operators, devices, kernels)
         return GatheredOperators(families=families)
     every = devices.index_C.size
     groups = [
@@ -90,7 +89,7 @@ def gather_operators(
                 kernels,
             ),
         )
-        for kind, some_X in kinds.items()
+        for kind, some_X in _kinds(devices).items()
     ]
     # a kind with fewer families repeats its last one, which does not change the fastest
     most = max(len(families) for _, families in groups)
@@ -108,11 +107,10 @@ def communication_share(devices: DeviceColumns, multiprocessors: float) -> Float
     Args:
         multiprocessors: Multiprocessors that they occupy on a GPU.
     """
-    kinds = _kinds(devices)
-    if len(kinds) == 1:
-        return find_machine(next(iter(kinds))).communication_share(devices, multiprocessors)
+    if machine := _only_machine(devices):
+        return machine.communication_share(devices, multiprocessors)
     share_C = np.empty(devices.index_C.size)
-    for kind, some_X in kinds.items():
+    for kind, some_X in _kinds(devices).items():
         machine = find_machine(kind)
         share_C[some_X] = machine.communication_share(devices.only(some_X), multiprocessors)
     return share_C
@@ -130,12 +128,15 @@ def spreads_weights(devices: DeviceColumns) -> NDArray[np.bool_]:
     return spread_C
 
 
+def _only_machine(devices: DeviceColumns) -> Machine | None:
+    """Return the machine of devices of one kind; None where kinds differ, in use or not."""
+    kinds = {device.kind for device in devices.devices}
+    return find_machine(kinds.pop()) if len(kinds) == 1 else None
+
+
 def _kinds(devices: DeviceColumns) -> dict[str, IntArray]:
     """Return the positions of the candidates on each kind of machine."""
-    kinds = [device.kind for device in devices.devices]
-    if len(set(kinds)) == 1:
-        return {kinds[0]: np.arange(devices.index_C.size)}
-    kind_C = np.array(kinds)[devices.index_C]
+    kind_C = np.array([device.kind for device in devices.devices])[devices.index_C]
     return {str(kind): np.flatnonzero(kind_C == kind) for kind in np.unique(kind_C)}
 
 

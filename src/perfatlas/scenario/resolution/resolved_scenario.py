@@ -82,12 +82,12 @@ def candidates_of(
         return None
     try:
         model = model_in_engine(fields, profile)
+        if workers.part:
+            parts = dict(zip(PARTS, model.network.split(), strict=True))
+            model = replace(model, network=parts[workers.part])
     except PerfatlasError as error:
         refusals.refuse(rows_C, always(error), workers.stage)
         return None
-    if workers.part:
-        parts = dict(zip(PARTS, model.network.split(), strict=True))
-        model = replace(model, network=parts[workers.part])
 
     _refuse_limits(workers, rows_C, fields["tier"], refusals)
     _refuse_engine(workers, rows_C, (model, profile), refusals)
