@@ -47,3 +47,15 @@ def test_ends_that_are_unknown_stay_so() -> None:
         2.0 * math.exp(math.hypot(math.log(2.0), 0.3))
     )
     assert "ttft_s_low" not in held
+
+
+@pytest.mark.parametrize("request_rate", [2.0, 20.0, 60.0])
+def test_a_higher_percentile_has_no_lower_end(request_rate: float) -> None:
+    for seed in range(8):
+        results = simulate(**SERVED, request_rate=request_rate, seed=seed).answer.results
+        for name in ("ttft_s", "tpot_s", "itl_s", "request_latency_s", "queue_s"):
+            for end in ("", "_low", "_high"):
+                row = results.get(f"{name}{end}")
+                if row is not None:
+                    ends = [row[p] for p in ("p50", "p90", "p95", "p99") if row[p] is not None]
+                    assert ends == sorted(ends), (seed, name, end)

@@ -129,3 +129,28 @@ def test_results_of_tokens_and_of_items_are_shown(capsys: pytest.CaptureFixture[
     table = capsys.readouterr().out.partition("confidence")[0]
     assert "items/s" in table
     assert " x0" not in table
+
+
+def test_scenarios_that_state_their_gpus_run_one_plan_at_one_load() -> None:
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "gpus": 8, "batch": 32}
+    for systems in (("h100_sxm", "b200_sxm"), ("b200_sxm", "h100_sxm")):
+        rows = compare(**asked, systems=systems).results["rows"]
+        assert {row["plan"] for row in rows} == {"tp 4, dp 2"}
+        assert {row["concurrency"] for row in rows} == {64}
+        time_s = {row["label"]: row["tpot_s"] for row in rows}
+        assert time_s["b200_sxm"] < time_s["h100_sxm"]
+
+
+def test_plans_that_differ_are_said_in_the_first_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [
+        {"label": "two", "system": "h100_sxm", "tp": 2, "dp": 2},
+        {"label": "four", "system": "h100_sxm", "tp": 4},
+    ]
+    rows = compare(scenarios=files, model="meta-llama/Llama-3.1-8B", batch=8).results["rows"]
+    assert [row["plan"] for row in rows] == ["tp 2, dp 2", "tp 4"]
+    assert [row["concurrency"] for row in rows] == [16, 8]
+    # tp 8 holds 405B on 8 H200, and does not divide the 14 heads of 0.5B
+    words = ["compare", "--models", "meta-llama/Llama-3.1-405B,Qwen/Qwen2.5-0.5B"]
+    assert main([*words, "--system", "h200_sxm", "--gpus", "8", "--batch", "4"]) == 0
+    second = capsys.readouterr().out.splitlines()[1]
+    assert second.startswith("plans differ")

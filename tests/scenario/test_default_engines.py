@@ -34,9 +34,10 @@ def test_the_default_engine_of_every_system_runs_there(model: str) -> None:
 def test_pools_on_other_machines_have_the_engine_of_theirs(system: str, engine: str) -> None:
     fields = {"model": MODELS[0], "mode": "disaggregated", "prefill_system": "h100_sxm"}
     scenario = parse_scenario({**fields, "decode_system": system})
-    assert (scenario.engine, scenario.decode_engine or scenario.engine) == ("vllm", engine)
+    decode = scenario.values["decode_engine"]
+    assert (scenario.engine, decode or scenario.engine) == ("vllm", engine)
     stated = parse_scenario({**fields, "decode_system": system, "engine": "ideal"})
-    assert (stated.engine, stated.decode_engine) == ("ideal", None)
+    assert (stated.engine, stated.values["decode_engine"]) == ("ideal", None)
 
 
 @pytest.mark.parametrize("system", ["h100_sxm", "tpu_v5p", "gaudi3", "trainium2", "mi300x"])
@@ -56,7 +57,7 @@ def test_a_search_over_kinds_of_machines_names_the_engine_of_each_plan() -> None
         gpus=4,
         mode="static",
         num_simulated=0,
-        num_plans=12,
+        num_plans=100,
     )
     engines = {plan["system"]: plan["engine"] for plan in found.results["plans"]}
     assert set(engines) == {"h100_sxm", "tpu_v6e", "gaudi3"}

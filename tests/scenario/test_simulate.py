@@ -2,12 +2,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
 import pytest
 
 from perfatlas.answer.repetitions import averaged, half_widths
 from perfatlas.engines import resolve_engine, tokenizing
-from perfatlas.scenario.deployments.generated import closed_loop_lengths
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import Simulation, simulate
 
@@ -143,14 +141,11 @@ def test_gaps_between_tokens_are_those_of_the_steps() -> None:
     assert crowd["itl_s"]["p99"] > 2 * crowd["itl_s"]["p50"]
 
 
-def test_default_lengths_of_a_closed_loop_fit_where_equal_ones_do() -> None:
-    tight = {**SMALL, "isl": 1000, "osl": 1000, "kv_blocks": 125, "num_requests": 12}
-    assert simulate(**tight, concurrency=4).answer.results["requests_rejected"] == 0
-
-
-@pytest.mark.parametrize("osl", [1, 2, 5, 128])
-def test_default_lengths_of_a_closed_loop_keep_their_mean(osl: int) -> None:
-    osl_N = closed_loop_lengths(osl, 4000, seed=0)
-    assert osl_N.mean() == pytest.approx(osl, rel=0.01)
-    assert osl_N.min() >= 1
-    assert (np.ptp(osl_N) > 0) == (osl > 1)
+def test_lengths_of_a_closed_loop_are_those_stated() -> None:
+    asked = {**SMALL, "isl": 1000, "osl": 200, "num_requests": 24, "concurrency": 4}
+    found = simulate(**asked)
+    assert set(found.requests.osl_N.tolist()) == {200}
+    assert "lengths fixed" in " ".join(found.answer.evidence.assumptions)
+    spread = simulate(**asked, length_distribution="uniform", length_spread=0.1)
+    assert spread.answer.scenario["length_spread"] == 0.1
+    assert len(set(spread.requests.osl_N.tolist())) > 1

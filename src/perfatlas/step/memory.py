@@ -68,7 +68,7 @@ def memory_inputs(question: Candidates) -> MemoryInputs:
 
 
 def _expert_multiples(question: Candidates) -> tuple[FloatArray, FloatArray]:
-    """Return the multiples to which the MoE kernel pads hidden and expert sizes, 1 for none (C,)."""
+    """Return the multiples to which MoE kernels pad hidden and expert sizes, 1 for none (C,)."""
     columns = question.placement.devices()
     by_device = question.profile.memory.expert_multiples.get(question.formats.moe, {})
     of_device_D = [by_device.get(device.architecture, (1, 1)) for device in columns.devices]

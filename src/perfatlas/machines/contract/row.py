@@ -42,6 +42,6 @@ class Machine:
     # (device): units that issue instructions, in proportion to which a device draws power while it
     # computes
     issuing_units: Callable[[Device], float]
-    # Whether a compiler spreads weights evenly over the chips of all pipeline stages: it cuts layers
-    # where it needs, and divides embedding and head over all stages
+    # Whether a compiler spreads weights evenly over the chips of all pipeline stages: it cuts
+    # layers where it needs, and divides embedding and head over all stages
     spreads_weights: bool = False

@@ -15,11 +15,9 @@ import numpy as np
 from perfatlas.inference import client_note, prompt_rejection, rejects_prompts
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
-from perfatlas.scenario.deployments.generated import closed_loop_lengths
 from perfatlas.scenario.deployments.services import (
     Service,
     check_room,
-    holds_all,
     run_traffic,
     service,
 )
@@ -144,8 +142,7 @@ def latencies_from_start(
 ) -> dict[str, Any]:
     """Return the latencies of a closed loop whose clients start together.
 
-    The lengths of the requests are those that `simulate` has by default. Means include the first
-    prompts, as there; percentiles leave them out.
+    Means include the first prompts, as in `simulate`; percentiles leave them out.
 
     Args:
         scenario: As for `steady_state`, as all arguments.
@@ -159,14 +156,8 @@ def latencies_from_start(
     resolved, _ = _closed_loop(scenario, clients, percentile, sample)
     osl_N = resolved.requests.osl_N.copy()
     osl_N[:clients] = osl_N[-clients:]  # the first outputs of spread clients are cut
-    lengths = [osl_N]
-    if sample is None and clients > 1:
-        lengths.insert(0, closed_loop_lengths(scenario.osl, osl_N.size, SEED))
-    for tried_N in lengths:  # equal ones where the cache or the context does not hold the longest
-        resolved = resolved._replace(requests=resolved.requests._replace(osl_N=tried_N))
-        ready = service(scenario, Traffic.read({"routing": "least_loaded"}), resolved, known)
-        if holds_all(ready, resolved.requests):
-            break
+    resolved = resolved._replace(requests=resolved.requests._replace(osl_N=osl_N))
+    ready = service(scenario, Traffic.read({"routing": "least_loaded"}), resolved, known)
     # a tail would be that of the first prompts alone
     warm = 0 if percentile is None else WARM_ROUNDS * clients
     measured = slice(warm, osl_N.size - clients), percentile

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 DEFAULT_REQUESTS: Final = 1000
 SPAN: Final = 0.5  # of the longest time that a simulation may last
 ROUNDS: Final = 10  # requests per one in flight in a closed loop, as in benchmark clients
-CLOSED_LOOP_SPREAD: Final = 0.1
 HASH_BLOCK: Final = 16  # tokens per prefix hash of session prompts
 OF_RAMPS: Final = ("ramp_to_rate", "ramp_s")
 
@@ -84,9 +83,6 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     times_S = all_at_once(starts) if closed else _times(traffic, starts)
     isl_N, osl_N = _lengths(traffic, scenario, starts * traffic.turns)
     lengths: str = traffic.length_distribution or "fixed"
-    if closed and traffic.length_distribution is None and (scenario.concurrency or 1) > 1:
-        osl_N = closed_loop_lengths(scenario.osl, osl_N.size, traffic.seed)
-        lengths = f"of outputs uniform from {osl_N.min():,} to {osl_N.max():,}"
     how = f"{scenario.concurrency} in flight" if closed else f"{traffic.request_rate:g} requests/s"
     arrival = "closed" if closed else traffic.arrival or "poisson"
     if arrival == "ramp":
@@ -110,19 +106,6 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         shared_prefix=traffic.shared_prefix,
     )
     return Generated(talk, note)
-
-
-def closed_loop_lengths(osl: int, count: int, seed: int) -> NDArray[np.int64]:
-    """Return the output tokens of the requests of a closed loop by default (N,).
-
-    Equal requests that start together would end together for ever, and wait for each other's
-    prompts each time: lengths vary uniformly within a tenth, at least by one token. The mean is
-    kept.
-
-    Source: assumption: a tenth is enough to lose the phase within some requests of each client.
-    """
-    width = min(max(int(CLOSED_LOOP_SPREAD * osl), 1), osl - 1)
-    return uniform_lengths(count, (osl - width, osl + width), "osl", seed)
 
 
 def most_in_time(request_rate: float | None) -> float:

@@ -9,6 +9,7 @@ Shape legend: N requests, G gaps between arrivals.
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -135,8 +136,18 @@ def widened(results: Mapping[str, Any], spread: Spread) -> dict[str, Any]:
 
 def _end(value: Any, end: Any, width: Any, which: str) -> Any:  # noqa: ANN401 - number or mapping
     if isinstance(value, dict):
-        return {key: _end(value[key], end[key], width.get(key, 0.0), which) for key in value}
+        ends = {key: _end(value[key], end[key], width.get(key, 0.0), which) for key in value}
+        return _ascending(ends, which)
     if value is None or end is None or value <= 0.0 or end <= 0.0:
         return end
     away = math.hypot(math.log(end / value), width)
     return value * math.exp(-away if which == "low" else away)
+
+
+def _ascending(ends: dict[str, Any], which: str) -> dict[str, Any]:
+    """Return ends of percentiles, extended so that a higher percentile has no lower end."""
+    known = [key for key, end in ends.items() if key.startswith("p") and end is not None]
+    ordered = sorted(known, key=lambda key: float(key[1:]), reverse=which == "low")
+    outer = min if which == "low" else max
+    reached = accumulate((ends[key] for key in ordered), outer)
+    return ends | dict(zip(ordered, reached, strict=True))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 DESIGNS: Final = 2  # between which a decision is made
+SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
+POOLS: Final = ("", "prefill_", "decode_", "feed_forward_")
 
 
 def step_differences(
@@ -137,6 +139,7 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
     if decide and len(asked) > DESIGNS:
         raise UsageError(f"--decide compares two designs, and there are {len(asked)}")
     _check_kinds(asked)
+    asked = _on_one_plan(asked)
     base = _base(asked[0])
     first = _named(asked[0], base)
     rows, differences = [_row(first["label"], base, base)], []
@@ -170,6 +173,55 @@ def compared(asked: Sequence[Mapping[str, Any]], *, decide: bool) -> tuple[Answe
         warnings=tuple(warnings),
     )
     return answer, cases
+
+
+def _on_one_plan(asked: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return scenarios that state only their GPUs on one plan, or where none runs all, at one load.
+
+    The plan is the one among those that each takes alone with most GPUs per replica.
+    """
+    free = [row for row in asked if row.get("gpus") and not any(row.get(size) for size in SIZES)]
+    same_gpus = len({str(row["gpus"]) for row in free}) == 1
+    if not same_gpus or any(row.get("mode") == "disaggregated" for row in free):
+        return asked
+    alone = [(row, answer) for row in free if (answer := _estimated_or_none(row))]
+    plans = {plan_of(answer.scenario): answer.scenario for _, answer in alone}
+    if len(plans) < DESIGNS:
+        return asked
+    for plan in sorted(plans.values(), key=lambda sizes: sizes["dp"]):
+        sizes = {name: plan[name] for name in SIZES if name in plan}
+        if all(_estimated_or_none({**row, **sizes}) for row, _ in alone):
+            return [{**row, **sizes} if row in free else row for row in asked]
+    load = {"batch": None, "concurrency": sequences_of(alone[0][1].scenario)}
+    return [{**row, **load} if row in free and row.get("batch") else row for row in asked]
+
+
+def _estimated_or_none(row: Mapping[str, Any]) -> Answer | None:
+    try:
+        return _estimated(row)
+    except PerfatlasError:
+        return None
+
+
+def plan_of(scenario: Mapping[str, Any]) -> str:
+    """Return the plan of a resolved scenario: its sizes above 1.
+
+    Example:
+        >>> from perfatlas.verbs.compare.answer import plan_of
+        >>> plan_of({"tp": 4, "pp": 1, "dp": 2}), plan_of({"tp": 1})
+        ('tp 4, dp 2', 'tp 1')
+    """
+    names = (f"{pool}{name}" for pool in POOLS for name in (*SIZES, "workers"))
+    sizes = {name: scenario[name] for name in names if int(scenario.get(name) or 1) > 1}
+    return ", ".join(f"{name} {size}" for name, size in sizes.items()) or "tp 1"
+
+
+def sequences_of(scenario: Mapping[str, Any]) -> int | None:
+    """Return the sequences in flight over a whole deployment of a resolved scenario."""
+    if scenario.get("concurrency") is not None:
+        return int(scenario["concurrency"])
+    batch = scenario.get("batch")
+    return None if batch is None else int(batch) * int(scenario.get("dp") or 1)
 
 
 def _named(row: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
@@ -235,6 +287,7 @@ def _row(label: str, answer: Answer, base: Answer) -> dict[str, Any]:
         if f"{name}{end}" in results
     }
     found |= {name: results[name] for name in ("gpus", "item") if name in results}
+    found |= {"plan": plan_of(answer.scenario), "concurrency": sequences_of(answer.scenario)}
     found["kv_capacity_tokens"] = results["memory"].get("kv_capacity_tokens")
     found["tier"] = answer.evidence.tier
     found["tier_note"] = comparison_note(answer.evidence.tier, base.evidence.tier)

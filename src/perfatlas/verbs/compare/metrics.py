@@ -37,6 +37,20 @@ declare_metrics(
         description="GPUs of the deployment.",
     ),
     Metric(
+        name="rows.plan",
+        label="plan",
+        holds="text",
+        description="Sizes of the plan above 1. Scenarios that state only a number of GPUs share"
+        " one plan, if one runs all of them.",
+    ),
+    Metric(
+        name="rows.concurrency",
+        label="sequences in flight",
+        short="sequences",
+        holds="count",
+        description="Sequences in flight over the whole deployment.",
+    ),
+    Metric(
         name="rows.kv_capacity_tokens",
         label="KV cache capacity",
         holds="count",

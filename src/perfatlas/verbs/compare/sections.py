@@ -73,6 +73,7 @@ def print_comparison(
     )
     about = "" if named else f"{', '.join(models)}: "
     print_line(console, f"{about}{rows[0]['label']} compared with others", style="bold")
+    print_line(console, _deployments_line(rows))
     for scenario in scenarios:
         if SOLVED in scenario["label"]:
             print_line(console, f"{scenario['label']} is {scenario['model']}")
@@ -147,8 +148,33 @@ def _cell(row: Row, base: Row, name: str) -> str:
 
 def _print_results(console: Console, rows: Rows, names: Sequence[str]) -> None:
     """Write a row per scenario."""
-    columns = {SCENARIO: lambda row: _broken(row["label"]), **_columns(rows, names)}
-    print_cells(console, rows, columns, (SCENARIO,))
+    columns = {SCENARIO: lambda row: _broken(row["label"])}
+    columns |= {name: column for name, column in DEPLOYMENT.items() if _varies(rows, column)}
+    print_cells(console, rows, columns | _columns(rows, names), (SCENARIO, "plan"))
+
+
+def _varies(rows: Rows, column: Callable[[Row], str]) -> bool:
+    return len({column(row) for row in rows if row["error"] is None}) > 1
+
+
+DEPLOYMENT: Final = {
+    "plan": lambda row: str(row.get("plan") or "-"),
+    "sequences": lambda row: f"{row['concurrency']:,}" if row.get("concurrency") else "-",
+}
+
+
+def _deployments_line(rows: Rows) -> str:
+    """Return the plan and the sequences in flight of all scenarios, or that they differ."""
+    differ = [name for name, column in DEPLOYMENT.items() if _varies(rows, column)]
+    if differ:
+        what = {"plan": "plans", "sequences": "sequences in flight"}
+        named = " and ".join(what[name] for name in differ)
+        remedy = "set tp, pp and dp" if differ[0] == "plan" else "set concurrency"
+        return f"{named} differ; {remedy} to compare alike, or search the best plan of each"
+    words = [f"all on plan {rows[0]['plan']}"]
+    if rows[0]["concurrency"]:
+        words.append(f"{rows[0]['concurrency']:,} sequences in flight")
+    return ", ".join(words)
 
 
 def _broken(label: str) -> str:
@@ -200,7 +226,7 @@ def comparison_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
     return answer_page(
         answer,
         title=f"{rows[0]['label']} compared with {', '.join(row['label'] for row in rows[1:])}",
-        subtitle=", ".join(models),
+        subtitle=f"{', '.join(models)}; {_deployments_line(rows)}",
         values=_values(answered),
         sections=[
             _results(rows),
@@ -235,10 +261,11 @@ def _results(rows: Rows) -> Section:
     columns = {
         "scenario": lambda row: row["label"],
         "GPUs": lambda row: f"{row['gpus']:,}" if row["error"] is None else "-",
+        **DEPLOYMENT,
         **_columns(rows, (*COMPARED, *PASSES, *FACILITY, *CARBON, *ACCURACY)),
         "tier": lambda row: str(row.get("tier") or row["error"]),
     }
-    table = Table.of(rows, columns, ("scenario", "tier"))
+    table = Table.of(rows, columns, ("scenario", "plan", "tier"))
     return Section(title="Results, and the ratio to the first", blocks=[table])
 
 

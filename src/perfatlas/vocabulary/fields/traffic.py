@@ -168,7 +168,7 @@ class Arrivals:
         Literal["fixed", "uniform", "lognormal", "empirical"] | None,
         Row(
             "Distribution of generated lengths.",
-            "fixed; output lengths of a closed loop are uniform within 10%",
+            "fixed",
             GENERATED_TOKENS,
         ),
     ] = None
