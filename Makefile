@@ -7,13 +7,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-kernels check golden lint generated validate bench docs clean help
+# --no-deps: the file of perfatlas alone; pip takes what it needs where the file is installed.
+wheel: | $(BIN)/python ## build dist/perfatlas-*.whl, which pip installs elsewhere
+	$(PYTHON) -m pip --disable-pip-version-check wheel -q --no-deps --wheel-dir dist .
+
+.PHONY: wheel run test test-kernels check golden lint generated validate bench docs clean help
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # --without-pip: works on Debian without python3-venv; pip then installs itself into it from outside, so that
-# `.venv/bin/pip install 'perfatlas[plot]'` works.
+# `.venv/bin/pip install '.[plot]'` works.
 $(BIN)/python:
 	$(PYTHON) -m venv --without-pip $(VENV)
 	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q pip

@@ -12,7 +12,7 @@ from perfatlas.declarations import Command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TABLES: Final = "the measured tables of perfatlas[silicon]"
+TABLES: Final = "the measured tables of the extra silicon"
 COMMANDS: Final = (
     Command(
         name="kernels",

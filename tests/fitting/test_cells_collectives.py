@@ -14,7 +14,7 @@ from perfatlas.measurements.tables import has_silicon
 
 MIB = 2.0**20
 needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+    not has_silicon(), reason="the measured tables of the extra silicon are not installed"
 )
 
 

@@ -16,7 +16,7 @@ from perfatlas.measurements.tables.silicon import version_key
 from perfatlas.quantities import MissingDependencyError, UnsupportedError
 
 needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+    not has_silicon(), reason="the measured tables of the extra silicon are not installed"
 )
 
 

@@ -6,7 +6,7 @@ import pytest
 from perfatlas.measurements.tables import has_silicon, table_rows, table_versions
 
 needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+    not has_silicon(), reason="the measured tables of the extra silicon are not installed"
 )
 
 

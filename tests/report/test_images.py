@@ -83,7 +83,7 @@ def test_every_chart_is_drawn_with_its_title_and_hostile_text_as_text(name: str)
 
 def test_a_missing_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingDependencyError, match=r"perfatlas\[plot\]"):
+    with pytest.raises(MissingDependencyError, match=r"\.\[plot\]"):
         figure_bytes([("a", CHARTS["bars"])], "png")
 
 

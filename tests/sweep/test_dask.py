@@ -104,5 +104,5 @@ def test_without_dask_the_package_is_named(tmp_path: Path, monkeypatch: pytest.M
         return load(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'perfatlas\[distributed\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install '.\[distributed\]'"):
         sweep_at(tmp_path, monkeypatch, executor="dask")

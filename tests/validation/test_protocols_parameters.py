@@ -7,7 +7,7 @@ from perfatlas.measurements.tables import has_silicon
 
 
 @pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+    not has_silicon(), reason="the measured tables of the extra silicon are not installed"
 )
 def test_no_cell_fits_more_than_ten() -> None:
     for cell in device_cells("h200_sxm"):

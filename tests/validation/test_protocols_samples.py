@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+    not has_silicon(), reason="the measured tables of the extra silicon are not installed"
 )
 
 

@@ -7,7 +7,7 @@ from perfatlas.measurements.tables import has_silicon
 from validation.kernels.operators import validate_kernels
 
 pytestmark = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+    not has_silicon(), reason="the measured tables of the extra silicon are not installed"
 )
 
 

@@ -191,7 +191,7 @@ def test_without_fastapi_the_message_has_the_pip_line(
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert main(["web"]) == 6
-    assert "pip install 'perfatlas[web]'" in capsys.readouterr().err
+    assert "pip install '.[web]'" in capsys.readouterr().err
 
 
 def test_other_commands_do_not_import_fastapi() -> None:

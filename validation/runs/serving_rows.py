@@ -76,7 +76,7 @@ def check_sample(path: Path, sha256: str) -> None:
         raise UnsupportedError(
             f"{path.name} of the installed silicon package is {found[:23]}, not the file of"
             f" serving_runs.toml (sha256:{sha256[:16]}); install it with pip install"
-            " 'perfatlas[silicon]'"
+            " '.[silicon]'"
         )
 
 

@@ -36,7 +36,7 @@ PARTS: Final = {
 }
 SCENARIO_ONLY: Final = "settings not given"
 NO_SILICON: Final = (
-    "the published benchmarks are not compared: install them with pip install 'perfatlas[silicon]'"
+    "the published benchmarks are not compared: install them with pip install '.[silicon]'"
 )
 
 

@@ -135,7 +135,7 @@ def dask_results(
         import distributed
     except ImportError as problem:
         raise MissingDependencyError(
-            "--executor dask needs dask.distributed: pip install 'perfatlas[distributed]'"
+            "--executor dask needs dask.distributed: pip install '.[distributed]' in the clone"
         ) from problem
     with contextlib.ExitStack() as stack:
         client = _connected(distributed, stack, jobs, scheduler)

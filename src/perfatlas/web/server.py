@@ -25,7 +25,7 @@ def serve(settings: Settings) -> None:
     """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingDependencyError(
-            "perfatlas web needs FastAPI and uvicorn: pip install 'perfatlas[web]'"
+            "perfatlas web needs FastAPI and uvicorn: pip install '.[web]' in the clone"
         )
     import uvicorn
 

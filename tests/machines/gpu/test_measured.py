@@ -22,7 +22,7 @@ from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm
 
 needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+    not has_silicon(), reason="the measured tables of the extra silicon are not installed"
 )
 GRID_UD = np.array(
     [

@@ -28,7 +28,7 @@ class PageFlags:
         html: Write an HTML page with charts.
         html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or the embedding page.
         figure: Write the charts of the page as an image, by extension PNG, SVG or PDF; needs
-            matplotlib (pip install 'perfatlas[plot]').
+            matplotlib (pip install '.[plot]').
         figure_chart: Write only the chart of this title, or part of a title, to --figure.
     """
 

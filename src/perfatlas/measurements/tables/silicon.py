@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PACKAGE = "aiconfigurator_core"
-PIP_LINE = "pip install 'perfatlas[silicon]'"
+PIP_LINE = "pip install '.[silicon]' in the clone"
 # Order of suffixes inside a version number: 1.3.0.dev1 < 1.3.0rc2 < 1.3.0 < 1.3.0.post1.
 WORD_RANK = {"dev": -2, "rc": -1, "post": 1}
 

@@ -124,7 +124,7 @@ def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
         from google.protobuf.message import Error
     except ImportError as problem:
         raise MissingDependencyError(
-            "graphs of ONNX need the package onnx: pip install 'perfatlas[graph]'"
+            "graphs of ONNX need the package onnx: pip install '.[graph]' in the clone"
         ) from problem
     if path.exists() and path.stat().st_size > LARGEST_FILE:
         raise InvalidSpecError(

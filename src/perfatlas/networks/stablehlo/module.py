@@ -64,7 +64,7 @@ def read_modules(
         from jaxlib.mlir import ir
     except ImportError as problem:
         raise MissingDependencyError(
-            "modules of StableHLO need the package jaxlib: pip install 'perfatlas[stablehlo]'"
+            "modules of StableHLO need the package jaxlib: pip install '.[stablehlo]' in the clone"
         ) from problem
     with _context(), ir.Location.unknown():
         parsed = _parsed(text, path)

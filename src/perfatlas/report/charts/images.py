@@ -90,7 +90,7 @@ def require_matplotlib() -> None:
         import_module("matplotlib")
     except ImportError as problem:
         raise MissingDependencyError(
-            "image files of charts need matplotlib: pip install 'perfatlas[plot]'"
+            "image files of charts need matplotlib: pip install '.[plot]' in the clone"
         ) from problem
 
 

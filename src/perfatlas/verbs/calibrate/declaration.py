@@ -12,7 +12,7 @@ DECLARATION: Final = Declaration(
             name="calibrate",
             help="Fit kernel parameters to measurements; write them as TOML.",
             run="command:calibrate",
-            needs="the measured tables of perfatlas[silicon], or measured rows of your own",
+            needs="the measured tables of the extra silicon, or measured rows of your own",
         ),
     ),
 )

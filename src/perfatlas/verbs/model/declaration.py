@@ -13,8 +13,8 @@ DECLARATION: Final = Declaration(
             name="model import",
             help="Operators of an exported network as a TOML file that --model takes.",
             run="importing:importing",
-            needs="a file of torch.export.save (.pt2), of ONNX and perfatlas[graph] (.onnx), or of"
-            " StableHLO and perfatlas[stablehlo] (.mlir)",
+            needs="a file of torch.export.save (.pt2), of ONNX and the extra graph (.onnx), or of"
+            " StableHLO and the extra stablehlo (.mlir)",
         ),
     ),
 )

@@ -25,7 +25,7 @@ DECLARATION: Final = Declaration(
             name="validate here",
             help="Kernels and transformer steps predicted and measured on this CPU.",
             run="command:here",
-            needs="PyTorch, of perfatlas[bench]",
+            needs="PyTorch, of the extra bench",
         ),
     ),
 )

@@ -12,7 +12,7 @@ DECLARATION: Final = Declaration(
             name="web",
             help="Forms, answers and a REST API in a browser, on this machine.",
             run="command:web",
-            needs="FastAPI, of perfatlas[web]",
+            needs="FastAPI, of the extra web",
         ),
     ),
 )
