@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from perfatlas.scenario.fields import (
     Scenario,
     default_engines,
 )
-from perfatlas.scenario.resolution.groups import distinct_rows
 from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of, removed_note
 
 if TYPE_CHECKING:
@@ -36,7 +35,45 @@ if TYPE_CHECKING:
 
 BoolArray = NDArray[np.bool_]
 Table = Mapping[str, Sequence[Any]]
+MOST_KEYS: Final = 1 << 31  # products of two are 64-bit integers
 NOT_GIVEN: Final = 0  # code of rows that do not set a field
+
+
+class Distinct(NamedTuple):
+    """Distinct combinations of codes."""
+
+    first_U: IntArray  # First row of each combination, ascending (U,)
+    codes_N: IntArray  # Combination of each row (N,)
+
+    def members(self) -> list[IntArray]:
+        """Return the rows of each combination, ascending."""
+        if self.codes_N.size == 1:
+            return [self.first_U]
+        order_N = np.argsort(self.codes_N, kind="stable")
+        sizes_U = np.bincount(self.codes_N, minlength=self.first_U.size)
+        return np.split(order_N, np.cumsum(sizes_U)[:-1])
+
+
+def distinct_rows(codes: Sequence[IntArray]) -> Distinct:
+    """Return the distinct combinations of several code columns, in order of their first rows.
+
+    Args:
+        codes: Columns of codes from 0, each (N,).
+    """
+    if codes[0].size <= 1:
+        zero = np.zeros(codes[0].size, np.int64)
+        return Distinct(zero, zero)
+    key_N, sizes = codes[0], int(codes[0].max()) + 1
+    for more_N in codes[1:]:
+        most = int(more_N.max()) + 1
+        if sizes * most > MOST_KEYS:
+            _, key_N = np.unique(key_N, return_inverse=True)
+            sizes = int(key_N.max()) + 1
+        key_N, sizes = key_N * most + more_N, sizes * most
+    _, first_U, codes_N = np.unique(key_N, return_index=True, return_inverse=True)
+    order_U = np.argsort(first_U)
+    rank_U = np.argsort(order_U)
+    return Distinct(first_U[order_U], rank_U[codes_N.reshape(-1)])
 
 
 @dataclass(frozen=True, kw_only=True)

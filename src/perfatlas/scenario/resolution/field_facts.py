@@ -15,7 +15,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.networks import is_graph, resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
-from perfatlas.scenario.resolution.groups import distinct_rows
+from perfatlas.scenario.resolution.field_columns import distinct_rows
 from perfatlas.scenario.resolution.pools import ROLES, SHARED
 from perfatlas.vocabulary.fields import ESTIMATED, Missing, fields_of, value_text
 

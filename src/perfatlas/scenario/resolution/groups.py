@@ -12,6 +12,7 @@ import numpy as np
 from perfatlas.engines import resolve_engine
 from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.resolution.field_columns import distinct_rows
 from perfatlas.scenario.resolution.model_formats import (
     FormatNames,
     FormatSupport,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import IntArray
     from perfatlas.scenario.resolution.field_columns import FieldColumn, ScenarioColumns
 
-MOST_KEYS: Final = 1 << 31  # products of two are 64-bit integers
 SHARED_FIELDS: Final = (
     "model",
     "engine",
@@ -44,43 +44,6 @@ SHARED_FIELDS: Final = (
     "speculative_acceptance",
     "acceptance_by_position",
 )
-
-
-class Distinct(NamedTuple):
-    """Distinct combinations of codes."""
-
-    first_U: IntArray  # First row of each combination, ascending (U,)
-    codes_N: IntArray  # Combination of each row (N,)
-
-    def members(self) -> list[IntArray]:
-        """Return the rows of each combination, ascending."""
-        if self.codes_N.size == 1:
-            return [self.first_U]
-        order_N = np.argsort(self.codes_N, kind="stable")
-        sizes_U = np.bincount(self.codes_N, minlength=self.first_U.size)
-        return np.split(order_N, np.cumsum(sizes_U)[:-1])
-
-
-def distinct_rows(codes: Sequence[IntArray]) -> Distinct:
-    """Return the distinct combinations of several code columns, in order of their first rows.
-
-    Args:
-        codes: Columns of codes from 0, each (N,).
-    """
-    if codes[0].size <= 1:
-        zero = np.zeros(codes[0].size, np.int64)
-        return Distinct(zero, zero)
-    key_N, sizes = codes[0], int(codes[0].max()) + 1
-    for more_N in codes[1:]:
-        most = int(more_N.max()) + 1
-        if sizes * most > MOST_KEYS:
-            _, key_N = np.unique(key_N, return_inverse=True)
-            sizes = int(key_N.max()) + 1
-        key_N, sizes = key_N * most + more_N, sizes * most
-    _, first_U, codes_N = np.unique(key_N, return_index=True, return_inverse=True)
-    order_U = np.argsort(first_U)
-    rank_U = np.argsort(order_U)
-    return Distinct(first_U[order_U], rank_U[codes_N.reshape(-1)])
 
 
 class ResolvedFormats(NamedTuple):

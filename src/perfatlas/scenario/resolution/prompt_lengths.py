@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.resolution.groups import distinct_rows
+from perfatlas.scenario.resolution.field_columns import distinct_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

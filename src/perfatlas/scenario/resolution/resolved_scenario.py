@@ -26,8 +26,8 @@ from perfatlas.scenario.resolution.default_plans import (
     has_free_plan,
     replaced_rows,
 )
-from perfatlas.scenario.resolution.field_columns import columns_of
-from perfatlas.scenario.resolution.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
+from perfatlas.scenario.resolution.field_columns import columns_of, distinct_rows
+from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
 from perfatlas.scenario.resolution.node_limits import (
     LIMITS_OF_POWER,
     NODE_LIMIT,

@@ -13,8 +13,13 @@ import numpy as np
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, Scenario, parse_scenario
-from perfatlas.scenario.resolution.field_columns import columns_of, is_absent, read_columns
-from perfatlas.scenario.resolution.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
+from perfatlas.scenario.resolution.field_columns import (
+    columns_of,
+    distinct_rows,
+    is_absent,
+    read_columns,
+)
+from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
 from perfatlas.scenario.resolution.pools import (
     PARTS,
     ROLES,
