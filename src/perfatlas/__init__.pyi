@@ -2811,8 +2811,8 @@ def max_request_rate(
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests and a language model.
-        length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
-            closed loop are uniform within 10%. Needs no requests and a language model.
+        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests
+            and a language model.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests and a
@@ -3265,8 +3265,8 @@ def required_replicas(
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests and a language model.
-        length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
-            closed loop are uniform within 10%. Needs no requests and a language model.
+        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests
+            and a language model.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests and a
@@ -4185,8 +4185,8 @@ def simulate(
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests and a language model.
-        length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
-            closed loop are uniform within 10%. Needs no requests and a language model.
+        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests
+            and a language model.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests and a

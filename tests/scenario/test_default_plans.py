@@ -169,10 +169,11 @@ def test_all_verbs_choose_the_same_plan(seed: int) -> None:
     simulated = simulate(**fields, num_requests=2)
     assert of(simulated.scenario) == plan
     compared = compare(**fields, method="formula", systems=systems[1:]).scenario["scenarios"]
-    assert of(compared[0]) == plan
     if compared[1].get("tp"):  # it fits on the other system too
         other = estimate(**{**fields, "system": systems[1]}, method="formula")
-        assert of(compared[1]) == of(other.scenario)
+        assert {*map(of, compared)} <= {plan, of(other.scenario)}
+    else:
+        assert of(compared[0]) == plan
     row = {name: [value] for name, value in fields.items()} | {"method": ["formula"]}
     assert estimate_table(row).columns["tpot_s"][0] == pytest.approx(found.results["tpot_s"])
 

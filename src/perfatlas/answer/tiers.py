@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.engines import engines_on, runs_on
 from perfatlas.files import shipped_table
 from perfatlas.measurements.calibrations import (
     SUBSTITUTE_FAMILIES,
@@ -80,6 +79,8 @@ def require_vendor(system: System, engine: EngineProfile, field: str) -> None:
     Raises:
         UnsupportedError: The engine runs on devices of other vendors or kinds.
     """
+    from perfatlas.engines import engines_on, runs_on  # profiles of all engines; training has none
+
     device = system.device
     if runs_on(engine, device):
         return

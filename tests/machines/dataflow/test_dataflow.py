@@ -177,13 +177,14 @@ def test_a_machine_without_measured_steps_answers_a_lower_limit(system: str) -> 
     assert any("lower limits" in text for text in answer.warnings)
 
 
-def test_embedding_and_head_are_spread_over_all_chips() -> None:
+def test_weights_are_spread_evenly_over_all_chips() -> None:
     asked = GROQ | {"model": "meta-llama/Llama-3.1-70B"}
-    with pytest.raises(InfeasibleError, match=r"set gpus = 640, the fewest .*tp = 8, pp = 80"):
+    with pytest.raises(InfeasibleError, match=r"set gpus = 352, the fewest .*tp = 8, pp = 44"):
         perfatlas.estimate(**asked)
-    memory = perfatlas.estimate(**asked, gpus=640).results["memory"]
     layers, vocabulary = 68.45e9, 2 * 128_256 * 8192 * 2
-    assert memory["weights_bytes"] == pytest.approx((layers + vocabulary) / 640, rel=0.01)
+    for gpus in (576, 640):  # 72 stages cut layers, 80 do not
+        memory = perfatlas.estimate(**asked, gpus=gpus).results["memory"]
+        assert memory["weights_bytes"] == pytest.approx((layers + vocabulary) / gpus, rel=0.01)
 
 
 def test_gpus_prefill_for_statically_scheduled_decode() -> None:
