@@ -63,7 +63,7 @@ def measured(model: str, system: str, gpus: int, mode: str) -> dict[str, Any]:
         mode: aggregated or disaggregated.
     """
     words = ["search", "--model", model, "--system", system, "--gpus", str(gpus), "--mode", mode]
-    words += [*LENGTHS, "--num-simulated", "0", "--json"]
+    words += [*LENGTHS, "--num-simulated", "0", "--json", "--verbose"]
     before, started = _children(), time.perf_counter()
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-m", "perfatlas", *words], capture_output=True, check=True, text=True

@@ -181,6 +181,29 @@ def test_only_the_newest_files_are_kept(folder: Path, monkeypatch: pytest.Monkey
     assert sorted(path.stem for path in folder.iterdir()) == ["c", "d"]
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o620, 0o602])
+@pytest.mark.parametrize("folder_mode", [0o700, 0o755, 0o775, 0o707])
+def test_machine_code_that_others_could_write_is_not_read(
+    mode: int, folder_mode: int, folder: Path
+) -> None:
+    unit = unit_files.MachineCode("a", (), b"code")
+    unit_files.write_unit("a", unit)
+    (folder / "a.unit").chmod(mode)
+    folder.chmod(folder_mode)
+    is_private = not (mode | folder_mode) & 0o022
+    assert unit_files.read_unit("a") == (unit if is_private else None)
+    unit_files.write_unit("a", unit)  # what is compiled instead is kept for the next time
+    assert unit_files.read_unit("a") == unit
+
+
+def test_machine_code_of_another_user_is_not_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unit_files.write_unit("a", unit_files.MachineCode("a", (), b"code"))
+    monkeypatch.setattr(os, "getuid", lambda: os.stat(folder).st_uid + 1)  # noqa: PTH116
+    assert unit_files.read_unit("a") is None
+
+
 SOURCE = '''
 from __future__ import annotations
 

@@ -193,13 +193,16 @@ def test_an_interrupted_simulation_keeps_what_it_has(monkeypatch: pytest.MonkeyP
         return next(asked)
 
     for watch in (pressed, looked):
-        outcome = run(requests, PRICES, LIMITS, control=Control(watch=watch))
+        control = Control(watch=watch, keeps_partial=True)
+        outcome = run(requests, PRICES, LIMITS, control=control)
         assert outcome.interrupted
         done = int((outcome.finished_N >= 0).sum())
         assert 0 < done < 50
         assert outcome.finished_N[:done].tolist() == [1000 * i + 130 for i in range(done)]
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(done / 50)
+    with pytest.raises(KeyboardInterrupt):  # for a caller that would take it for complete
+        run(requests, PRICES, LIMITS, control=Control(watch=pressed))
 
 
 def test_columns_of_other_types_are_taken() -> None:

@@ -62,7 +62,7 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     pooled = ["--gpus", "2", "--mode", "disaggregated", "--formats", "bf16,fp8"]
     yield _printed([*searched_model, *pooled])
     within = ["--slo-ttft-s", "0.1", "--slo-itl-s", "0.02", "--slo-percentile", "95"]
-    small = ["--gpus", "1", "--isl", "256", "--osl", "16", *within]
+    small = ["--gpus", "1", "--isl", "256", "--osl", "16", "--verbose", *within]
     yield _printed(["search", *words[1:], MODEL["model"], *small])
     spared = ["--max-gpus", "4", "--objective", "gpus", "--request-rate", "1", "--tp", "1"]
     spared += ["--availability", "0.99", "--node-mtbf-s", "99", "--repair-s", "1"]

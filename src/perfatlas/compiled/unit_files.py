@@ -1,5 +1,8 @@
 """Cache of machine code on disk; damaged files and files of other machines are ignored.
 
+Machine code runs with the rights of the user, so it is read only from a file and a folder that the
+user owns and no other user can write to.
+
 A folder that cannot be read or written, or a damaged file, costs a compilation, never an error.
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,14 +44,17 @@ def unit_folder() -> Path:
 
 
 def read_unit(key: str) -> MachineCode | None:
-    """Return the machine code stored under a key, None if it is missing or damaged.
+    """Return the machine code stored under a key, None if it is missing, damaged or not private.
 
     Args:
         key: Digest of everything it depends on.
     """
     try:
         path = unit_folder() / f"{key}.unit"
-        head, _, code = path.read_bytes().partition(b"\n")
+        with path.open("rb") as file:
+            if not (_is_private(path.parent.stat()) and _is_private(os.fstat(file.fileno()))):
+                return None
+            head, _, code = file.read().partition(b"\n")
         told = json.loads(head)
         unit = MachineCode(str(told["name"]), tuple(map(str, told["symbols"])), code)
         if told["digest"] == _digest(key, unit):
@@ -57,6 +64,12 @@ def read_unit(key: str) -> MachineCode | None:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Return whether the user owns a file or folder, and no other user can write to it."""
+    owner = os.getuid() if hasattr(os, "getuid") else status.st_uid
+    return status.st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _digest(key: str, unit: MachineCode) -> str:
@@ -79,8 +92,12 @@ def write_unit(key: str, unit: MachineCode) -> None:
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not _is_private(folder.stat()):
+            folder.chmod(0o700)  # fails in a folder of another user
+        (folder / f"{key}.unit").unlink(missing_ok=True)  # its mode would stay
         with atomic_file(folder / f"{key}.unit") as scratch:
             scratch.write_bytes(json.dumps(header).encode() + b"\n" + unit.code)
+            scratch.chmod(0o600)
     except (OSError, InvalidSpecError) as problem:
         report_not_kept(str(folder), getattr(problem, "strerror", None) or str(problem))
         return

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ring_route as ring_route,
     )
     from perfatlas.hardware.resolve import (
+        names_file as names_file,
         resolve_system as resolve_system,
         system_names as system_names,
         with_values as with_values,

@@ -211,6 +211,20 @@ def resolve_system(text: str) -> System:
     return _path_system(stripped, _stamp(path))
 
 
+def names_file(text: str) -> bool:
+    """Return whether a file is opened for the name of a system: its spec, or its topology.
+
+    Args:
+        text: As of `resolve_system`.
+
+    Example:
+        >>> from perfatlas.hardware import names_file
+        >>> names_file("h200_sxm{device.memory.bandwidth=6TB/s}"), names_file("chips/new.toml")
+        (False, True)
+    """
+    return "node.topology" in text or _looks_like_path(text.partition("{")[0].strip())
+
+
 def with_values(system: System, values: Mapping[str, float]) -> System:
     """Return a system with other values of some numeric fields, as overrides of its name set them.
 

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 BODY_TAGS: Final = ("<body>", "</body>")  # texts of a page are escaped, so that each is there once
 SCRIPT_TAG: Final = "<script>"  # that draws the charts, at the end of the body
-STATUS_OF_ERROR: Final = {"usage": 400, "invalid": 400}  # HTTP status by error code
+STATUS_OF_ERROR: Final = {  # HTTP status by error code
+    "usage": 400,
+    "invalid": 400,
+    "defect": 500,
+    "busy": 503,
+    "time_limit": 504,
+}
 STATUS_OF_OTHERS: Final = 422  # of other errors
 
 

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import json
 import shlex
+import socket
 from functools import cache
 from importlib import resources
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -27,21 +29,27 @@ from perfatlas.web.questions import FORMS, SWITCHES, command_words, form_fields,
 from perfatlas.web.workers import SEARCH_NICENESS, Question, Settings, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 
     from jinja2 import Environment
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 Value = TypeVar("Value")
 SEARCHES: Final = ("search", "search training")
-LOCAL_HOSTS: Final = ["127.0.0.1", "localhost"]
 EDIT_PARAMETER: Final = "edit"  # parameter that shows a form with its values instead of the answer
 DISCONNECT_CHECK_S: Final = 0.5  # between two looks at whether the client is still there
 MOST_REQUEST_BYTES: Final = 32_768  # of a request
+REQUEST_LIMIT_S: Final = 10.0  # from the first byte of a request to its last
 TOO_LARGE: Final = Reply.refused(
     "too_large",
     f"the request has more than {MOST_REQUEST_BYTES:,} bytes, the most that this server reads",
     status=413,
+)
+TOO_SLOW: Final = Reply.refused(
+    "usage", f"the request did not arrive within {REQUEST_LIMIT_S:g} s", status=408
+)
+OTHER_SITE: Final = Reply.refused(
+    "usage", "a page of another site asks; it may only link to pages of this server", status=403
 )
 CHART_ATTRIBUTE: Final = 'class="chart"'
 SECURITY_HEADERS: Final = {
@@ -86,7 +94,7 @@ def web_application(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="perfatlas", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    app.add_middleware(_Guarded, hosts=LOCAL_HOSTS if settings.host in LOCAL_HOSTS else ())
+    app.add_middleware(_Guarded, host=settings.host)
     app.add_exception_handler(HTTPException, _http_error)
     for command in FORMS:
         _add_command(app, command)
@@ -105,12 +113,13 @@ class _Guarded:
     """Adds the security headers to every response, and refuses what is too large or misdirected.
 
     Args:
-        hosts: Names by which the server may be asked, so that no other site can give its address
-            a name; empty for any.
+        host: Address that the server listens on. If that is one of this machine alone, no other
+            name is answered, so that no other site can give the address a name of its own.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
-        self._app, self._hosts = app, hosts
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self._app, self._host = app, host
+        self._is_local = bool(host) and _is_loopback(str(socket.getaddrinfo(host, None)[0][4][0]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def guarded(message: Message) -> None:
@@ -125,15 +134,37 @@ class _Guarded:
             headers = Headers(scope=scope)
             length, host = headers.get("content-length", "0"), headers.get("host", "")
             size = int(length) if length.isdecimal() else MOST_REQUEST_BYTES + 1
-            if self._hosts and host.partition(":")[0] not in self._hosts:
+            if self._is_local and not _is_loopback(name := _host_name(host)) and name != self._host:
                 text = f"the request is for the host {repr_for_error(host)}"
-                text += f", and this server is {' or '.join(self._hosts)}"
+                text += ", and this server is localhost or an address of it"
                 answer = _json(Reply.refused("usage", text))
+            elif headers.get("sec-fetch-site") == "cross-site" and not (
+                scope["method"] == "GET"
+                and headers.get("sec-fetch-mode") == "navigate"
+                and headers.get("sec-fetch-dest") == "document"
+            ):
+                answer = _json(OTHER_SITE)
             elif max(size, len(scope["query_string"])) > MOST_REQUEST_BYTES:
                 answer = _json(TOO_LARGE)
             if scope["method"] == "HEAD":  # that of GET; the server drops its body
                 scope = {**scope, "method": "GET"}
         await answer(scope, receive, guarded)
+
+
+def _host_name(header: str) -> str:
+    """Return the name or address in a Host header, without its port."""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether a host is an address of this machine alone, or localhost."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _json(reply: Reply) -> Response:
@@ -201,24 +232,26 @@ def _add_command(app: FastAPI, command: str) -> None:
     )
 
 
+NO_ANSWER: Final = {
+    "description": "Why there is no answer.",
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["error_code", "error", "advice"],
+                "properties": {
+                    "error_code": {"type": "string"},
+                    "error": {"type": "string"},
+                    "advice": {"type": "array", "items": {"type": "string"}},
+                },
+            }
+        }
+    },
+}
 API_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The object that --json writes.", "content": {"application/json": {}}},
-    "4XX": {
-        "description": "Why there is no answer.",
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["error_code", "error", "advice"],
-                    "properties": {
-                        "error_code": {"type": "string"},
-                        "error": {"type": "string"},
-                        "advice": {"type": "array", "items": {"type": "string"}},
-                    },
-                }
-            }
-        },
-    },
+    "4XX": NO_ANSWER,
+    "5XX": NO_ANSWER,
 }
 
 
@@ -260,10 +293,11 @@ async def _posted(request: Request) -> dict[str, str]:
         UsageError: The body is no JSON object of texts, numbers, booleans and lists of them.
     """
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_REQUEST_BYTES:
-            raise HTTPException(TOO_LARGE.status)
+    async with asyncio.timeout(REQUEST_LIMIT_S):
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_REQUEST_BYTES:
+                raise HTTPException(TOO_LARGE.status)
     try:
         given = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_set_once)
     except (ValueError, RecursionError) as problem:
@@ -299,6 +333,8 @@ async def _api(request: Request, command: str) -> Response:
         question = Question(command_words(command, given), command)
     except PerfatlasError as problem:
         reply = Reply.refused(problem.error_code, str(problem))
+    except TimeoutError:
+        reply = TOO_SLOW
     else:
         reply = await _while_there(
             request, _workers(request, command).ask(question, _drop_progress)

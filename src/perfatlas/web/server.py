@@ -30,6 +30,7 @@ def serve(settings: Settings) -> None:
     import uvicorn
 
     from perfatlas.web.application import web_application
+    from perfatlas.web.connections import TimedConnection, most_connections
 
     listening = _listen(settings)
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -37,6 +38,9 @@ def serve(settings: Settings) -> None:
     sys.stderr.write(f"perfatlas: http://{shown}:{port}; Ctrl-C ends it\n")
     config = uvicorn.Config(
         web_application(settings),
+        http=TimedConnection,
+        limit_concurrency=most_connections(),
+        backlog=most_connections(),
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=1,

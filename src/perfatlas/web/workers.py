@@ -12,14 +12,14 @@ import threading
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.web.answers import Reply, answer_command_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
-    from multiprocessing.context import ForkServerProcess
 
 PRELOADED_MODULES: Final = [
     "perfatlas.web.answers",
@@ -34,9 +34,12 @@ FIRST_QUESTIONS: Final = (  # what a process answers before its first question
 MOST_WAITING: Final = 64  # questions
 MOST_ANSWERS_OF_PROCESS: Final = 2000  # of a process, whose caches grow with each
 MOST_MEMORY_BYTES: Final = 16 * 2**30  # address space of a process
+ATTEMPTS: Final = 2  # processes that a question is put to, if the first ends without a reply
 PROCESS_ENDED: Final = (
-    "the process that answered this question ended; the log of the server says why"
+    f"{ATTEMPTS} processes ended at this question; the log of the server says why"
 )
+NO_PROCESS: Final = "this server cannot start the process that answers; ask later"
+WORKERS_PER_CORE: Final = 4  # more would wait for the cores, and take memory for nothing
 SEARCH_NICENESS: Final = 10  # niceness of searches
 
 
@@ -52,6 +55,15 @@ class Settings:
     short_limit_s: float = 60.0  # Time limit of other questions [s]
     page_after_s: float = 0.7  # Time after which a page is sent before its answer [s]
 
+    def __post_init__(self) -> None:
+        """Refuse more processes than the machine can use."""
+        cores = os.cpu_count() or 1
+        if self.workers > WORKERS_PER_CORE * cores:
+            raise InvalidSpecError(
+                f"--workers {self.workers}: each is a process; at most {WORKERS_PER_CORE * cores}"
+                f" on the {cores} cores of this machine"
+            )
+
 
 class Question(NamedTuple):
     """A checked command line."""
@@ -61,11 +73,11 @@ class Question(NamedTuple):
     has_page: bool = False  # Whether its page is asked for
 
 
-def _work(connection: Connection, page: Path, priority: int) -> None:
+def _work(connection: Connection, first_page: Path, priority: int) -> None:
     """Answer questions until the connection is closed.
 
     Args:
-        page: The file of the page of an answer, in a folder that ends with the process.
+        first_page: The file of the page of the first answers.
         priority: Niceness.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
@@ -80,7 +92,7 @@ def _work(connection: Connection, page: Path, priority: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (allowed, most))
     for line in FIRST_QUESTIONS:
         words = line.split()
-        answer_command_line(words, command=words[0], page=page, tell=lambda _: None)
+        answer_command_line(words, command=words[0], page=first_page, tell=lambda _: None)
     lock = threading.Lock()  # lines of progress come from timers too
 
     def send(message: str | Reply) -> None:
@@ -89,28 +101,39 @@ def _work(connection: Connection, page: Path, priority: int) -> None:
 
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            words, command, has_page = connection.recv()
-            asked = page if has_page else None
-            send(answer_command_line(words, command=command, page=asked, tell=send))
+            words, command, page = connection.recv()
+            send(answer_command_line(words, command=command, page=page, tell=send))
 
 
 class _Worker:
     """A process, the connection to it and the folder that it writes to."""
 
     def __init__(self, priority: int) -> None:
-        context = get_context("forkserver")
+        self.folder = _folder()
+        self.answers = 0
+        with contextlib.ExitStack() as unless_started:
+            unless_started.callback(self.folder.cleanup)
+            try:
+                self._start("forkserver", priority)
+            except OSError:  # that server has ended, or its socket in the temporary folder is gone
+                self._start("spawn", priority)
+            unless_started.pop_all()
+
+    def _start(self, method: str, priority: int) -> None:
+        context: Any = get_context(method)
         context.set_forkserver_preload(PRELOADED_MODULES)
         self.connection, other = context.Pipe()
-        self.folder = tempfile.TemporaryDirectory(
-            prefix="perfatlas-web-", ignore_cleanup_errors=True
-        )
-        page = Path(self.folder.name, "page.html")
-        self.process: ForkServerProcess = context.Process(
-            target=_work, args=(other, page, priority), daemon=True
-        )
-        self.process.start()
-        other.close()
-        self.answers = 0
+        with other:
+            arguments = (other, self.page(), priority)
+            self.process = context.Process(target=_work, args=arguments, daemon=True)
+            self.process.start()
+
+    def page(self) -> Path:
+        """Return the file of the page of an answer, in a folder that ends with the process."""
+        if not Path(self.folder.name).is_dir():  # the temporary folder was cleaned
+            self.folder.cleanup()
+            self.folder = _folder()
+        return Path(self.folder.name, "page.html")
 
     def close(self) -> None:
         """End the process and delete its folder."""
@@ -118,7 +141,8 @@ class _Worker:
         self.process.join()
         self.process.close()
         self.connection.close()
-        self.folder.cleanup()
+        with contextlib.suppress(OSError):  # deleted at the end of the server
+            self.folder.cleanup()
 
     async def message(self) -> str | Reply:
         """Return the next message, or raise an EOFError if the process has ended."""
@@ -130,6 +154,10 @@ class _Worker:
             loop.remove_reader(self.connection.fileno())
         message: str | Reply = self.connection.recv()
         return message
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="perfatlas-web-", ignore_cleanup_errors=True)
 
 
 class Workers:
@@ -144,14 +172,15 @@ class Workers:
     def __init__(self, count: int, limit_s: float, priority: int = 0) -> None:
         """Start the processes."""
         self._limit_s, self._priority = limit_s, priority
-        self._idle = [_Worker(priority) for _ in range(count)]
+        self._idle: list[_Worker | None] = [_started(priority) for _ in range(count)]
         self._free = asyncio.Semaphore(count)
         self._waiting = 0
 
     def close(self) -> None:
         """End all idle processes."""
         while self._idle:
-            self._idle.pop().close()
+            if worker := self._idle.pop():
+                worker.close()
 
     async def ask(self, question: Question, tell: Callable[[str], None]) -> Reply:
         """Return the reply to a question; if this is cancelled, its process ends.
@@ -160,43 +189,49 @@ class Workers:
             tell: Gets each line of progress.
         """
         if self._waiting >= MOST_WAITING:
-            return Reply.refused("busy", "too many questions are waiting; ask later", status=429)
+            return Reply.refused("busy", "too many questions are waiting; ask later")
         self._waiting += 1
         try:
             await self._free.acquire()
         finally:
             self._waiting -= 1
-        worker = self._idle.pop(0)
         try:
             async with asyncio.timeout(self._limit_s):
-                return await self._reply(worker, question, tell)
+                for _ in range(ATTEMPTS):
+                    with contextlib.suppress(EOFError, OSError):  # the process ended
+                        return await self._reply(question, tell)
+            return Reply.refused("defect", PROCESS_ENDED)
         except TimeoutError:
             line = shlex.join(["perfatlas", *question.words])
             text = f"no answer after {self._limit_s:g} s, the time limit of this server"
             return Reply.refused("time_limit", text, advice=[f"`{line}` has no time limit"])
-        except (EOFError, OSError):
-            worker.answers = MOST_ANSWERS_OF_PROCESS
-            return Reply.refused("defect", PROCESS_ENDED)
         finally:
-            self._put_back(worker)
             self._free.release()
 
-    async def _reply(
-        self, worker: _Worker, question: Question, tell: Callable[[str], None]
-    ) -> Reply:
-        number, worker.answers = (
-            worker.answers + 1,
-            MOST_ANSWERS_OF_PROCESS,
-        )  # until there is a reply
-        worker.connection.send(tuple(question))
-        while isinstance(message := await worker.message(), str):
-            tell(message)
-        worker.answers = number
-        return message
+    async def _reply(self, question: Question, tell: Callable[[str], None]) -> Reply:
+        """Put a question to an idle process, and keep it for the next one if it replied."""
+        worker = self._idle.pop(0) or _started(self._priority)
+        is_usable = False  # until there is a reply
+        try:
+            if not worker:
+                return Reply.refused("busy", NO_PROCESS)
+            page = worker.page() if question.has_page else None
+            worker.connection.send((question.words, question.command, page))
+            while isinstance(message := await worker.message(), str):
+                tell(message)
+            worker.answers += 1
+            is_usable = worker.answers < MOST_ANSWERS_OF_PROCESS
+            return message
+        finally:
+            self._idle.append(worker if is_usable else None)
+            if worker and not is_usable:
+                worker.close()
+                self._idle[-1] = _started(self._priority)
 
-    def _put_back(self, worker: _Worker) -> None:
-        """Keep a process for the next question, or replace one that is still at work."""
-        if worker.answers >= MOST_ANSWERS_OF_PROCESS:
-            worker.close()
-            worker = _Worker(self._priority)
-        self._idle.append(worker)
+
+def _started(priority: int) -> _Worker | None:
+    """Return a process, or None if the system lacks files or memory for one now."""
+    try:
+        return _Worker(priority)
+    except OSError:
+        return None

@@ -126,7 +126,7 @@ def _saturated(
     resolved = resolve_traffic(at_once, scenario)
     ready = service(scenario, at_once, resolved, known)
     ready, parts = _part(_first_come(slowed(ready, slower) if slower else ready))
-    return ready, parts, run_traffic(ready, resolved, Control(watch=watch))
+    return ready, parts, run_traffic(ready, resolved, Control(watch=watch, keeps_partial=True))
 
 
 def _first_come(ready: Service) -> Service:

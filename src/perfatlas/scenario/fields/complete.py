@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.formats import get_format
-from perfatlas.hardware import resolve_system
+from perfatlas.hardware import names_file, resolve_system
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.training.profiles import resolve_training_engine
@@ -123,6 +123,8 @@ def _engine(text: str) -> str:
 
 
 def _system(text: str) -> str:
+    if names_file(text):
+        return text
     name, brace, changes = text.partition("{")
     return f"{resolve_system(name).name}{brace}{changes}"
 

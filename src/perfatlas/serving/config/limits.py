@@ -131,6 +131,9 @@ class Control(NamedTuple):
     # Called every 20,000 events with the fraction of finished requests; returns True to stop the
     # simulation
     watch: Callable[[float], bool] | None = None
+    # Whether Ctrl-C ends the simulation with the results so far, marked `interrupted`, which the
+    # caller reads; otherwise it is raised, so that they are never taken for those of all requests
+    keeps_partial: bool = False
     series_rows: int = 0  # Maximum rows of the sampled time series, 0 for none
     # Times between which gaps between tokens are counted [ps], None for all. A gap counts at the
     # end of the steps that are advanced together with its own.

@@ -188,6 +188,8 @@ def _simulate(
             if control.watch is not None and control.watch(1.0 - left / sim.request_N.shape[0]):
                 return True
     except KeyboardInterrupt:
+        if not control.keeps_partial:
+            raise
         return True
     if until < LAST_TICK:
         sim.clock_1["late"] = 0

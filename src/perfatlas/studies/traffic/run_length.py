@@ -175,7 +175,7 @@ def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
         resolved = resolve_traffic(sized, sizing.scenario)
         ready = service(sizing.scenario, sized, resolved, sizing.known)
         ready = slowed(ready, sizing.slower) if sizing.slower else ready
-        outcome = run_traffic(ready, resolved, Control(watch=sizing.watch))
+        outcome = run_traffic(ready, resolved, Control(watch=sizing.watch, keeps_partial=True))
         if outcome.interrupted:
             return SizedRun(TrafficRun(sized, resolved, ready, precise=False), None)
         found = request_latencies(resolved.requests, outcome, ready.seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from dataclasses import dataclass
@@ -11,11 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cyclopts import Parameter
 
+from perfatlas.answer import SCHEMA
 from perfatlas.commands.flags import OUTPUT, PageScript, WrittenFile
 from perfatlas.commands.output import envelope, reproduced
-from perfatlas.declarations import has_fields, page_of, without_defaults
-from perfatlas.files import write_atomic
-from perfatlas.quantities import InvalidSpecError, UsageError, printable
+from perfatlas.declarations import commands, has_fields, page_of, without_defaults
+from perfatlas.files import check_regular, exists, write_atomic
+from perfatlas.hardware import names_file
+from perfatlas.quantities import InvalidSpecError, UsageError, printable, repr_for_error
+from perfatlas.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +27,33 @@ if TYPE_CHECKING:
     from perfatlas.report.pages import Page
 
 FORMATS: Final = (".html", ".md")
-KEYS: Final = ("schema", "command", "scenario", "results", "breakdown", "evidence", "warnings")
+SHAPE: Final[
+    Mapping[str, tuple[type, ...]]
+] = {  # of an answer, by key: its type, and that of the items of a list
+    "schema": (str,),
+    "version": (str,),
+    "command": (str,),
+    "scenario": (dict,),
+    "results": (dict,),
+    "breakdown": (list, dict),
+    "evidence": (dict,),
+    "warnings": (list, str),
+}
+EVIDENCE: Final[Mapping[str, tuple[type, ...]]] = {
+    "calibrations": (list, dict),
+    "data_versions": (dict,),
+    "assumptions": (list, str),
+    "sources": (list, str),
+}
+MOST_BYTES: Final = 1 << 28  # of a file
+MOST_LEVELS: Final = 24  # of nested values; an answer has 8
+MOST_DIGITS: Final = 300  # of a number, which charts then can multiply
+SURROGATE: Final = re.compile("[\\ud800-\\udfff]")  # half of a character
+# what a page raises at a value of another form than its verb writes
+OTHER_FORM: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+LEFT_OUT: Final = (
+    "charts that need {} are left out, since a report opens no file that an answer names"
+)
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -82,15 +112,28 @@ def _write_markdown(path: Path, page: Page) -> None:
 
 def _page(place: str) -> Page:
     """Return the page of a file with an answer, or of a run."""
-    if Path(place).suffix == ".json" or Path(place).is_file():
-        answer = _read(Path(place))
-        command, scenario = str(answer["command"]), answer["scenario"]
-        verb = command.partition(" --")[0]
+    from perfatlas.report.pages import page_html, results_page
+
+    if not (Path(place).suffix == ".json" or exists(place)):
+        return _run_page(place)
+    answer = _read(Path(place))
+    command, scenario = answer["command"], answer["scenario"]
+    verb = command.partition(" --")[0]
+    try:
         asked = without_defaults(verb, scenario) if has_fields(verb) else scenario
         line = reproduced(command, asked) if has_fields(verb) else f"perfatlas {command}"
+        systems = [str(value) for name, value in scenario.items() if "system" in name]
+        if named := [printable(name) for name in systems if names_file(name)]:
+            warnings = [*answer["warnings"], LEFT_OUT.format(" and ".join(named))]
+            return results_page({**answer, "warnings": warnings}, reproduce=line)
         page: Page = page_of(command)(answer, reproduce=line)
-        return page
-    return _run_page(place)
+        page_html(page, script="none")  # charts read values too
+    except OTHER_FORM as problem:
+        raise InvalidSpecError(
+            f"{place}: no answer that {__version__} of `perfatlas {verb}` writes, as its page has"
+            f" {type(problem).__name__}: {problem}; write the answer again with --json"
+        ) from problem
+    return page
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -99,16 +142,54 @@ def _read(path: Path) -> Mapping[str, Any]:
     Raises:
         InvalidSpecError: The file cannot be read, or has no answer.
     """
+    check_regular(path, "answer")
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InvalidSpecError(f"{path} has more than {MOST_BYTES >> 20} MiB")
         answer = json.loads(path.read_text("utf-8"))
+    except RecursionError as problem:
+        raise InvalidSpecError(f"{path}: values are nested too deep") from problem
     except (OSError, ValueError) as problem:
         raise InvalidSpecError(f"{path}: {problem}") from problem
-    missing = [name for name in KEYS if not isinstance(answer, dict) or name not in answer]
-    if missing:
-        raise InvalidSpecError(
-            f"{path}: no answer of perfatlas, as {missing[0]} is missing: write one with --json"
-        )
+    if wrong := _wrong_value(answer, MOST_LEVELS) or _wrong_shape(answer):
+        raise InvalidSpecError(f"{path}: no answer of perfatlas, as {wrong}: write one with --json")
     return dict(answer)
+
+
+def _wrong_value(value: Any, levels: int) -> str:  # noqa: ANN401 - any JSON value
+    """Return what no answer has: texts that are not Unicode, numbers too large, too many levels."""
+    if isinstance(value, str) and not value.isascii() and SURROGATE.search(value):
+        return f"{repr_for_error(value)} has half of a character"
+    if isinstance(value, int | float) and not abs(value) < 10**MOST_DIGITS:
+        return f"a number has more than {MOST_DIGITS} digits"
+    if not isinstance(value, dict | list):
+        return ""
+    if not levels:
+        return f"it has more than {MOST_LEVELS} levels"
+    parts = [*value, *value.values()] if isinstance(value, dict) else value
+    return next(filter(None, (_wrong_value(part, levels - 1) for part in parts)), "")
+
+
+def _wrong_shape(answer: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Return what the parts of an answer that all verbs share do not have."""
+    parts = answer if isinstance(answer, dict) else {}
+    checked: tuple[tuple[Any, Mapping[str, tuple[type, ...]]], ...] = (
+        (parts, SHAPE),
+        (parts.get("evidence"), EVIDENCE),
+    )
+    for where, shape in checked:
+        for name, (kind, *of_items) in shape.items():
+            if name not in where:
+                return f"{name} is missing"
+            value = where[name]
+            if not isinstance(value, kind):
+                return f"{name} is {repr_for_error(value)}"
+            if of_items and not all(isinstance(item, of_items[0]) for item in where[name]):
+                return f"{name} has an item of another type"
+    if parts["schema"] != SCHEMA:
+        return f"its schema is {repr_for_error(parts['schema'])}, not '{SCHEMA}'"
+    verb = parts["command"].partition(" --")[0]
+    return "" if verb in commands() else f"{repr_for_error(verb)} is no command"
 
 
 def _run_page(run: str) -> Page:

@@ -78,7 +78,8 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     with notice_if_slow(PROGRESS):
         answer = search_answer(progress=late_lines(), **set_fields)
     told = answer.to_dict()
-    told["results"]["candidates_per_cpu_s"] = answer.candidates_per_cpu_s
+    if output.verbose:  # it differs between runs
+        told["results"]["candidates_per_cpu_s"] = answer.candidates_per_cpu_s
     if output.explain:
         told["results"]["explained"] = answer.explained().to_dict()["results"]
     if output.output is not None:

@@ -309,7 +309,7 @@ RESULTS: Final = declare_metrics(
         name="candidates_per_cpu_s",
         label="candidates per CPU-second",
         short="candidates/CPU s",
-        description="Candidates over the CPU time of their pricing; of --json and --verbose.",
+        description="Candidates over the CPU time of their pricing; only with --verbose.",
     ),
     Metric(
         name="explained",

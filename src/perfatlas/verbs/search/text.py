@@ -235,7 +235,7 @@ def frontier_axes(scenario: Mapping[str, Any]) -> tuple[str, str]:
 def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
     """Return the numbers of candidates and of refused combinations, in a line."""
     rate = results.get("candidates_per_cpu_s")
-    speed = f" ({format_number(rate)} candidates per CPU-second)" if rate and verbose else ""
+    speed = f" ({format_number(rate)} candidates per CPU-second)" if rate else ""
     rejected, labels = results["rejected"], METRICS["rejected"].parts
     words = rejected_text(rejected, labels, None if verbose else MOST_RULES)
     refused = f"; {sum(rejected.values()):,} refused: {words}" if words else ""

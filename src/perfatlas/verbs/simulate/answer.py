@@ -388,7 +388,12 @@ def _repetition(run: TrafficRun, watch: OnProgress | None, *, drawn: bool) -> _R
     ends = price_ends(ready)
     runs = 1 + len(ends)
     between = gaps_between(run)
-    control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS, gaps_between=between)
+    control = Control(
+        watch=_part(watch, 0, runs),
+        keeps_partial=True,
+        series_rows=SERIES_ROWS,
+        gaps_between=between,
+    )
     outcome = run_traffic(ready, resolved, control)
     stopped = watch is not None and watch(1 / runs)
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, run.window)
@@ -401,7 +406,7 @@ def _repetition(run: TrafficRun, watch: OnProgress | None, *, drawn: bool) -> _R
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:
             return _Repetition(results | {"interrupted": True}, outcome, spent, spread)
-        control = Control(watch=_part(watch, number, runs), gaps_between=between)
+        control = control._replace(watch=_part(watch, number, runs), series_rows=0)
         moved = run_traffic(slowed(ready, factors), resolved, control)
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome, spent, spread)
