@@ -94,7 +94,8 @@ def resolve_formats(
         device: What formats depend on in the device, None if unknown.
 
     Raises:
-        UnsupportedError: A format is unknown.
+        UnsupportedError: A format is unknown, or an unset one is that of a checkpoint whose
+            quantization is not read.
     """
     checkpoint = network.checkpoint
     half = _half_format(device)
@@ -102,6 +103,8 @@ def resolve_formats(
     notes = [] if half == "bf16" else [f"unset formats are fp16, not bf16: {source}"]
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
+        if given is None and (role == "gemm_format" or network.has_experts):
+            checkpoint.refuse_unread("format")
         given = given and given.casefold()
         same = given is not None and stated is not None and stated.startswith(f"{given}_")
         name = (stated if same else given or stated) or half
@@ -124,6 +127,8 @@ def resolve_formats(
     gemm = pick("gemm_format", requested.gemm_format or requested.format, checkpoint.gemm_format)
     moe_stated = checkpoint.moe_format or checkpoint.gemm_format
     moe = pick("moe_format", requested.moe_format or requested.format, moe_stated)
+    if requested.kv_format is None:
+        checkpoint.refuse_unread("kv_format")
     kv = _cache_format(requested.kv_format or checkpoint.kv_format or half)
     if kv == "bf16" != half:
         raise UnsupportedError(
