@@ -95,7 +95,7 @@ def resolve_formats(
 
     Raises:
         UnsupportedError: A format is unknown, or an unset one is that of a checkpoint whose
-            quantization is not read.
+            quantization is not read, or needs attention that the device does not have.
     """
     checkpoint = network.checkpoint
     half = _half_format(device)
@@ -136,11 +136,28 @@ def resolve_formats(
             f" set kv_format = {half} or fp8, or leave it out"
         )
     attention = _cache_format(requested.attention_format or checkpoint.kv_format or half)
+    if requested.attention_format is None and checkpoint.kv_format:
+        _refuse_attention(attention, half, network, device)
     unstated = requested.kv_format is None and checkpoint.kv_format is None
     if network.decodes and unstated and gemm in _CACHED_IN_FP8:
         notes.append(_CACHE_NOTE.format(kv=kv, gemm=gemm))
     found = ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention, head=half)
     return found, tuple(notes)
+
+
+def _refuse_attention(
+    attention: str, half: str, network: Network, device: FormatSupport | None
+) -> None:
+    """Refuse attention in the format of the checkpoint's cache on tensor cores without it."""
+    peak = get_format(attention).tensor_peak
+    if device is None or peak in device.peaks:
+        return
+    raise UnsupportedError(
+        f"attention_format is not set, and the checkpoint's KV cache in {attention}"
+        f" ({network.checkpoint.source}) needs attention in {peak}, which the tensor cores of"
+        f" {device.architecture} do not multiply; set attention_format = {half} and"
+        f" kv_format = {half}"
+    )
 
 
 def _half_format(device: FormatSupport | None) -> str:
