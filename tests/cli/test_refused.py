@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 import perfatlas
 from perfatlas.cli import main
+from perfatlas.commands.output.refusal import COMPOSED, VERBS
 from perfatlas.quantities import InvalidSpecError, nearest_name
 from perfatlas.studies.sweeps.study import read_sample
 from tests.examples import few
@@ -107,3 +110,30 @@ def test_the_first_of_listed_systems_is_the_base(capsys: pytest.CaptureFixture[s
 def test_a_short_name_is_no_misspelling_of_one_with_another_first_letter() -> None:
     assert nearest_name("lpu", ["cpu", "gb200"]) is None
     assert nearest_name("cpi", ["cpu", "gb200"]) == "cpu"
+
+
+@pytest.mark.parametrize("word", sorted(VERBS))
+def test_words_of_other_tools_lead_to_commands_and_flags_that_exist(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word]) == 2
+    message = capsys.readouterr().err
+    assert f'Unknown command "{word}". {VERBS[word]}.' in message
+    named = re.findall(r"perfatlas (\w+)((?: --[\w-]+(?: [\w.]+)?)*)", VERBS[word])
+    assert named
+    for command, flags in named:
+        with contextlib.suppress(SystemExit):
+            assert main([command, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert text.startswith(f"Usage: perfatlas {command}")
+        assert all(flag in text for flag in re.findall(r"--[\w-]+", flags))
+
+
+@pytest.mark.parametrize("word", sorted(COMPOSED))
+def test_flags_of_other_tools_lead_to_flags_that_exist(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["kernel", "gemm"] if word == "size" else ["estimate"]
+    assert main([*command, f"--{word.replace('_', '-')}", "1"]) == 2
+    flags = " and ".join(f"--{name}" for name in COMPOSED[word])
+    assert f"perfatlas takes {flags} instead" in capsys.readouterr().err

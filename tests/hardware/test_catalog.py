@@ -11,7 +11,7 @@ from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import Device, describe, resolve_system, system_names
 from perfatlas.hardware.schema import FIELDS, KINDS
 from perfatlas.measurements.calibrations import has_shipped
-from perfatlas.quantities import Kind
+from perfatlas.quantities import InvalidSpecError, Kind
 
 # Names that may not disappear; a new one needs no line here.
 PROMISED = {
@@ -179,3 +179,29 @@ def test_a_domain_reaches_beyond_the_node_only_for_nvl72_and_tpus() -> None:
 def test_a_system_is_resolved_once() -> None:
     for text in ("h200_sxm", "h200_sxm{device.memory.bandwidth=6TB/s}"):
         assert resolve_system(text) is resolve_system(text)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("h100", "h100_sxm"),
+        ("H200", "h200_sxm"),
+        ("b200", "b200_sxm"),
+        ("a100-80gb", "a100_sxm"),
+        ("H100-SXM5-80GB", "h100_sxm"),
+        ("GB200 NVL72", "gb200"),
+        ("gb200_nvl72", "gb200"),
+        ("MI300X", "mi300x"),
+        ("rtx3090", "rtx_3090"),
+        ("dgx-h100", "h100_sxm"),
+        ("tpuv5e", "tpu_v5e"),
+        ("trn2", "trainium2"),
+    ],
+)
+def test_names_that_people_type(typed: str, meant: str) -> None:
+    assert resolve_system(typed).name == meant
+
+
+def test_a_card_of_another_size_is_not_meant() -> None:
+    with pytest.raises(InvalidSpecError, match="unknown system 'a100-40gb'"):
+        resolve_system("a100-40gb")

@@ -15,6 +15,7 @@ from perfatlas.networks import (
     LayerGroup,
     MlaAttention,
     graph_names,
+    is_graph,
     model_names,
     resolve_model,
 )
@@ -237,3 +238,25 @@ def test_catalog_equals_the_configs_it_was_retyped_from() -> None:
         assert ours.mtp_layers == (0 if without else original.mtp_layers), name
         checked += 1
     assert checked >= 50
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("resnet50", "resnet-50"),
+        ("dlrm", "dlrm-dcnv2"),
+        ("bert_large", "bert-large"),
+        ("llama3.1-70b", "meta-llama/Llama-3.1-70B"),
+        ("glm-4.5", "zai-org/GLM-4.5"),  # not ambiguous with its alias
+    ],
+)
+def test_names_that_people_type(typed: str, meant: str) -> None:
+    assert resolve_model(typed).name == meant
+    assert is_graph(typed) == (resolve_model(typed).network.item != "")
+
+
+def test_a_model_of_another_organization_is_not_meant_by_its_first_parts() -> None:
+    with pytest.raises(InvalidSpecError, match="did you mean 'nvidia/Qwen3"):
+        resolve_model("Qwen3.6-27B")
+    with pytest.raises(InvalidSpecError, match="ambiguous model 'whisper'"):
+        resolve_model("whisper")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.networks import ModelFormats, StepTokens, resolve_model
+from perfatlas.networks import ModelFormats, StepTokens, model_names, resolve_model
 from perfatlas.operators import Gemm, GroupedGemm, Phase
+from perfatlas.quantities import UnsupportedError
 from tests.networks.toy_network.reader import read_network
 
 if TYPE_CHECKING:
@@ -66,3 +67,16 @@ def test_sizes_that_plans_divide_are_positive_and_allow_one_rank(network: Networ
     for group in network.layers:
         assert all(size.size > 0 and size.allows(ONE)[0] for size in group.divided_sizes)
     assert all(live.repeated > 0.0 for live in network.live_elements())
+
+
+def test_drafts_are_refused_for_recurrent_layers_where_there_are_some() -> None:
+    languages = {name: resolve_model(name).network for name in model_names()}
+    recurrent = {name: any(g.is_recurrent for g in one.layers) for name, one in languages.items()}
+    for name, network in languages.items():
+        if recurrent[name]:
+            with pytest.raises(UnsupportedError, match="its recurrent layers would need a state"):
+                network.draft_operators(BF16, Phase.DECODE, TOKENS)
+        elif not network.item:
+            assert network.draft_operators(BF16, Phase.DECODE, TOKENS), name
+    assert not recurrent["deepseek-ai/DeepSeek-V4-Flash"]
+    assert recurrent["Qwen/Qwen3-Next-80B-A3B-Instruct"]

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import perfatlas
 from perfatlas.formats import formats
-from perfatlas.networks import CheckpointFormats
+from perfatlas.networks import CheckpointFormats, model_names, resolve_model
 from perfatlas.networks.hf_config import read_config
 from perfatlas.networks.hf_config.module_patterns import as_globs, covered_parts
+from perfatlas.quantities import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 DENSE: dict[str, Any] = {
     "model_type": "llama",
@@ -47,6 +54,12 @@ def tensors(row: dict[str, Any], **more: object) -> dict[str, Any]:
     return {"quant_method": "compressed-tensors", "config_groups": {"group_0": row}, **more}
 
 
+def quark(weight: dict[str, Any], inputs: dict[str, Any] | None = None) -> dict[str, Any]:
+    row = {"weight": weight, "input_tensors": inputs}
+    return {"quant_method": "quark", "global_quant_config": row}
+
+
+FP4 = {"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"}
 WEIGHTS_ONLY = {"targets": ["Linear"], "weights": {"type": "int", "num_bits": 4}}
 
 
@@ -68,6 +81,12 @@ WEIGHTS_ONLY = {"targets": ["Linear"], "weights": {"type": "int", "num_bits": 4}
         (tensors(WEIGHTS_ONLY), "int4_wo"),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8_static"),
         ({"quantization": {"quant_algo": "NVFP4"}}, "nvfp4"),
+        (quark(FP4, FP4), "mxfp4_mxfp4"),
+        (quark(FP4), "mxfp4"),
+        (quark({"dtype": "fp8_e4m3"}, {"dtype": "fp8_e4m3"}), "fp8_static"),
+        (quark({"dtype": "fp8_e4m3"}, {"dtype": "fp8_e4m3", "is_dynamic": True}), "fp8_dynamic"),
+        (quark({"dtype": "int8"}, {"dtype": "int8"}), "int8"),
+        (quark({"dtype": "uint4", "qscheme": "per_group", "group_size": 128}), "int4_wo"),
     ],
 )
 def test_every_scheme_names_a_known_format(quantization: dict[str, Any], expected: str) -> None:
@@ -150,10 +169,88 @@ def test_mixed_precision_is_taken_per_part_and_noted() -> None:
     assert any("not quantized" in note and "shared" in note for note in architecture.notes)
 
 
-def test_unknown_method_is_noted_not_guessed() -> None:
-    architecture = read_config(DENSE | {"quantization_config": {"quant_method": "magic"}}, "test")
+UNREAD: list[dict[str, Any]] = [
+    {"quant_method": "magic"},
+    {"quant_method": "bitsandbytes", "load_in_4bit": True},
+    {"quant_method": "gguf"},
+    {"quant_method": "gptq", "bits": 3},
+    {"quant_method": "auto-round", "bits": 4, "extra_config": {"model.layers.0": {"bits": 2}}},
+    {"quant_method": "compressed-tensors"},
+    tensors({"targets": ["Linear"], "weights": {"type": "int", "num_bits": 2}}),
+    tensors(group("int", 4)),
+    {"quant_method": "modelopt", "quant_algo": "W2A16"},
+    {"quant_algo": "MIXED_PRECISION", "quantized_layers": {"lm_head": {"quant_algo": "W2"}}},
+    quark({"dtype": "fp6_e3m2"}),
+    quark({"dtype": "fp4", "qscheme": "per_group", "group_size": 16}),
+    quark(FP4) | {"layer_quant_config": {"*q_proj": {"weight": {"dtype": "fp6_e3m2"}}}},
+    {"bits": 4, "group_size": 64},
+]
+
+
+@pytest.mark.parametrize("quantization", UNREAD, ids=str)
+def test_what_is_not_read_is_refused_and_never_bf16(quantization: dict[str, Any]) -> None:
+    architecture = read_config(DENSE | {"quantization_config": quantization}, "test")
     assert architecture.checkpoint.gemm_format is None
-    assert "not supported" in architecture.notes[-1]
+    assert "no known number format" in architecture.notes[-1]
+    with pytest.raises(UnsupportedError, match="format is not set, and quantization_config"):
+        architecture.checkpoint.refuse_unread("format")
+
+
+@pytest.mark.parametrize("cache", [{"kv_cache_quant_algo": "FP6"}, {"kv_cache_scheme": "FP2"}])
+def test_an_unread_cache_is_refused_and_never_bf16(cache: dict[str, Any]) -> None:
+    found = checkpoint(DENSE, {"quant_method": "modelopt", "quant_algo": "FP8"} | cache)
+    found.refuse_unread("format")
+    with pytest.raises(UnsupportedError, match="set kv_format"):
+        found.refuse_unread("kv_format")
+
+
+def test_every_model_of_the_catalog_states_formats_that_are_read() -> None:
+    read = [(resolve_model(name).network.checkpoint, name) for name in model_names()]
+    assert not [name for found, name in read if found.unread or found.unread_kv]
+
+
+def test_quark_excludes_modules_and_states_its_cache() -> None:
+    rows = {"*k_proj": {"weight": FP4, "output_tensors": {"dtype": "fp8_e4m3"}}}
+    more = {"exclude": ["re:.*self_attn.*", "lm_head"], "layer_quant_config": rows}
+    found = checkpoint(SPARSE, quark(FP4, FP4) | more | {"export": {"kv_cache_group": [*rows]}})
+    assert (found.gemm_format, found.moe_format) == ("mxfp4_mxfp4", "mxfp4_mxfp4")
+    assert (found.kv_format, found.attention_quantized) == ("fp8_static", False)
+
+
+def test_modules_with_bits_of_their_own() -> None:
+    own = {"extra_config": {"model.layers.*.mlp.experts.*": {"bits": 8}}}
+    found = checkpoint(SPARSE, {"quant_method": "auto-round", "bits": 4} | own)
+    assert (found.gemm_format, found.moe_format) == ("int4_wo", "int8_wo")
+    left_out: dict[str, Any] = {
+        "dynamic": {"-:.*self_attn.*": {}, "-:.*mlp.down_proj": {}, "-:.*shared.*": {}}
+    }
+    found = checkpoint(SPARSE, {"quant_method": "gptq", "bits": 4} | left_out)
+    assert (found.gemm_format, found.moe_format) == ("bf16", "int4_wo")
+
+
+VERBS: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
+    (perfatlas.estimate, {"system": "h100_sxm", "batch": 1}, "format"),
+    (perfatlas.compare, {"systems": "h100_sxm,h200_sxm", "batch": 1}, "format"),
+    (perfatlas.search, {"system": "h100_sxm", "gpus": 1, "isl": 100, "osl": 10}, "format"),
+    (
+        perfatlas.simulate,
+        {"system": "h100_sxm", "isl": 100, "osl": 10, "concurrency": 1, "num_requests": 4},
+        "format",
+    ),
+    (perfatlas.accuracy, {}, "gemm_format"),
+]
+
+
+@pytest.mark.parametrize(("verb", "fields", "field"), VERBS)
+def test_verbs_refuse_unread_formats_until_one_is_set(
+    verb: Callable[..., Any], fields: dict[str, Any], field: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(DENSE | {"quantization_config": {"quant_method": "gguf"}}))
+    with pytest.raises(UnsupportedError, match=f"; set {field} to int4_wo"):
+        verb(model=str(config), **fields)
+    found = verb(model=str(config), **fields, **{field: "int4_wo"})
+    assert "int4_wo" in repr(getattr(found, "answer", found).scenario)
 
 
 def test_no_quantization_states_nothing() -> None:

@@ -59,6 +59,9 @@ def test_the_nearest_name_is_suggested_only_when_near(
         ("H200", "h200_sxm"),  # and not h20, of which it is no first part
         ("H20", "h20"),
         ("RTX", "rtx_4090"),
+        ("rtx4090", "rtx_4090"),
+        ("h100-sxm", "h100_sxm"),
+        ("h100sxm", "h100_sxm"),
     ],
 )
 def test_names_resolve_by_case_separators_and_prefix(given: str, name: str) -> None:
@@ -71,6 +74,27 @@ def test_an_unambiguous_organization_may_be_omitted() -> None:
         refusal("Twin-8B", MODELS)
         == "ambiguous thing 'Twin-8B': a/Twin-8B, b/Twin-8B; see the list"
     )
+
+
+def test_punctuation_counts_between_digits_only() -> None:
+    assert resolve("llama31-8b", ("llama-31-8b", "llama-3.1-8b")) == "llama-31-8b"
+    assert resolve("llama3.1_8B", ("llama-31-8b", "llama-3.1-8b")) == "llama-3.1-8b"
+    assert refusal("llama318b", ("llama-3.1-8b",)).startswith("unknown thing 'llama318b'")
+
+
+def test_spellings_of_one_name_are_not_ambiguous() -> None:
+    spellings = {"a/Twin-8B": "b/Twin-8B", "b/Twin-8B": "b/Twin-8B", "b/Twin-9B": "b/Twin-9B"}
+    found = resolve_name("twin8b", spellings, what="thing", lists="")
+    assert spellings[found] == "b/Twin-8B"
+    with pytest.raises(InvalidSpecError, match="ambiguous thing 'Twin': b/Twin-8B, b/Twin-9B;"):
+        resolve_name("Twin", spellings, what="thing", lists="")
+
+
+def test_only_some_names_may_be_shortened() -> None:
+    names = ["dlrm-dcnv2", "bert-large"]
+    assert resolve_name("dlrm", names, what="thing", lists="", shorten=["dlrm-dcnv2"]) == names[0]
+    with pytest.raises(InvalidSpecError, match="did you mean 'bert-large'"):
+        resolve_name("bert", names, what="thing", lists="", shorten=["dlrm-dcnv2"])
 
 
 def test_no_letters_in_common_get_no_suggestion() -> None:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from perfatlas.hardware import system_names
 from validation.serving import validate_capacity
 from validation.serving.capacity import gate, parse_capacity_runs
 
@@ -53,3 +54,12 @@ def test_a_budget_that_is_exceeded_is_named() -> None:
     assert gate(total, {"median_error": 0.03, "p90_error": 0.2}) == [
         "median_error of all is 3.1%, above its budget of 3.0%"
     ]
+
+
+def test_no_run_is_left_out_for_a_device_that_the_catalog_has() -> None:
+    reasons = [row["reason"] for row in validate_capacity()["left_out"]]
+    named = [why.split(" is not in the catalog")[0] for why in reasons if "in the catalog" in why]
+    known = {name.replace("_", "") for name in system_names()}
+    found = {"".join(filter(str.isalnum, name)).casefold() for name in named}
+    assert found, reasons  # of one that it has not
+    assert not found & known

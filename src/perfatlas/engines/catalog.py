@@ -177,7 +177,7 @@ def _catalog_profile(text: str) -> EngineProfile:
     if unknown and _load(newest[name]).kernel_family:  # ideal is no program with releases
         return _of_release(name, version.removeprefix("v"))
     lists = "`perfatlas catalog engines` lists all"
-    return _load(known[resolve_name(text, known, what="engine", lists=lists)])
+    return _load(known[resolve_name(text, tuple(known), what="engine", lists=lists)])
 
 
 def _of_release(name: str, version: str) -> EngineProfile:

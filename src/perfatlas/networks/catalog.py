@@ -76,11 +76,19 @@ def is_graph(text: object) -> bool:
 
     Example:
         >>> from perfatlas.networks import is_graph
-        >>> is_graph("ResNet-50{image_size=288}"), is_graph("net.toml"), is_graph("gpt2")
+        >>> is_graph("ResNet50{image_size=288}"), is_graph("net.toml"), is_graph("gpt2")
         (True, True, False)
     """
     head = text.partition("{")[0].strip() if isinstance(text, str) else ""
-    return head.casefold() in graph_names() or head.endswith(GRAPH_FILES)
+    return head.endswith(GRAPH_FILES) or _is_graph_name(head)
+
+
+@lru_cache(maxsize=4096)
+def _is_graph_name(head: str) -> bool:
+    try:
+        return not _names_a_path(head) and _catalog_id(head) in graph_names()
+    except InvalidSpecError:
+        return False
 
 
 def default_osl(text: str) -> int:
@@ -162,8 +170,9 @@ def model_names() -> list[str]:
 def resolve_model(text: str) -> Model:
     """Return the model for a catalog id, or for a file or folder that a reader reads.
 
-    Letter case is ignored, and the part after "/" is enough if it is unique. Other abbreviations
-    are not accepted: Qwen3.6-27B is another checkpoint than nvidia/Qwen3.6-27B-NVFP4.
+    Letter case and punctuation are ignored, and the part after "/" is enough if it is unique; of a
+    graph of operators, the first parts too. Other abbreviations are not accepted: Qwen3.6-27B is
+    another checkpoint than nvidia/Qwen3.6-27B-NVFP4.
 
     Overrides in braces change its dimensions: `Qwen/Qwen3-32B{layers=48}`.
 
@@ -237,7 +246,7 @@ def _catalog_id(text: str) -> str:
         "`perfatlas catalog models` lists all; for any other model, give the path of its"
         " config.json or of its folder"
     )
-    return _index()[resolve_name(text, _index(), what="model", lists=lists, shorten=False)]
+    return _index()[resolve_name(text, _index(), what="model", lists=lists, shorten=graph_names())]
 
 
 @cache

@@ -188,7 +188,8 @@ class ParameterCounts:
 class CheckpointFormats:
     """Number formats from the checkpoint's quantization_config; None if not stated.
 
-    `source` quotes the config, as evidence.
+    `source` quotes the config, as evidence. `unread` and `unread_kv` say what of it has no known
+    number format: without one of the user, nothing may be priced.
     """
 
     gemm_format: str | None = None
@@ -196,6 +197,24 @@ class CheckpointFormats:
     kv_format: str | None = None
     attention_quantized: bool = True
     source: str = ""
+    unread: str = ""
+    unread_kv: str = ""
+    nearest: str = ""  # Formats that may stand for `unread`
+
+    def refuse_unread(self, field: str) -> None:
+        """Refuse to answer without a format of the user where that of the checkpoint is not known.
+
+        Args:
+            field: The unset field: kv_format, or one of matrix products.
+
+        Raises:
+            UnsupportedError: The message names what is not read, and formats that stand for it.
+        """
+        kv = field == "kv_format"
+        problem = self.unread_kv if kv else self.unread
+        if problem:
+            near = "the nearest of bf16, fp8, int8 and nvfp4" if kv else self.nearest
+            raise UnsupportedError(f"{field} is not set, and {problem}; set {field} to {near}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from perfatlas.networks.layers import GqaAttention, MlaAttention
 from perfatlas.networks.phases import joining_projection, step_operators
 from perfatlas.quantities import UnsupportedError
 
@@ -31,9 +30,8 @@ def draft_layer(architecture: LanguageModel) -> LayerGroup:
         UnsupportedError: The model has recurrent layers, whose state cannot be rolled back when
             drafts are rejected.
     """
-    attention = (GqaAttention, MlaAttention)
     for group in architecture.layers:
-        if group.mixer is not None and not isinstance(group.mixer, attention):
+        if group.is_recurrent:
             raise UnsupportedError(
                 f"speculative decoding of {architecture.model_type} is not supported: its recurrent"
                 " layers would need a state per draft token; set speculative_depth to 0"

@@ -69,6 +69,7 @@ def import_graph(
         "item": item,
         "source": f"imported from {printable(path.name)[:LONGEST_NAME]}",
         "parameters": found.parameters,
+        "format": found.format or None,
         "notes": notes or None,
         "sizes": dict(found.sizes),
         "limits": {name: dict(limit) for name, limit in found.limits.items()},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities.errors import InvalidSpecError, PerfatlasError, repr_for_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 SHORT_NAME: Final = 3  # letters up to which a name begins with the same one
 LEAST_SIMILARITY: Final = 0.6  # difflib ratio from 0 to 1
@@ -17,6 +18,8 @@ _LONGEST_NAME: Final = 80  # characters that are compared
 _LONGEST_LIST: Final = 8  # candidates that a message lists
 _PART: Final = 0.95  # weight of a match with only the first part of a name
 _SAME_LETTERS: Final = 0.95  # similarity of names with transposed letters, such as nodse
+_BETWEEN_DIGITS: Final = re.compile(r"(?<=\d)[._-]+(?=\d)")
+_PUNCTUATION: Final = re.compile(r"[._-]+")
 _VARIANT: Final = re.compile("([^/_@]+)[_@]")  # h100 of h100_sxm, vllm of vllm@0.24
 
 
@@ -76,23 +79,26 @@ def nearest_name(value: str, choices: Iterable[str]) -> str | None:
 
 def resolve_name(
     given: str,
-    names: Iterable[str],
+    names: Iterable[str] | Mapping[str, object],
     *,
     what: str,
     lists: str,
-    shorten: bool = True,
+    shorten: bool | Collection[str] = True,
     error: type[PerfatlasError] = InvalidSpecError,
 ) -> str:
     """Return the known name that a user means.
 
     An exact match wins; then a match that ignores letter case, the difference between "-", space
-    and "_", and the organization before "/"; then a unique name that begins with the given parts,
-    which end at a "_", "-", "@" or ".".
+    and "_", and the organization before "/"; then one that ignores all punctuation but that between
+    two digits; then a unique name that begins with the given parts, which end at a "_", "-", "@" or
+    ".".
 
     Args:
+        names: All names; as a mapping to texts, those of one text are spellings of one name.
         what: Noun for the message, such as "system".
         lists: Where to find all names, such as "`perfatlas catalog systems` lists all".
-        shorten: Whether the first parts of a name are accepted. Otherwise they are only suggested.
+        shorten: Whether the first parts of a name are accepted, or the names of which they are.
+            Otherwise they are only suggested.
         error: Exception class to raise.
 
     Raises:
@@ -103,6 +109,8 @@ def resolve_name(
         >>> systems = ["a100_sxm", "h100_pcie", "h100_sxm"]
         >>> resolve_name("A100", systems, what="system", lists="")
         'a100_sxm'
+        >>> resolve_name("resnet50", ["resnet-50"], what="model", lists="")
+        'resnet-50'
     """
     known = frozenset(names)
     if given in known:
@@ -110,26 +118,33 @@ def resolve_name(
     wanted = _folded(given)
     folded = [(spelling, name) for name in known for spelling in _spellings(name)]
     found = {name for spelling, name in folded if spelling == wanted}
-    if len(found) == 1:
-        return found.pop()
-    if not found and wanted:
+    if not found and (plain := _without_punctuation(wanted)):
+        found = {name for spelling, name in folded if _without_punctuation(spelling) == plain}
+    shortened = not found and bool(wanted)
+    if shortened:
         found = {name for spelling, name in folded if _begins(spelling, wanted)}
-        if shorten and len(found) == 1:
-            return found.pop()
+    accepted = not shortened or shorten is True or found.issubset(shorten or ())
+    values = names if isinstance(names, Mapping) else {}
+    meant = {name: text if isinstance(text := values.get(name), str) else name for name in known}
+    if accepted and len({meant[name] for name in found}) == 1:
+        return min(found)
     if len(found) > 1:
-        raise error(f"ambiguous {what} {repr_for_error(given)}: {_listed(sorted(found))}; {lists}")
+        listed = _listed(sorted({meant[name] for name in found}))
+        raise error(f"ambiguous {what} {repr_for_error(given)}: {listed}; {lists}")
     # of a known name with further parts, as in gb200_nvl72, the longest
     found = found or {name for spelling, name in folded if wanted.startswith(f"{spelling}_")}
-    nearest = (
-        f"; did you mean {max(found, key=len)!r}?"
-        if found
-        else did_you_mean(given, sorted(known)) or ";"
-    )
-    raise error(f"unknown {what} {repr_for_error(given)}{nearest} {lists}")
+    nearest = max(found, key=len) if found else nearest_name(given, sorted(known))
+    hint = ";" if nearest is None else f"; did you mean {meant[nearest]!r}?"
+    raise error(f"unknown {what} {repr_for_error(given)}{hint} {lists}")
 
 
 def _folded(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", name.strip().casefold())
+
+
+def _without_punctuation(folded: str) -> str:
+    """Return a folded name without punctuation, but that between two digits: 3.1 is not 31."""
+    return _PUNCTUATION.sub("", _BETWEEN_DIGITS.sub(",", folded))
 
 
 def _spellings(name: str) -> tuple[str, ...]:

@@ -23,6 +23,32 @@ COMPOSED: Final = {
     "max_model_len": ("isl", "osl"),
     "context_length": ("isl", "osl"),
     "size": ("m", "n", "k"),
+    "nodes": ("gpus",),
+    "csv": ("table", "output"),
+    "plot": ("figure",),
+}
+# Words that other tools have for commands, and the command lines that answer them.
+VERBS: Final = {
+    **dict.fromkeys(
+        ("what-if", "whatif"),
+        "perfatlas sweep varies fields and hardware; perfatlas compare answers alternatives",
+    ),
+    **dict.fromkeys(
+        ("size", "recommend", "optimize", "plan", "tune"),
+        "perfatlas search --max-gpus 64 --slo-ttft-s 1 finds the deployments that meet objectives",
+    ),
+    "sensitivity": "perfatlas estimate --explain has the sensitivities of a deployment",
+    "roofline": "perfatlas estimate --figure FILE --figure-chart roofline draws it",
+    **dict.fromkeys(
+        ("plot", "draw", "chart"),
+        "perfatlas estimate --figure FILE draws the charts of an answer, as other commands do;"
+        " perfatlas report makes a page of saved answers",
+    ),
+    **dict.fromkeys(("ui", "gui", "serve", "dashboard"), "perfatlas web opens forms in a browser"),
+    **dict.fromkeys(("predict", "infer", "inference"), "perfatlas estimate answers one deployment"),
+    **dict.fromkeys(
+        ("models", "systems", "engines"), "perfatlas catalog lists models, systems and engines"
+    ),
 }
 MOST_SHOWN: Final = 200  # characters of an argument that a message quotes
 
@@ -75,7 +101,7 @@ def unknown_option_text(problem: UnknownOptionError, command: str) -> str:
     Args:
         command: The command, "" if it is not known.
     """
-    from perfatlas.declarations import commands_with
+    from perfatlas.declarations import commands_with, questions, verb_fields
     from perfatlas.vocabulary.fields import canonical_name
 
     option = str(problem.token.keyword or problem.token.value).partition("=")[0]
@@ -88,8 +114,11 @@ def unknown_option_text(problem: UnknownOptionError, command: str) -> str:
     parts = [f"--{name}" for name in COMPOSED.get(plain, ()) if f"--{name}" in flags]
     if parts:
         return f"Unknown option: {option}. perfatlas takes {' and '.join(parts)} instead."
-    others = commands_with(plain)
-    belongs = f" It belongs to {', '.join(others)}." if others else ""
+    fields = {name for each in questions() for name in verb_fields(each)}
+    elsewhere = "" if plain in fields else canonical_name(plain, fields)
+    others = commands_with(elsewhere or plain)
+    called = f"perfatlas calls it --{elsewhere.replace('_', '-')}, of" if elsewhere else ""
+    belongs = f" {called or 'It belongs to'} {', '.join(others)}." if others else ""
     meant = nearest_flag(option, flags)
     if meant:
         return f"Unknown option: {option}. Did you mean {meant}?{belongs}"

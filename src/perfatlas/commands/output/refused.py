@@ -16,6 +16,7 @@ from cyclopts import (
 )
 
 from perfatlas.commands.output.refusal import (
+    VERBS,
     refusal_text,
     unexpected_argument_text,
     unknown_option_text,
@@ -82,7 +83,8 @@ def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
         rest = " ".join(words[1:])
         return f"{text.rstrip('.')}. The catalog comes first: perfatlas catalog systems {rest}"
     if isinstance(problem, UnknownCommandError):
-        return f"{text} {_note(words)}".rstrip()
+        instead = f'Unknown command "{words[0]}". {VERBS[words[0]]}.' if words[0] in VERBS else ""
+        return instead or f"{text} {_note(words)}".rstrip()
     hint = _table_hint(words)
     return f"{text.rstrip('.')}. {hint}" if hint else text
 

@@ -100,6 +100,7 @@ class Imported:
     # Values that sizes may have: `least`, `most` and `multiple_of`, by name
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     notes: Sequence[str] = ()  # What an answer says of the file
+    format: str = ""  # Number format of the weights of products, "" for 16 or 32 bits
 
     def per_batch(self) -> tuple[Node, ...]:
         """Return the nodes of a file with a fixed number of items as ones of a batch.

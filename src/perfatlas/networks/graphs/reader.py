@@ -16,6 +16,8 @@ from perfatlas.files import (
     read_fields,
     read_toml as read_toml_file,
 )
+from perfatlas.formats import get_format
+from perfatlas.networks.contract import CheckpointFormats
 from perfatlas.networks.graphs.network import MAX_SIZE, GraphNetwork, Limit
 from perfatlas.networks.graphs.nodes import BATCH, KINDS, KV_LENGTH, SIZES, TARGET, Node
 from perfatlas.networks.graphs.training import STEPS
@@ -123,6 +125,7 @@ FIELDS: Final[Mapping[str, Field[Any]]] = {
     "item": Field(Text(empty=False)),
     "source": Field(Text(longest=LONGEST_TEXT)),
     "parameters": Field(Whole(least=0, most=MOST_PARAMETERS), required=True, into="weight_count"),
+    "format": Field(Text(empty=False)),
     "live_elements": Field(Number(least=0.0), into="live"),
     "denoiser": Field(Whole(least=1, most=MAX_SIZE)),
     "sizes": Field(Named(of=Whole(least=1))),
@@ -138,7 +141,8 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
     """Return the network that a table of operators describes.
 
     Args:
-        table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `denoiser` of a
+        table: A file, as `tomllib` reads it: `name`, `item`, `parameters`, `format` of its
+            weights if it is not that of its activations, `denoiser` of a
             diffusion pipeline, as `GraphNetwork` has it, `sizes` by name, `lengths` that follow
             from sizes, `limits` of sizes, and `operators`, each with a `kind` and its sizes:
             numbers, or expressions over `batch`, `sizes` and `lengths`. A `decoder` is a list like
@@ -157,6 +161,9 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
     """
     given = {"item": "item", "sizes": {}, **read_fields(table, FIELDS, origin)}
     given.pop("source", None)
+    if stored := given.pop("format", ""):
+        source = f"{origin}: format = {stored}"
+        given["checkpoint"] = CheckpointFormats(gemm_format=get_format(stored).name, source=source)
     network = GraphNetwork(hidden_size=1, vocab_size=0, **given)
     names = {BATCH, *network.sizes}
     for name, length in network.lengths.items():

@@ -28,7 +28,7 @@ from perfatlas.networks.graphs.imports import (
     row_elements,
 )
 from perfatlas.networks.graphs.nodes import GROUP_NORM, ROWS
-from perfatlas.networks.onnx.folding import fold_sizes
+from perfatlas.networks.onnx.folding import fold_sizes, reads_of
 from perfatlas.networks.onnx.patterns import Group, groups, is_folded_norm
 from perfatlas.quantities import (
     Expression,
@@ -72,6 +72,21 @@ BATCH_NORMS: Final = ("BatchNormalization", "LRN", "LpNormalization")  # without
 _SCALED: Final = ("Add", "Cast", "Div", "Mul", "Where")
 _FLOATS: Final = (1, 10, 11, 16)  # types of ONNX: float, float16, double, bfloat16
 _WEIGHTS: Final = (*_FLOATS, 2, 3, 17, 18, 19, 20, 21, 22)  # and 8 and 4 bits
+_BITS: Final = {
+    **dict.fromkeys((2, 3), "int8"),
+    **dict.fromkeys((17, 18, 19, 20), "fp8"),
+    **dict.fromkeys((21, 22), "int4"),
+}
+# Formats of products by the type of weights, and whether activations are quantized too.
+_FORMATS: Final = {
+    ("int8", True): "int8",
+    ("int8", False): "int8_wo",
+    ("fp8", True): "fp8_static",
+    ("fp8", False): "int8_wo",
+    **dict.fromkeys((("int4", True), ("int4", False)), "int4_wo"),
+}
+_OF_FLOATS: Final = ("DynamicQuantizeMatMul",)  # products of integers that read floats
+_STANDARD: Final = ("", "ai.onnx", "ai.onnx.ml")  # operator sets whose shapes ONNX infers
 
 
 def _kinds() -> Mapping[str, str]:
@@ -105,17 +120,34 @@ def nodes_of_file(
 def _imported(model: Any, path: Path, batch: int | None, given: dict[str, int]) -> Imported:  # noqa: ANN401
     """Return the operators of a model."""
     items = _fix_sizes(model.graph, batch, given, path)
-    parameters, weights = _drop_weights(model)
-    graph = _inferred(model, path)
-    reader = _Graph(graph=graph, weights=weights, producer=model.producer_name)
+    weights = _drop_weights(model.graph)
+    graph = _inferred(model, path, weights)
+    reader = _Graph(graph=graph, weights=set(weights), producer=model.producer_name)
     reader.read()
+    number_format, notes = _stored_format(reader.formats)
     return Imported(
         nodes=tuple(reader.nodes),
-        parameters=parameters + sum(reader.computed.values()),
+        parameters=sum(weights.values()) + sum(reader.computed.values()),
         sizes={},
         items=items,
         unknown=dict(reader.unknown),
+        notes=notes,
+        format=number_format,
     )
+
+
+def _stored_format(formats: Mapping[str, int]) -> tuple[str, tuple[str, ...]]:
+    """Return the format of most weights of products, "" for 16 or 32 bits, and notes."""
+    found = max(formats, key=lambda name: formats[name], default="")
+    others = [name or "16 or 32 bits" for name in formats if name != found]
+    if not others:
+        return found, ()
+    share = formats[found] / sum(formats.values())
+    note = (
+        f"{share:.0%} of the weights of products are in {found or '16 or 32 bits'}, which stands"
+        f" for {' and '.join(others)}"
+    )
+    return found, (note,)
 
 
 def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
@@ -186,18 +218,15 @@ def _free_sizes(inputs: Sequence[Any]) -> dict[str, None]:
     return found
 
 
-def _drop_weights(model: Any) -> tuple[int, set[str]]:  # noqa: ANN401
-    """Replace large initializers by inputs; return the parameters and the names of all."""
+def _drop_weights(graph: Any) -> dict[str, int]:  # noqa: ANN401
+    """Replace large initializers by inputs; return the parameters of each by name."""
     import onnx
 
-    graph, parameters = model.graph, 0
-    kept, names = [], set()
+    kept, names = [], {}
     declared = {one.name for one in graph.input}
     for one in graph.initializer:
         elements = math.prod(one.dims)
-        names.add(one.name)
-        if one.data_type in _WEIGHTS:
-            parameters += elements
+        names[one.name] = elements if one.data_type in _WEIGHTS else 0
         if elements <= FEW and one.data_location != onnx.TensorProto.EXTERNAL:
             kept.append(one)
         elif one.name not in declared:
@@ -206,10 +235,11 @@ def _drop_weights(model: Any) -> tuple[int, set[str]]:  # noqa: ANN401
             )
     del graph.initializer[:]
     graph.initializer.extend(kept)
-    return parameters, names
+    return names
 
 
-def _inferred(model: Any, path: Path) -> Any:  # noqa: ANN401
+def _inferred(model: Any, path: Path, weights: dict[str, int]) -> Any:  # noqa: ANN401
+    """Return the graph with shapes; add the weights of branches that are known to run."""
     import onnx
 
     del model.graph.value_info[:]
@@ -220,6 +250,7 @@ def _inferred(model: Any, path: Path) -> Any:  # noqa: ANN401
         for _ in range(MOST_ROUNDS):
             if not fold_sizes(model.graph, found):
                 break
+            weights |= _drop_weights(model.graph) | weights
             found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
         raise InvalidSpecError(f"{path}: shapes cannot be inferred: {problem}") from problem
@@ -240,8 +271,9 @@ class _Graph:
         writers: The operator that writes a tensor.
         kinds: Kind of the operator that wrote a tensor, through views.
         skipped: Tensors inside of operators that several make up.
-        stored: Weights that the file holds.
+        stored: Weights that the file holds, by name, with the type of their elements.
         computed: Elements of weights that operators of constants compute, by name.
+        formats: Elements of weights of products by format, "" for 16 or 32 bits.
     """
 
     graph: Any
@@ -256,17 +288,19 @@ class _Graph:
     nodes: list[Node] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     skipped: set[str] = field(default_factory=set)
-    stored: frozenset[str] = frozenset()
+    stored: dict[str, int] = field(default_factory=dict)
     computed: dict[str, int] = field(default_factory=dict)
+    formats: Counter[str] = field(default_factory=Counter)
 
     def read(self) -> None:
         """Add all operators."""
         self._take_shapes()
         for one in self.graph.node:
-            for name in one.input:
+            reads = reads_of(one)
+            for name in reads:
                 self.users[name].append(one)
             self.writers |= dict.fromkeys(one.output, one)
-            if all(name in self.weights for name in one.input if name):
+            if all(name in self.weights for name in reads):
                 self.weights.update(one.output)
         self.readers.update({name: len(users) for name, users in self.users.items()})
         together = self._together()
@@ -284,7 +318,7 @@ class _Graph:
 
     def _take_shapes(self) -> None:
         """Take the shapes and types of tensors; the weights so far are those of the file."""
-        graph, self.stored = self.graph, frozenset(self.weights)
+        graph = self.graph
         for one in (*graph.input, *graph.value_info, *graph.output):
             tensor = one.type.tensor_type
             self.types[one.name] = tensor.elem_type
@@ -295,6 +329,7 @@ class _Graph:
         for one in graph.initializer:
             self.shapes[one.name] = Tensor(tuple(int(size) for size in one.dims))
             self.types[one.name] = one.data_type
+        self.stored = {name: self.types.get(name, 1) for name in self.weights}
 
     def _together(self) -> dict[int, Callable[[], Node]]:
         """Return what makes one of several operators, by the last of them; skip the others."""
@@ -324,11 +359,14 @@ class _Graph:
         self.kinds |= dict.fromkeys(one.output, found.kind)
 
     def _add(self, one: Any) -> None:  # noqa: ANN401
-        read = [name for name in one.input if name]
+        read = reads_of(one)
         if all(name in self.weights for name in read):
-            self.weights.update(one.output)
-            if self.stored.intersection(read):  # a view or copy of a stored weight
-                self.stored |= frozenset(one.output)
+            held = [name for name in read if name in self.stored and name in self.shapes]
+            source = max(held, key=lambda name: _count(self.shapes[name]), default="")
+            most = _count(self.shapes[source]) if held else 0
+            for name in one.output:  # a view or copy of a stored weight
+                if held and name in self.shapes and _count(self.shapes[name]) <= most:
+                    self.stored[name] = self.stored[source]
             return
         if (
             _kinds().get(one.op_type) in WITHOUT_KERNEL
@@ -351,11 +389,13 @@ class _Graph:
         """Return whether an operator computes sizes: few integers, without a kernel."""
         written = [name for name in one.output if name]
         return all(
-            self.types.get(name, 1) not in _FLOATS
-            and name in self.shapes
-            and _count(self.shapes[name]) <= MOST_SHAPE
-            and len(self.shapes[name].sizes) <= 1
+            self.types.get(name, 1) not in _FLOATS and len(self.shapes[name].sizes) <= 1
             for name in written
+            if name in self.shapes
+        ) and all(
+            name in self.shapes and _count(self.shapes[name]) <= MOST_SHAPE
+            for name in (*written, *one.input)
+            if name
         )
 
     def _is_view(self, one: Any, read: list[str]) -> bool:  # noqa: ANN401
@@ -378,10 +418,15 @@ class _Graph:
             UnsupportedError: ONNX did not infer them.
         """
         found = self.shapes.get(name)
+        if found is None and one.domain not in _STANDARD:
+            raise UnsupportedError(
+                f"{one.op_type} {one.name!r} is an operator of {one.domain}, whose shapes ONNX does"
+                " not infer; export the graph with standard operators of ONNX"
+            )
         if found is None:
             raise UnsupportedError(
-                f"the shape of {name!r}, of {one.op_type} {one.name!r}, depends on data, or ONNX"
-                " does not know the operator; export the graph with fixed sizes"
+                f"the shape of {name!r}, of {one.op_type} {one.name!r}, depends on data; export the"
+                " graph with fixed sizes"
             )
         return found
 
@@ -390,6 +435,7 @@ class _Graph:
         if name in _CONVOLUTIONS or name in _PRODUCTS:
             own = [each for each in read if each in self.weights and each not in self.stored]
             self.computed |= {each: _count(self.shape(each, one)) for each in own}
+            self._tally_format(one, (_CONVOLUTIONS | _PRODUCTS)[name])
         if name in _CONVOLUTIONS:
             return self._convolution(one)
         if name in _PRODUCTS:
@@ -402,7 +448,7 @@ class _Graph:
             sizes = {"rows": rows, "width": _count(Tensor(table.sizes[1:]))}
             return [node("embedding", sizes)]
         if name == "Einsum":
-            raise UnsupportedError(f"Einsum {one.name!r} is not read; export it as MatMul")
+            return [self._einsum(one)]
         if name not in _kinds():
             self.unknown[name] += 1
         alone = [each for each in read if self.readers[each] == 1]
@@ -442,6 +488,58 @@ class _Graph:
             return [found, *([added_bias(out, found.kind)] if biased else ())]
         moved = dict.fromkeys(("read", "write"), out.elements())
         return [found, node("norm", moved, after=found.kind)]
+
+    def _tally_format(self, one: Any, operands: tuple[int, int]) -> None:  # noqa: ANN401
+        """Count the weights of a product in the format that they are stored in."""
+        weight, other = (one.input[operands[index]] for index in (1, 0))
+        if weight not in self.weights:
+            weight, other = other, weight
+        if weight not in self.weights or weight not in self.shapes:
+            return
+        source = self.writers.get(other)
+        integers = self.types.get(other, 1) not in _FLOATS or one.op_type in _OF_FLOATS
+        quantized = integers or (source is not None and source.op_type == "DequantizeLinear")
+        bits = _BITS.get(self.stored.get(weight, 1), "")
+        self.formats[_FORMATS[bits, quantized] if bits else ""] += _count(self.shapes[weight])
+
+    def _einsum(self, one: Any) -> Node:  # noqa: ANN401
+        """Return the product of two operands that an equation states.
+
+        Raises:
+            UnsupportedError: It is no product of two operands.
+        """
+        text = _attribute(one, "equation", b"").decode().replace(" ", "")
+        left, arrow, out = text.partition("->")
+        terms = left.split(",")
+        shapes = [self.shape(name, one).sizes for name in one.input]
+        known = len(terms) == len(shapes) == 2 and arrow and "..." not in text
+        sizes: dict[str, int] = {}
+        for term, shape in zip(terms, shapes, strict=False):
+            sizes |= {label: int(size) for label, size in zip(term, shape, strict=False)}
+        first, second = (set(terms[0]), set(terms[-1]))
+        summed = (first ^ second) - set(out)
+        if not known or summed or any(len(set(term)) < len(term) for term in terms):
+            raise UnsupportedError(
+                f"Einsum {one.name!r} of {text!r} is no product of two operands with named"
+                " dimensions; export it as MatMul"
+            )
+        m, n, k, groups = (
+            math.prod(sizes[label] for label in labels)
+            for labels in (
+                first - second,
+                second - first,
+                (first & second) - set(out),
+                first & second & set(out),
+            )
+        )
+        self._tally_format(one, (0, 1))
+        if one.input[0] in self.weights:
+            m, n = n, m
+        if groups == 1 and self.weights.intersection(one.input):
+            own = [each for each in one.input if each in self.weights and each not in self.stored]
+            self.computed |= {each: _count(self.shape(each, one)) for each in own}
+            return node("linear", {"m": m, "n": n, "k": k})
+        return node("matmul", {"m": m, "n": n, "k": k, "groups": groups})
 
     def _product(self, one: Any) -> Node:  # noqa: ANN401
         first, second = (one.input[index] for index in _PRODUCTS[one.op_type])

@@ -97,7 +97,7 @@ def quantized_model(
 
     Raises:
         InvalidSpecError: There is no such model or benchmark.
-        UnsupportedError: There is no such format.
+        UnsupportedError: There is no such format, or that of the checkpoint is not read.
     """
     network = resolve_model(model).network
     if network.item:
@@ -106,6 +106,9 @@ def quantized_model(
             " alone"
         )
     checkpoint = network.checkpoint
+    for field, given in zip(("gemm_format", "kv_format"), formats, strict=True):
+        if given is None:
+            checkpoint.refuse_unread(field)
     gemm = format_of(formats[0] or checkpoint.gemm_format or HALF).name
     experts = None if formats[0] else checkpoint.moe_format
     asked = Quantized(

@@ -94,7 +94,8 @@ def resolve_formats(
         device: What formats depend on in the device, None if unknown.
 
     Raises:
-        UnsupportedError: A format is unknown.
+        UnsupportedError: A format is unknown, or an unset one is that of a checkpoint whose
+            quantization is not read, or needs attention that the device does not have.
     """
     checkpoint = network.checkpoint
     half = _half_format(device)
@@ -102,6 +103,8 @@ def resolve_formats(
     notes = [] if half == "bf16" else [f"unset formats are fp16, not bf16: {source}"]
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
+        if given is None and (role == "gemm_format" or network.has_experts):
+            checkpoint.refuse_unread("format")
         given = given and given.casefold()
         same = given is not None and stated is not None and stated.startswith(f"{given}_")
         name = (stated if same else given or stated) or half
@@ -124,6 +127,8 @@ def resolve_formats(
     gemm = pick("gemm_format", requested.gemm_format or requested.format, checkpoint.gemm_format)
     moe_stated = checkpoint.moe_format or checkpoint.gemm_format
     moe = pick("moe_format", requested.moe_format or requested.format, moe_stated)
+    if requested.kv_format is None:
+        checkpoint.refuse_unread("kv_format")
     kv = _cache_format(requested.kv_format or checkpoint.kv_format or half)
     if kv == "bf16" != half:
         raise UnsupportedError(
@@ -131,11 +136,28 @@ def resolve_formats(
             f" set kv_format = {half} or fp8, or leave it out"
         )
     attention = _cache_format(requested.attention_format or checkpoint.kv_format or half)
+    if requested.attention_format is None and checkpoint.kv_format:
+        _refuse_attention(attention, half, network, device)
     unstated = requested.kv_format is None and checkpoint.kv_format is None
     if network.decodes and unstated and gemm in _CACHED_IN_FP8:
         notes.append(_CACHE_NOTE.format(kv=kv, gemm=gemm))
     found = ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention, head=half)
     return found, tuple(notes)
+
+
+def _refuse_attention(
+    attention: str, half: str, network: Network, device: FormatSupport | None
+) -> None:
+    """Refuse attention in the format of the checkpoint's cache on tensor cores without it."""
+    peak = get_format(attention).tensor_peak
+    if device is None or peak in device.peaks:
+        return
+    raise UnsupportedError(
+        f"attention_format is not set, and the checkpoint's KV cache in {attention}"
+        f" ({network.checkpoint.source}) needs attention in {peak}, which the tensor cores of"
+        f" {device.architecture} do not multiply; set attention_format = {half} and"
+        f" kv_format = {half}"
+    )
 
 
 def _half_format(device: FormatSupport | None) -> str:

@@ -99,5 +99,5 @@ def resolve_training_engine(text: str) -> TrainingEngine:
     known = newest | {key: key for key in dated}
     lists = f"training engines: {', '.join(training_engine_ids())}; generic is any other engine"
     return training_engines()[
-        known[resolve_name(text.strip(), known, what="training engine", lists=lists)]
+        known[resolve_name(text.strip(), tuple(known), what="training engine", lists=lists)]
     ]

@@ -111,6 +111,7 @@ def model_facts(name: str) -> dict[str, Any]:
         "layer_groups": _layer_groups(model),
         "parameter_parts": asdict(counts),
         **({"encoder_parameters": encoder} if (encoder := network.encoder_parameters) else {}),
+        **({"format": f"unknown: {unread}"} if (unread := network.checkpoint.unread) else {}),
         "checkpoint": asdict(network.checkpoint),
         "source": model.source,
         "notes": list(network.notes),

@@ -70,6 +70,8 @@ def importing(
     network = resolve_model(str(output)).network
     (facts,) = network.describe_layers()
     results = {"file": str(output), "parameters": network.parameters().total, **facts}
+    if network.checkpoint.gemm_format:
+        results["format"] = network.checkpoint.gemm_format
     if network.notes:
         results["notes"] = list(network.notes)
     if json:

@@ -393,7 +393,10 @@ def _launched(
     """Return the commands that launch a plan, and notes on what they leave out."""
     longest = int(sum(inputs.mix.longest))
     model = resolve_model(inputs.model)
-    stored = model.network.checkpoint.gemm_format or "bf16"
+    checkpoint = model.network.checkpoint
+    stored = checkpoint.gemm_format or "bf16"
+    if checkpoint.unread:  # formats of the user stand for its own
+        stored = str(best.get("gemm_format") or stored)
     plan = {**best, **_options(inputs), DRAFTER: model.network.mtp_layers > 0}
     plan |= _node_devices(best, inputs)
     commands = launch_commands(launcher, model.name, plan, longest, stored)

@@ -30,6 +30,7 @@ class QuantizedFormats:
         Row(
             "Number format of weights and matrix products; fp8 means fp8_static.",
             default="the checkpoint's",
+            elsewhere=("format", "quantization", "dtype"),
         ),
     ] = None
     kv_format: Annotated[

@@ -101,7 +101,7 @@ USD_PER_GPU_HOUR: Final = Row(
     "Price of one GPU-hour [USD]: a number, a kind of price of the catalog (on_demand, reserved,"
     " market, owned), both by system, as in h200_sxm=2.5,b200_sxm=owned, or a TOML file of prices.",
     default="the price of the catalog, on demand if known",
-    elsewhere=("gpu_hour_price", "price_per_gpu_hour", "cost_per_gpu_hour"),
+    elsewhere=("gpu_hour_price", "price_per_gpu_hour", "cost_per_gpu_hour", "price", "gpu_price"),
 )
 PUE: Final = Row(
     "Power usage effectiveness: power of the facility over that of its nodes.",

@@ -141,6 +141,8 @@ class Lengths:
                 "prompt_len",
                 "random_input_len",
                 "input_tokens",
+                "seq",
+                "seq_len",
             ),
         ),
     ] = 1024

@@ -258,10 +258,17 @@ class Objectives:
     """Latency objectives."""
 
     slo_ttft_s: Annotated[
-        Objective | None, Row("SLO: maximum time to first token.", "none", TOKENS)
+        Objective | None,
+        Row("SLO: maximum time to first token.", "none", TOKENS, elsewhere=("ttft", "max_ttft")),
     ] = None
     slo_tpot_s: Annotated[
-        Objective | None, Row("SLO: maximum time per output token after the first.", "none", TOKENS)
+        Objective | None,
+        Row(
+            "SLO: maximum time per output token after the first.",
+            "none",
+            TOKENS,
+            elsewhere=("tpot", "max_tpot"),
+        ),
     ] = None
     slo_itl_s: Annotated[
         Objective | None, Row("SLO: maximum mean inter-token latency of a request.", "none", TOKENS)

@@ -57,7 +57,7 @@ class TrainingRecipe:
         Row(
             "Rank of LoRA adapters; all other weights are frozen.",
             default="none: all weights are trained",
-            elsewhere=("lora_dim", "peft_dim", "lora_r"),
+            elsewhere=("lora", "lora_dim", "peft_dim", "lora_r"),
         ),
     ] = None
     lora_targets: Annotated[

@@ -1,0 +1,266 @@
+"""Every operator of an ONNX graph is priced, folded for a stated reason, or refused."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper, save
+
+from perfatlas.networks import import_graph
+from perfatlas.networks.graphs import read_graph
+from perfatlas.networks.onnx import nodes_of_file
+from perfatlas.quantities import PerfatlasError, UnsupportedError
+from perfatlas.verbs.estimate import estimate
+
+FLOAT = TensorProto.FLOAT
+SIZE = 32
+DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
+
+
+def _value(name: str, *sizes: int, kind: int = FLOAT) -> Any:  # noqa: ANN401 - of ONNX
+    return helper.make_tensor_value_info(name, kind, sizes or None)
+
+
+def _weight(name: str, *sizes: int, kind: int = FLOAT) -> Any:  # noqa: ANN401
+    stored = math.prod(sizes) // (2 if kind in (TensorProto.INT4, TensorProto.UINT4) else 1)
+    size = 4 if kind == FLOAT else 8 if kind == TensorProto.INT64 else 1
+    return helper.make_tensor(name, kind, sizes, bytes(size * stored), raw=True)
+
+
+def _save(path: Path, nodes: list[Any], weights: list[Any], *domains: str) -> Path:
+    inputs = [_value("x", 1, SIZE)]
+    graph = helper.make_graph(nodes, "net", inputs, [_value(nodes[-1].output[0])], weights)
+    sets = [helper.make_opsetid("", 21), *(helper.make_opsetid(name, 1) for name in domains)]
+    save(helper.make_model(graph, opset_imports=sets), str(path))
+    return path
+
+
+def _branch(weight: str, width: int) -> Any:  # noqa: ANN401
+    """Return a branch that reads `h` of the graph around it."""
+    nodes = [helper.make_node("MatMul", ["h", weight], ["inner"])]
+    return helper.make_graph(nodes, "b", [], [_value("inner")], [_weight(weight, SIZE, width)])
+
+
+def _flop(path: Path) -> float:
+    network = read_graph(tomllib.loads(import_graph(path, allow_unknown=True)), "net")
+    columns = network.columns(float(nodes_of_file(path).items))
+    return sum(float(node.flop(columns)) for node in network.nodes)
+
+
+def _counted_flop(path: Path) -> float | None:
+    """Return the FLOP of products by the shapes that ONNX infers, None where one is unknown."""
+    graph = onnx.shape_inference.infer_shapes(onnx.load(str(path)), data_prop=True).graph
+    shapes = {each.name: list(each.dims) for each in graph.initializer}
+    for each in (*graph.input, *graph.value_info, *graph.output):
+        sizes = each.type.tensor_type.shape.dim
+        if all(size.HasField("dim_value") for size in sizes):
+            shapes[each.name] = [size.dim_value for size in sizes]
+    flop = 0.0
+    for one in graph.node:
+        if one.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
+            continue
+        if one.output[0] not in shapes or one.input[0] not in shapes:
+            return None
+        first, second, out = (shapes[name] for name in (*one.input[:2], one.output[0]))
+        if "Conv" in one.op_type:
+            rows = first if one.op_type == "ConvTranspose" else out
+            flop += 2.0 * math.prod(rows) * math.prod(second[1:])
+        else:
+            transposed = any(each.name == "transA" and each.i for each in one.attribute)
+            flop += 2.0 * math.prod(out) * first[0 if transposed else -1]
+    return flop
+
+
+def test_graphs_of_the_onnx_package_have_the_flop_of_their_shapes() -> None:
+    found: Counter[str] = Counter()
+    for path in sorted(DATA.rglob("*.onnx")):
+        try:
+            flop = _flop(path)
+        except PerfatlasError:
+            found["refused"] += 1
+            continue
+        counted = _counted_flop(path)
+        assert counted in (None, flop), path
+        found["priced"] += 1
+        found["with products"] += bool(counted)
+    assert found["priced"] > 4 * found["refused"], found
+    assert found["with products"] > 40, found
+
+
+@pytest.mark.study
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of casts in the data of onnx
+def test_every_operator_of_onnx_is_priced_or_refused(tmp_path: Path) -> None:
+    from onnx.backend.test.case.node import collect_testcases
+
+    found: Counter[bool] = Counter()
+    for case in collect_testcases(None):
+        if case.model is not None:
+            save(case.model, str(tmp_path / "case.onnx"))
+            try:
+                found[bool(import_graph(tmp_path / "case.onnx"))] += 1
+            except PerfatlasError:
+                found[False] += 1
+    assert found[True] > 800, found
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("condition", ["constant", "initializer", "shape"])
+def test_the_branch_of_a_known_condition_runs_and_what_follows_it(
+    tmp_path: Path, condition: str, *, taken: bool
+) -> None:
+    flag = helper.make_tensor("c", TensorProto.BOOL, [], [taken])
+    sizes = [
+        helper.make_tensor(n, TensorProto.INT64, [], [v]) for n, v in (("i", 1), ("k", SIZE + 1))
+    ]
+    before = {
+        "constant": [helper.make_node("Constant", [], ["c"], value=flag)],
+        "initializer": [],
+        "shape": [
+            helper.make_node("Shape", ["x"], ["s"]),
+            helper.make_node("Gather", ["s", "i"], ["d"], axis=0),
+            helper.make_node("Less" if taken else "Greater", ["d", "k"], ["c"]),
+        ],
+    }[condition]
+    branches = {"then_branch": _branch("w", SIZE), "else_branch": _branch("v", 2 * SIZE)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["h"]),
+        *before,
+        helper.make_node("If", ["c"], ["m"], **branches),
+        helper.make_node("If", ["c"], ["n"], **branches),  # equal names inside
+        helper.make_node("Concat", ["m", "n"], ["p"], axis=1),
+        helper.make_node("MatMul", ["p", "last"], ["y"]),
+    ]
+    width = SIZE if taken else 2 * SIZE
+    weights = [_weight("first", SIZE, SIZE), _weight("last", 2 * width, SIZE), *sizes]
+    file = _save(tmp_path / "if.onnx", nodes, weights + [flag] * (condition == "initializer"))
+    elements = SIZE * SIZE + 2 * SIZE * width + 2 * width * SIZE
+    assert _flop(file) == 2 * elements
+    assert tomllib.loads(import_graph(file))["parameters"] == elements
+
+
+@pytest.mark.parametrize("kind", ["If", "Loop"])
+def test_control_flow_over_activations_is_never_a_constant(tmp_path: Path, kind: str) -> None:
+    again = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["h", "first"], ["z"]),
+            helper.make_node("Identity", ["go"], ["goes"]),
+        ],
+        "body",
+        [_value("number", kind=TensorProto.INT64), _value("go", kind=TensorProto.BOOL)],
+        [_value("goes", kind=TensorProto.BOOL), _value("z")],
+    )
+    graphs = {"body": again}
+    if kind == "If":
+        graphs = {"then_branch": _branch("w", SIZE), "else_branch": _branch("v", SIZE)}
+    last = helper.make_node(kind, ["c"] if kind == "If" else ["t", "c"], ["y"], **graphs)
+    nodes = [helper.make_node("MatMul", ["x", "first"], ["h"])]
+    nodes += [
+        helper.make_node("ReduceMax", ["h"], ["most"], keepdims=0),
+        helper.make_node("Cast", ["most"], ["c"], to=TensorProto.BOOL),
+    ] * (kind == "If")
+    more = [helper.make_tensor("t", TensorProto.INT64, [], [2])]
+    more += [helper.make_tensor("c", TensorProto.BOOL, [], [True])] * (kind == "Loop")
+    file = _save(tmp_path / "flow.onnx", [*nodes, last], [_weight("first", SIZE, SIZE), *more])
+    with pytest.raises(UnsupportedError, match=f"{kind} '' is control flow"):
+        import_graph(file)
+
+
+def test_weights_that_constants_make_are_parameters(tmp_path: Path) -> None:
+    sizes = helper.make_tensor("s", TensorProto.INT64, [2], [SIZE, SIZE])
+    nodes = [
+        helper.make_node("ConstantOfShape", ["s"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    file = _save(tmp_path / "made.onnx", nodes, [sizes])
+    assert tomllib.loads(import_graph(file))["parameters"] == SIZE * SIZE
+
+
+@pytest.mark.parametrize(
+    ("kind", "quantized", "expected", "bits"),
+    [
+        (TensorProto.INT8, False, "int8_wo", 8.0),
+        (TensorProto.INT8, True, "int8", 8.0),
+        (TensorProto.INT4, False, "int4_wo", 4.125),
+        (TensorProto.FLOAT8E4M3FN, True, "fp8_static", 8.0),
+        (FLOAT, False, None, 16.0),
+    ],
+)
+def test_weights_have_the_width_that_they_are_stored_in(
+    tmp_path: Path, *, kind: int, quantized: bool, expected: str | None, bits: float
+) -> None:
+    scale = helper.make_tensor("scale", FLOAT, [], [0.1])
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale"], ["a"]),
+    ] * quantized
+    if kind != FLOAT:
+        nodes.append(helper.make_node("DequantizeLinear", ["w", "scale"], ["d"]))
+    read = ["a" if quantized else "x", "w" if kind == FLOAT else "d"]
+    nodes.append(helper.make_node("MatMul", read, ["y"]))
+    file = _save(tmp_path / "stored.onnx", nodes, [_weight("w", SIZE, SIZE, kind=kind), scale])
+    text = import_graph(file)
+    assert tomllib.loads(text).get("format") == expected
+    (tmp_path / "net.toml").write_text(text)
+    answer = estimate(
+        model=str(tmp_path / "net.toml"), system="h100_sxm", engine="ideal", tier="bound", batch=1
+    )
+    others = tomllib.loads(text)["parameters"] - SIZE * SIZE  # scales, in 16 bits
+    expected_bytes = SIZE * SIZE * bits / 8.0 + 2.0 * others
+    assert answer.results["memory"]["weights_bytes"] == pytest.approx(expected_bytes)
+
+
+@pytest.mark.parametrize(
+    ("equation", "first", "second", "expected"),
+    [
+        ("ij,jk->ik", (4, 32), (32, 8), "linear 4 8 32 1"),
+        ("ij,kj->ik", (4, 32), (8, 32), "linear 4 8 32 1"),
+        ("bthd,hde->bte", (2, 3, 4, 8), (4, 8, 16), "linear 6 16 32 1"),
+        ("bhqd,bhkd->bhqk", (2, 4, 3, 8), (2, 4, 5, 8), "matmul 3 5 8 8"),
+        ("...ij,jk->...ik", (2, 4, 32), (32, 8), "no product of two operands"),
+        ("ij,kl->ik", (4, 32), (8, 16), "no product of two operands"),
+        ("ii,ij->j", (4, 4), (4, 8), "no product of two operands"),
+    ],
+)
+def test_einsum_of_two_operands_is_a_product(
+    tmp_path: Path, equation: str, first: tuple[int, ...], second: tuple[int, ...], expected: str
+) -> None:
+    node = helper.make_node("Einsum", ["x", "w"], ["y"], equation=equation)
+    linear = expected.startswith("linear")
+    inputs = [_value("x", *first), *([] if linear else [_value("w", *second)])]
+    held = [_weight("w", *second)] if linear else []
+    graph = helper.make_graph([node], "net", inputs, [_value("y")], held)
+    save(helper.make_model(graph), str(tmp_path / "e.onnx"))
+    if expected.startswith("no"):
+        with pytest.raises(UnsupportedError, match=expected):
+            import_graph(tmp_path / "e.onnx")
+        return
+    (found,) = nodes_of_file(tmp_path / "e.onnx").nodes
+    sizes = [found.sizes[name].text if name in found.sizes else "1" for name in ("m", "n", "k")]
+    groups = found.sizes["groups"].text if "groups" in found.sizes else "1"
+    assert " ".join((found.kind, *sizes, groups)) == expected
+
+
+def test_an_operator_of_another_set_is_refused_by_its_set(tmp_path: Path) -> None:
+    names = {"K": SIZE, "N": SIZE, "bits": 4, "block_size": 32}
+    node = helper.make_node("MatMulNBits", ["x", "w"], ["y"], domain="com.microsoft", **names)
+    held = [_weight("w", SIZE, 1, SIZE // 2, kind=TensorProto.UINT8)]
+    file = _save(tmp_path / "n.onnx", [node], held, "com.microsoft")
+    with pytest.raises(UnsupportedError, match="MatMulNBits '' is an operator of com"):
+        import_graph(file)
+
+
+def test_an_index_of_many_values_is_a_reduction(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("ArgMax", ["x"], ["y"], axis=1, keepdims=0)],
+        "net",
+        [_value("x", 1, 1000)],
+        [_value("y", kind=TensorProto.INT64)],
+    )
+    save(helper.make_model(graph), str(tmp_path / "most.onnx"))
+    assert [each.kind for each in nodes_of_file(tmp_path / "most.onnx").nodes] == ["reduce"]
