@@ -162,11 +162,11 @@ def test_a_sweep_of_one_number_is_a_curve_and_of_two_a_heat_map(
     found = perfatlas.sweep(_study(m=[1, 64, 512], format=["bf16", "fp8"]), jobs=1)
     (curves,) = _charts(found, columns=found.columns).values()
     assert isinstance(curves, LineChart)
-    assert [line.name for line in curves.lines] == ["format bf16", "format fp8"]
+    assert [line.name for line in curves.lines] == ["bf16", "fp8"]
     kept = [row for row, name in enumerate(found.columns["format"]) if name == "fp8"]
     assert list(curves.lines[1].y) == [found.columns["time_s"][row] for row in kept]
     assert curves.lines[1].low
-    sizes = [128, 256, 384, 512, 640, 768]
+    sizes = [128, 256, 384, 512, 640, 768, 896]
     found = perfatlas.sweep(_study(n=sizes, k=sizes), jobs=1)
     (cells,) = _charts(found, columns=found.columns).values()
     assert isinstance(cells, HeatMap)

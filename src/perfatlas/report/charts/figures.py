@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from perfatlas.report.charts.colours import BLUE, CLEAR, COLOURS, ORANGE
 from perfatlas.report.charts.drawings import (
+    MANY_DIGITS,
     MOST_LABELS,
     Axis,
     BarChart,
@@ -146,8 +147,12 @@ def _draw_lines(figure: _Figure, chart: LineChart) -> None:
         if line.low and not line.is_dotted:
             _band(figure, line, named=not banded)
             banded = True
-    figure.update_axis("xaxis", **_axis_layout(x))
-    figure.update_axis("yaxis", **_axis_layout(y))
+    for name, axis, columns in (
+        ("xaxis", x, [line.x for line in lines]),
+        ("yaxis", y, [line.y for line in lines]),
+    ):
+        largest = max((max(map(abs, column)) for column in columns), default=0.0)
+        figure.update_axis(name, **_axis_layout(axis, largest))
     _tick_decades(figure, "xaxis", x, [line.x for line in lines])
     _tick_decades(figure, "yaxis", y, [line.y for line in lines])
     if not y.log:
@@ -290,8 +295,7 @@ def _draw_cells(figure: _Figure, chart: HeatMap) -> None:
         colorscale="Cividis",
         colorbar={
             "title": {"text": _text(chart.values.title), "side": "right"},
-            "tickformat": "~s" if chart.values.unit == "s" else None,
-            "ticksuffix": chart.values.unit if chart.values.unit == "s" else None,
+            **_tick_format(chart.values, max(map(max, _known(chart.cells)), default=0.0)),
         },
         xgap=1,
         ygap=1,
@@ -333,15 +337,33 @@ def _error(values: Sequence[float], low: Sequence[float], high: Sequence[float])
     }
 
 
-def _axis_layout(axis: Axis) -> dict[str, Any]:
-    """Return an axis as plotly takes it."""
-    ticks = {"%": {"tickformat": ".3~p"}, "s": {"tickformat": "~s", "ticksuffix": "s"}}
+def _known(cells: Sequence[Sequence[float | None]]) -> list[list[float]]:
+    """Return the rows of cells that have values, without gaps."""
+    rows = [[value for value in row if value is not None] for row in cells]
+    return [row for row in rows if row]
+
+
+def _tick_format(axis: Axis, largest: float) -> dict[str, str]:
+    """Return the format of ticks; large numbers have SI prefixes."""
+    if axis.unit == "%":
+        return {"tickformat": ".3~p"}
+    if axis.is_scaled:
+        return {"tickformat": "~s", "ticksuffix": axis.unit}
+    return {"tickformat": "~s" if largest >= MANY_DIGITS else ",~r"}
+
+
+def _axis_layout(axis: Axis, largest: float = 0.0) -> dict[str, Any]:
+    """Return an axis as plotly takes it.
+
+    Args:
+        largest: The largest of its values.
+    """
     return {
         "title": {"text": _text(axis.title)},
         "type": "log" if axis.log else "linear",
         "automargin": True,
         "exponentformat": "none",
-        **ticks.get(axis.unit, {"tickformat": ",~r"}),
+        **_tick_format(axis, largest),
     }
 
 
