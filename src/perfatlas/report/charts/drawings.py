@@ -81,6 +81,7 @@ class Line(NamedTuple):
     high: Sequence[float] = ()  # Upper ends (points,)
     # Names of the points (points,), the most important first; empty for none
     texts: Sequence[str] = ()
+    details: Sequence[str] = ()  # Hover texts of the points (points,); empty for their names
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], x: str, y: str, name: str, colour: str) -> Line:

@@ -139,9 +139,9 @@ def _draw_lines(figure: _Figure, chart: LineChart) -> None:
             legendgroup=_text(line.name),
             showlegend=None if is_first else False,
             marker={"color": line.colour, **MARKERS.get(line.kind, {})},
-            text=[_text(text) for text in line.texts] or None,
+            text=[_number(text) for text in line.details or line.texts] or None,
             customdata=_ends(line),
-            hovertemplate=HOVER if line.low and not line.is_dotted else None,
+            hovertemplate=_hover(line),
             error_y=_error(line.y, line.low, line.high) if line.is_dotted and line.low else None,
         )
         if line.low and not line.is_dotted:
@@ -161,7 +161,7 @@ def _draw_lines(figure: _Figure, chart: LineChart) -> None:
     if chart.spans and lines:
         _shade(figure, chart.spans, max(max(line.x) for line in lines))
     several = len(lines) > 1 or bool(chart.spans) or banded
-    named = any(line.texts for line in lines)
+    named = any(line.texts or line.details for line in lines)
     hover = "closest" if chart.spans or named else "x unified"
     figure.update(showlegend=several, hovermode=hover)
 
@@ -302,6 +302,14 @@ def _draw_cells(figure: _Figure, chart: HeatMap) -> None:
     )
     for name, title in (("xaxis", x), ("yaxis", y)):
         figure.update_axis(name, title={"text": _text(title)}, type="category", automargin=True)
+
+
+def _hover(line: Line) -> str | None:
+    """Return what is shown beside a point, None for what plotly shows."""
+    value = HOVER if line.low and not line.is_dotted else "%{x}, %{y}"
+    if line.details:
+        return f"%{{text}}<br>{value}"
+    return None if value != HOVER else HOVER
 
 
 def _ends(line: Line) -> list[list[float | None]] | None:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         cells_of as cells_of,
         item_of as item_of,
         label_of as label_of,
+        point_details as point_details,
         print_aligned as print_aligned,
         print_cells as print_cells,
         print_facts as print_facts,

@@ -65,6 +65,27 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments import Found, Leader, SearchInputs
 
 
+def first_reason(plans: Sequence[Mapping[str, Any]], objectives: Sequence[str]) -> str:
+    """Return what ranks the first plan first.
+
+    Example:
+        >>> from perfatlas.verbs.search.text import first_reason
+        >>> plans = [{"ttft_s": 0.1}, {"ttft_s": 0.2}]
+        >>> first_reason(plans, ["ttft_s"])
+        'it has the lowest TTFT of the plans that meet all limits'
+    """
+    if len(objectives) > 1:
+        return "it is the best compromise of the objectives"
+    name = objectives[0]
+    values = [plan.get(name) for plan in plans]
+    known = [value for value in values if value is not None]
+    higher = METRICS[name].better == "higher"
+    if not known or values[0] != (max(known) if higher else min(known)):
+        return "it ranks first before the simulation"
+    which = "highest" if higher else "lowest"
+    return f"it has the {which} {METRICS[name].short_label} of the plans that meet all limits"
+
+
 def runner_up_line(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     """Return how far the second plan is behind the first."""
     deficit = plans[0]["runner_up_deficit"]
@@ -164,9 +185,9 @@ def print_search(
     if line := _limits_line(plans):
         print_line(console, line)
     several = len(objectives_of(answer["scenario"])) > 1
-    print_line(
-        console, f"why the first: {plans[0]['why']}; {runner_up_line(plans, several=several)}"
-    )
+    first = first_reason(plans, objectives_of(answer["scenario"]))
+    print_line(console, f"why the first: {first}; {runner_up_line(plans, several=several)}")
+    print_line(console, f"why not a higher load: {plans[0]['why']}")
     if placement := placement_line(plans):
         print_line(console, placement)
     if nodes := nodes_line(plans[0]):
@@ -507,8 +528,7 @@ def _balance(place: int, found: Found, inputs: SearchInputs) -> str:
     for name in inputs.objectives:
         values = found.leading[name]
         if name == DELTA:
-            points = format_value(name, float(values[place]))
-            told.append(f"{METRICS[name].short_label} {points} points")
+            told.append(f"{METRICS[name].short_label} {format_value(name, float(values[place]))}")
             continue
         best = values.max() if name in HIGHER else values.min()
         words = ("the highest", "{:.0%} of the highest") if name in HIGHER else LOWEST
