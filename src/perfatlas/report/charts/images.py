@@ -138,9 +138,17 @@ def drawn_figure(charts: Sequence[tuple[str, Drawing]]) -> Any:  # noqa: ANN401 
     from matplotlib import style
     from matplotlib.figure import Figure
 
+    class DisplayedFigure(Figure):  # type: ignore[misc]
+        """A figure that a notebook displays as a picture."""
+
+        def _repr_png_(self) -> bytes:
+            written = io.BytesIO()
+            self.savefig(written, format="png", dpi=PIXELS_PER_INCH, facecolor="white")
+            return written.getvalue()
+
     heights = [chart.height / PIXELS_PER_INCH + 0.25 for _, chart in charts]
     with style.context(["default", STYLE]):
-        figure = Figure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
+        figure = DisplayedFigure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
         panels = figure.subplots(len(charts), 1, squeeze=False, height_ratios=heights)
         for (title, chart), panel in zip(charts, panels[:, 0], strict=True):
             _draw(panel, chart)

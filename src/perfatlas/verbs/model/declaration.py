@@ -17,4 +17,5 @@ DECLARATION: Final = Declaration(
             " StableHLO and perfatlas[stablehlo] (.mlir)",
         ),
     ),
+    functions=("model_import",),
 )

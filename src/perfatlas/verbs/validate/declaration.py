@@ -28,4 +28,5 @@ DECLARATION: Final = Declaration(
             needs="PyTorch, of perfatlas[bench]",
         ),
     ),
+    functions=("validate_here", "validate_serving"),
 )
