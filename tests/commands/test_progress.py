@@ -21,7 +21,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
 
 
-def _told(stderr: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
+def _written(stderr: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr("sys.stderr", stderr)
     with late_lines() as tell:
         for number in range(20):
@@ -33,7 +33,7 @@ def _told(stderr: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_terminal_has_one_line_of_progress_that_is_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    written = _told(_Terminal(), monkeypatch)
+    written = _written(_Terminal(), monkeypatch)
     assert "\n" not in written
     shown = written.split("\r\033[K")
     assert len(shown) == 22
@@ -42,6 +42,6 @@ def test_a_terminal_has_one_line_of_progress_that_is_removed(
 
 
 def test_a_file_has_a_line_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = _told(io.StringIO(), monkeypatch).splitlines()
+    lines = _written(io.StringIO(), monkeypatch).splitlines()
     assert len(lines) == 20
     assert lines[0].startswith("perfatlas: simulated 1 of 20: x")
