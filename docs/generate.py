@@ -99,14 +99,16 @@ HARDWARE_COLUMNS: Final = ("field", "type", "SI unit", "allowed", "required", "r
 
 def stub() -> str:
     """Return the stub of `perfatlas`, in which every verb lists its fields."""
-    verbs, homes = {}, {}
+    verbs, commands, homes = {}, {}, {}
     for name in perfatlas.__all__:
         value = getattr(perfatlas, name)
         if isinstance(getattr(value, "__signature__", None), FieldsSignature):
             verbs[name] = value
+        elif hasattr(value, "__signature__"):
+            commands[name] = value
         elif hasattr(value, "__module__"):
             homes[name] = _home(value)
-    imports = {"Literal": "typing"}
+    imports = {"Literal": "typing", "Path": "pathlib"}
     for verb in verbs.values():
         imports |= _names_of_annotations(verb)
     lines = [f'"""{_summary(perfatlas)}"""', ""]
@@ -115,6 +117,7 @@ def stub() -> str:
         lines.append(f"from {module} import {name}{f' as {name}' if name in homes else ''}")
     lines += ["", "__version__: str", "", f"__all__ = {list(perfatlas.__all__)!r}", ""]
     lines += [_declaration(name, verb) for name, verb in verbs.items()]
+    lines += [_command_declaration(name, command) for name, command in commands.items()]
     return _formatted("\n".join(lines))
 
 
@@ -154,6 +157,17 @@ def _declaration(name: str, verb: Callable[..., Any]) -> str:
         f"def {name}(\n    *,\n" + "\n".join(arguments) + f"\n) -> {signature.return_annotation}:"
     )
     return f"{head}\n{textwrap.indent(_docstring(verb, fields), '    ')}\n"
+
+
+def _command_declaration(name: str, command: Callable[..., Any]) -> str:
+    """Return a function of a command with its arguments and docstring."""
+    signature = inspect.signature(command)
+    text = str(signature).replace(f" -> {signature.return_annotation!r}", "")
+    for parameter in signature.parameters.values():
+        text = text.replace(f": {parameter.annotation!r}", f": {parameter.annotation}", 1)
+    text_of = inspect.getdoc(command) or ""
+    told = textwrap.indent(f'"""{text_of}{chr(10) * (chr(10) in text_of)}"""', "    ")
+    return f"def {name}{text} -> {signature.return_annotation}:\n{told}\n"
 
 
 def _arguments(signature: inspect.Signature) -> Iterable[str]:

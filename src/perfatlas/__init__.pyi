@@ -1,6 +1,7 @@
 """Model, measure and explain deep-learning workloads; names are loaded when first used."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from perfatlas.answer import Answer as Answer, AnsweredRun as AnsweredRun
@@ -12,11 +13,13 @@ from perfatlas.verbs.estimate import (
     estimate_table as estimate_table,
 )
 from perfatlas.verbs.goodput import FleetRun as FleetRun, StrategyFrontier as StrategyFrontier
+from perfatlas.verbs.report import write_report as write_report
 from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
 from perfatlas.verbs.search import SearchAnswer as SearchAnswer
 from perfatlas.verbs.simulate import Simulation as Simulation
 from perfatlas.verbs.sweep import Sweep as Sweep, sweep as sweep
 from perfatlas.verbs.train.layouts import TrainingSearch
+from perfatlas.verbs.validate import validate_serving as validate_serving
 
 __version__: str
 
@@ -33,12 +36,19 @@ __all__ = [
     "TableAnswer",
     "__version__",
     "accuracy",
+    "bench_compare",
+    "bench_device",
+    "bench_run",
+    "calibrate",
     "collective",
     "compare",
     "estimate",
     "estimate_columns",
     "estimate_table",
     "explain",
+    "fleet_fit",
+    "fleet_import",
+    "fleet_report",
     "fleet_schedule",
     "frontier",
     "goodput",
@@ -51,18 +61,28 @@ __all__ = [
     "kernel_elementwise",
     "kernel_embedding",
     "kernel_gemm",
+    "kernel_inspect",
     "kernel_moe",
     "kernel_norm",
     "kernel_softmax",
     "max_request_rate",
+    "model_import",
     "models",
+    "profile",
     "required_replicas",
+    "runs_export",
+    "runs_list",
+    "runs_rm",
+    "runs_show",
     "search",
     "search_training",
     "simulate",
     "sweep",
     "systems",
     "train",
+    "validate_here",
+    "validate_serving",
+    "write_report",
 ]
 
 def accuracy(
@@ -4610,3 +4630,250 @@ def train(
         >>> abs(sum(parts.values()) / answer.results["step_time_s"] - 1) < 1e-9
         True
     """
+
+def bench_compare(first: str | Path, second: str | Path, /) -> dict[str, Any]:
+    """Return what `perfatlas bench compare --json` prints.
+
+    Args:
+        first: Records that bench run wrote.
+        second: Those of a later run.
+    """
+
+def bench_device(*, output: str | Path) -> dict[str, Any]:
+    """Return what `perfatlas bench device --json` prints.
+
+    Args:
+        output: The TOML file, which --system takes.
+    """
+
+def bench_run(
+    suite: str,
+    /,
+    *,
+    output: str | Path | None = None,
+    to: str | Path | None = None,
+    system: str | None = None,
+    model: str | None = None,
+    format: str | None = None,
+    batch: int | None = None,
+    isl: int | None = None,
+    tp: int | None = None,
+) -> dict[str, Any]:
+    """Return what `perfatlas bench run --json` prints.
+
+    Args:
+        suite: quick, gemm, attention, moe, memory, collectives, kernels, llm-layers or analytics;
+            an operator of them, such as decode_attention; or a TOML file with cases, such as that
+            of compare --decide --suite.
+        output: File for all records (CSV, Parquet or JSON Lines).
+        to: File for a row per shape, for calibrate --measurements (CSV, Parquet or JSON Lines).
+        system: System to compare with, such as a file of bench device; by default its ceilings are
+            measured first, and a GPU is looked up in the catalog.
+        model: Model whose operators llm-layers measures.
+        format: Number format of its products.
+        batch: Its sequences.
+        isl: Tokens of each prompt, and keys of each decoding sequence.
+        tp: Its tensor-parallel ranks.
+    """
+
+def calibrate(
+    system: str | None = None,
+    *,
+    operator: Sequence[str] | None = None,
+    kernel_family: Sequence[str] | None = None,
+    folder: str | Path | None = None,
+    measurements: str | Path | None = None,
+    device: str | None = None,
+    output: str | Path | None = None,
+) -> dict[str, Any]:
+    """Return what `perfatlas calibrate --json` prints.
+
+    Args:
+        system: Device with measured tables, such as h200_sxm.
+        operator: Operator to fit, repeatable; by default all with rows.
+        kernel_family: Engine that provides the kernels, repeatable; by default all.
+        folder: Folder for SYSTEM.toml; by default your own calibrations, which are read first.
+        measurements: CSV, Parquet or JSON Lines file of measured rows.
+        device: Device they were measured on: a catalog name, or your TOML spec.
+        output: Calibration file to write; by default the one that perfatlas reads for the device.
+    """
+
+def fleet_fit(
+    files: str | Path | Sequence[str | Path],
+    /,
+    *,
+    nodes: int | None = None,
+    gpus_per_node: int | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    units: Sequence[str] | None = None,
+    kinds: Sequence[str] | None = None,
+    service_start: str | Path | None = None,
+    repaired: Literal["as_new", "as_old"] | None = None,
+    open_is_down: bool | None = None,
+    cascade_s: float | None = None,
+    match_s: float | None = None,
+    output: str | Path | None = None,
+) -> dict[str, Any]:
+    """Return what `perfatlas fleet fit --json` prints.
+
+    Args:
+        files: Histories from `fleet import`.
+        nodes: Number of observed nodes, including those without failures.
+        gpus_per_node: GPUs of a node.
+        start: Start of the observation, ISO 8601 with a zone.
+        end: End of the observation.
+        units: Number of units of a component, such as nic=16384; repeatable.
+        kinds: Kinds of events that count as failures: failure, unclear, ...; repeatable.
+        service_start: Table of component, node, device and start: when units entered service.
+        repaired: Whether a repair renews the age of a unit for its cause, or keeps it.
+        open_is_down: Count an event without a recovery as still down at the end.
+        cascade_s: Seconds after the first failure of a device in which others are its effects.
+        match_s: Seconds within which records of several logs about one node are one failure.
+        output: File for the fleet; its evidence is written beside it.
+    """
+
+def fleet_import(
+    files: str | Path | Sequence[str | Path],
+    /,
+    *,
+    format: Literal["kubernetes", "sacct", "slurm_events", "table", "xid"] | None = None,
+    output: str | Path | None = None,
+    zone: str | None = None,
+    year: int | None = None,
+    boot: str | None = None,
+    node: str | None = None,
+    coalesce_s: float | None = None,
+) -> dict[str, Any]:
+    """Return what `perfatlas fleet import --json` prints.
+
+    Args:
+        files: Logs of one format, in chronological order.
+        output: File for the history; its extension selects the format.
+        zone: Time zone of times without one, such as UTC or Europe/Berlin.
+        year: Year of the first line of a log whose times have none.
+        boot: Boot time of the machine, for times relative to it: ISO 8601 with a zone.
+        node: Host of a log whose lines name none.
+        coalesce_s: Seconds within which repeats of an Xid on a GPU count as one event.
+    """
+
+def fleet_report(
+    subject: str,
+    /,
+    *,
+    output: str | Path | None = None,
+    html_script: Literal["inline", "cdn", "none"] | None = None,
+) -> dict[str, Any]:
+    """Return what `perfatlas fleet report --json` prints.
+
+    Args:
+        subject: A fleet (llama3, rsc1 or a TOML file) or a history (a table of fleet import).
+        output: The HTML page.
+        html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or the embedding page.
+    """
+
+def kernel_inspect(
+    file: str | Path,
+    /,
+    *,
+    target: Sequence[str] | None = None,
+    function: str | None = None,
+    num_warps: int | None = None,
+    num_stages: int | None = None,
+    threads: int | None = None,
+    shared_memory_bytes: int | None = None,
+    against: str | Path | None = None,
+    reproducer: str | Path | None = None,
+) -> dict[str, Any]:
+    """Return what `perfatlas kernel inspect --json` prints.
+
+    Args:
+        file: Cubin, fat binary, PTX, AMD assembly, CUDA C++ (.cu), Triton or Gluon (.py, .ttir).
+            A .py file is run to compile its kernels. A name, such as gemm, is one of the kernels
+            of perfatlas.
+        target: Target to compile for, such as sm_90 or gfx942; repeat it to compare targets. A
+            kernel of perfatlas is compiled for all of its targets by default.
+        function: The only kernel to inspect; a part of its name is enough.
+        num_warps: Warps per block of a Triton kernel, instead of those its file states.
+        num_stages: Pipeline stages of a Triton kernel, instead of those its file states.
+        threads: Threads per block, for the occupancy of files that do not state them.
+        shared_memory_bytes: Dynamic shared memory per block [bytes], for the occupancy.
+        against: Another file whose kernels are shown beside these.
+        reproducer: Folder to write source, PTX, cubin, commands and versions into.
+    """
+
+def model_import(
+    file: str | Path,
+    /,
+    *,
+    output: str | Path,
+    batch: int | None = None,
+    sizes: str | None = None,
+    item: str = "item",
+    allow_unknown: bool = False,
+) -> dict[str, Any]:
+    """Return what `perfatlas model import --json` prints.
+
+    Args:
+        file: The exported network, .pt2, .onnx or .mlir; no code in it runs.
+        output: The TOML file, which --model takes; its name ends in .toml.
+        batch: Items of the inputs of a file whose number of items is fixed, a divisor of the first
+            size of the first input, by default that size; of ONNX, also the number where it is
+            free. Without it, an item of StableHLO with fixed sizes is a run of the program.
+        sizes: Values of free sizes, of a graph of ONNX by input and dimension, as in
+            image_2=640,image_3=640, of StableHLO by symbol, as in s=128.
+        item: What an item is, such as image.
+        allow_unknown: Price operators that are not known as elementwise ones.
+    """
+
+def profile(
+    files: str | Path | Sequence[str | Path],
+    /,
+    *,
+    capture: str | Path | None = None,
+    against: str | Path | None = None,
+    rules: str | Path | None = None,
+    on: str | None = None,
+    to: str | Path | None = None,
+    trace: str | Path | None = None,
+) -> dict[str, Any]:
+    """Return what `perfatlas profile --json` prints.
+
+    Args:
+        files: Profile of a run, or one file for each of its ranks; the contents tell the format.
+        capture: Trace of the capture of graphs, for the operators of their kernels.
+        against: Profile to compare with: which classes and operators changed.
+        rules: TOML file with rules of your own for the classes of kernels.
+        on: Another system, such as gb300 or 'gb300{device.memory.bandwidth=10TB/s}', to re-time on.
+        to: File for a row per shape, for calibrate --measurements (CSV, Parquet or JSON Lines).
+        trace: Write a Chrome trace with measured and predicted durations (JSON, for
+            ui.perfetto.dev).
+    """
+
+def runs_export(run: str, /, *, output: str | Path) -> dict[str, Any]:
+    """Return what `perfatlas runs export --json` prints.
+
+    Args:
+        run: Its name, its id, or the beginning of its id.
+        output: The file; its extension selects the format.
+    """
+
+def runs_list() -> dict[str, Any]:
+    """Return what `perfatlas runs list --json` prints."""
+
+def runs_rm(*runs: str, interrupted: bool = False) -> dict[str, Any]:
+    """Return what `perfatlas runs rm --json` prints.
+
+    Args:
+        *runs: Their ids, or the beginning of each.
+    """
+
+def runs_show(run: str, /) -> dict[str, Any]:
+    """Return what `perfatlas runs show --json` prints.
+
+    Args:
+        run: Its name, its id, or the beginning of its id.
+    """
+
+def validate_here() -> dict[str, Any]:
+    """Return what `perfatlas validate here --json` prints."""

@@ -16,6 +16,7 @@ from perfatlas.report.charts import (
     Span,
     StackedBars,
     Waterfall,
+    drawn_figure,
     figure_json,
 )
 from tests.report.figures import plotly_figure
@@ -39,6 +40,30 @@ def test_lines_steps_and_dots_are_drawn_as_such() -> None:
     assert not plotly_figure(
         LineChart([RISING], TIME, REQUESTS)
     ).layout.showlegend  # the axis says it
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(
+    ("axis", "first", "last"),
+    [
+        (Axis("arithmetic", "FLOP/s"), "TFLOP/s", "PFLOP/s"),
+        (Axis.of("bus_bandwidth_bytes_per_s"), "TB/s", "PB/s"),
+        (Axis("parameters"), "T", "P"),
+    ],
+)
+def test_large_ticks_have_si_prefixes(axis: Axis, first: str, last: str, *, log: bool) -> None:
+    line = Line("a", [1e12, 4e12, 3e15], [1e12, 4e12, 3e15], "#123456")
+    chart = LineChart([line], axis._replace(log=log), axis._replace(log=log))
+    figure = plotly_figure(chart)
+    assert figure.layout.xaxis.tickformat == figure.layout.yaxis.tickformat == "~s"
+    assert (figure.layout.yaxis.ticksuffix or "") == axis.unit
+    drawn = drawn_figure([("a", chart)])
+    drawn.draw_without_rendering()
+    for own in (drawn.axes[0].xaxis, drawn.axes[0].yaxis):
+        ticks = [label.get_text() for label in own.get_ticklabels()]
+        assert max(map(len, ticks)) <= len("-500 TFLOP/s")
+        assert any(tick.endswith(last) for tick in ticks)
+        assert not log or any(tick.endswith(first) for tick in ticks)
 
 
 def test_spans_are_shaded_up_to_the_last_point_and_named_once() -> None:

@@ -55,6 +55,12 @@ def test_every_answer_shows_itself_as_text_and_html(name: str) -> None:
         assert line.startswith("  ")
 
 
+def test_a_plot_is_a_picture_in_a_notebook() -> None:
+    figure = perfatlas.estimate(**MODEL).plot("roofline")
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert "Figure" in repr(figure)  # in a plain terminal
+
+
 def test_html_escapes_names() -> None:
     answer = perfatlas.estimate(**MODEL)
     hostile = dict(answer.scenario) | {"model": "<script>"}

@@ -9,6 +9,7 @@ import pytest
 import perfatlas
 from perfatlas.declarations import page_of
 from perfatlas.report.charts import HeatMap, LineChart, StackedBars
+from perfatlas.report.text import format_value
 from perfatlas.studies import runs_folder
 
 if TYPE_CHECKING:
@@ -42,14 +43,14 @@ def test_a_step_by_operator_adds_up_to_its_time() -> None:
     chart = _charts(answer)["Decode step by operator"]
     assert isinstance(chart, StackedBars)
     rows = [row for row in answer.breakdown if row["phase"] == "decode"]
-    begins, *bounds = chart.parts
+    total_s = sum(row["time_s"] for row in rows)
+    assert (chart.values.unit, "share" in chart.values.title) == ("%", True)
     assert [name.split(",")[0] for name in chart.names] == [row["name"] for row in rows]
     for place, row in enumerate(rows):
-        assert sum(part.values[place] for part in bounds) == row["time_s"]
-        (own,) = (part.name for part in bounds if part.values[place])
+        assert sum(part.values[place] for part in chart.parts) == row["time_s"] / total_s
+        (own,) = (part.name for part in chart.parts if part.values[place])
         assert own == row["bound"]
-    last = begins.values[-1] + rows[-1]["time_s"]
-    assert last == pytest.approx(answer.results["tpot_s"], rel=1e-9)
+    assert total_s == pytest.approx(answer.results["tpot_s"], rel=1e-9)
 
 
 def test_points_of_a_roofline_are_operators_below_the_ceilings() -> None:
@@ -80,7 +81,7 @@ def test_memory_of_a_gpu_adds_up_to_its_capacity() -> None:
     answer = perfatlas.estimate(**MODEL)
     chart = _charts(answer)["Memory of a GPU"]
     assert isinstance(chart, StackedBars)
-    amounts = {part.name: part.values[0] * 1e9 for part in chart.parts}
+    amounts = {part.name: part.values[0] for part in chart.parts}
     assert amounts["weights"] == pytest.approx(answer.results["memory"]["weights_bytes"])
     assert sum(amounts.values()) == pytest.approx(answer.results["memory"]["capacity_bytes"])
 
@@ -111,12 +112,12 @@ def test_a_collective_is_drawn_by_algorithm_and_never_mixes_them() -> None:
     chart = _charts(answer)["Bus bandwidth by message size"]
     assert isinstance(chart, LineChart)
     *lines, mark = chart.lines
-    assert mark.y == [answer.results["bus_bandwidth_bytes_per_s"] / 1e9]
+    assert mark.y == [answer.results["bus_bandwidth_bytes_per_s"]]
     assert len({line.name for line in lines}) > 1
     for line in lines:
         one = perfatlas.collective(**asked, bytes=int(line.x[-1])).results
         assert line.name == one["algorithm"]
-        assert line.y[-1] == pytest.approx(one["bus_bandwidth_bytes_per_s"] / 1e9, rel=1e-12)
+        assert line.y[-1] == pytest.approx(one["bus_bandwidth_bytes_per_s"], rel=1e-12)
         assert line.low[-1] < line.y[-1] < line.high[-1]
 
 
@@ -125,7 +126,11 @@ def test_a_frontier_names_its_one_plan_and_has_its_intervals() -> None:
     (chart,) = _charts(answer).values()
     assert isinstance(chart, LineChart)
     (line,) = chart.lines
-    assert line.name == "tp 2, dp 4"
+    assert line.name == f"{MODEL['model']} on {MODEL['system']}, tp 2, dp 4"
+    assert line.texts[0] == "batch 1"
+    for detail, row in zip(line.details, answer.results["frontier"], strict=True):
+        told = f"batch {row['batch']:,}, TTFT {format_value('ttft_s', row['ttft_s'])}, TPOT "
+        assert detail == f"tp 2, dp 4, {told}{format_value('tpot_s', row['tpot_s'])}"
     lows = [row["output_tokens_per_s_per_gpu_low"] for row in answer.results["frontier"]]
     assert line.low == lows
 
@@ -162,11 +167,11 @@ def test_a_sweep_of_one_number_is_a_curve_and_of_two_a_heat_map(
     found = perfatlas.sweep(_study(m=[1, 64, 512], format=["bf16", "fp8"]), jobs=1)
     (curves,) = _charts(found, columns=found.columns).values()
     assert isinstance(curves, LineChart)
-    assert [line.name for line in curves.lines] == ["format bf16", "format fp8"]
+    assert [line.name for line in curves.lines] == ["bf16", "fp8"]
     kept = [row for row, name in enumerate(found.columns["format"]) if name == "fp8"]
     assert list(curves.lines[1].y) == [found.columns["time_s"][row] for row in kept]
     assert curves.lines[1].low
-    sizes = [128, 256, 384, 512, 640, 768]
+    sizes = [128, 256, 384, 512, 640, 768, 896]
     found = perfatlas.sweep(_study(n=sizes, k=sizes), jobs=1)
     (cells,) = _charts(found, columns=found.columns).values()
     assert isinstance(cells, HeatMap)

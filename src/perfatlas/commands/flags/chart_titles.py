@@ -53,7 +53,7 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
     "kernel design gemm": DESIGN,
     "goodput spares": ("Waiting time by spares",),
     "search training": ("Best layouts",),
-    "search": ("Frontier of throughput and speed", "Frontier of the objectives"),
+    "search": (f"Frontier of throughput and speed: {REST}", f"Frontier of the objectives: {REST}"),
     "simulate": (
         "Latency distributions",
         "Time to first token by arrival",

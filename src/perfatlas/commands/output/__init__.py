@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.commands.output.envelopes import envelope as envelope
     from perfatlas.commands.output.page_files import write_page_files as write_page_files
+    from perfatlas.commands.output.python import answer_function as answer_function
     from perfatlas.commands.output.refusal import shortfall_of as shortfall_of
     from perfatlas.commands.output.refused import refused_command as refused_command
     from perfatlas.commands.output.table_run import (

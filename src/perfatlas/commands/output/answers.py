@@ -8,6 +8,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from perfatlas.commands.output.python import COLLECTED
 from perfatlas.declarations import page_of
 from perfatlas.quantities import InfeasibleError, UsageError
 
@@ -47,6 +48,9 @@ def print_json(value: object) -> None:
     Args:
         value: JSON values; non-finite numbers become null.
     """
+    if (collected := COLLECTED.get()) is not None:
+        collected.append(finite(value))
+        return
     sys.stdout.write(json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import threading
 import time
@@ -16,12 +17,19 @@ if TYPE_CHECKING:
 
 SLOW_S: Final = 1.5
 QUIET_S: Final = 1.0  # before lines of progress are written
+CLEARED: Final = "\r\033[K"  # of a line on a terminal
 COMPILING: Final = "perfatlas: compiling the simulator (once; later runs start immediately)"
 
 NOT_KEPT: Final = (
     "compiled code cannot be kept in '{}' ({}), so each run compiles again: set XDG_CACHE_HOME or"
     " {} to a folder that can be written"
 )
+
+
+def _write_line(text: str) -> None:
+    """Write a line to stderr, on a terminal in place of a line of progress."""
+    sys.stderr.write(f"{CLEARED if sys.stderr.isatty() else ''}{printable(text)}\n")
+    sys.stderr.flush()
 
 
 class _Timer:
@@ -98,21 +106,17 @@ class CompileNotice:
         if self._not_kept and not self._told_not_kept:
             self._told_not_kept = True
             (folder, reason), home = self._not_kept, home_variable()
-            end = "\n" if self._printed else ""
             self._printed = False
-            sys.stderr.write(
-                printable(f"{end}perfatlas: {NOT_KEPT.format(folder, reason, home)}\n")
-            )
+            sys.stderr.write(printable(f"perfatlas: {NOT_KEPT.format(folder, reason, home)}\n"))
         if self._printed and self._seconds:
-            sys.stderr.write(f" (took {self._seconds:.1f} s)\n")
+            _write_line(f"perfatlas: compiled in {self._seconds:.1f} s")
             self._printed, self._seconds = False, 0.0
 
     def _say(self) -> None:
         with self._lock:
             if self._compiles and not self._printed:
                 self._printed = True
-                sys.stderr.write(COMPILING)
-                sys.stderr.flush()
+                _write_line(COMPILING)
 
 
 @contextlib.contextmanager
@@ -130,7 +134,7 @@ def notice_if_slow(why: str) -> Iterator[None]:
         if not printed.is_set():
             printed.set()
             notice.close()
-            sys.stderr.write(f"perfatlas: {why}\n")
+            _write_line(f"perfatlas: {why}")
 
     timer = _Timer(say)
     notice = CompileNotice(timer)
@@ -143,19 +147,35 @@ def notice_if_slow(why: str) -> Iterator[None]:
         notice.close()
 
 
-def late_lines(every_s: float = 0.0) -> Callable[[str], None]:
-    """Return a function that writes lines to stderr once a command takes more than a second.
+@contextlib.contextmanager
+def late_lines(every_s: float = 0.0) -> Iterator[Callable[[str], None]]:
+    """Give a function that tells progress on stderr once a command takes more than a second.
+
+    On a terminal it renews one line, which is removed at the end; elsewhere it writes lines.
 
     Args:
         every_s: Least time between two lines [s]; those between are left out.
     """
     last_line_s = time.monotonic() + QUIET_S - every_s  # the first line is due after QUIET_S
+    renewed = False
 
     def tell(line: str) -> None:
-        nonlocal last_line_s
-        if time.monotonic() - last_line_s > every_s:
-            last_line_s = time.monotonic() if every_s else last_line_s
-            sys.stderr.write(printable(f"perfatlas: {line}\n"))
-            sys.stderr.flush()
+        nonlocal last_line_s, renewed
+        if time.monotonic() - last_line_s <= every_s:
+            return
+        last_line_s = time.monotonic() if every_s else last_line_s
+        text = printable(f"perfatlas: {line}")
+        if sys.stderr.isatty():
+            renewed = True
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"{CLEARED}{text[:width]}")
+        else:
+            sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
-    return tell
+    try:
+        yield tell
+    finally:
+        if renewed:
+            sys.stderr.write(CLEARED)
+            sys.stderr.flush()

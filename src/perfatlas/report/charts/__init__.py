@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         StackedBars as StackedBars,
         Waterfall as Waterfall,
         alt_text as alt_text,
+        spans_decades as spans_decades,
     )
     from perfatlas.report.charts.figures import (
         figure_json as figure_json,

@@ -9,13 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.report.charts.colours import BLUE, CLEAR, GREEN, ORANGE, TEAL
+from perfatlas.report.text import label_of, unit_of
+from perfatlas.vocabulary.metrics import find_metric
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 HEIGHT: Final = 340  # pixels of a chart over a number
 BAR_HEIGHT: Final = 34  # pixels per horizontal bar, including its gap
 FRAME_HEIGHT: Final = 90  # pixels of axis, title and margins
+MANY_DIGITS: Final = 1e5  # from which ticks of plain numbers have SI prefixes
+WIDE: Final = 30.0  # largest over smallest value from which an axis is logarithmic
 ROOM: Final = 1.05  # axis length over largest value
 # Pass of a pipeline -> its name in the legend and its color.
 PASSES: Final = {
@@ -34,10 +38,35 @@ class Axis(NamedTuple):
     """Axis of a chart."""
 
     title: str  # Title; includes the unit in brackets if ticks have none
-    # "%" for fractions, "s" for seconds with an SI prefix (shown on ticks), "count" for integers
+    # "%" for fractions, "count" for integers, or a unit that ticks show with SI prefixes, such as
+    # "s"; "" for plain numbers
     unit: str = ""
     log: bool = False
     top: float | None = None  # Upper end; automatic by default
+
+    @classmethod
+    def of(cls, name: str) -> Axis:
+        """Return the axis of a metric, or of another name whose ending is its unit.
+
+        Example:
+            >>> from perfatlas.report.charts import Axis
+            >>> Axis.of("ttft_s").unit, Axis.of("usd_per_million_output_tokens").title
+            ('s', 'cost per million output tokens [USD]')
+        """
+        metric, title = find_metric(name), label_of(name)
+        if metric is None:
+            return cls(title, unit_of(name).removeprefix("/s"))
+        if metric.shown == "share":
+            return cls(title, "%")
+        if metric.shown == "scaled" or metric.unit == "s":
+            return cls(title, metric.unit)
+        unit = metric.unit.split("/")[0]
+        return cls(title if unit in ("", "1") or unit in title else f"{title} [{unit}]")
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether ticks have a unit with an SI prefix."""
+        return self.unit not in ("", "%", "count")
 
 
 class Line(NamedTuple):
@@ -52,6 +81,7 @@ class Line(NamedTuple):
     high: Sequence[float] = ()  # Upper ends (points,)
     # Names of the points (points,), the most important first; empty for none
     texts: Sequence[str] = ()
+    details: Sequence[str] = ()  # Hover texts of the points (points,); empty for their names
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], x: str, y: str, name: str, colour: str) -> Line:
@@ -275,6 +305,18 @@ class HeatMap(NamedTuple):
     def height(self) -> int:
         """Height [pixels]."""
         return FRAME_HEIGHT + BAR_HEIGHT * max(len(self.y[1]), 4)
+
+
+def spans_decades(values: Iterable[float]) -> bool:
+    """Return whether values are positive and need a logarithmic axis.
+
+    Example:
+        >>> from perfatlas.report.charts import spans_decades
+        >>> spans_decades([1, 256]), spans_decades([1, 8]), spans_decades([0, 256])
+        (True, False, False)
+    """
+    known = list(values)
+    return bool(known) and min(known) > 0.0 and max(known) / min(known) >= WIDE
 
 
 Drawing = (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from perfatlas.report.charts.colours import BLUE, CLEAR, COLOURS, ORANGE
 from perfatlas.report.charts.drawings import (
+    MANY_DIGITS,
     MOST_LABELS,
     Axis,
     BarChart,
@@ -138,16 +139,20 @@ def _draw_lines(figure: _Figure, chart: LineChart) -> None:
             legendgroup=_text(line.name),
             showlegend=None if is_first else False,
             marker={"color": line.colour, **MARKERS.get(line.kind, {})},
-            text=[_text(text) for text in line.texts] or None,
+            text=[_number(text) for text in line.details or line.texts] or None,
             customdata=_ends(line),
-            hovertemplate=HOVER if line.low and not line.is_dotted else None,
+            hovertemplate=_hover(line),
             error_y=_error(line.y, line.low, line.high) if line.is_dotted and line.low else None,
         )
         if line.low and not line.is_dotted:
             _band(figure, line, named=not banded)
             banded = True
-    figure.update_axis("xaxis", **_axis_layout(x))
-    figure.update_axis("yaxis", **_axis_layout(y))
+    for name, axis, columns in (
+        ("xaxis", x, [line.x for line in lines]),
+        ("yaxis", y, [line.y for line in lines]),
+    ):
+        largest = max((max(map(abs, column)) for column in columns), default=0.0)
+        figure.update_axis(name, **_axis_layout(axis, largest))
     _tick_decades(figure, "xaxis", x, [line.x for line in lines])
     _tick_decades(figure, "yaxis", y, [line.y for line in lines])
     if not y.log:
@@ -156,7 +161,7 @@ def _draw_lines(figure: _Figure, chart: LineChart) -> None:
     if chart.spans and lines:
         _shade(figure, chart.spans, max(max(line.x) for line in lines))
     several = len(lines) > 1 or bool(chart.spans) or banded
-    named = any(line.texts for line in lines)
+    named = any(line.texts or line.details for line in lines)
     hover = "closest" if chart.spans or named else "x unified"
     figure.update(showlegend=several, hovermode=hover)
 
@@ -290,14 +295,21 @@ def _draw_cells(figure: _Figure, chart: HeatMap) -> None:
         colorscale="Cividis",
         colorbar={
             "title": {"text": _text(chart.values.title), "side": "right"},
-            "tickformat": "~s" if chart.values.unit == "s" else None,
-            "ticksuffix": chart.values.unit if chart.values.unit == "s" else None,
+            **_tick_format(chart.values, max(map(max, _known(chart.cells)), default=0.0)),
         },
         xgap=1,
         ygap=1,
     )
     for name, title in (("xaxis", x), ("yaxis", y)):
         figure.update_axis(name, title={"text": _text(title)}, type="category", automargin=True)
+
+
+def _hover(line: Line) -> str | None:
+    """Return what is shown beside a point, None for what plotly shows."""
+    value = HOVER if line.low and not line.is_dotted else "%{x}, %{y}"
+    if line.details:
+        return f"%{{text}}<br>{value}"
+    return None if value != HOVER else HOVER
 
 
 def _ends(line: Line) -> list[list[float | None]] | None:
@@ -333,15 +345,33 @@ def _error(values: Sequence[float], low: Sequence[float], high: Sequence[float])
     }
 
 
-def _axis_layout(axis: Axis) -> dict[str, Any]:
-    """Return an axis as plotly takes it."""
-    ticks = {"%": {"tickformat": ".3~p"}, "s": {"tickformat": "~s", "ticksuffix": "s"}}
+def _known(cells: Sequence[Sequence[float | None]]) -> list[list[float]]:
+    """Return the rows of cells that have values, without gaps."""
+    rows = [[value for value in row if value is not None] for row in cells]
+    return [row for row in rows if row]
+
+
+def _tick_format(axis: Axis, largest: float) -> dict[str, str]:
+    """Return the format of ticks; large numbers have SI prefixes."""
+    if axis.unit == "%":
+        return {"tickformat": ".3~p"}
+    if axis.is_scaled:
+        return {"tickformat": "~s", "ticksuffix": axis.unit}
+    return {"tickformat": "~s" if largest >= MANY_DIGITS else ",~r"}
+
+
+def _axis_layout(axis: Axis, largest: float = 0.0) -> dict[str, Any]:
+    """Return an axis as plotly takes it.
+
+    Args:
+        largest: The largest of its values.
+    """
     return {
         "title": {"text": _text(axis.title)},
         "type": "log" if axis.log else "linear",
         "automargin": True,
         "exponentformat": "none",
-        **ticks.get(axis.unit, {"tickformat": ",~r"}),
+        **_tick_format(axis, largest),
     }
 
 

@@ -9,11 +9,13 @@ import io
 import math
 from importlib import import_module
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from perfatlas.quantities import MissingDependencyError, UsageError
 from perfatlas.report.charts.colours import BLUE, CLEAR, COLOURS, ORANGE
 from perfatlas.report.charts.drawings import (
+    MANY_DIGITS,
     MOST_LABELS,
     Axis,
     BarChart,
@@ -63,6 +65,12 @@ STYLES: Final = ("-", "--", "-.", ":")
 FEW_DECADES: Final = 5e3  # ratio of the ends of an axis up to which 2 and 5 are labelled
 LETTER: Final = 4.2  # width of a letter beside a point [points]
 MOST_LEGEND: Final = 3  # entries in a row of a legend
+LEGEND_LINE: Final = 10  # letters as wide as the line and the margins of an entry of a legend
+PLOTTED: Final = 0.85  # share of the width of an image that a panel has
+MOST_LETTERS: Final = 75  # of all names below a heat map up to which they are horizontal
+ROW_LETTERS: Final = 32  # of a line of the name of a bar
+MOST_TICKS: Final = 16  # named columns of a heat map
+MOST_NUMBERS: Final = 12  # columns of a heat map whose cells have numbers
 LEGEND_POINTS: Final = 13.0  # height of a row of a legend
 
 
@@ -130,13 +138,21 @@ def drawn_figure(charts: Sequence[tuple[str, Drawing]]) -> Any:  # noqa: ANN401 
     from matplotlib import style
     from matplotlib.figure import Figure
 
+    class DisplayedFigure(Figure):  # type: ignore[misc]
+        """A figure that a notebook displays as a picture."""
+
+        def _repr_png_(self) -> bytes:
+            written = io.BytesIO()
+            self.savefig(written, format="png", dpi=PIXELS_PER_INCH, facecolor="white")
+            return written.getvalue()
+
     heights = [chart.height / PIXELS_PER_INCH + 0.25 for _, chart in charts]
     with style.context(["default", STYLE]):
-        figure = Figure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
+        figure = DisplayedFigure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
         panels = figure.subplots(len(charts), 1, squeeze=False, height_ratios=heights)
         for (title, chart), panel in zip(charts, panels[:, 0], strict=True):
             _draw(panel, chart)
-            legend = -(-len(panel.get_legend_handles_labels()[1]) // MOST_LEGEND)
+            legend = -(-len(panel.get_legend_handles_labels()[1]) // _legend_columns(panel))
             above = LEGEND_POINTS * legend if panel.get_legend() else 0.0
             panel.set_title(_text(title), loc="left", fontweight="bold", pad=6.0 + above)
     return figure
@@ -286,13 +302,20 @@ def _draw_cells(panel: Any, chart: HeatMap) -> None:  # noqa: ANN401 - axes of m
     (x, columns), (y, rows) = chart.x, chart.y
     drawn = panel.imshow(values, cmap="cividis", aspect="auto", origin="lower")
     panel.grid(visible=False)
-    panel.set_xticks(range(len(columns)), [_text(name) for name in columns])
+    crowded = sum(map(len, columns)) > MOST_LETTERS
+    every = 1 + len(columns) // MOST_TICKS
+    panel.set_xticks(
+        range(0, len(columns), every),
+        [_text(name) for name in columns[::every]],
+        rotation=30.0 if crowded else 0.0,
+        ha="right" if crowded else "center",
+    )
     panel.set_yticks(range(len(rows)), [_text(name) for name in rows])
     panel.set_xlabel(_text(x))
     panel.set_ylabel(_text(y))
     bar = panel.figure.colorbar(drawn, ax=panel)
     _set_axis(bar.ax, "y", chart.values)
-    for row, texts in enumerate(chart.texts):
+    for row, texts in enumerate(chart.texts if len(columns) <= MOST_NUMBERS else ()):
         for column, text in enumerate(texts):
             light = math.isfinite(values[row][column]) and drawn.norm(values[row][column]) > 0.5
             colour = "black" if light else "white"
@@ -376,23 +399,35 @@ def _set_axis(panel: Any, name: str, axis: Axis) -> None:  # noqa: ANN401 - axes
     if axis.unit == "%":
         shares = PercentFormatter(1.0)
         own.set_major_formatter((lambda one, _: f"{100.0 * one:.3g}%") if axis.log else shares)
-    elif axis.unit == "s":
-        own.set_major_formatter(EngFormatter(unit="s"))
-    elif axis.log:
+    elif axis.is_scaled:
+        own.set_major_formatter(EngFormatter(unit=axis.unit))
+    elif axis.log or max(map(abs, own.get_view_interval())) >= MANY_DIGITS:
         shown = EngFormatter(sep="")
-        own.set_major_formatter(lambda one, _: f"{one:g}" if one < 1.0 else shown(one))
+        own.set_major_formatter(lambda one, _: f"{one:g}" if abs(one) < 1.0 else shown(one))
 
 
 def _name_rows(panel: Any, names: Sequence[str]) -> None:  # noqa: ANN401 - axes of matplotlib
     """Name horizontal bars at the left, the first on top."""
-    panel.set_yticks(range(len(names)), [_text(name) for name in names])
+    panel.set_yticks(range(len(names)), [_text(fill(name, ROW_LETTERS)) for name in names])
     panel.set_ylim(len(names) - 0.5, -0.5)
     panel.grid(visible=False, axis="y")
     panel.margins(x=0.12)
 
 
 def _place_legend(panel: Any) -> None:  # noqa: ANN401 - axes of matplotlib
-    panel.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=MOST_LEGEND, borderaxespad=0.0)
+    panel.legend(
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=_legend_columns(panel),
+        borderaxespad=0.0,
+    )
+
+
+def _legend_columns(panel: Any) -> int:  # noqa: ANN401 - axes of matplotlib
+    """Return how many entries of a legend fit beside each other, at most MOST_LEGEND."""
+    longest = max(map(len, panel.get_legend_handles_labels()[1]), default=0)
+    wide = (longest + LEGEND_LINE) * LETTER
+    return max(1, min(MOST_LEGEND, int(72.0 * WIDTH_INCHES * PLOTTED / wide)))
 
 
 def _text(text: str) -> str:

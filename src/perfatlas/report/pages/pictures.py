@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.charts import (
     BLUE,
     BOUND_COLOURS,
-    CLEAR,
     COLOURS,
     GREEN,
     GREY,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     Rows = Sequence[Mapping[str, Any]]
 
-GB: Final = 1e9
 PHASE_TITLES: Final = {"prefill": "Prefill", "decode": "Decode step", "pass": "Pass"}
 FREE: Final = "free"
 MOST_OPERATORS: Final = 24  # of a step; the shortest of more are one bar
@@ -46,7 +44,7 @@ MEMORY_COLOURS: Final = {
     "activation_bytes": YELLOW,
     "other_bytes": ORANGE,
 }
-RATE: Final = Axis("arithmetic [FLOP/s]", log=True)
+RATE: Final = Axis("arithmetic", "FLOP/s", log=True)
 
 
 def roofline(
@@ -97,7 +95,7 @@ def _points(groups: Mapping[str, Rows]) -> Iterator[Line]:
 
 
 def steps_section(title: str, rows: Rows) -> Section:
-    """Return the operators of a step one after another, and what bounds each.
+    """Return the share of the operators of a step in its time, and what bounds each.
 
     Args:
         rows: Rows of a breakdown of one phase, in execution order.
@@ -111,8 +109,7 @@ def steps_section(title: str, rows: Rows) -> Section:
         kept.append({"name": name, "bound": "others", "time_s": rest_s})
     texts = [format_value("time_s", row["time_s"]) for row in kept]
     names = [f"{row['name']}, {text}" for row, text in zip(kept, texts, strict=True)]
-    starts_s = [sum(row["time_s"] for row in kept[:index]) for index in range(len(kept))]
-    parts = [BarPart("begins", starts_s, [format_value("time_s", one) for one in starts_s], CLEAR)]
+    parts = []
     time_s: dict[str, float] = {}
     for row in kept:
         time_s[row["bound"]] = time_s.get(row["bound"], 0.0) + row["time_s"]
@@ -120,7 +117,7 @@ def steps_section(title: str, rows: Rows) -> Section:
         *(key for key in BOUND_COLOURS if key in time_s),
         *(time_s.keys() - BOUND_COLOURS),
     ):
-        values = [row["time_s"] if row["bound"] == bound else 0.0 for row in kept]
+        values = [row["time_s"] / total_s if row["bound"] == bound else 0.0 for row in kept]
         parts.append(BarPart(bound, values, texts, BOUND_COLOURS.get(bound, GREY)))
     cells = [
         [
@@ -128,12 +125,12 @@ def steps_section(title: str, rows: Rows) -> Section:
             format_value("time_s", time_s[part.name]),
             share_text(time_s[part.name] / total_s),
         ]
-        for part in parts[1:]
+        for part in parts
     ]
     table = Table(
-        head=("bound", "time", "share"), rows=cells, colours=[part.colour for part in parts[1:]]
+        head=("bound", "time", "share"), rows=cells, colours=[part.colour for part in parts]
     )
-    chart = StackedBars(names, parts, Axis("time since the step began", unit="s"))
+    chart = StackedBars(names, parts, Axis("share of the time of the step", "%"))
     return Section.charted(title, chart, table)
 
 
@@ -152,7 +149,7 @@ def memory_section(title: str, memory: Mapping[str, Any]) -> Section:
     labels = {name: FREE if name == FREE else label_of(f"memory.{name}") for name in amounts}
     texts = {name: format_value("memory.total_bytes", value) for name, value in amounts.items()}
     parts = [
-        BarPart(labels[name], [value / GB], [texts[name]], colours[name])
+        BarPart(labels[name], [value], [texts[name]], colours[name])
         for name, value in amounts.items()
     ]
     rows = [
@@ -160,7 +157,7 @@ def memory_section(title: str, memory: Mapping[str, Any]) -> Section:
         for name, value in amounts.items()
     ]
     table = Table(head=("part", "memory", "share"), rows=rows, colours=list(colours.values()))
-    return Section.charted(title, StackedBars([""], parts, Axis("memory [GB]")), table)
+    return Section.charted(title, StackedBars([""], parts, Axis("memory", "B")), table)
 
 
 def tornado(values: Mapping[str, float], axis: Axis, *, higher_is_better: bool) -> BarChart:

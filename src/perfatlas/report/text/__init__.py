@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         format_value as format_value,
         share_text as share_text,
         time_text as time_text,
+        unit_of as unit_of,
     )
     from perfatlas.report.text.question import headline as headline, subheadline as subheadline
     from perfatlas.report.text.replica_kinds import kind_rows as kind_rows, kinds_of as kinds_of
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         cells_of as cells_of,
         item_of as item_of,
         label_of as label_of,
+        point_details as point_details,
         print_aligned as print_aligned,
         print_cells as print_cells,
         print_facts as print_facts,
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
         system_values as system_values,
     )
     from perfatlas.report.text.study_summary import (
+        cell_text as cell_text,
         print_study_summary as print_study_summary,
         row_text as row_text,
     )

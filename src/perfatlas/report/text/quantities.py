@@ -37,6 +37,7 @@ SMALL_SUM: Final = 0.1  # below which cents say too little [USD]
 LARGE_SUM: Final = 1000.0  # from which on cents say nothing [USD]
 LONG_S: Final = 999.5  # seconds from which on they are written whole
 TRILLION: Final = 1e12  # digits of ten and more of them are not read
+WORDS: Final = {"mass": "g", "area": "mm²", "points": "points", "decibels": "dB"}
 MISSING: Final = "-"
 TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 MOST_DECIMALS: Final = 6
@@ -146,8 +147,8 @@ def metric_text(metric: Metric, value: float) -> str:
             return share_text(value)
         case "money":
             return f"${value:,.{_cents(value)}f}"
-        case "mass" | "area":
-            return f"{format_number(value)} {'g' if metric.shown == 'mass' else 'mm²'}"
+        case "mass" | "area" | "points" | "decibels":
+            return f"{format_number(value)} {WORDS[metric.shown]}"
         case _:
             return format_number(value)
 

@@ -43,6 +43,19 @@ def label_of(name: str, *, short: bool = False, item: str = "") -> str:
     return spelled_out(name)
 
 
+def point_details(row: Mapping[str, Any], plan: str, names: Sequence[str]) -> str:
+    """Return the plan of a point of a frontier and the metrics that it has, in a line.
+
+    Example:
+        >>> from perfatlas.report.text import point_details
+        >>> point_details({"batch": 8, "ttft_s": 0.1}, "tp 2", ("batch", "ttft_s", "tpot_s"))
+        'tp 2, batch 8, TTFT 100 ms'
+    """
+    known = [name for name in names if row.get(name) is not None]
+    told = [f"{label_of(name, short=True)} {format_value(name, row[name])}" for name in known]
+    return ", ".join([plan, *told])
+
+
 def item_of(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the item of a pass that all rows have, such as image, or "".
 

@@ -9,6 +9,7 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.studies.sweeps.names import (
         STATUS as STATUS,
+        flattened as flattened,
         is_hardware as is_hardware,
         is_higher_better as is_higher_better,
         is_override as is_override,

@@ -37,6 +37,7 @@ declare_metrics(
         label="spread of repeated evaluations",
         short="repeated spread",
         unit="1",
+        shown="points",
         description=(
             "Standard deviation of a difference between two evaluations of one model, in points of"
             " the benchmark."

@@ -28,4 +28,9 @@ DECLARATION: Final = Declaration(
             needs="two files that bench run wrote",
         ),
     ),
+    functions=(
+        "bench_compare",
+        "bench_device",
+        "bench_run",
+    ),
 )

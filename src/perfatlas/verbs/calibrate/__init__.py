@@ -1,3 +1,14 @@
-"""Fitting kernel parameters, as a command."""
+"""Kernel parameters fitted to measurements."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.verbs.calibrate.answer import (
+        calibrate as calibrate,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -15,4 +15,5 @@ DECLARATION: Final = Declaration(
             needs="the measured tables of the extra silicon, or measured rows of your own",
         ),
     ),
+    functions=("calibrate",),
 )

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 SIZES: Final = tuple(2**power for power in range(10, 33))  # 1 KiB to 4 GiB
 TIME: Final = "time_s"
 BANDWIDTH: Final = "bus_bandwidth_bytes_per_s"
-BYTES: Final = Axis("message size [B]", log=True)
-GB: Final = 1e9
+BYTES: Final = Axis("message size", "B", log=True)
 
 
 def collective_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
@@ -58,9 +57,9 @@ def _chart(
         for key, run in groupby(scaled, lambda row: str(row["algorithm"]))
     ]
     limit = limits_of(rows[0]).get(name, "")
-    title = "time" if name == TIME else "bus bandwidth [GB/s]"
+    title = "time" if name == TIME else "bus bandwidth"
     axis = Axis(
-        f"{title}, {limit}" if limit else title, "s" if name == TIME else "", log=name == TIME
+        f"{title}, {limit}" if limit else title, "s" if name == TIME else "B/s", log=name == TIME
     )
     asked = _scaled(results)
     mark = Line("asked", [scenario["bytes"]], [asked[name]], RED, "mark")
@@ -68,8 +67,8 @@ def _chart(
 
 
 def _scaled(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with its bus bandwidth in GB/s, and the interval that follows from its time."""
-    whole = row[BANDWIDTH] / GB
+    """Return a row with the interval of its bus bandwidth that follows from its time."""
+    whole = row[BANDWIDTH]
     ends = (("low", row.get("time_s_high")), ("high", row.get("time_s_low")))
     found = {
         f"{BANDWIDTH}_{end}": whole * row[TIME] / time_s if time_s else None for end, time_s in ends

@@ -204,8 +204,8 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
     over = extra.frontier_over
     for path in extra.page.files().values():
         check_writable(path)
-    with _with_memory_answer(set_fields):
-        answer = frontier(over=over, progress=late_lines(), **set_fields).to_dict()
+    with _with_memory_answer(set_fields), late_lines() as tell:
+        answer = frontier(over=over, progress=tell, **set_fields).to_dict()
     from perfatlas.verbs.estimate.sections import print_clock_frontier, print_frontier
 
     command, text = "estimate --frontier", print_frontier

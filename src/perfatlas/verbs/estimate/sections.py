@@ -32,6 +32,7 @@ from perfatlas.report.text import (
     limited_text,
     limits_of,
     line_chart,
+    point_details,
     print_closing,
     print_line,
     print_plain,
@@ -76,10 +77,10 @@ NOT_POINTS: Final = "Operators without arithmetic, such as transfers, are not po
 AXES: Final = {
     LATENCY: Axis("time per output token", unit="s"),
     CLOCK: Axis("clock over the sustained clock"),
-    CAP: Axis("power limit of a GPU [W]"),
+    CAP: Axis("power limit of a GPU", "W"),
 }
-JOULES: Final = Axis("energy per output token [J]")
-WATTS: Final = Axis("power of a GPU [W]")
+JOULES: Final = Axis("energy per output token", "J")
+WATTS: Final = Axis("power of a GPU", "W")
 OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
     "operator": "name",
     "step": "phase",
@@ -268,11 +269,18 @@ def batch_frontier_page(answer: Row, *, reproduce: str) -> Page:
     known = [row for row in rows if row.get(SPEED) and row.get(RATE)]
     limits = limits_of(rows[0], tier=str(rows[0].get("tier") or ""))
     x, y = (
-        Axis(f"{label_of(name)}, {limits[name]}" if name in limits else label_of(name))
-        for name in (SPEED, RATE)
+        axis._replace(title=f"{axis.title}, {limits[name]}") if name in limits else axis
+        for name, axis in ((name, Axis.of(name)) for name in (SPEED, RATE))
     )
     ends = {"smallest": known[:1], "largest": known[-1:]}
-    curve = Line.of(known, SPEED, RATE, _plan(answer["scenario"]), BLUE)
+    scenario = answer["scenario"]
+    name = f"{scenario['model']} on {scenario['system']}, {_plan(scenario)}"
+    curve = Line.of(known, SPEED, RATE, name, BLUE)._replace(
+        texts=[f"batch {row['batch']:,}" for row in known],
+        details=[
+            point_details(row, _plan(scenario), ("batch", "ttft_s", LATENCY)) for row in known
+        ],
+    )
     title = f"{label_of(RATE)} over {label_of(SPEED)}"
     return answer_page(
         answer,

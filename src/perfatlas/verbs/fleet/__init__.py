@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.verbs.fleet.answer import (
+        fleet_fit as fleet_fit,
+        fleet_import as fleet_import,
+        fleet_report as fleet_report,
+    )
     from perfatlas.verbs.fleet.sections import (
         fleet_page as fleet_page,
         history_page as history_page,

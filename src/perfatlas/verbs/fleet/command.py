@@ -144,6 +144,7 @@ class FitFlags:
 
     Args:
         nodes: Number of observed nodes, including those without failures.
+        gpus_per_node: GPUs of a node.
         start: Start of the observation, ISO 8601 with a zone.
         end: End of the observation.
         units: Number of units of a component, such as nic=16384; repeatable.

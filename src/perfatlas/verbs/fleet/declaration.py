@@ -34,4 +34,9 @@ DECLARATION: Final = Declaration(
             example="fleet report fleet.toml --output page.html",
         ),
     ),
+    functions=(
+        "fleet_fit",
+        "fleet_import",
+        "fleet_report",
+    ),
 )

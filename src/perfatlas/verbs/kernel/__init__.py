@@ -22,5 +22,6 @@ if TYPE_CHECKING:
         kernel_design_attention as kernel_design_attention,
         kernel_design_gemm as kernel_design_gemm,
     )
+    from perfatlas.verbs.kernel.inspect import kernel_inspect as kernel_inspect
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -115,6 +115,7 @@ DECLARATION: Final = Declaration(
         "kernel_elementwise",
         "kernel_embedding",
         "kernel_gemm",
+        "kernel_inspect",
         "kernel_moe",
         "kernel_norm",
         "kernel_softmax",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import SWITCH, WITHOUT_NEGATIVE_FLAG, Count, File, changed_flags
-from perfatlas.commands.output import envelope, notice_if_slow, print_json
+from perfatlas.commands.output import answer_function, envelope, notice_if_slow, print_json
 from perfatlas.quantities import InvalidSpecError, counted, printable
 from perfatlas.report.text import format_share, print_labelled, print_line, print_rows
 
@@ -112,6 +112,9 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
         print_plain(console, f"written: {path}")
     print_plain(console, f"reproduce: {command}", style="dim", wrap=False)
     return 0
+
+
+kernel_inspect = answer_function(inspect, COMMAND)
 
 
 def _check_flags(flags: InspectFlags, files: list[File]) -> None:

@@ -17,4 +17,5 @@ DECLARATION: Final = Declaration(
             " StableHLO and the extra stablehlo (.mlir)",
         ),
     ),
+    functions=("model_import",),
 )

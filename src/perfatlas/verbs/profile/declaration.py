@@ -15,4 +15,5 @@ DECLARATION: Final = Declaration(
             needs="a file of torch.profiler, Nsight, rocprofv3, nvbench, nccl-tests or others",
         ),
     ),
+    functions=("profile",),
 )

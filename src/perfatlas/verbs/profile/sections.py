@@ -174,13 +174,13 @@ def _bars(names: Sequence[str], rows: Sequence[Facts], sides: Sequence[str]) -> 
     parts = []
     for side in sides:
         key, colour = keys[side]
-        times = [1e3 * row[key] if side == text else 0.0 for row in rows for text in sides]
+        times = [row[key] if side == text else 0.0 for row in rows for text in sides]
         texts = [_time(row[key]) for row in rows for _ in sides]
         parts.append(BarPart(side, times, texts, colour))
     labels = [
         f"{name} ({text})" if text == "predicted" else name for name in names for text in sides
     ]
-    return StackedBars(labels, parts, Axis("time [ms]"))
+    return StackedBars(labels, parts, Axis("time", "s"))
 
 
 def _operators(operators: Sequence[Facts], *, brief: bool, most: int | None) -> Section:

@@ -99,6 +99,21 @@ def report(*answers: str, flags: ReportFlags | None = None) -> int:
     return 0
 
 
+def write_report(
+    *answers: str | Path, output: str | Path = "report.html", html_script: PageScript = None
+) -> Path:
+    """Write saved answers and runs of `sweep` as one document; return its path.
+
+    Args:
+        *answers: Files with answers of --json, or names of runs.
+        output: The report, an HTML page (.html), or Markdown (.md) with its charts as SVG beside.
+        html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or none.
+    """
+    path = Path(output)
+    report(*map(str, answers), flags=ReportFlags(output=path, html_script=html_script))
+    return path
+
+
 def _write_markdown(path: Path, page: Page) -> None:
     """Write a report as Markdown, with each chart as an image beside it."""
     from perfatlas.report.charts import figure_bytes

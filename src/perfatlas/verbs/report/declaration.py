@@ -15,4 +15,5 @@ DECLARATION: Final = Declaration(
             needs="answers that --json wrote, or runs",
         ),
     ),
+    functions=("write_report",),
 )

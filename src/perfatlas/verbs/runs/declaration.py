@@ -30,4 +30,10 @@ DECLARATION: Final = Declaration(
             run="command:rm",
         ),
     ),
+    functions=(
+        "runs_export",
+        "runs_list",
+        "runs_rm",
+        "runs_show",
+    ),
 )

@@ -75,8 +75,8 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     require(set_fields, needed, example=example_of("search"))
     solves = set_fields.get("solve") is not None
     _check_files(output, solves=solves)
-    with notice_if_slow(PROGRESS):
-        answer = search_answer(progress=late_lines(), **set_fields)
+    with notice_if_slow(PROGRESS), late_lines() as tell:
+        answer = search_answer(progress=tell, **set_fields)
     told = answer.to_dict()
     if output.verbose:  # it differs between runs
         told["results"]["candidates_per_cpu_s"] = answer.candidates_per_cpu_s

@@ -225,7 +225,8 @@ RESULTS: Final = declare_metrics(
     ),
     Metric(
         name="plans.why",
-        label="why",
+        label="why not a higher load",
+        short="no higher load",
         holds="text",
         description="The binding constraint and what bounds both phases, in a sentence.",
     ),

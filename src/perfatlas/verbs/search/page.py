@@ -6,7 +6,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.charts import COLOURS, GREY, RED, SLATE, Axis, Line, LineChart
+from perfatlas.report.charts import COLOURS, GREY, RED, SLATE, Axis, Line, LineChart, spans_decades
 from perfatlas.report.pages import (
     Section,
     Table,
@@ -17,6 +17,7 @@ from perfatlas.report.pages import (
 )
 from perfatlas.report.text import (
     headline,
+    point_details,
     subheadline,
 )
 from perfatlas.verbs.search.text import (
@@ -31,7 +32,6 @@ from perfatlas.verbs.search.text import (
     plan_columns,
     plan_name,
 )
-from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
 COST: Final = "usd_per_million_output_tokens"
+DETAILS: Final = ("concurrency", "batch", "ttft_s", "tpot_s", "request_latency_s")
 FRONTIERS: Final = ("best deployment at each speed", "non-dominated deployments")
 
 
@@ -100,7 +101,10 @@ def _frontier(answer: Mapping[str, Any]) -> list[Section]:
     known = [row for row in answer["results"]["frontier"] if row[x] and row[y]]
     if not known:
         return []
+    scenario = answer["scenario"]
+    systems = dict.fromkeys([scenario.get("system"), *(scenario.get("systems") or ())])
     title = f"Frontier of {'throughput and speed' if x == X else 'the objectives'}"
+    title += f": {scenario['model']} on {' or '.join(str(one) for one in systems if one)}"
     table = _table(known, answer["scenario"])
     return [Section.charted(title, _frontier_chart(answer, known), table)]
 
@@ -115,34 +119,32 @@ def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> LineChart:
     best = "best plan by all objectives" if several else "best plan under the SLOs"
     names = [plan_name(row, answer["scenario"]) for row in points]
     plans_of = dict(zip(dict.fromkeys(names), COLOURS, strict=False))
+    scenario = answer["scenario"]
+
+    def line(name: str, rows: Rows, colour: str, kind: str, *texts: str) -> Line:
+        own = [row for row in rows if row[x] and row[y]]
+        told = [point_details(row, plan_name(row, scenario), DETAILS) for row in own]
+        along, up = ([row[axis] for row in own] for axis in (x, y))
+        return Line(name, along, up, colour, kind, texts=texts, details=told)
+
     lines = [
-        Line(FRONTIERS[several], *_columns(points, x, y), GREY, joined),
+        line(FRONTIERS[several], points, GREY, joined),
         *(
-            Line(
+            line(
                 plan,
-                *_columns(
-                    [row for row, name in zip(points, names, strict=True) if name == plan], x, y
-                ),
+                [row for row, name in zip(points, names, strict=True) if name == plan],
                 colour,
                 "dots",
             )
             for plan, colour in plans_of.items()
         ),
-        Line("other plans of the answer", *_columns(plans[1:], x, y), SLATE, "dots"),
-        Line(
-            best,
-            *_columns(plans[:1], x, y),
-            RED,
-            "mark",
-            texts=[plan_name(plans[0], answer["scenario"])],
-        ),
+        line("other plans of the answer", plans[1:], SLATE, "dots"),
+        line(best, plans[:1], RED, "mark", plan_name(plans[0], scenario)),
     ]
     limit = at_most_text(known)
-    along, up = (Axis(f"{METRICS[name].label}{limit}") for name in (x, y))
-    return LineChart(lines, along, up)
-
-
-def _columns(rows: Rows, x: str, y: str) -> tuple[list[float], list[float]]:
-    """Return two metrics of the rows that have both."""
-    known = [row for row in rows if row[x] and row[y]]
-    return [row[x] for row in known], [row[y] for row in known]
+    along, up = (Axis.of(name) for name in (x, y))
+    return LineChart(
+        lines,
+        along._replace(title=f"{along.title}{limit}", log=spans_decades(row[x] for row in known)),
+        up._replace(title=f"{up.title}{limit}", log=spans_decades(row[y] for row in known)),
+    )

@@ -65,17 +65,21 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments import Found, Leader, SearchInputs
 
 
-def runner_up_line(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
-    """Return how far the second plan is behind the first."""
-    deficit = plans[0]["runner_up_deficit"]
+def first_line(plans: Sequence[Mapping[str, Any]], objectives: Sequence[str]) -> str:
+    """Return why the first plan is first, and how far the second is behind it."""
+    name, deficit = objectives[0], plans[0]["runner_up_deficit"]
+    known = [plan[name] for plan in plans if plan.get(name) is not None]
+    which, best = ("highest", max) if METRICS[name].better == "higher" else ("lowest", min)
+    why, mean = "it ranks first by closed forms", ""
+    if len(objectives) > 1:
+        why, mean = "it is the best compromise", " by the geometric mean of the objectives"
+    elif known and plans[0].get(name) == best(known):
+        why = f"it has the {which} {METRICS[name].short_label} of the plans that meet all limits"
     if deficit is None:
-        return "no other plan meets all limits"
+        return f"{why}; no other plan meets all limits"
     note = comparison_note(*(plan["tier"] for plan in plans[:2])) if len(plans) > 1 else ""
-    beside = f" ({note})" if note else ""
-    if deficit == 0:
-        return f"the next plan is equal by the objective{beside}"
-    mean = " by the geometric mean of the objectives" if several else ""
-    return f"the next plan is {format_share(deficit)} worse{mean}{beside}"
+    behind = f"{format_share(deficit)} worse{mean}" if deficit else "equal by the objective"
+    return f"{why}; the next plan is {behind}" + (f" ({note})" if note else "")
 
 
 def placement_line(plans: Sequence[Mapping[str, Any]]) -> str:
@@ -163,10 +167,8 @@ def print_search(
     print_cells(console, plans, columns, (*VARIED, "plan"))
     if line := _limits_line(plans):
         print_line(console, line)
-    several = len(objectives_of(answer["scenario"])) > 1
-    print_line(
-        console, f"why the first: {plans[0]['why']}; {runner_up_line(plans, several=several)}"
-    )
+    print_line(console, f"why the first: {first_line(plans, objectives_of(answer['scenario']))}")
+    print_line(console, f"why not a higher load: {plans[0]['why']}")
     if placement := placement_line(plans):
         print_line(console, placement)
     if nodes := nodes_line(plans[0]):
@@ -507,8 +509,7 @@ def _balance(place: int, found: Found, inputs: SearchInputs) -> str:
     for name in inputs.objectives:
         values = found.leading[name]
         if name == DELTA:
-            points = format_value(name, float(values[place]))
-            told.append(f"{METRICS[name].short_label} {points} points")
+            told.append(f"{METRICS[name].short_label} {format_value(name, float(values[place]))}")
             continue
         best = values.max() if name in HIGHER else values.min()
         words = ("the highest", "{:.0%} of the highest") if name in HIGHER else LOWEST

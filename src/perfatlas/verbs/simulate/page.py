@@ -227,7 +227,7 @@ def _charts(run: SimulatedRun, limits: Mapping[str, str], *, graph: bool) -> lis
         charts.append(("Serving replicas", "", serving, TIME, Axis("replicas", "count")))
     if "deployment_power_w" in run.series:
         watts = _states(run.series, ("deployment_power_w", "all GPU boards"))
-        charts.append(("Power", "", watts, TIME, Axis("power [W]")))
+        charts.append(("Power", "", watts, TIME, Axis("power", "W")))
     spans = _spans(run)
     sections: list[Section] = []
     seed = f"The charts show the run of seed {run.seed}." if run.seed is not None else ""

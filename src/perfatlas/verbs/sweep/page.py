@@ -1,138 +1,380 @@
-"""HTML page of a sweep: its objective by what varies, as curves with intervals or a heat map."""
+"""HTML page of a sweep: its objective by what varies.
+
+What varies decides the chart. Samples are points over each number that is sampled. A grid is a
+line for each combination of other values over the number with most values, or bars if no number
+has three. Too many lines become panels, and many values of one name a heat map.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.charts import COLOURS, GREY, Axis, HeatMap, Line, LineChart
+from perfatlas.hardware import FIELDS, unit_of
+from perfatlas.report.charts import (
+    COLOURS,
+    SLATE,
+    Axis,
+    Bar,
+    BarChart,
+    HeatMap,
+    Line,
+    LineChart,
+    spans_decades,
+)
 from perfatlas.report.pages import Section, Table, results_page
-from perfatlas.report.text import format_value, label_of, spelled_out
-from perfatlas.studies.sweeps import RESULT_PREFIX, is_higher_better
-from perfatlas.vocabulary.metrics import find_metric
+from perfatlas.report.text import (
+    Shown,
+    cell_text,
+    format_value,
+    interval_text,
+    label_of,
+    spelled_out,
+)
+from perfatlas.studies.sweeps import RESULT_PREFIX, flattened, is_higher_better, overridden
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.report.charts import Drawing
     from perfatlas.report.pages import Page
 
-    Rows = Sequence[Mapping[str, Any]]
+    Row = Mapping[str, Any]
+    Rows = Sequence[Row]
     Columns = Mapping[str, Sequence[Any]]
+    Factor = tuple[str, ...]  # names that vary together
 
-MOST_LINES: Final = 5
-MOST_CELLS: Final = 30  # of an axis of a heat map
+MOST_LINES: Final = 6  # of a chart; more are panels, or a heat map
+MOST_BANDS: Final = 3  # intervals of a chart that can be told apart
+MOST_PANELS: Final = 12
+MOST_CELLS: Final = 40  # of an axis of a heat map
+MOST_BARS: Final = 30
 FEWEST: Final = 3  # numbers that make a curve
+COLOURS_OF_LINES: Final = (*COLOURS, SLATE)
+WITHOUT_BANDS: Final = "`perfatlas runs export` writes the rows with their 90% intervals."
+MET: Final = "meets_constraints"
 
 
-def sweep_page(
-    answer: Mapping[str, Any], columns: Columns | None = None, *, reproduce: str
-) -> Page:
+def sweep_page(answer: Row, columns: Columns | None = None, *, reproduce: str) -> Page:
     """Return a sweep as an HTML page.
 
     Args:
         columns: All rows as columns; None for the summary alone.
     """
     results, study = answer["results"], answer["scenario"]["study"]
-    sections = _charts(columns, study, results["objective"]) if columns else []
+    objective = results["objective"]
+    column = (
+        RESULT_PREFIX + objective if RESULT_PREFIX + objective in (columns or ()) else objective
+    )
+    rows: list[Row] = []
+    if columns and column in columns:
+        every = zip(*columns.values(), strict=True)
+        rows = [dict(zip(columns, values, strict=True)) for values in every]
+        rows = [row for row in rows if row[column] is not None]
+    factors = _factors(rows, study)
+    sections = _Picture(rows, column, objective, tuple(study.get("base", ()))).sections(
+        factors, [name for name in flattened(study.get("sample", {}).get("vary", {})) if rows]
+    )
     best = results["best"]
     if best:
+        ends = ("_low", "_high")
+        shown = dict.fromkeys(name for row in best for name in row if not name.endswith(ends))
         cells = {
-            name: (lambda row, name=name: _cell(name, row.get(name)))
-            for name in dict.fromkeys(name for row in best for name in row)
+            label_of(_words(name)): (
+                lambda row, name=name: cell_text(name, row[name]) if name in row else "-"
+            )
+            for name in shown
         }
         sections.append(Section(title="Best rows", blocks=[Table.of(best, cells, tuple(cells))]))
-    return results_page(answer, sections=sections, reproduce=reproduce)
-
-
-def _cell(name: str, value: object) -> str:
-    return "-" if value is None else format_value(name, value)
-
-
-def _charts(columns: Columns, study: Mapping[str, Any], objective: str) -> list[Section]:
-    """Return the objective over what varies; of combinations of other values, the best."""
-    name = RESULT_PREFIX + objective if RESULT_PREFIX + objective in columns else objective
-    if name not in columns:
-        return []
-    rows = [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
-    rows = [row for row in rows if row[name] is not None]
-    found = {key: list(dict.fromkeys(row.get(key) for row in rows)) for key in _varied(study)}
-    axes = {key: values for key, values in found.items() if len(values) > 1}
-    if not axes:
-        return []
-    shown = label_of(objective)
-    metric = find_metric(objective)
-    value = Axis(shown, "s" if metric and metric.unit == "s" else "")
-    curve = next((text for text, values in axes.items() if _is_curve(values)), None)
-    lines = math.prod(len(values) for text, values in axes.items() if text != curve)
-    if curve is not None and lines <= MOST_LINES:
-        figure: Drawing = _curves(rows, axes, curve, (name, value))
-        return [Section.charted(f"{shown} by {spelled_out(curve)}", figure)]
-    x, *more = sorted(axes, key=lambda name: -len(axes[name]))
-    own = {key: axes[key] for key in (x, *more[:1])}
-    if hidden := ", ".join(map(spelled_out, more[1:])):
-        value = value._replace(title=f"{shown}, best {hidden}")
-    figure = _cells(rows, own, (name, value), higher=is_higher_better(objective))
-    return [Section.charted(f"{shown} by {' and '.join(map(spelled_out, own))}", figure)]
-
-
-def _varied(study: Mapping[str, Any]) -> list[str]:
-    """Return the names that a study varies, alone or together."""
-    together = study.get("zip", ())
-    tables = [study.get("vary", {}), *([together] if isinstance(together, dict) else together)]
-    sampled = study.get("sample", {})
-    return [*dict.fromkeys(name for table in tables for name in table), *sampled]
-
-
-def _is_curve(values: Sequence[Any]) -> bool:
-    numbers = all(
-        isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
+    names = [_words(name) for factor in factors for name in factor]
+    by = f" by {_listed(names)}" if names else ""
+    return results_page(
+        answer,
+        title=f"{study['verb']}: {label_of(objective)}{by}",
+        lines=_summary(results, flattened(study.get("scenario", {}))),
+        sections=sections,
+        reproduce=reproduce,
     )
-    return numbers and len(values) >= FEWEST
 
 
-def _curves(
-    rows: Rows, axes: Mapping[str, Sequence[Any]], x: str, of: tuple[str, Axis]
-) -> LineChart:
-    """Return the objective over a number, a line for each combination of the others."""
-    name, value = of
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        others = [f"{spelled_out(axis)} {row[axis]}" for axis in axes if axis != x]
-        groups.setdefault(", ".join(others) or value.title, []).append(row)
-    colours = (*COLOURS, *[GREY] * len(groups))
-    lines = [
-        Line.of(sorted(own, key=lambda row: float(row[x])), x, name, group, colour)
-        for (group, own), colour in zip(groups.items(), colours, strict=False)
-    ]
-    numbers = [float(one) for one in axes[x]]
-    wide = min(numbers) > 0.0 and max(numbers) / min(numbers) > 10.0 * FEWEST
-    return LineChart(lines, Axis(spelled_out(x), log=wide), value)
+def _summary(results: Row, fixed: Row) -> list[Shown]:
+    """Return the best value with its interval, what it is reached with, and the counts of rows.
+
+    Args:
+        fixed: What does not vary, by name.
+    """
+    objective, shown = results["objective"], []
+    if results["best"]:
+        row = results["best"][0]
+        own = objective if objective in row else RESULT_PREFIX + objective
+        ends = {name.removeprefix(RESULT_PREFIX): value for name, value in row.items()}
+        which = "highest" if results["better"] == "higher" else "lowest"
+        value = cell_text(objective, row[own])
+        shown.append(Shown(f"{which} {label_of(objective)}", value, interval_text(ends, objective)))
+        hidden = (own, f"{own}_low", f"{own}_high", "point", "tier")
+        at = [f"{_words(name)} {cell_text(name, row[name])}" for name in row if name not in hidden]
+        shown.append(Shown("reached at", ", ".join(at), ""))
+    if fixed:
+        same = [f"{_words(name)} {cell_text(name, value)}" for name, value in fixed.items()]
+        shown.append(Shown("at all points", ", ".join(same), ""))
+    left_out = sum(results["left_out"].values())
+    counts = {"points": results["points"], "answered": results["answered"]}
+    counts |= {"refused": results["failed"], "left out by constraints": left_out}
+    shown += [Shown(name, f"{count:,}", "") for name, count in counts.items() if count]
+    return shown
 
 
-def _cells(
-    rows: Rows, axes: Mapping[str, Sequence[Any]], of: tuple[str, Axis], *, higher: bool
-) -> HeatMap:
-    """Return the best objective of each pair of values of two axes, or of one."""
-    name, values = of
-    (x, columns), *more = axes.items()
-    (y, lines) = more[0] if more else ("", [""])
-    columns, lines = _ordered(columns)[:MOST_CELLS], _ordered(lines)[:MOST_CELLS]
-    best: dict[tuple[Any, Any], float] = {}
-    for row in rows:
-        place = row[x], row[y] if y else ""
-        value = float(row[name])
-        known = best.get(place, value)
-        best[place] = max(known, value) if higher else min(known, value)
-    cells = [[best.get((column, line)) for column in columns] for line in lines]
-    texts = [
-        ["" if number is None else format_value(name, number) for number in row] for row in cells
-    ]
-    names = ((spelled_out(x), list(map(str, columns))), (spelled_out(y), list(map(str, lines))))
-    return HeatMap(*names, cells, texts, values)
+def _factors(rows: Rows, study: Row) -> list[Factor]:
+    """Return what varies, of names that vary together those that tell rows apart, texts first."""
+    zips = study.get("zip", ())
+    groups = [[name] for name in flattened(study.get("vary", {}))]
+    groups += [list(flattened(table)) for table in zips]
+    groups += [[name] for name in flattened(study.get("sample", {}).get("vary", {}))]
+    factors = []
+    for group in groups:
+        known = [name for name in group if rows and name in rows[0]]
+        known.sort(key=lambda name: _is_number([row[name] for row in rows]))
+        kept: list[str] = []
+        for name in known:
+            if len(_distinct(rows, (*kept, name))) > max(1, len(_distinct(rows, kept))):
+                kept.append(name)
+        if kept:
+            factors.append(tuple(kept))
+    return factors
 
 
-def _ordered(values: Sequence[Any]) -> list[Any]:
-    return sorted(values) if _is_curve(values) else list(values)
+def _distinct(rows: Rows, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return the values of names in rows, each once, in order."""
+    return list(dict.fromkeys(tuple(row[name] for name in names) for row in rows))
+
+
+def _is_number(values: Sequence[Any]) -> bool:
+    """Return whether all values are numbers, or unset."""
+    known = [value for value in values if value not in (None, "")]
+    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in known)
+
+
+class _Picture:
+    """The charts of an objective over the rows of a study."""
+
+    def __init__(self, rows: Rows, column: str, objective: str, base: Sequence[str]) -> None:
+        """Keep what all charts need.
+
+        Args:
+            column: The column of the objective.
+            base: Names whose values are compared, which share a chart.
+        """
+        self.rows, self.column, self.base = rows, column, base
+        self.higher = is_higher_better(objective)
+        self.label, self.value = label_of(objective), Axis.of(objective)
+
+    def sections(self, factors: Sequence[Factor], sampled: Sequence[str]) -> list[Section]:
+        """Return the charts, chosen by what varies."""
+        continuous = [
+            name for name in sampled if (name,) in factors and self._is_curve(name, 1 + MOST_LINES)
+        ]
+        if continuous:
+            others = [factor for factor in factors if factor[0] not in continuous]
+            return [
+                Section.charted(self._title(name), self._dots(name, others)) for name in continuous
+            ]
+        names = [name for factor in factors for name in factor if self._is_curve(name, FEWEST)]
+        x = max(names, key=lambda name: (name not in self.base, self._count((name,))), default="")
+        left = [tuple(name for name in factor if name != x) for factor in factors]
+        shared, panels = self._panels([factor for factor in left if factor], curved=bool(x))
+        return self._paneled(x, shared, panels)
+
+    def _is_curve(self, name: str, fewest: int) -> bool:
+        values = [row[name] for row in self.rows]
+        complete = None not in values and "" not in values
+        return complete and _is_number(values) and self._count((name,)) >= fewest
+
+    def _count(self, names: Sequence[str]) -> int:
+        return len(_distinct(self.rows, names))
+
+    def _panels(
+        self, factors: Sequence[Factor], *, curved: bool
+    ) -> tuple[list[str], list[list[str]]]:
+        """Return the names that share a chart, and those that have a panel for each value.
+
+        The factor with fewest values leaves the chart first, and those compared with a base last.
+        """
+        shared = sorted(factors, key=lambda factor: (self._is_base(factor), self._count(factor)))
+        panels: list[Factor] = []
+        while len(shared) > 1:
+            if curved and self._count([name for one in shared for name in one]) <= MOST_LINES:
+                break
+            panels.append(shared.pop(0))
+        while panels and self._count([name for one in panels for name in one]) > MOST_PANELS:
+            panels.pop()  # of its values the best is shown
+        return [name for one in shared for name in one], [list(one) for one in panels]
+
+    def _is_base(self, factor: Factor) -> bool:
+        return any(name in self.base for name in factor)
+
+    def _paneled(
+        self, x: str, shared: Sequence[str], panels: Sequence[Sequence[str]]
+    ) -> list[Section]:
+        """Return a chart for each combination of the values of panels."""
+        apart = [name for names in panels for name in names]
+        shown = [name for name in (*apart, *shared, x) if name]
+        rows = self._best(shown)
+        if not shown:
+            return []
+        found = []
+        for values in _distinct(rows, apart):
+            own = [row for row in rows if tuple(row[name] for name in apart) == values]
+            title = self._title(x, *([] if x else shared))
+            if apart:
+                title += f", {self._labels(apart)(values)}"
+            chart = self._chart(own, x, shared)
+            banded = not isinstance(chart, LineChart) or any(line.low for line in chart.lines)
+            if isinstance(chart, HeatMap):
+                title = title.replace(_words(x), f"{_words(x)} and {chart.y[0]}", 1)
+            found.append(Section.charted(title, chart, *(() if banded else (WITHOUT_BANDS,))))
+        return found
+
+    def _best(self, names: Sequence[str]) -> Rows:
+        """Return the best row of each combination of values of names."""
+        best: dict[tuple[Any, ...], Row] = {}
+        for row in self.rows:
+            key = tuple(row[name] for name in names)
+            sign = 1.0 if self.higher else -1.0
+            if key not in best or sign * row[self.column] > sign * best[key][self.column]:
+                best[key] = row
+        if len(best) < len(self.rows):
+            which = "highest" if self.higher else "lowest"
+            self.value = self.value._replace(title=f"{which} {self.value.title} of other values")
+        return list(best.values())
+
+    def _title(self, *names: str) -> str:
+        return f"{self.label} by {_listed([_words(name) for name in names if name])}"
+
+    def _chart(self, rows: Rows, x: str, shared: Sequence[str]) -> Drawing:
+        """Return lines over a number, a heat map of many lines, or bars."""
+        label = self._labels(shared)
+        if not x:
+            return self._bars(rows, shared, label)
+        groups = _distinct(rows, shared)
+        if len(groups) > MOST_LINES:
+            return self._cells(rows, x, shared, label)
+        lines = []
+        for values, colour in zip(groups, COLOURS_OF_LINES, strict=False):
+            own = [row for row in rows if tuple(row[name] for name in shared) == values]
+            own.sort(key=lambda row: float(row[x]))
+            name = label(values) or self.value.title
+            if all(row.get("tier") == "bound" for row in own):
+                name += " (tier bound)"
+            line = Line.of(own, x, self.column, name, colour)
+            lines.append(line if len(groups) <= MOST_BANDS else line._replace(low=(), high=()))
+        missed = [row for row in rows if row.get(MET) is False]
+        if missed:
+            dots = Line.of(missed, x, self.column, "does not meet the constraints", SLATE)
+            lines.append(dots._replace(kind="dots", low=(), high=()))
+        return self._scaled(lines, x)
+
+    def _scaled(self, lines: Sequence[Line], x: str) -> LineChart:
+        """Return lines with logarithmic axes where their values span decades."""
+        along, up = (spans_decades(row[name] for row in self.rows) for name in (x, self.column))
+        return LineChart(lines, Axis(_words(x), _unit(x), log=along), self.value._replace(log=up))
+
+    def _dots(self, x: str, others: Sequence[Factor]) -> LineChart:
+        """Return all rows as points over a sampled number, colored by the other factor."""
+        colored = [one for one in others if self._count(one) <= MOST_LINES]
+        by = max(colored, key=self._count, default=())
+        label = self._labels(by)
+        lines = []
+        for values, colour in zip(_distinct(self.rows, by), COLOURS_OF_LINES, strict=False):
+            own = [row for row in self.rows if tuple(row[name] for name in by) == values]
+            line = Line.of(own, x, self.column, label(values) or self.value.title, colour)
+            lines.append(line._replace(kind="dots", low=(), high=()))
+        return self._scaled(lines, x)
+
+    def _bars(
+        self, rows: Rows, names: Sequence[str], label: Callable[[tuple[Any, ...]], str]
+    ) -> BarChart:
+        """Return a bar for each row; the first of too many."""
+        bars = []
+        for row in rows[:MOST_BARS]:
+            low, high = row.get(f"{self.column}_low"), row.get(f"{self.column}_high")
+            bars.append(
+                Bar(
+                    label(tuple(row[name] for name in names)),
+                    float(row[self.column]),
+                    format_value(self.column.removeprefix(RESULT_PREFIX), row[self.column]),
+                    interval=None if low is None or high is None else (low, high),
+                )
+            )
+        return BarChart(bars, self.value)
+
+    def _cells(
+        self, rows: Rows, x: str, shared: Sequence[str], label: Callable[[tuple[Any, ...]], str]
+    ) -> HeatMap:
+        """Return the objective of each pair of values of a number and of other names."""
+        columns = sorted({row[x] for row in rows})[:MOST_CELLS]
+        lines = _distinct(rows, shared)
+        lines = (sorted(lines) if _is_number([one for line in lines for one in line]) else lines)[
+            :MOST_CELLS
+        ]
+        known = {
+            (row[x], tuple(row[name] for name in shared)): float(row[self.column]) for row in rows
+        }
+        cells = [[known.get((column, line)) for column in columns] for line in lines]
+        key = self.column.removeprefix(RESULT_PREFIX)
+        texts = [["" if one is None else format_value(key, one) for one in row] for row in cells]
+        titled = _listed([_words(name) for name in shared])
+        single = len(shared) == 1
+        named = [cell_text(shared[0], line[0]) if single else label(line) for line in lines]
+        return HeatMap(
+            (_words(x), [cell_text(x, one) for one in columns]),
+            (titled, named),
+            cells,
+            texts,
+            self.value,
+        )
+
+    def _labels(self, names: Sequence[str]) -> Callable[[tuple[Any, ...]], str]:
+        """Return what labels the values of names: texts as they are, numbers with their name."""
+        short = {name: _short_texts([row[name] for row in self.rows]) for name in names}
+
+        def label(values: tuple[Any, ...]) -> str:
+            words: list[str] = []
+            for name, value in zip(names, values, strict=True):
+                if value in (None, ""):
+                    continue
+                if isinstance(value, str):
+                    text = short[name][value]
+                    words.append(f"{_words(name)} {text}" if words else text)
+                else:
+                    words.append(f"{_words(name)} {cell_text(name, value)}")
+            return ", ".join(words)
+
+        return label
+
+
+def _short_texts(values: Sequence[Any]) -> dict[str, str]:
+    """Return texts without what tells none of them apart: organizations, further overrides."""
+    texts = list(dict.fromkeys(value for value in values if isinstance(value, str)))
+    found = {}
+    for text in texts:
+        name, _, inside = text.removesuffix("}").partition("{")
+        path, *more = inside.split(", ") if inside else [""]
+        key, _, value = path.partition("=")
+        short = f"{name.rpartition('/')[2]}" + (f" ({_words(key)} {value})" if inside else "")
+        found[text] = short.replace(")", ", ...)") if more else short
+    return found if len(set(found.values())) == len(texts) else dict(zip(texts, texts, strict=True))
+
+
+def _words(name: str) -> str:
+    """Return a name as words: hardware fields without their section."""
+    return spelled_out(overridden(name)[1].removeprefix("device.").replace(".", " "))
+
+
+def _unit(name: str) -> str:
+    """Return the unit of a hardware field, "" for other names."""
+    path = overridden(name)[1]
+    return unit_of(path) if path in FIELDS else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a list in words."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

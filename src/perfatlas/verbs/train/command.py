@@ -161,10 +161,10 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
         check_writable(output.output)
     for path in output.page.files().values():
         check_writable(path)
-    tell = late_lines(EVERY_S)
-    answer = search_answer(
-        progress=lambda done, total: tell(f"{done:,} of {total:,} layouts"), **set_fields
-    )
+    with late_lines(EVERY_S) as tell:
+        answer = search_answer(
+            progress=lambda done, total: tell(f"{done:,} of {total:,} layouts"), **set_fields
+        )
     told = answer.to_dict()
     if output.output is not None:
         columns = answer.columns

@@ -84,7 +84,6 @@ VALUES: Final = (
 MOST_PARTS: Final = 6
 KERNELS: Final = 4
 WIDEST: Final = 80  # of the memory bar
-GB: Final = 1e9
 MOST_PASSES: Final = 4000  # of a picture; a longer step shows its beginning and its end
 MOST_ROWS: Final = 40
 OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
@@ -234,17 +233,17 @@ def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> Sect
     ends = [0.0, float(time_s[-1])]
 
     def level(name: str, value: float, colour: str) -> Line:
-        return Line(name, ends, [value / GB, value / GB], colour)
+        return Line(name, ends, [value, value], colour)
 
     mark = memory["total_bytes"]
     lines = [
-        Line("memory in use", time_s.tolist(), (used / GB).tolist(), BLUE, "step"),
+        Line("memory in use", time_s.tolist(), used.tolist(), BLUE, "step"),
         level(f"high-water mark, {format_value('memory.total_bytes', mark)}", mark, ORANGE),
         level("weights, gradients and optimizer", states, GREEN),
         level("memory of a GPU", memory["capacity_bytes"], RED),
     ]
     title = f"Memory over the step, pipeline rank {timeline.memory_rank}"
-    figure = LineChart(lines, Axis("time", "s"), Axis("memory [GB]"))
+    figure = LineChart(lines, Axis("time", "s"), Axis("memory", "B"))
     note = (
         "Activations are taken by forward passes and freed at the end of their weight gradients."
         " Gathered weights and the workspace of the loss are counted over the whole step."

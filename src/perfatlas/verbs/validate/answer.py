@@ -84,7 +84,7 @@ def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str
     Example:
         >>> import json, tempfile
         >>> from pathlib import Path
-        >>> from perfatlas.verbs.validate import validate_serving
+        >>> from perfatlas import validate_serving
         >>> run = {"backend": "vllm", "model_id": "meta-llama/Llama-3.1-8B", "num_prompts": 80,
         ...        "max_concurrency": 8, "completed": 80, "total_input_tokens": 81920,
         ...        "total_output_tokens": 10240, "mean_tpot_ms": 6.0}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import SWITCH, File, set_flags, takes_fields
-from perfatlas.commands.output import envelope, print_json, require
+from perfatlas.commands.output import answer_function, envelope, print_json, require
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -214,6 +214,9 @@ def here(*, json: Annotated[bool, SWITCH] = False) -> int:
         return 0
     _print_errors(found, errors, f"{machine.device}, one core, {machine.stack}")
     return 0
+
+
+validate_here = answer_function(here, "validate here")
 
 
 def _progress(text: str) -> None:

@@ -28,4 +28,5 @@ DECLARATION: Final = Declaration(
             needs="PyTorch, of the extra bench",
         ),
     ),
+    functions=("validate_here", "validate_serving"),
 )

@@ -9,9 +9,10 @@ from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 ACCURACY: Final = reported_by(
     Metric(
         name="accuracy_delta",
-        label="change of the benchmark, points",
+        label="change of the benchmark",
         short="accuracy delta",
         unit="1",
+        shown="points",
         better="higher",
         has_interval=True,
         verbs=("estimate", "accuracy", "search"),

@@ -12,7 +12,10 @@ Better = Literal["higher", "lower"]
 # "numbers" and "texts" are lists, "rows" a list of objects; an object has parts or members
 ValueType = Literal["number", "count", "flag", "text", "numbers", "texts", "object", "rows"]
 # scaled: with an SI prefix; duration: in days, hours, minutes or seconds; share: in percent
-Shown = Literal["", "number", "scaled", "duration", "share", "money", "mass", "area"]
+# points: of a benchmark in percent
+Shown = Literal[
+    "", "number", "scaled", "duration", "share", "money", "mass", "area", "points", "decibels"
+]
 
 STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
 UNITS: Final = (
@@ -64,7 +67,7 @@ class Metric:
             unit = "1" if self.shown == "share" else _unit_of(self.key) if measured else ""
             object.__setattr__(self, "unit", unit)
         if not self.shown:
-            kinds = {"USD": "money", "gCO2": "mass", "mm2": "area"}
+            kinds = {"USD": "money", "gCO2": "mass", "mm2": "area", "dB": "decibels"}
             shown = (
                 "scaled" if self.unit in SCALED else kinds.get(self.unit.split("/")[0], "number")
             )

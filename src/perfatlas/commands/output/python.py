@@ -1,0 +1,148 @@
+"""Commands as functions of Python, which return what --json prints.
+
+Their arguments are those of the command: its parameters and the fields of its classes of flags.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from contextvars import ContextVar
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Parameters = Iterator[tuple[str, inspect.Parameter, type | None]]
+
+COLLECTED: Final[ContextVar[list[Any] | None]] = ContextVar("collected", default=None)
+OF_TEXT: Final = ("json", "verbose")  # flags of what is printed
+
+
+def answer_function(command: Callable[..., int], name: str) -> Callable[..., dict[str, Any]]:
+    """Return a function that returns what a command prints with --json.
+
+    Args:
+        command: The function of the command.
+        name: The name of the command.
+
+    Example:
+        >>> import perfatlas
+        >>> sorted(perfatlas.runs_list()["results"]), str(inspect.signature(perfatlas.runs_list))
+        (['folder', 'runs'], "() -> 'dict[str, Any]'")
+    """
+
+    def answer(*values: Any, **given: Any) -> dict[str, Any]:  # noqa: ANN401 - of the command
+        found = list(_parameters(command))
+        bound = inspect.signature(answer).bind(*values, **given)
+        positional: list[Any] = []
+        own: dict[str, Any] = (
+            {"json": True} if "json" in inspect.signature(command).parameters else {}
+        )
+        flags: dict[type, dict[str, Any]] = {one: {} for _, _, one in found if one is not None}
+        for key, parameter, of in found:
+            if key not in bound.arguments:
+                continue
+            value = _read(bound.arguments[key], parameter.annotation)
+            if of is not None:
+                flags[of][key] = value
+            elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                positional += value
+            elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                own[key] = value
+            else:
+                positional.append(value)
+        for key, of in _flags(command).items():
+            shown = {"json": True} if any(one.name == "json" for one in fields(of)) else {}
+            own[key] = of(**flags.get(of, {}), **shown)
+        answers: list[Any] = []
+        token = COLLECTED.set(answers)
+        try:
+            command(*positional, **own)
+        finally:
+            COLLECTED.reset(token)
+        if not answers:
+            raise KeyboardInterrupt(f"{name} was interrupted before it had an answer")
+        return dict(answers[0])
+
+    answer.__name__ = answer.__qualname__ = name.replace(" ", "_")
+    answer.__module__ = command.__module__
+    told = "".join(f"\n    {line}" for line in _documented(command))
+    answer.__doc__ = f"Return what `perfatlas {name} --json` prints."
+    answer.__doc__ += f"\n\nArgs:{told}" if told else ""
+    parameters = [parameter for _, parameter, _ in _parameters(command)]
+    parameters.sort(key=lambda one: one.kind)
+    answer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        parameters, return_annotation="dict[str, Any]"
+    )
+    return answer
+
+
+def _flags(command: Callable[..., int]) -> dict[str, Any]:
+    """Return the classes of flags of a command, by the name of its parameter."""
+    hints = get_type_hints(command)
+    found = {
+        key: [one for one in get_args(hint) if is_dataclass(one)] for key, hint in hints.items()
+    }
+    return {key: one[0] for key, one in found.items() if one}
+
+
+def _parameters(command: Callable[..., int]) -> Parameters:
+    """Yield the arguments of the function, each with the class of flags that it belongs to."""
+    hints, flags = get_type_hints(command), _flags(command)
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in flags and name not in OF_TEXT:
+            yield name, parameter.replace(annotation=_annotation(hints[name])), None
+    for of in flags.values():
+        types = get_type_hints(of)
+        for field in fields(of):
+            if field.name in OF_TEXT or is_dataclass(types[field.name]):
+                continue
+            default = inspect.Parameter.empty if field.default is MISSING else field.default
+            kind = inspect.Parameter.KEYWORD_ONLY
+            yield (
+                field.name,
+                inspect.Parameter(
+                    field.name, kind, default=default, annotation=_annotation(types[field.name])
+                ),
+                of,
+            )
+
+
+def _annotation(hint: Any) -> str:  # noqa: ANN401 - a type
+    """Return the type of an argument of the function as text: paths may be text, lists anything."""
+    text = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+    text = re.sub(r"(?:typing\.)?Optional\[(.*)\]$", r"\1 | None", text)
+    text = re.sub(r"typing\.|pathlib\.", "", text).replace("list[", "Sequence[")
+    text = text.replace("Path", "str | Path")
+    return f"str | Path | {text}" if text.startswith("Sequence[str | Path") else text
+
+
+def _read(value: Any, text: str) -> Any:  # noqa: ANN401 - any argument
+    """Return an argument as the command takes it: paths as paths, sequences as lists."""
+    if isinstance(value, (str, Path)) and text.startswith("str | Path | Sequence["):
+        value = [value]
+    if "Path" not in text:
+        return list(value) if "Sequence" in text and value is not None else value
+    if isinstance(value, str):
+        return Path(value)
+    return [Path(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _documented(command: Callable[..., int]) -> list[str]:
+    """Return the lines of the docstrings of a command and its flags that tell of arguments."""
+    names = [name for name, _, _ in _parameters(command)]
+    lines: list[str] = []
+    for text in (command, *_flags(command).values()):
+        told = False
+        for line in (inspect.getdoc(text) or "").partition("Args:\n")[2].splitlines():
+            head = line.strip().lstrip("*").partition(":")[0]
+            if line.startswith("    ") and not line.startswith("     "):
+                told = head in names
+            elif not line.startswith("     "):
+                told = False
+            if told:
+                lines.append(line.removeprefix("    "))
+    return lines
