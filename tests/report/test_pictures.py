@@ -173,9 +173,21 @@ def test_a_sweep_of_one_number_is_a_curve_and_of_two_a_heat_map(
     assert curves.lines[1].low
     sizes = [128, 256, 384, 512, 640, 768, 896]
     found = perfatlas.sweep(_study(n=sizes, k=sizes), jobs=1)
-    (cells,) = _charts(found, columns=found.columns).values()
+    ((title, cells),) = _charts(found, columns=found.columns).items()
+    assert title == "time by n and k"
     assert isinstance(cells, HeatMap)
     rows = zip(*(found.columns[name] for name in ("n", "k", "time_s")), strict=True)
     times = {(n, k): time_s for n, k, time_s in rows}
     assert cells.cells == [[times[n, k] for n in sizes] for k in sizes]
     assert str(runs_folder()).startswith(str(tmp_path))
+
+
+def test_a_chart_of_a_sweep_says_what_it_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    found = perfatlas.sweep(_study(n=list(range(128, 6272, 128)), k=list(range(128, 1152, 128))))
+    page = page_of("sweep")(found.to_dict(), found.columns, reproduce="")
+    (chart, note), *_ = (section.blocks for section in page.sections)
+    assert isinstance(chart.figure, HeatMap)
+    assert note.startswith("320 of 384 rows are drawn")

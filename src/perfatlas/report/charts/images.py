@@ -69,6 +69,7 @@ LEGEND_LINE: Final = 10  # letters as wide as the line and the margins of an ent
 PLOTTED: Final = 0.85  # share of the width of an image that a panel has
 MOST_LETTERS: Final = 75  # of all names below a heat map up to which they are horizontal
 ROW_LETTERS: Final = 32  # of a line of the name of a bar
+TITLE_LETTERS: Final = 76  # of a line of the title of a chart
 MOST_TICKS: Final = 16  # named columns of a heat map
 MOST_NUMBERS: Final = 12  # columns of a heat map whose cells have numbers
 LEGEND_POINTS: Final = 13.0  # height of a row of a legend
@@ -154,7 +155,9 @@ def drawn_figure(charts: Sequence[tuple[str, Drawing]]) -> Any:  # noqa: ANN401 
             _draw(panel, chart)
             legend = -(-len(panel.get_legend_handles_labels()[1]) // _legend_columns(panel))
             above = LEGEND_POINTS * legend if panel.get_legend() else 0.0
-            panel.set_title(_text(title), loc="left", fontweight="bold", pad=6.0 + above)
+            panel.set_title(
+                _text(fill(title, TITLE_LETTERS)), loc="left", fontweight="bold", pad=6.0 + above
+            )
     return figure
 
 

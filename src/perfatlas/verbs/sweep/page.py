@@ -89,7 +89,7 @@ def sweep_page(answer: Row, columns: Columns | None = None, *, reproduce: str) -
     by = f" by {_listed(names)}" if names else ""
     return results_page(
         answer,
-        title=f"{study['verb']}: {label_of(objective)}{by}",
+        title=f"{study['verb']}: {label_of(objective)}{by}" if objective else study["verb"],
         lines=_summary(results, flattened(study.get("scenario", {}))),
         sections=sections,
         reproduce=reproduce,
@@ -223,14 +223,11 @@ class _Picture:
         found = []
         for values in _distinct(rows, apart):
             own = [row for row in rows if tuple(row[name] for name in apart) == values]
-            title = self._title(x, *([] if x else shared))
+            chart = self._chart(own, x, shared)
+            title = self._title(x, *([] if isinstance(chart, LineChart) else shared))
             if apart:
                 title += f", {self._labels(apart)(values)}"
-            chart = self._chart(own, x, shared)
-            banded = not isinstance(chart, LineChart) or any(line.low for line in chart.lines)
-            if isinstance(chart, HeatMap):
-                title = title.replace(_words(x), f"{_words(x)} and {chart.y[0]}", 1)
-            found.append(Section.charted(title, chart, *(() if banded else (WITHOUT_BANDS,))))
+            found.append(Section.charted(title, chart, *_left_out(chart, len(own))))
         return found
 
     def _best(self, names: Sequence[str]) -> Rows:
@@ -349,6 +346,19 @@ class _Picture:
             return ", ".join(words)
 
         return label
+
+
+def _left_out(chart: Drawing, rows: int) -> list[str]:
+    """Return what a chart of rows does not show, in sentences."""
+    if isinstance(chart, LineChart):
+        return [] if any(line.low for line in chart.lines) else [WITHOUT_BANDS]
+    drawn = rows
+    if isinstance(chart, BarChart):
+        drawn = len(chart.bars)
+    elif isinstance(chart, HeatMap):
+        drawn = sum(value is not None for line in chart.cells for value in line)
+    every = "`perfatlas runs export` writes all"
+    return [f"{drawn:,} of {rows:,} rows are drawn; {every}."] if drawn < rows else []
 
 
 def _short_texts(values: Sequence[Any]) -> dict[str, str]:
