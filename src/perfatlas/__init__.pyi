@@ -3626,7 +3626,8 @@ def search(
             take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode of the deployments: one batch, continuous batching, or separate prefill
             and decode pools. Default: aggregated.
-        systems: Further systems to search besides system, such as b200_sxm,gb200. Default: none.
+        systems: Further systems to search besides system, such as b200_sxm,gb200; without system,
+            all that are searched. Default: none.
         max_gpus: Maximum GPUs of a deployment, instead of gpus, up to 4096: as many replicas as
             fit, or as few as serve request_rate. Default: gpus.
         formats: Number formats of weights and matrix products to search, such as bf16,fp8.

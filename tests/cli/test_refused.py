@@ -64,7 +64,7 @@ def test_a_scenario_that_does_not_fit_is_one_object_with_its_memory(
 @pytest.mark.parametrize(
     "line",
     [
-        "kernel gemm --system h100_sxm --m 1,16 --n 4096 --k 4096",
+        f"estimate {LLAMA} --batch 1,16 --isl 512",
         "estimate --model meta-llama/Llama-3.1-8B --system=h200_sxm --batch=1,2",
         f"estimate {LLAMA}{{device.tdp=600W,node.devices=4}} --batch=1,2",
     ],

@@ -13,6 +13,7 @@ import pytest
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.files import read_table
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import search
 
@@ -215,3 +216,13 @@ def test_probabilities_are_those_of_the_intervals() -> None:
     probability = np.array(columns["slo_probability"])
     assert np.all(probability[high <= 0.005] >= 0.95)
     assert np.all(probability[low > 0.005] <= 0.05)
+
+
+def test_systems_alone_are_all_that_are_searched() -> None:
+    fields = {name: value for name, value in SMALL.items() if name != "system"}
+    listed = search(**fields, systems="h100_sxm,h200_sxm").answer
+    further = search(**fields, system="h100_sxm", systems="h200_sxm").answer
+    assert listed.results["plans"] == further.results["plans"]
+    assert listed.scenario == further.scenario
+    with pytest.raises(InvalidSpecError, match="system is required"):
+        search(**fields, systems="h100_sxm,,h200_sxm")

@@ -19,6 +19,7 @@ class Command(NamedTuple):
     # Where the fields of a row become an answer, as "module:function", for commands without
     # `table`. A command with either can be swept.
     row: str = ""
+    lists: bool = False  # Whether numbers may be lists divided by commas, each a row of `table`
     # Whether `row` takes the number of the row, from 0, before its fields
     is_numbered: bool = False
     # Where its answer becomes a page, as "module:function"; "" for that of all verbs

@@ -188,8 +188,8 @@ class ParameterCounts:
 class CheckpointFormats:
     """Number formats from the checkpoint's quantization_config; None if not stated.
 
-    `source` quotes the config, as evidence. `unread` and `unread_kv` say what of it has no known
-    number format: without one of the user, nothing may be priced.
+    `source` quotes the config, as evidence. `unread` and `unread_kv` name the quantization whose
+    number format is not known: without one of the user, nothing may be priced.
     """
 
     gemm_format: str | None = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
-from perfatlas.declarations import verb_fields
+from perfatlas.declarations import commands, verb_fields
 from perfatlas.quantities import repr_for_error
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ def flags_of(verb: str, words: Sequence[str] | None = None) -> Any:  # noqa: ANN
             for index, (name, field) in enumerate(fields.items())
             if not index or named & _spellings(field)
         }
-    rows = [(name, _hint(field), None) for name, field in fields.items()]
+    lists = verb in commands() and commands()[verb][1].lists
+    rows = [(name, _hint(field, lists=lists), None) for name, field in fields.items()]
     own = {"__module__": __name__}
     made: Any = make_dataclass("Flags", rows, frozen=True, kw_only=True, namespace=own)
     return Parameter(name="*")(made)
@@ -161,7 +162,7 @@ def listed_names(functions: Sequence[str], _context: object = None) -> list[str]
     ]
 
 
-def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
+def _hint(field: Field, *, lists: bool = False) -> Any:  # noqa: ANN401 - an annotated type
     group = Group(field.group.title, sort_key=field.group.order)
     unit = f" [{field.unit}]" if field.unit in ("s", "1/s") and "[" not in field.row.text else ""
     options: dict[str, Any] = {
@@ -178,7 +179,10 @@ def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
         kind = _LITERAL[field.choices]
         options["converter"] = partial(_chosen, field)
     elif field.number is not None:
-        options["converter"] = _reader(field.number, whole=field.type is int)
+        options["converter"] = _reader(field.number, whole=field.type is int, lists=lists)
+        if lists:
+            options["metavar"] = "INT,..." if field.type is int else "FLOAT,..."
+            kind = Any
     elif field.is_file:
         kind = Path
     elif field.type is bool and field.default is False:
@@ -204,11 +208,21 @@ def _default(field: Field) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _reader(number: Number, *, whole: bool) -> Callable[[object, Sequence[Token]], float]:
-    """Return a converter for the text of a flag; with `whole`, "1.5" is rejected."""
+def _reader(
+    number: Number, *, whole: bool, lists: bool
+) -> Callable[[object, Sequence[Token]], float | tuple[float, ...]]:
+    """Return a converter for the text of a flag; with `whole`, "1.5" is rejected.
 
-    def read(_hint: object, tokens: Sequence[Token]) -> float:
-        text = tokens[0].value
+    Args:
+        lists: Whether a text with commas is a list of numbers.
+    """
+
+    def read_all(_hint: object, tokens: Sequence[Token]) -> float | tuple[float, ...]:
+        texts = tokens[0].value.split(",") if lists else [tokens[0].value]
+        first, *others = map(read, texts)
+        return (first, *others) if others else first
+
+    def read(text: str) -> float:
         try:
             found: Any = number.read(text)
             if whole and isinstance(found, float) and not found.is_integer():
@@ -224,4 +238,4 @@ def _reader(number: Number, *, whole: bool) -> Callable[[object, Sequence[Token]
                 f"cannot convert {repr_for_error(text)} to {'an' if whole else 'a'} {kind}"
             ) from None
 
-    return read
+    return read_all

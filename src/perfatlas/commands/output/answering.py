@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.commands.flags import (
@@ -17,6 +19,7 @@ from perfatlas.commands.flags import (
 )
 from perfatlas.commands.output.answers import require, show_answer
 from perfatlas.commands.output.table_run import (
+    BLOCK_ROWS,
     TableQuestion,
     answer_rows,
     answer_table,
@@ -140,7 +143,10 @@ def answer_command(
     """
     function = getattr(import_module(commands()[form.command][0]), form.function)
     fields = verb_fields(form.command)
+    lists = {name: value for name, value in set_fields.items() if isinstance(value, tuple)}
     if wants_table(output):
+        if lists:
+            raise UsageError(f"a list of {', '.join(lists)} cannot be combined with --table")
         asked = TableQuestion(
             command=form.command, names=fields, first=form.first, set_fields=set_fields
         )
@@ -158,6 +164,48 @@ def answer_command(
     if form.unless not in set_fields:
         first = positional_fields(form.command)
         require(set_fields, needed, example=example_of(form.command), positional=first)
+    if lists:
+        return _answer_lists(form, set_fields, lists, output, page)
     text = form.find(form.text) if form.text else None
     answer = function(**set_fields).to_dict()
     return show_answer(answer, output=output, set_fields=set_fields, text=text, pages=page)
+
+
+def _answer_lists(
+    form: Answering,
+    set_fields: Mapping[str, Any],
+    lists: Mapping[str, tuple[float, ...]],
+    output: OutputFlags,
+    page: PageFlags | None,
+) -> int:
+    """Write a row for each combination of listed values; return the exit code."""
+    from perfatlas.commands.output.answers import print_json
+    from perfatlas.commands.output.envelopes import envelope
+    from perfatlas.report.text import label_of, open_terminal, print_plain, print_rows
+
+    for flag in page.files() if page else ():
+        raise UsageError(f"{flag} draws one answer; give each flag one value, or leave {flag} out")
+    combined = list(product(*lists.values()))
+    if len(combined) > BLOCK_ROWS:
+        raise UsageError(
+            f"the lists have {len(combined):,} combinations, more than {BLOCK_ROWS:,}: write them"
+            " to a table, and use --table and --output"
+        )
+    columns: dict[str, Any] = {name: [value] * len(combined) for name, value in set_fields.items()}
+    columns |= dict(zip(lists, map(list, zip(*combined, strict=True)), strict=True))
+    found = table_function(form.command)(columns, range(len(combined)))
+    columns = {name: columns[name] for name in lists} | dict(found)
+    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    if output.json:
+        scenario = {name: list(v) if name in lists else v for name, v in set_fields.items()}
+        print_json(envelope(form.command, results={"rows": rows}, scenario=scenario))
+        return 0
+    shown = [*lists, form.first, f"{form.first}_low", f"{form.first}_high", "bound", "tier"]
+    shown += [] if all(row["error"] is None for row in rows) else ["error"]
+    titles = {name: label_of(name, short=True) for name in shown if name in columns}
+    titles |= {f"{form.first}_low": "90%", f"{form.first}_high": "interval"}
+    console = open_terminal(sys.stdout)
+    print_rows(console, rows, columns=titles)
+    for text in dict.fromkeys(row["warnings"] for row in rows if row["warnings"]):
+        print_plain(console, f"warning: {text}")
+    return 0

@@ -54,7 +54,7 @@ _QUARK: Final[dict[tuple[str, str], str]] = {
     ("uint4", ""): "int4_wo",
 }
 _BY_BITS: Final = {4: "int4_wo", 8: "int8_wo", 16: None}
-# methods without a format of their own, and what of them a format of the user would keep
+# methods without a format of their own, and the nearest formats
 _NEAREST: Final = {
     "bitsandbytes": "int4_wo (load_in_4bit) or int8_wo (load_in_8bit) for its memory,"
     " with times of AWQ and GPTQ kernels",
@@ -67,7 +67,7 @@ _ANY_NEAREST: Final = (
 
 
 class _UnreadError(Exception):
-    """What of a quantization_config has no known number format."""
+    """Part of a quantization_config that has no known number format."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,11 @@ class SearchSpace:
     ] = "aggregated"
     systems: Annotated[
         Names | None,
-        Row("Further systems to search besides system, such as b200_sxm,gb200.", "none"),
+        Row(
+            "Further systems to search besides system, such as b200_sxm,gb200; without system, all"
+            " that are searched.",
+            "none",
+        ),
     ] = None
     max_gpus: Annotated[
         Annotated[int, Number(at_least=1, at_most=10**9)] | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import PrivateAttr
@@ -58,6 +59,7 @@ from perfatlas.vocabulary.fields import (
     Quantization,
     Subject,
     fields_of,
+    read_names,
 )
 
 if TYPE_CHECKING:
@@ -209,6 +211,11 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
     """
+    if fields.get("system") is None:
+        with suppress(ValueError):  # a list that is none is refused as systems below
+            names = read_names(fields.get("systems"))
+            if isinstance(names, tuple) and names:
+                fields = {**fields, "system": names[0], "systems": names[1:] or None}
     if is_graph(fields.get("model")):
         fields = _of_items(fields)
     inputs = SearchInputs.read(fields)

@@ -112,7 +112,11 @@ def model_facts(name: str) -> dict[str, Any]:
         "parameter_parts": asdict(counts),
         **({"encoder_parameters": encoder} if (encoder := network.encoder_parameters) else {}),
         **({"format": f"unknown: {unread}"} if (unread := network.checkpoint.unread) else {}),
-        "checkpoint": asdict(network.checkpoint),
+        "checkpoint": {
+            name: value
+            for name, value in asdict(network.checkpoint).items()
+            if value or name not in ("unread", "unread_kv", "nearest")
+        },
         "source": model.source,
         "notes": list(network.notes),
     }

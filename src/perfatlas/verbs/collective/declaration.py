@@ -14,6 +14,7 @@ DECLARATION: Final = Declaration(
             run="command:collective",
             example="collective --system h200_sxm --op all_reduce --bytes 1MB --gpus 8",
             table="answer:collective_columns",
+            lists=True,
             page="page:collective_page",
         ),
     ),

@@ -18,6 +18,7 @@ DECLARATION: Final = Declaration(
             run="command:gemm",
             example="kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format bf16",
             table="answer:gemm_table",
+            lists=True,
             page="sections:operator_page",
         ),
         Command(
@@ -29,6 +30,7 @@ DECLARATION: Final = Declaration(
                 "--num-heads 8 --num-kv-heads 1 --head-dim 128"
             ),
             table="answer:attention_table",
+            lists=True,
             page="sections:operator_page",
         ),
         Command(
@@ -40,6 +42,7 @@ DECLARATION: Final = Declaration(
                 "--experts 128 --top-k 8 --format fp8_block"
             ),
             table="answer:moe_table",
+            lists=True,
             page="sections:operator_page",
         ),
         Command(
@@ -51,6 +54,7 @@ DECLARATION: Final = Declaration(
                 "--filters 256 --kernel 3"
             ),
             table="answer:conv_table",
+            lists=True,
         ),
         *(
             Command(
@@ -59,6 +63,7 @@ DECLARATION: Final = Declaration(
                 run=f"command:{name}",
                 example=f"kernel {words} --system h200_sxm --tokens 4096 --width 8192",
                 table=f"answer:{name}_table",
+                lists=True,
                 page="sections:operator_page",
             )
             for name, words, text in (

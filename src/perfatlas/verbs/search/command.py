@@ -71,7 +71,9 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
         if isinstance(value, str) and not value.strip():  # such as a shell variable without a value
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{flag} is empty: give a value, or leave {flag} out for its default")
-    needed = tuple(name for name, field in verb_fields("search").items() if field.required)
+    given = {"system"} if "systems" in set_fields else set()
+    fields = verb_fields("search").items()
+    needed = tuple(name for name, field in fields if field.required and name not in given)
     require(set_fields, needed, example=example_of("search"))
     solves = set_fields.get("solve") is not None
     _check_files(output, solves=solves)
