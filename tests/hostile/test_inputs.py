@@ -22,7 +22,7 @@ INVALID: Final = 3
 DAMAGED: Final = 40  # files of each compression
 QUESTION: Final = ["--model=openai/gpt-oss-20b", "--system=h200_sxm"]
 # commands that read the file IN, with its extension
-READING: Final = (
+READING: Final[tuple[tuple[str, list[str]], ...]] = (
     ("estimate --table IN.csv --output OUT.csv", QUESTION),
     ("estimate --table IN.parquet --output OUT.csv", QUESTION),
     ("estimate --scenario IN.toml", []),
@@ -50,7 +50,7 @@ def test_inputs_that_never_end_are_refused(
         path.symlink_to("/dev/zero")
     words = line.replace("IN", f"{tmp_path}/IN").replace("OUT", f"{tmp_path}/OUT").split()
     assert main([*words, *further]) == INVALID
-    assert path.name in capsys.readouterr().err.replace("\n", "")
+    assert "a regular file" in " ".join(capsys.readouterr().err.split())
 
 
 def test_every_number_refuses_a_word() -> None:
