@@ -102,8 +102,14 @@ def _opened(path: str | Path) -> Iterator[Any]:
     try:
         with pq.ParquetFile(path) as file:
             yield file
-    except pa.ArrowException as problem:
+    except (pa.ArrowException, UnicodeDecodeError) as problem:
         raise InvalidSpecError(f"table '{path}' is not Parquet: {problem}") from problem
+    except OSError as problem:
+        if problem.errno:  # of the system, which names the file
+            raise
+        raise InvalidSpecError(
+            f"table '{path}' is damaged: {problem}; copy or write it again"
+        ) from problem
 
 
 def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
@@ -211,7 +217,12 @@ def plain_cells(column: Sequence[Any]) -> list[Any]:
         arrow = arrow.cast(arrow.type.value_type)
     if pa.types.is_temporal(arrow.type) or pa.types.is_decimal(arrow.type):
         arrow = arrow.cast(pa.string())
-    cells: list[Any] = arrow.to_pylist()
+    try:
+        cells: list[Any] = arrow.to_pylist()
+    except UnicodeDecodeError as problem:
+        raise InvalidSpecError(
+            f"a column of Parquet has text that is not UTF-8: {problem}"
+        ) from None
     if pa.types.is_nested(arrow.type):
         return [json.loads(json.dumps(cell, default=str)) for cell in cells]
     if pa.types.is_binary(arrow.type) or pa.types.is_large_binary(arrow.type):

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files import check_regular
 from perfatlas.measurements.benchmarks.fields import Fields
 from perfatlas.measurements.benchmarks.formats import reader_of
 from perfatlas.quantities import InvalidSpecError, repr_for_error
@@ -59,6 +60,7 @@ def read_results(path: Path, name: str = "") -> list[ReadRun]:
 
 
 def _text_of(path: Path, name: str) -> str:
+    check_regular(path, "results")
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)

@@ -368,9 +368,11 @@ def _device_name(properties: object, device_N: IntArray) -> str:
     if not isinstance(properties, list):
         return ""
     named = {
-        row.get("id"): str(row.get("name") or "") for row in properties if isinstance(row, dict)
+        str(row.get("id")): str(row.get("name") or "")
+        for row in properties
+        if isinstance(row, dict)
     }
-    used = [named[device] for device in np.unique(device_N).tolist() if device in named]
+    used = [named[device] for device in map(str, np.unique(device_N)) if device in named]
     return printable((used or list(named.values()) or [""])[0])
 
 

@@ -319,8 +319,13 @@ def read_study(raw: Mapping[str, Any], origin: str) -> Study:
     known_keys(raw, dict.fromkeys(KEYS), origin)
     command = _command(raw, origin)
     scenario = flattened(_table(raw, "scenario", origin))
-    for name in scenario:
+    for name, value in scenario.items():
         check_name(command, name, f"{origin}: scenario")
+        if isinstance(value, dict):
+            raise InvalidSpecError(
+                f"{origin}: scenario.{name} = {repr_for_error(value)}: expected one value; a range"
+                " belongs into [vary]"
+            )
     fixed = {
         name: value if is_override(name) else read_value(command, name, value, origin)
         for name, value in scenario.items()

@@ -90,7 +90,7 @@ def serving(
     from perfatlas.verbs.validate.answer import validate_serving
 
     set_fields = set_flags(flags)
-    if results is not None:
+    if results:  # of a flag without a file, an empty list
         set_fields = {"results": results, **set_fields}
     require(set_fields, ("results", "system"), example=EXAMPLE)
     files = set_fields.pop("results")

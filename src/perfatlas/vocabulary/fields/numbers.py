@@ -149,6 +149,8 @@ class Number:
         unsigned = text.strip().removeprefix("-")
         binary = _BINARY.fullmatch(unsigned) if self.binary_suffixes and self.unit else None
         try:
+            if self.unit and self.unit not in READERS:
+                raise ValueError(f"expected a number [{self.unit}]")
             if not self.unit:
                 found = _counted(unsigned, binary=self.binary_suffixes)
             elif binary:

@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfatlas.files import check_regular
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class LogFile:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[Any]:
+        check_regular(self.path, "log")
         try:
             with Path(self.path).open("rb", buffering=0) as file:
                 stream: Any = io.BufferedReader(_Hashed(file, self._digest), _BLOCK_BYTES)
