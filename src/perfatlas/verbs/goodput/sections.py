@@ -73,6 +73,7 @@ HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")
 MOST_BINS: Final = 40
 LEAST_WAIT: Final = 1e-6  # share of the time that is drawn
 FEWEST_SPARES: Final = 4  # that a chart of spares spans
+MOST_POINTS: Final = 200  # of that chart
 PRICE: Final = "usd_per_useful_gpu_hour"
 STRATEGY_COLUMNS: Final[Mapping[str, Any]] = {
     "GPUs held": "gpus_held",
@@ -153,9 +154,10 @@ def spares_page(answer: Answered, *, reproduce: str) -> Page:
         name: one for name, one in answer["scenario"].items() if name in known and one is not None
     }
     pool = pool_of(SpareNodes.read(asked))
+    most = 2 * int(results["spares"]) + FEWEST_SPARES
     waits = {
         number: share
-        for number in range(2 * int(results["spares"]) + FEWEST_SPARES)
+        for number in range(0, most, -(-most // MOST_POINTS))
         if (share := pool.blocked(number)) > LEAST_WAIT
     }
     numbers = list(waits)
