@@ -8,6 +8,7 @@ from perfatlas.answer import BOTTLENECK
 from perfatlas.report.text.breakdown import (
     BOUND_STYLES,
     break_name,
+    far_from_roofline,
     hidden_summary,
     phase_table,
     phase_title,
@@ -62,6 +63,8 @@ def print_bottlenecks(
             print_plain(console, phase_table(rows, width=console.width, most=most))
     if most and len(phases) == SIDE_BY_SIDE and console.width >= LEAST_WIDTH:
         print_plain(console, _both(phases, most))
+    if far := far_from_roofline(phases):
+        print_line(console, far)
 
 
 def slowest(phases: Mapping[str, Sequence[Row]], most: int) -> list[str]:

@@ -22,6 +22,8 @@ BOUND_STYLES: Final = {
 # Rows below this share of their phase are combined into one line.
 SMALLEST_SHARE: Final = 0.005
 SMALLEST_BOUND: Final = 0.01
+LARGE_SHARE: Final = 0.1  # of a phase, from which an operator far from its roofline is named
+MOST_ROOFLINES: Final = 4.0  # times of its roofline that are usual of kernels
 WIDE_COLUMNS: Final = 100
 NARROW_COLUMNS: Final = 78
 NAME_WIDTH: Final = 28  # leaves the other columns their room in NARROW_COLUMNS
@@ -84,6 +86,28 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
     summary = bound_summary(rows)
     line = f"{start}, bound by {summary}"
     return line if len(line) <= width else f"{start}: {summary}"
+
+
+def far_from_roofline(phases: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return the large operators that take many times their own roofline; "" if none does.
+
+    Operators bound by latency are left out: their bound says so.
+
+    Example:
+        >>> from perfatlas.report.text.breakdown import far_from_roofline
+        >>> experts = {"name": "experts", "bound": "memory", "time_s": 9e-4, "bound_time_s": 1e-4}
+        >>> far_from_roofline({"decode": [{**experts, "share": 0.6}]})
+        'far above their own roofline: experts (decode, 9.0 times)'
+    """
+    told = [
+        f"{row['name']} ({phase}, {row['time_s'] / row['bound_time_s']:.1f} times)"
+        for phase, rows in phases.items()
+        for row in rows
+        if row.get("bound") in ("compute", "memory", "network")
+        and float(row.get("share") or 0.0) >= LARGE_SHARE
+        and 0.0 < MOST_ROOFLINES * float(row.get("bound_time_s") or 0.0) < float(row["time_s"])
+    ]
+    return f"far above their own roofline: {', '.join(told)}" if told else ""
 
 
 def hidden_summary(rows: Sequence[Mapping[str, Any]]) -> str:
