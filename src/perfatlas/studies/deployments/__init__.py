@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.leaders import (
         Leader as Leader,
         closed_form_leaders as closed_form_leaders,
+        ranking_error as ranking_error,
+        simplest_first as simplest_first,
         simulated_leaders as simulated_leaders,
         with_known_percentiles as with_known_percentiles,
         without_exceeded as without_exceeded,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.files import shipped_table
 from perfatlas.inference import energies_at
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import (
@@ -38,7 +39,13 @@ from perfatlas.studies.deployments.limits import (
     score_of,
 )
 from perfatlas.studies.deployments.points import LOADS, costs
-from perfatlas.studies.deployments.rows import HIT_RATE, POOL_PLAN, estimate_fields, plan_row
+from perfatlas.studies.deployments.rows import (
+    HIT_RATE,
+    POOL_PLAN,
+    deficit,
+    estimate_fields,
+    plan_row,
+)
 from perfatlas.studies.deployments.space import REPLICA
 
 if TYPE_CHECKING:
@@ -55,6 +62,9 @@ if TYPE_CHECKING:
 
 # requests of one simulation of a leader: 0.7 GB and half a minute of ten times as many
 MOST_IN_FLIGHT: Final = 65_536
+
+
+RANKING: Final = "data/plan_ranking.toml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +99,32 @@ class Leader:
         meets = self.probability >= least
         value = self.score if meets else -self.excess
         return (not meets, -value, self.row["gpus"], self.row["request_latency_s"])
+
+
+def simplest_first(leaders: list[Leader], inputs: SearchInputs) -> tuple[list[Leader], int]:
+    """Return leaders with the simplest of those that tie with the best first, and how many tie.
+
+    Plans of one system and engine tie if they differ by less than predictions tell plans apart.
+    """
+    best = leaders[0]
+    tied = 1
+    while (
+        tied < len(leaders)
+        and len(inputs.objectives) == 1
+        and all(best.row.get(name) == leaders[tied].row.get(name) for name in ("system", "engine"))
+        and (deficit(best.score, leaders[tied].score, inputs) or 0.0) <= ranking_error()
+    ):
+        tied += 1
+
+    def divided(leader: Leader) -> int:
+        return sum(int(leader.row.get(name) or 1) > 1 for name in (*PLAN, *POOL_PLAN))
+
+    return [*sorted(leaders[:tied], key=divided), *leaders[tied:]], tied
+
+
+def ranking_error() -> float:
+    """Return how much better a plan must be predicted to be told from another [relative]."""
+    return float(shipped_table(RANKING)["regret_p90"])
 
 
 def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[Leader]:

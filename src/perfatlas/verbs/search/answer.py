@@ -56,6 +56,7 @@ from perfatlas.studies.deployments import (
     plan_row,
     ranked,
     read_search,
+    simplest_first,
     simulated_leaders,
     with_known_percentiles,
     within_slos,
@@ -329,6 +330,7 @@ def _answer(
 ) -> SearchAnswer:
     """Return the answer with the leaders that meet all limits, best first."""
     plans = []
+    leaders, tied = simplest_first(leaders, inputs)
     evidence, breakdown = [], []
     warnings: list[str] = []
     for number, leader in enumerate(leaders[: inputs.num_plans]):
@@ -345,6 +347,7 @@ def _answer(
         plan["runner_up_deficit"] = (
             None if following is None else deficit(leader.score, following.score, inputs)
         )
+        plan["ties"] = tied > 1 and number < tied
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)

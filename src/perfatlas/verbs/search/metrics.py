@@ -231,6 +231,13 @@ RESULTS: Final = declare_metrics(
         description="The binding constraint and what bounds both phases, in a sentence.",
     ),
     Metric(
+        name="plans.ties",
+        label="ties with the best",
+        holds="flag",
+        description="Whether the objective differs from the best one by less than predictions tell"
+        " plans apart (`python -m validation plans`); the simplest of such plans is first.",
+    ),
+    Metric(
         name="plans.runner_up_deficit",
         label="deficit of the next plan",
         short="next plan",

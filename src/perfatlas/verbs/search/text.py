@@ -52,6 +52,7 @@ from perfatlas.studies.deployments import (
     percentile_name,
     plan_row,
     ranked,
+    ranking_error,
 )
 from perfatlas.verbs.search.machine import print_machine
 from perfatlas.verbs.search.metrics import RESULTS
@@ -75,6 +76,12 @@ def first_line(plans: Sequence[Mapping[str, Any]], objectives: Sequence[str]) ->
         why, mean = "it is the best compromise", " by the geometric mean of the objectives"
     elif known and plans[0].get(name) == best(known):
         why = f"it has the {which} {METRICS[name].short_label} of the plans that meet all limits"
+    if tied := sum(bool(plan.get("ties")) for plan in plans):
+        error = format_share(ranking_error())
+        return (
+            f"it is the simplest of the first {tied}, equal within {error}, the error with"
+            " which plans are ranked"
+        )
     if deficit is None:
         return f"{why}; no other plan meets all limits"
     note = comparison_note(*(plan["tier"] for plan in plans[:2])) if len(plans) > 1 else ""
