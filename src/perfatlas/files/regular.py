@@ -48,7 +48,7 @@ def exists(path: str | Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - it does not raise
 
 
-def check_regular(path: str | Path, what: str = "file") -> None:
+def check_regular(path: str | Path, what: str = "file", *, once: bool = False) -> None:
     """Refuse an input that is a pipe, a device, a socket or a folder, before it is opened.
 
     Inputs are read more than once (for their hash, and tables for their columns), and a device may
@@ -57,6 +57,7 @@ def check_regular(path: str | Path, what: str = "file") -> None:
     Args:
         path: The input; one that does not exist passes, since opening it raises its own error.
         what: Noun for the message: table, trace.
+        once: Whether it is read once, from start to end, as pipes may be.
 
     Raises:
         InvalidSpecError: It is not a regular file, or its name cannot be that of a file.
@@ -73,7 +74,7 @@ file: files are read more than once, so save the data to a file and give its pat
     except (OSError, ValueError):
         return
     for is_kind, kind in _KINDS:
-        if is_kind(mode):
+        if is_kind(mode) and not (once and kind == "a pipe"):
             remedy = (
                 "give the path of a file in it"
                 if kind == "a folder"

@@ -119,7 +119,7 @@ class LogFile:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[Any]:
-        check_regular(self.path, "log")
+        check_regular(self.path, "log", once=True)
         try:
             with Path(self.path).open("rb", buffering=0) as file:
                 stream: Any = io.BufferedReader(_Hashed(file, self._digest), _BLOCK_BYTES)
