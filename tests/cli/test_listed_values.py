@@ -69,3 +69,19 @@ def test_lists_that_cannot_be_answered_are_refused(
     line += "" if "--n" in words else " --n 64"
     assert main(line.split()) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size", ["1,000,000", "4,096", "16,064"])
+def test_digit_groups_are_not_lists(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["kernel", "gemm", "--system", "h100_sxm", "--n", "64", "--k", "64", "--m", size]
+    assert main(words) == 2
+    assert "write one number without commas" in " ".join(capsys.readouterr().err.split())
+
+
+def test_combinations_are_counted_before_they_are_made(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    many = ",".join(map(str, range(1, 20_001)))
+    words = ["kernel", "gemm", "--system", "h100_sxm", "--m", many, "--n", many, "--k", many]
+    assert main(words) == 2
+    assert "8,000,000,000,000 combinations" in " ".join(capsys.readouterr().err.split())

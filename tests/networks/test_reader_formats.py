@@ -184,6 +184,14 @@ UNREAD: list[dict[str, Any]] = [
     quark({"dtype": "fp4", "qscheme": "per_group", "group_size": 16}),
     quark(FP4) | {"layer_quant_config": {"*q_proj": {"weight": {"dtype": "fp6_e3m2"}}}},
     {"bits": 4, "group_size": 64},
+    {"quant_method": "quark"},
+    {"quant_method": "quark", "global_quant_config": None},
+    {"quant_method": "modelopt"},
+    {"quant_method": "modelopt", "quant_algo": None},
+    {"quant_method": "compressed-tensors", "config_groups": {}},
+    tensors({"targets": ["Linear"], "weights": None}),
+    {"quant_algo": "MIXED_PRECISION", "quantized_layers": {}},
+    {"quant_method": "fp8", "moe_quant_algo": "W2"},
 ]
 
 

@@ -154,3 +154,11 @@ def test_plans_that_differ_are_said_in_the_first_lines(capsys: pytest.CaptureFix
     assert main([*words, "--system", "h200_sxm", "--gpus", "8", "--batch", "4"]) == 0
     second = capsys.readouterr().out.splitlines()[1]
     assert second.startswith("plans differ")
+
+
+def test_engines_that_differ_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", "--model", "meta-llama/Llama-3.1-8B", "--systems", "h100_sxm,tpu_v6e"]
+    assert main(words) == 0
+    head = capsys.readouterr().out.partition("TTFT")[0]
+    assert "engines differ" in head
+    assert "vllm_tpu@" in head

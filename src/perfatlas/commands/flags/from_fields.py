@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from contextlib import contextmanager
 from dataclasses import make_dataclass
 from functools import partial
@@ -219,6 +220,10 @@ def _reader(
 
     def read_all(_hint: object, tokens: Sequence[Token]) -> float | tuple[float, ...]:
         texts = tokens[0].value.split(",") if lists else [tokens[0].value]
+        if any(re.fullmatch(r"0\d+", text) for text in texts[1:]):  # as in 1,000,000
+            raise ValueError(
+                f"{tokens[0].value!r} reads as a list of numbers: write one number without commas"
+            )
         first, *others = map(read, texts)
         return (first, *others) if others else first
 

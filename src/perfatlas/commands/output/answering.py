@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -183,14 +184,14 @@ def _answer_lists(
     from perfatlas.commands.output.envelopes import envelope
     from perfatlas.report.text import label_of, open_terminal, print_plain, print_rows
 
-    for flag in page.files() if page else ():
+    if page and (flag := next(iter(page.files()), None)):
         raise UsageError(f"{flag} draws one answer; give each flag one value, or leave {flag} out")
-    combined = list(product(*lists.values()))
-    if len(combined) > BLOCK_ROWS:
+    if (count := math.prod(map(len, lists.values()))) > BLOCK_ROWS:
         raise UsageError(
-            f"the lists have {len(combined):,} combinations, more than {BLOCK_ROWS:,}: write them"
-            " to a table, and use --table and --output"
+            f"the lists have {count:,} combinations, more than {BLOCK_ROWS:,}: write them to a"
+            " table, and use --table and --output"
         )
+    combined = list(product(*lists.values()))
     columns: dict[str, Any] = {name: [value] * len(combined) for name, value in set_fields.items()}
     columns |= dict(zip(lists, map(list, zip(*combined, strict=True)), strict=True))
     found = table_function(form.command)(columns, range(len(combined)))

@@ -103,19 +103,25 @@ def checkpoint_formats(
     except _UnreadError as problem:
         unread_kv = f"{quoted}: {problem} has no known number format"
     kept = CheckpointFormats(kv_format=kv_format, unread_kv=unread_kv, source=quoted)
+    unread, moe = None, stated.text("moe_quant_algo")
     try:
         schemes = _schemes(stated, method)
+        moe_format = _algorithm(moe).format if moe else None
     except _UnreadError as problem:
-        what = f"{quoted}{': ' if str(problem) else ''}{problem} has no known number format"
+        unread = str(problem)
+    if unread is None and not any(scheme.format for scheme in schemes):
+        if kv_format or unread_kv:  # the KV cache alone is quantized
+            return kept, ()
+        unread = ""
+    if unread is not None:
+        what = f"{quoted}{': ' if unread else ''}{unread} has no known number format"
         nearest = _NEAREST.get(method, _ANY_NEAREST)
         return replace(kept, unread=what, nearest=nearest), (what,)
-    if not schemes:  # the KV cache alone
-        return kept, ()
     found = dict.fromkeys(scheme.format for scheme in schemes if scheme.format)
     quoted = f"{quoted}, {', '.join(found)}"
     formats, notes = _apply(stated, schemes, architecture)
-    if stated.text("moe_quant_algo") and "experts" in formats:
-        formats["experts"] = ALGORITHMS[stated.text("moe_quant_algo")]
+    if moe and "experts" in formats:
+        formats["experts"] = moe_format
     elif formats.get("experts") == "fp8_block" and fields.text("expert_dtype") == "fp4":
         formats["experts"], quoted = "mxfp4_mxfp8", f"{quoted}; expert_dtype 'fp4'"
     checkpoint = replace(

@@ -135,8 +135,9 @@ def resolve_formats(
             f"kv_format = bf16 on a device without bf16 tensor cores, where engines run in {half}:"
             f" set kv_format = {half} or fp8, or leave it out"
         )
-    attention = _cache_format(requested.attention_format or checkpoint.kv_format or half)
-    if requested.attention_format is None and checkpoint.kv_format:
+    follows = checkpoint.kv_format if requested.kv_format in (None, checkpoint.kv_format) else None
+    attention = _cache_format(requested.attention_format or follows or half)
+    if requested.attention_format is None and follows:
         _refuse_attention(attention, half, network, device)
     unstated = requested.kv_format is None and checkpoint.kv_format is None
     if network.decodes and unstated and gemm in _CACHED_IN_FP8:

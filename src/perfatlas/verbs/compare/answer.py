@@ -288,6 +288,7 @@ def _row(label: str, answer: Answer, base: Answer) -> dict[str, Any]:
     }
     found |= {name: results[name] for name in ("gpus", "item") if name in results}
     found |= {"plan": plan_of(answer.scenario), "concurrency": sequences_of(answer.scenario)}
+    found["engine"] = answer.scenario["engine"]
     found["kv_capacity_tokens"] = results["memory"].get("kv_capacity_tokens")
     found["tier"] = answer.evidence.tier
     found["tier_note"] = comparison_note(answer.evidence.tier, base.evidence.tier)

@@ -37,6 +37,12 @@ declare_metrics(
         description="GPUs of the deployment.",
     ),
     Metric(
+        name="rows.engine",
+        label="engine",
+        holds="text",
+        description="Engine of the scenario, that of the machine where none is named.",
+    ),
+    Metric(
         name="rows.plan",
         label="plan",
         holds="text",

@@ -73,7 +73,7 @@ def print_comparison(
     )
     about = "" if named else f"{', '.join(models)}: "
     print_line(console, f"{about}{rows[0]['label']} compared with others", style="bold")
-    print_line(console, _deployments_line(rows))
+    _print_deployments(console, rows)
     for scenario in scenarios:
         if SOLVED in scenario["label"]:
             print_line(console, f"{scenario['label']} is {scenario['model']}")
@@ -97,6 +97,16 @@ def print_comparison(
     if "decisions" in results:
         _print_decisions(console, results, verbose=verbose)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def _print_deployments(console: Console, rows: Rows) -> None:
+    """Write the engine, plan and load of all scenarios, or what differs of them."""
+    print_line(console, _deployments_line(rows))
+    columns: dict[str, Callable[[Row], str]] = {SCENARIO: lambda row: _broken(row["label"])}
+    columns |= {name: column for name, column in DEPLOYMENT.items() if _varies(rows, column)}
+    if len(columns) > 1:
+        console.print()
+        print_cells(console, rows, columns, (SCENARIO, "engine", "plan"))
 
 
 def _print_decisions(console: Console, results: Mapping[str, Any], *, verbose: bool) -> None:
@@ -148,9 +158,8 @@ def _cell(row: Row, base: Row, name: str) -> str:
 
 def _print_results(console: Console, rows: Rows, names: Sequence[str]) -> None:
     """Write a row per scenario."""
-    columns = {SCENARIO: lambda row: _broken(row["label"])}
-    columns |= {name: column for name, column in DEPLOYMENT.items() if _varies(rows, column)}
-    print_cells(console, rows, columns | _columns(rows, names), (SCENARIO, "plan"))
+    columns = {SCENARIO: lambda row: _broken(row["label"]), **_columns(rows, names)}
+    print_cells(console, rows, columns, (SCENARIO,))
 
 
 def _varies(rows: Rows, column: Callable[[Row], str]) -> bool:
@@ -158,6 +167,7 @@ def _varies(rows: Rows, column: Callable[[Row], str]) -> bool:
 
 
 DEPLOYMENT: Final = {
+    "engine": lambda row: str(row.get("engine") or "-"),
     "plan": lambda row: str(row.get("plan") or "-"),
     "sequences": lambda row: f"{row['concurrency']:,}" if row.get("concurrency") else "-",
 }
@@ -167,10 +177,11 @@ def _deployments_line(rows: Rows) -> str:
     """Return the plan and the sequences in flight of all scenarios, or that they differ."""
     differ = [name for name, column in DEPLOYMENT.items() if _varies(rows, column)]
     if differ:
-        what = {"plan": "plans", "sequences": "sequences in flight"}
+        what = {"engine": "engines", "plan": "plans", "sequences": "sequences in flight"}
         named = " and ".join(what[name] for name in differ)
-        remedy = "set tp, pp and dp" if differ[0] == "plan" else "set concurrency"
-        return f"{named} differ; {remedy} to compare alike, or search the best plan of each"
+        remedies = {"plan": "set tp, pp and dp to compare alike", "sequences": "set concurrency"}
+        advised = [remedies[name] for name in differ if name in remedies]
+        return "; ".join((f"{named} differ", *advised[:1]))
     words = [f"all on plan {rows[0]['plan']}"]
     if rows[0]["concurrency"]:
         words.append(f"{rows[0]['concurrency']:,} sequences in flight")
@@ -265,7 +276,7 @@ def _results(rows: Rows) -> Section:
         **_columns(rows, (*COMPARED, *PASSES, *FACILITY, *CARBON, *ACCURACY)),
         "tier": lambda row: str(row.get("tier") or row["error"]),
     }
-    table = Table.of(rows, columns, ("scenario", "plan", "tier"))
+    table = Table.of(rows, columns, ("scenario", "engine", "plan", "tier"))
     return Section(title="Results, and the ratio to the first", blocks=[table])
 
 

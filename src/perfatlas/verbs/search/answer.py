@@ -347,6 +347,8 @@ def _answer(
         plan["runner_up_deficit"] = (
             None if following is None else deficit(leader.score, following.score, inputs)
         )
+        if following is not None and number < tied:  # in the order of their plans
+            plan["runner_up_deficit"] = max(plan["runner_up_deficit"], 0.0)
         plan["ties"] = tied > 1 and number < tied
         plans.append(plan)
         breakdown.append(steps)

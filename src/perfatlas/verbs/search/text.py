@@ -78,9 +78,10 @@ def first_line(plans: Sequence[Mapping[str, Any]], objectives: Sequence[str]) ->
         why = f"it has the {which} {METRICS[name].short_label} of the plans that meet all limits"
     if tied := sum(bool(plan.get("ties")) for plan in plans):
         error = format_share(ranking_error())
+        which = f"the first {tied}" if tied > 1 else "several plans"
         return (
-            f"it is the simplest of the first {tied}, equal within {error}, the error with"
-            " which plans are ranked"
+            f"it is the simplest of {which}, equal within {error}, the error with which plans are"
+            " ranked"
         )
     if deficit is None:
         return f"{why}; no other plan meets all limits"
@@ -169,7 +170,14 @@ def print_search(
     plans = results["plans"]
     engines = {name: plans[0].get(name) for name in (f"{pool}_engine" for pool in ROLES)}
     asked = {**results, "gpus": plans[0]["gpus"], **engines}
-    print_question(console, {**answer, "results": asked})
+    question = {**answer, "results": asked}
+    if (
+        "engine" not in answer["scenario"]
+        and len(found := {plan.get("engine") for plan in plans}) > 1
+    ):
+        question |= {"scenario": {**answer["scenario"], "engine": " or ".join(sorted(found))}}
+        question |= {"evidence": {**answer["evidence"], "data_versions": {}}}
+    print_question(console, question)
     columns = plan_columns(plans, answer["scenario"], console.width)
     print_cells(console, plans, columns, (*VARIED, "plan"))
     if line := _limits_line(plans):
@@ -369,10 +377,12 @@ def varied_columns(
     asked = {"system": "systems", "format": "formats", "KV": "kv_formats"}
     listed = listed_names(scenario.get("choices"))
     named = {"engine": "engine", "exchange": "expert_exchange", "overlap": "batch_overlap"}
+    own_engines = bool(scenario.get("systems")) and "engine" not in scenario
     return {
         title: cell
         for title, cell in VARIED.items()
         if (scenario.get(asked[title]) if title in asked else named[title] in listed)
+        or (title == "engine" and own_engines)
     }
 
 
