@@ -11,6 +11,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
+from perfatlas.quantities import format_quantity
 from perfatlas.report.charts.colours import BLUE, CLEAR, COLOURS, ORANGE
 from perfatlas.report.charts.drawings import (
     MANY_DIGITS,
@@ -286,22 +287,36 @@ def _draw_cells(figure: _Figure, chart: HeatMap) -> None:
         "heatmap",
         x=[_text(name) for name in columns],
         y=[_text(name) for name in rows],
-        z=[
-            [None if value is None else _rounded([value])[0] for value in row]
-            for row in chart.cells
-        ],
+        z=[[_color_value(chart.values, value) for value in row] for row in chart.cells],
         text=[[_number(text) for text in row] for row in chart.texts],
         texttemplate="%{text}",
         colorscale="Cividis",
         colorbar={
             "title": {"text": _text(chart.values.title), "side": "right"},
-            **_tick_format(chart.values, max(map(max, _known(chart.cells)), default=0.0)),
+            **_color_ticks(chart),
         },
         xgap=1,
         ygap=1,
     )
     for name, title in (("xaxis", x), ("yaxis", y)):
         figure.update_axis(name, title={"text": _text(title)}, type="category", automargin=True)
+
+
+def _color_value(axis: Axis, value: float | None) -> float | None:
+    """Return what colors a cell: plotly has no logarithmic colors, so that its logarithm is."""
+    if value is None:
+        return None
+    return _rounded([math.log10(value) if axis.log else value])[0]
+
+
+def _color_ticks(chart: HeatMap) -> dict[str, Any]:
+    """Return the ticks of the color bar: powers of ten where it is logarithmic."""
+    known = [value for row in chart.cells for value in row if value is not None]
+    if not chart.values.log:
+        return _tick_format(chart.values, max(known, default=0.0))
+    powers = range(math.ceil(math.log10(min(known))), math.floor(math.log10(max(known))) + 1)
+    texts = [format_quantity(10.0**power, chart.values.unit) for power in powers]
+    return {"tickvals": list(powers), "ticktext": texts}
 
 
 def _hover(line: Line) -> str | None:
@@ -343,12 +358,6 @@ def _error(values: Sequence[float], low: Sequence[float], high: Sequence[float])
         "array": _rounded([end - value for end, value in zip(high, values, strict=True)]),
         "arrayminus": _rounded([value - end for end, value in zip(low, values, strict=True)]),
     }
-
-
-def _known(cells: Sequence[Sequence[float | None]]) -> list[list[float]]:
-    """Return the rows of cells that have values, without gaps."""
-    rows = [[value for value in row if value is not None] for row in cells]
-    return [row for row in rows if row]
 
 
 def _tick_format(axis: Axis, largest: float) -> dict[str, str]:

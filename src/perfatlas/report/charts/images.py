@@ -303,7 +303,8 @@ def _draw_stacks(panel: Any, chart: StackedBars) -> None:  # noqa: ANN401 - axes
 def _draw_cells(panel: Any, chart: HeatMap) -> None:  # noqa: ANN401 - axes of matplotlib
     values = [[math.nan if value is None else value for value in row] for row in chart.cells]
     (x, columns), (y, rows) = chart.x, chart.y
-    drawn = panel.imshow(values, cmap="cividis", aspect="auto", origin="lower")
+    scale = "log" if chart.values.log else "linear"
+    drawn = panel.imshow(values, cmap="cividis", aspect="auto", origin="lower", norm=scale)
     panel.grid(visible=False)
     crowded = sum(map(len, columns)) > MOST_LETTERS
     every = 1 + len(columns) // MOST_TICKS

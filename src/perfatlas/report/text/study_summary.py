@@ -44,8 +44,6 @@ def cell_text(name: str, value: Any) -> str:  # noqa: ANN401 - a cell
     reader = FIELDS[path].reader if path in FIELDS else None
     if isinstance(reader, Number) and reader.unit:
         return format_quantity(float(value), reader.unit)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
     return format_value(name, value)
 
 

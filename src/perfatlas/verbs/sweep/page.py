@@ -272,7 +272,9 @@ class _Picture:
     def _scaled(self, lines: Sequence[Line], x: str) -> LineChart:
         """Return lines with logarithmic axes where their values span decades."""
         along, up = (spans_decades(row[name] for row in self.rows) for name in (x, self.column))
-        return LineChart(lines, Axis(_words(x), _unit(x), log=along), self.value._replace(log=up))
+        path = overridden(x)[1]
+        axis = Axis(_words(x), unit_of(path)) if path in FIELDS else Axis.of(x)
+        return LineChart(lines, axis._replace(log=along), self.value._replace(log=up))
 
     def _dots(self, x: str, others: Sequence[Factor]) -> LineChart:
         """Return all rows as points over a sampled number, colored by the other factor."""
@@ -326,7 +328,7 @@ class _Picture:
             (titled, named),
             cells,
             texts,
-            self.value,
+            self.value._replace(log=spans_decades(known.values())),
         )
 
     def _labels(self, names: Sequence[str]) -> Callable[[tuple[Any, ...]], str]:
@@ -377,12 +379,6 @@ def _short_texts(values: Sequence[Any]) -> dict[str, str]:
 def _words(name: str) -> str:
     """Return a name as words: hardware fields without their section."""
     return spelled_out(overridden(name)[1].removeprefix("device.").replace(".", " "))
-
-
-def _unit(name: str) -> str:
-    """Return the unit of a hardware field, "" for other names."""
-    path = overridden(name)[1]
-    return unit_of(path) if path in FIELDS else ""
 
 
 def _listed(names: Sequence[str]) -> str:
