@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import sys
@@ -175,6 +176,8 @@ def _wrong_value(value: Any, levels: int) -> str:  # noqa: ANN401 - any JSON val
     """Return what no answer has: texts that are not Unicode, numbers too large, too many levels."""
     if isinstance(value, str) and not value.isascii() and SURROGATE.search(value):
         return f"{repr_for_error(value)} has half of a character"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{value} is no finite number"
     if isinstance(value, int | float) and not abs(value) < 10**MOST_DIGITS:
         return f"a number has more than {MOST_DIGITS} digits"
     if not isinstance(value, dict | list):

@@ -227,7 +227,9 @@ class _Picture:
             title = self._title(x, *([] if isinstance(chart, LineChart) else shared))
             if apart:
                 title += f", {self._labels(apart)(values)}"
-            found.append(Section.charted(title, chart, *_left_out(chart, len(own))))
+            known = any(row.get(f"{self.column}_low") is not None for row in own)
+            notes = _left_out(chart, len(own), known=known)
+            found.append(Section.charted(title, chart, *notes))
         return found
 
     def _best(self, names: Sequence[str]) -> Rows:
@@ -350,10 +352,14 @@ class _Picture:
         return label
 
 
-def _left_out(chart: Drawing, rows: int) -> list[str]:
-    """Return what a chart of rows does not show, in sentences."""
+def _left_out(chart: Drawing, rows: int, *, known: bool) -> list[str]:
+    """Return what a chart of rows does not show, in sentences.
+
+    Args:
+        known: Whether rows have intervals.
+    """
     if isinstance(chart, LineChart):
-        return [] if any(line.low for line in chart.lines) else [WITHOUT_BANDS]
+        return [WITHOUT_BANDS] if known and not any(line.low for line in chart.lines) else []
     drawn = rows
     if isinstance(chart, BarChart):
         drawn = len(chart.bars)
