@@ -259,7 +259,12 @@ def profile() -> dict[str, Any]:
     table["host"]["per_expert_layer_prefill"] = "300 us"
     table["front"]["tokenizing_ratio"] = 2.0
     table["full_attention"] = {"model_types": ["mistral"], "ref": "t"}
-    table["front"] |= {"token_fastest": "20 us", "token_slowest": "90 us"}
+    table["front"] |= {
+        "request_fastest": "2 ms",
+        "request_slowest": "30 ms",
+        "token_fastest": "20 us",
+        "token_slowest": "90 us",
+    }
     table["recipe"] = [
         {
             "name": "gpt-oss",
