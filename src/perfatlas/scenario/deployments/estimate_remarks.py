@@ -20,6 +20,7 @@ from perfatlas.answer import (
     used_matches,
 )
 from perfatlas.energy import board_energy
+from perfatlas.engines import resolve_engine
 from perfatlas.inference import (
     MIN_BOUND_SHARE,
     beside_prompt,
@@ -27,7 +28,12 @@ from perfatlas.inference import (
     unreached_limits,
     unused_zeros,
 )
-from perfatlas.parallelism import GATHERING
+from perfatlas.parallelism import (
+    GATHERING,
+    has_compressed_keys,
+    kv_bytes_per_sequence,
+    paged_bytes_per_sequence,
+)
 from perfatlas.quantities import significant, two_digits
 
 if TYPE_CHECKING:
@@ -55,6 +61,7 @@ SPLIT_ANSWER: Final = (
     " validated, and their power is not predicted"
 )
 TPU: Final = "tpu"  # architecture
+PAGED: Final = "vllm"  # the engine whose pages of compressed keys are known
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
 
@@ -75,6 +82,7 @@ def estimate_warnings(
         _not_validated([steps[phase] for phase in phases]),
         *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
+        _unknown_pages(question),
         _wide(evaluation, phases),
         network_notes(question),
         _front_end_limited(question, evaluation),
@@ -336,6 +344,30 @@ def _queueing(question: Candidates, evaluation: Evaluation) -> Notes:
             f" queue{FRONT_LEFT_OUT}"
         )
         yield c, notes
+
+
+def _unknown_pages(question: Candidates) -> Notes:
+    """Yield a warning if the engine's pages of compressed keys are not known."""
+    pages, kv_format = question.profile.memory.compressed_pages, question.formats.kv
+    known = pages is not None and kv_format in pages.formats
+    network, example = question.model.network, resolve_engine(PAGED)
+    other = example.memory.compressed_pages
+    ideal = question.profile.name == "ideal"  # a limit in all respects
+    if known or ideal or other is None or not has_compressed_keys(network):
+        return
+    tokens_C = question.load.isl + question.load.osl
+    in_flight_C = other.reserved_batches * question.limits.max_num_batched_tokens
+    of_model = network, other.formats[0], question.plan
+    paged_C = paged_bytes_per_sequence(*of_model, (tokens_C, in_flight_C), other)
+    ratio_C = paged_C / kv_bytes_per_sequence(*of_model, tokens_C)
+    for c in range(question.size):
+        note = (
+            f"the KV capacity is an upper limit: the pages in which {question.profile.id} keeps"
+            f" compressed keys in {kv_format} are not known; those of {example.id} in"
+            f" {other.formats[0]} take {significant(float(ratio_C[c]))} times the bytes of the keys"
+            f" at {tokens_C[c]:,.0f} tokens"
+        )
+        yield c, note
 
 
 def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Notes:
