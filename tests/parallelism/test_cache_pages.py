@@ -12,6 +12,7 @@ from perfatlas.engines import resolve_engine
 from perfatlas.networks import resolve_model
 from perfatlas.parallelism import PlanColumns, paged_bytes_per_sequence
 from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.simulate import simulate
 
 PAGES = resolve_engine("vllm").memory.compressed_pages
 ONE = np.ones(1)
@@ -70,5 +71,8 @@ def test_unknown_pages_are_a_warning(changes: dict[str, str]) -> None:
         return any("upper limit" in text for text in estimate(**fields, isl=1000, batch=1).warnings)
 
     assert warned(**(ASKED | changes))
+    traffic: dict[str, Any] = {"isl": 1000, "request_rate": 1, "num_requests": 2}
+    simulated = simulate(**(ASKED | changes), **traffic).answer.warnings
+    assert any("upper limit" in text for text in simulated)
     assert not warned(**ASKED)
     assert not warned(**(ASKED | changes | {"model": "deepseek-ai/DeepSeek-V3.2-Exp"}))

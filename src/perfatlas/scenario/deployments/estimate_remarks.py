@@ -82,7 +82,6 @@ def estimate_warnings(
         _not_validated([steps[phase] for phase in phases]),
         *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
-        _unknown_pages(question),
         _wide(evaluation, phases),
         network_notes(question),
         _front_end_limited(question, evaluation),
@@ -174,7 +173,8 @@ DIVIDED_TABLES: Final = (
 
 
 def network_notes(question: Candidates) -> Notes:
-    """Say what is not modelled of a graph or of an encoder, and how far scores are off."""
+    """Say what is not modelled of a network, and how far scores are off."""
+    yield from _unknown_pages(question)
     network = question.model.network
     if network.images is not None:
         yield from ((candidate, OF_IMAGES) for candidate in range(question.size))
@@ -365,7 +365,7 @@ def _unknown_pages(question: Candidates) -> Notes:
             f"the KV capacity is an upper limit: the pages in which {question.profile.id} keeps"
             f" compressed keys in {kv_format} are not known; those of {example.id} in"
             f" {other.formats[0]} take {significant(float(ratio_C[c]))} times the bytes of the keys"
-            f" at {tokens_C[c]:,.0f} tokens"
+            f" at {tokens_C[c]:,.0f} tokens and {in_flight_C[c]:,.0f} per step"
         )
         yield c, note
 
