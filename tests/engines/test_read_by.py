@@ -27,6 +27,7 @@ LLAMA: Final = "meta-llama/Llama-3.1-8B"
 MIXTURE: Final = "Qwen/Qwen3-30B-A3B"
 SHARED: Final = "deepseek-ai/DeepSeek-V2-Lite"
 GPT: Final = "openai/gpt-oss-20b"
+COMPRESSED: Final = "deepseek-ai/DeepSeek-V4-Flash"
 SMALL: Final = "Qwen/Qwen2.5-0.5B"
 POOLS: Final[dict[str, Any]] = {"mode": "disaggregated", "method": "formula", "batch": None}
 TRAFFIC: Final[dict[str, Any]] = {"request_rate": 20, "num_requests": 40, "isl": 3000, "osl": 40}
@@ -116,6 +117,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: memory(e, model=GPT, moe_format="mxfp4", tp=2),
         lambda e: memory(e, system="l40s", tp=2, batch=2, isl=9000),
         lambda e: memory(e, model=MIXTURE, tp=1, attention_dp=4, ep=4),
+        lambda e: memory(e, model=COMPRESSED, kv_format="fp8_static", tp=8, ep=8, isl=40000),
         lambda e: {"most": memory(e, format="fp8", tp=2)["kv_capacity_tokens_high"]},
     ),
     "continuous batching": (
@@ -205,6 +207,8 @@ CHANGED: Final[dict[str, Any]] = {
     "memory.rule": "static",
     "memory.graphs_up_to": 0.1,
     "memory.expert_multiples": {"mxfp4": {"hopper": [4096, 4096]}},
+    "memory.compressed_pages.formats": ["bf16"],
+    "memory.compressed_pages.state_blocks": [[8, 8], [128, 16]],
     "scheduler.by_memory[].excludes": ["h200_sxm"],
     "scheduler.by_memory[].memory": "900 GiB",
     "recipe[].models": ["no/such-model"],
@@ -259,7 +263,12 @@ def profile() -> dict[str, Any]:
     table["host"]["per_expert_layer_prefill"] = "300 us"
     table["front"]["tokenizing_ratio"] = 2.0
     table["full_attention"] = {"model_types": ["mistral"], "ref": "t"}
-    table["front"] |= {"token_fastest": "20 us", "token_slowest": "90 us"}
+    table["front"] |= {
+        "request_fastest": "2 ms",
+        "request_slowest": "30 ms",
+        "token_fastest": "20 us",
+        "token_slowest": "90 us",
+    }
     table["recipe"] = [
         {
             "name": "gpt-oss",

@@ -52,9 +52,13 @@ def test_experts_are_padded_where_the_kernel_of_the_device_pads() -> None:
         asked = Scenario.read({"model": "openai/gpt-oss-20b", "system": system, "engine": engine})
         return cache_capacity(asked).weights_bytes
 
-    added = 24 * 32 * 3 * (3072 * 2944 - 2880 * 2880) * (0.5 + 1 / 32)
-    assert weights("a100_sxm") - weights("h100_sxm") == pytest.approx(added)
-    assert weights("a100_sxm", engine="sglang") == weights("h100_sxm")
+    def added(hidden: int, width: int) -> float:
+        return 24 * 32 * 3 * (hidden * width - 2880 * 2880) * (0.5 + 1 / 32)
+
+    unpadded = weights("a100_sxm", engine="sglang")
+    assert weights("a100_sxm") - unpadded == pytest.approx(added(3072, 2944))
+    assert weights("h100_sxm") - unpadded == pytest.approx(added(3072, 2880))
+    assert weights("h100_sxm", engine="vllm@0.11") - unpadded == pytest.approx(added(3072, 2944))
 
 
 def test_the_capacity_has_the_interval_of_startup_logs() -> None:
@@ -115,3 +119,16 @@ def test_the_largest_cache_is_what_the_device_holds() -> None:
         estimate(**asked, mode="aggregated", kv_blocks=31_569)
     found = estimate(**asked, mode="aggregated", kv_blocks=31_568).results["memory"]
     assert found["kv_capacity_tokens"] == 16 * 31_568
+
+
+@pytest.mark.parametrize(
+    ("engine", "printed_gib"),
+    [("vllm@0.10.1", 65.97), ("vllm@0.14.1", 64.38)],  # vllm-project/vllm issues 23278 and 33155
+)
+def test_padded_experts_weigh_what_a_release_prints(engine: str, printed_gib: float) -> None:
+    asked = {"model": "openai/gpt-oss-120b", "system": "h100_sxm", "engine": engine}
+    found = cache_capacity(Scenario.read({**asked, "gpu_memory_utilization": 0.99}))
+    assert found.weights_bytes / 2**30 == pytest.approx(printed_gib, rel=0.003)
+    # both logs end with too little memory for the cache
+    with pytest.raises(InfeasibleError, match="does not fit"):
+        estimate(**asked, gpu_memory_utilization=0.9, max_num_batched_tokens=8192, isl=131_000)

@@ -63,6 +63,47 @@ def test_a_limited_rate_of_sglang_reaches_from_the_slowest_to_the_fastest_front_
     assert low <= 1.0 / SLOWEST_S < value < high <= 1.0 / FASTEST_S
 
 
+def test_the_front_end_of_trtllm_takes_what_its_own_metrics_leave_of_the_clients() -> None:
+    # ai-dynamo/aisimulate issue 288: server to executor, first token to response, client - server
+    published_ms = 2.6915 + 2.0356 + 5.2418
+    answer = perfatlas.estimate(
+        model="openai/gpt-oss-120b",
+        system="b200_sxm",
+        engine="trtllm@1.3",
+        tp=2,
+        isl=922,
+        osl=922,
+        concurrency=4,
+        mode="aggregated",
+        method="formula",
+    )
+    (note,) = (said for said in answer.evidence.assumptions if "TTFT includes" in said)
+    late_ms = float(note.partition("TTFT includes ")[2].partition(" ms")[0])
+    assert late_ms == pytest.approx(published_ms, rel=0.01)
+
+
+@pytest.mark.parametrize("method", ["formula", "simulate"])
+def test_the_interval_of_ttft_reaches_from_the_fastest_to_the_slowest_front_end(
+    method: str,
+) -> None:
+    load = LOAD | {"engine": "trtllm", "concurrency": 1}
+    if method == "simulate":
+        results = perfatlas.simulate(**load, num_requests=20).results
+        low, value, high = (results[f"ttft_s{end}"]["mean"] for end in ("_low", "", "_high"))
+        assert high - value > 15.563e-3 - 8e-3
+    else:
+        results = perfatlas.estimate(**load, mode="aggregated", method="formula").results
+        low, value = results["ttft_s_low"], results["ttft_s"]
+    assert value - low > 8e-3 - 0.7e-3
+
+
+def test_the_interval_of_ttft_of_pools_contains_the_front_end() -> None:
+    load = LOAD | {"concurrency": 1, "mode": "disaggregated", "gpus": 2, "method": "formula"}
+    vllm, trtllm = (perfatlas.estimate(**load, engine=e).results for e in ("vllm", "trtllm"))
+    assert trtllm["ttft_s"] - trtllm["ttft_s_low"] > 8e-3 - 0.7e-3
+    assert vllm["ttft_s"] - vllm["ttft_s_low"] < 8e-3 - 0.7e-3  # one front end is known
+
+
 def test_each_rank_of_vllm_has_a_process_unless_their_number_is_given() -> None:
     ranks = {
         **LOAD,

@@ -6,7 +6,7 @@ import pytest
 
 from perfatlas.hardware import system_names
 from validation.serving import validate_capacity
-from validation.serving.capacity import gate, parse_capacity_runs
+from validation.serving.capacity import capacity_runs, gate, parse_capacity_runs
 
 ONE = """
 title = "one"
@@ -16,7 +16,7 @@ ref = "a page"
 [[run]]
 id = "a"
 engine = "vllm"
-version = "1"
+version = "0.11.0"
 tokens = 1000
 source = "a page"
 [run.scenario]
@@ -42,7 +42,14 @@ def test_printed_weights_are_met() -> None:
             assert abs(row["weights_gap_bytes"]) < 0.07 * 2**30, row["id"]
 
 
-def test_an_accounting_changes_what_a_version_counts() -> None:
+def test_runs_are_predicted_by_the_release_they_name() -> None:
+    # what is known of a release stands in its profile: an accounting is a choice of an installation
+    runs = capacity_runs().runs
+    assert {run.version for run in runs} == {run.scenario.engine.split("@")[1] for run in runs}
+    assert {name for run in runs for name in run.changes} <= {"sampler_copies"}
+
+
+def test_an_accounting_changes_what_an_installation_counts() -> None:
     text = ONE.replace("tokens = 1000", 'tokens = 1000\naccounting = ["no_graphs"]')
     (run,) = parse_capacity_runs(text).runs
     assert run.changes == {"graph_bytes": 0.0}

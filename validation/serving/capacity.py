@@ -132,7 +132,7 @@ def _parsed(raw: Mapping[str, Any], accounting: Mapping[str, Mapping[str, Any]])
     return CapacityRun(
         id=raw["id"],
         version=raw["version"],
-        scenario=Scenario.read({"engine": raw["engine"], **raw["scenario"]}),
+        scenario=Scenario.read({"engine": f"{raw['engine']}@{raw['version']}", **raw["scenario"]}),
         tokens=float(raw.get("tokens", "nan")),
         cache_bytes=_bytes(raw, "cache"),
         weights_bytes=_bytes(raw, "weights"),
@@ -156,7 +156,7 @@ def _scored(run: CapacityRun) -> Row:
     gap_bytes = found.cache_bytes * (1.0 - published / predicted)
     return {
         "id": run.id,
-        "engine": run.scenario.engine,
+        "engine": run.scenario.engine.partition("@")[0],
         "version": run.version,
         "model": run.scenario.model,
         "system": run.scenario.system,

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
         whole_run_spread as whole_run_spread,
     )
     from perfatlas.engines.launch_settings import with_launch_settings as with_launch_settings
-    from perfatlas.engines.profile import EngineProfile as EngineProfile
+    from perfatlas.engines.profile import (
+        CompressedPages as CompressedPages,
+        EngineProfile as EngineProfile,
+    )
     from perfatlas.engines.profile_file import profile_fields as profile_fields
     from perfatlas.engines.template import engine_template as engine_template
     from perfatlas.engines.tokenizers import Tokenizing as Tokenizing, tokenizing as tokenizing

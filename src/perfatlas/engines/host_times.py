@@ -72,6 +72,9 @@ class FrontEnd:
     # [s]
     token_fastest_s: float = 0.0
     token_slowest_s: float = 0.0  # Slowest published `token_s`, likewise [s]
+    # Fastest `request_s` known, to which the interval of TTFT reaches, 0 if only one is known [s]
+    request_fastest_s: float = 0.0
+    request_slowest_s: float = 0.0  # Slowest `request_s` known, likewise [s]
     # Whether the times are those of another engine: they delay tokens, but no rate of sending
     # follows from them
     assumed: bool = False

@@ -102,6 +102,25 @@ class AllReduceRules:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompressedPages:
+    """Pages of the cache of models with compressed keys: one pool, equal bytes in all groups.
+
+    A request holds a page for every `block` tokens, and in each group of windowed layers and of
+    compressor states as many as cover its window and the tokens of the steps in flight.
+    """
+
+    formats: tuple[str, ...]  # KV formats whose pages are known
+    block: int  # Tokens of a page of keys that are kept for all tokens
+    window_block: int  # Tokens of a page of windowed keys
+    # [tokens kept, tokens of a page] of compressor states, ascending; the last one for longer ones
+    state_blocks: Sequence[Sequence[int]]
+    alignment_bytes: float  # Multiple of the bytes of a layer's page [bytes]
+    row_extra_bytes: float  # Bytes of a key's row beyond its elements in the KV format [bytes]
+    reserved_batches: float  # Steps of max_num_batched_tokens for which windows reserve pages
+    source: str  # Reference for the values
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineMemory:
     """Device memory other than weights, KV cache and activations."""
 
@@ -123,6 +142,8 @@ class EngineMemory:
     # Those of the sampler that takes least among those that an installation may have; None if it
     # has one. It widens the interval of the cache.
     sampler_copies_fewest: float | None = None
+    # Pages of models with compressed keys; None: not known, the bytes of the keys alone count
+    compressed_pages: CompressedPages | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,7 @@ from perfatlas.engines.profile import (
     AllReduceRules,
     BatchOverlap,
     BatchOverlaps,
+    CompressedPages,
     DeviceLimits,
     Disaggregation,
     EarlierKernels,
@@ -158,6 +159,8 @@ _HOST: Final = Record(
 _FRONT: Final = Record(
     fields={
         "request": needed(TIME, *REQUESTS, into="request_s"),
+        "request_fastest": perhaps(TIME, *INTERVALS, into="request_fastest_s"),
+        "request_slowest": perhaps(TIME, *INTERVALS, into="request_slowest_s"),
         "token": needed(TIME, *REQUESTS, into="token_s"),
         "token_fastest": perhaps(TIME, *INTERVALS, into="token_fastest_s"),
         "token_slowest": perhaps(TIME, *INTERVALS, into="token_slowest_s"),
@@ -169,6 +172,19 @@ _FRONT: Final = Record(
         "ref": REF,
     },
     build=lambda *, per, **given: FrontEnd(per_rank=per == "rank", **given),
+)
+_COMPRESSED_PAGES: Final = Record(
+    fields={
+        "formats": needed(NAMES, *MEMORY),
+        "block": needed(COUNT, *MEMORY),
+        "window_block": needed(COUNT, *MEMORY),
+        "state_blocks": needed(Array(of=WIDTHS, expected="an array of [kept, block]"), *MEMORY),
+        "alignment": needed(BYTES, *MEMORY, into="alignment_bytes"),
+        "row_extra": needed(BYTES, *MEMORY, into="row_extra_bytes"),
+        "reserved_batches": needed(SHARE, *MEMORY),
+        "ref": REF,
+    },
+    build=CompressedPages,
 )
 _MEMORY: Final = Record(
     fields={
@@ -183,6 +199,7 @@ _MEMORY: Final = Record(
         "graphs_up_to": needed(SHARE, *MEMORY),
         "reserved_blocks": needed(NON_NEGATIVE_INTEGER, *REQUESTS),
         "expert_multiples": perhaps(Named(of=Named(of=WIDTHS)), *MEMORY),
+        "compressed_pages": perhaps(_COMPRESSED_PAGES),
         "ref": REF,
     },
     build=lambda *, expert_multiples=None, **given: EngineMemory(

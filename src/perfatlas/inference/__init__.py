@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from perfatlas.inference.energy import TokenEnergy as TokenEnergy, energies_at as energies_at
     from perfatlas.inference.evaluation import Evaluation as Evaluation, evaluate as evaluate
     from perfatlas.inference.front_end import (
+        FrontScale as FrontScale,
         client_note as client_note,
         client_side as client_side,
         front_end_note as front_end_note,
+        front_ends as front_ends,
         reading as reading,
-        sending_ends as sending_ends,
     )
     from perfatlas.inference.intervals import (
         KERNELS_ONLY as KERNELS_ONLY,

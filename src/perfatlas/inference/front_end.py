@@ -6,7 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 PROSE: Final = "natural"
+
+
+class FrontScale(NamedTuple):
+    """How much slower a front end is than predicted."""
+
+    sending: float = 1.0  # Factor on the time to send a token, above 0
+    request: float = 1.0  # Factor on the time of a request until it is queued, above 0
 
 
 def client_side(question: Candidates) -> ClientSide:
@@ -39,15 +46,19 @@ def client_side(question: Candidates) -> ClientSide:
     )
 
 
-def sending_ends(question: Candidates) -> tuple[float, float]:
-    """Return the factors on the time to send a token at both ends of the interval of a service.
+def front_ends(question: Candidates) -> tuple[FrontScale, FrontScale]:
+    """Return the factors on the times of a front end at both ends of the interval of a service.
 
-    The fastest and the slowest published time; 1 and 1 where only one is known.
+    The fastest and the slowest known time; 1 and 1 where only one is known.
     """
     front = question.profile.front
-    if front.token_slowest_s == 0.0:
-        return 1.0, 1.0
-    return front.token_fastest_s / front.token_s, front.token_slowest_s / front.token_s
+    known = (
+        (front.token_s, front.token_fastest_s, front.token_slowest_s),
+        (front.request_s, front.request_fastest_s, front.request_slowest_s),
+    )
+    fast = (fastest / value if fastest else 1.0 for value, fastest, _ in known)
+    slow = (slowest / value if slowest else 1.0 for value, _, slowest in known)
+    return FrontScale(*fast), FrontScale(*slow)
 
 
 def client_ends(question: Candidates) -> tuple[ClientSide, ClientSide]:
@@ -55,11 +66,15 @@ def client_ends(question: Candidates) -> tuple[ClientSide, ClientSide]:
 
     A front end with one known time limits no rate at the fast end.
     """
-    client, (fast, slow) = client_side(question), sending_ends(question)
+    client, (fast, slow) = client_side(question), front_ends(question)
     none = np.zeros_like(client.stream_s)
-    limit = none if fast == 1.0 else client.gap_s * fast
-    low = client._replace(stream_s=none, gap_s=limit)
-    return low, client._replace(gap_s=client.gap_s * slow)
+    limit = none if fast.sending == 1.0 else client.gap_s * fast.sending
+    sooner_s, later_s = (
+        client.request_s + question.profile.front.request_s * (end.request - 1.0)
+        for end in (fast, slow)
+    )
+    low = client._replace(request_s=sooner_s, stream_s=none, gap_s=limit)
+    return low, client._replace(request_s=later_s, gap_s=client.gap_s * slow.sending)
 
 
 def client_note(question: Candidates) -> str:

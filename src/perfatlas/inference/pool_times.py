@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.inference.composition import steps_ahead
 from perfatlas.inference.energy import TokenEnergy, pooled_energy
-from perfatlas.inference.front_end import client_side
+from perfatlas.inference.front_end import client_ends, client_side
 from perfatlas.inference.latencies import Joining, Latencies, joining_s
 from perfatlas.inference.results import interval_columns
 from perfatlas.parallelism import kv_bytes_per_sequence
@@ -91,6 +91,8 @@ class PrefillWorker(NamedTuple):
     isl: FloatArray  # Input tokens
     osl: FloatArray  # Output tokens of the requests of a worker
     late_s: FloatArray  # Delay of the first token between engine and client [s]
+    low_late_s: FloatArray  # Lower end of its interval [s]
+    high_late_s: FloatArray  # Upper end of its interval [s]
     response_s: FloatArray  # From the last token to the end of the response [s]
     link_s: FloatArray  # Transfer time of a KV cache over the NICs of a worker [s]
     latency_s: FloatArray  # Inter-node latency [s]
@@ -103,12 +105,15 @@ class PrefillWorker(NamedTuple):
     def of(cls, question: Candidates, results: Evaluation | LoadResults) -> PrefillWorker:
         """Return the columns of prefill workers."""
         seen, plan, load = client_side(question), question.plan, question.load
+        sooner, later = client_ends(question)
         return cls(
             gpus=plan.gpus_per_replica,
             sequences=load.sequences,
             isl=load.isl,
             osl=load.osl,
             late_s=seen.late_s,
+            low_late_s=sooner.late_s,
+            high_late_s=later.late_s,
             response_s=seen.response_s,
             link_s=cache_link_s(question, load.isl),
             latency_s=fabric_latency_s(question),
@@ -203,7 +208,9 @@ class PoolTimes:
         """
         osl = self.decode.osl
         parts = self.decoding(quantile)
-        ended = getattr(self.prefill, quantile) + self.prefill.late_s
+        worker = self.prefill
+        late = {"latencies": worker.late_s, "low": worker.low_late_s, "high": worker.high_late_s}
+        ended = getattr(worker, quantile) + late[quantile]
         between_s = self.transfer_s + parts.joins_s
         first, last = ended + between_s, ended + between_s + parts.rest_s
         tpot_s = parts.token_s

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.networks.contract import (
         ENCODER as ENCODER,
+        CacheLayout as CacheLayout,
         CheckpointFormats as CheckpointFormats,
         DividedSize as DividedSize,
         LiveElements as LiveElements,

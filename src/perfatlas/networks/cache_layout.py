@@ -107,12 +107,23 @@ def _compressed_layouts(
     )
     if not mixer.ratio:
         return (recent,)
-    rows = CacheLayout(kind="latent", layers=layers, bytes_per_token=row_bytes / mixer.ratio)
+
+    def compressed(kind: str, row_bytes: float, width: int) -> CacheLayout:
+        # a compressor sums values and scores of each series in fp32
+        return CacheLayout(
+            kind=kind,
+            layers=layers,
+            bytes_per_token=row_bytes / mixer.ratio,
+            tokens_per_row=mixer.ratio,
+            state_bytes_per_token=mixer.series * width * 2 * STATE_BYTES,
+            state_tokens=mixer.series * mixer.ratio,
+        )
+
+    rows = compressed("latent", row_bytes, mixer.head_dim)
     if mixer.indexer is None:
         return recent, rows
-    key_bytes = mixer.indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES
-    index = CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes / mixer.ratio)
-    return recent, rows, index
+    width = mixer.indexer.head_dim
+    return recent, rows, compressed("index", width * INDEX_KEY_BYTES + INDEX_SCALE_BYTES, width)
 
 
 def _state_layout(mixer: GatedDeltaNet | Mamba2 | Mamba1, layers: int) -> CacheLayout:

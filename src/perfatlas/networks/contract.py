@@ -161,6 +161,11 @@ class CacheLayout:
     token_limit: int = 0  # Maximum tokens kept (sliding window), 0 for all
     constant_bytes: float = 0.0  # Bytes per layer and sequence, independent of length [bytes]
     divided_by: int = 1  # Maximum number of shards: key-value heads, state heads, or 1 (replicated)
+    tokens_per_row: int = 1  # Tokens that share a row (compressed keys)
+    # Sums of a compressor: bytes per layer and token, and tokens kept. `bytes_per_sequence` leaves
+    # them out, as they are small beside long sequences; page rules of engines count them.
+    state_bytes_per_token: float = 0.0
+    state_tokens: int = 0
 
     def bytes_per_sequence(self, seq_len: FloatArray) -> FloatArray:
         """Return the bytes of a sequence of seq_len tokens over all layers of the group (C,)."""

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     )
     from perfatlas.parallelism.cache import (
         cache_borders as cache_borders,
+        has_compressed_keys as has_compressed_keys,
         kv_bytes_per_sequence as kv_bytes_per_sequence,
+        paged_bytes_per_sequence as paged_bytes_per_sequence,
     )
     from perfatlas.parallelism.exchange import (
         GATHERING as GATHERING,

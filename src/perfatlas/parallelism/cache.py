@@ -13,7 +13,8 @@ from perfatlas.formats import get_format
 from perfatlas.parallelism.sharding import stage_share
 
 if TYPE_CHECKING:
-    from perfatlas.networks import Network
+    from perfatlas.engines import CompressedPages
+    from perfatlas.networks import CacheLayout, Network
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
@@ -68,3 +69,75 @@ def kv_bytes_per_sequence(
         shared_by = np.minimum(plan.tp, layout.divided_by)
         total = total + layout.bytes_per_sequence(seq_len) / shared_by
     return total * stage_share(network, plan)
+
+
+def has_compressed_keys(network: Network) -> bool:
+    """Return whether keys of a network stand for several tokens each."""
+    return any(layout.tokens_per_row > 1 for layout in network.cache_layouts(1.0))
+
+
+def paged_bytes_per_sequence(
+    network: Network,
+    kv_format: str,
+    plan: PlanColumns,
+    lengths: tuple[FloatArray, FloatArray],
+    pages: CompressedPages,
+) -> FloatArray:
+    """Return the pages of one sequence of a model with compressed keys (C,) [bytes].
+
+    All groups of layers share one pool of pages of equal bytes, the stride: that of the layers
+    that keep keys of all tokens in pages of a size which another group has too. A windowed group
+    or one of compressor states, with pages of b tokens and a window w, holds
+    ceil(min(w - 1 + in flight, L) / b) + 1 of them. Windowed layers form as many groups as they
+    are times the layers of the stride.
+
+    Args:
+        lengths: Tokens of the sequence, and of it in steps in flight (C,).
+        pages: The page rule of the engine.
+
+    Source: vllm-project/vllm issue 54703, PRs 40946 and 52495.
+    Limits: Checked by published figures of DeepSeek-V4-Flash in fp8; the stride with layers of a
+        drafter is not published.
+    """
+    seq_len_C, in_flight_C = lengths
+    layouts = network.cache_layouts(get_format(kv_format).weight_bytes)
+
+    def aligned(size: float) -> float:
+        return float(np.ceil(size / pages.alignment_bytes) * pages.alignment_bytes)
+
+    def page(layout: CacheLayout, block: int) -> float:
+        extra = pages.row_extra_bytes if layout.kind == "latent" else 0.0
+        row = layout.bytes_per_token * layout.tokens_per_row + extra
+        return aligned(block / layout.tokens_per_row * row)
+
+    def state_block(tokens: int) -> int:
+        return next(
+            (b for kept, b in pages.state_blocks if tokens <= kept), pages.state_blocks[-1][1]
+        )
+
+    layers: dict[float, int] = {}  # of pages with keys of all tokens, by the bytes of a page
+    others: set[float] = set()  # bytes of pages of windows and states
+    windows: dict[int, int] = {}  # layers by window
+    groups: dict[tuple[int, int], int] = {}  # number of groups, by tokens kept and tokens of a page
+    for layout in layouts:
+        if layout.token_limit:
+            others.add(page(layout, pages.window_block))
+            windows[layout.token_limit] = windows.get(layout.token_limit, 0) + layout.layers
+            continue
+        size = page(layout, pages.block)
+        layers[size] = layers.get(size, 0) + layout.layers
+        if layout.state_tokens:
+            block = state_block(layout.state_tokens)
+            others.add(aligned(block * layout.state_bytes_per_token))
+            groups[layout.state_tokens, block] = 1
+    shared = {min((size for size in layers if size >= other), default=other) for other in others}
+    strided = {size: count for size, count in layers.items() if size in shared} or layers
+    stride = sum(size * count for size, count in strided.items())
+    for window, count in windows.items():
+        groups[window, pages.window_block] = max(1, round(count / max(strided.values())))
+    held_C = np.ceil(seq_len_C / pages.block)
+    for (kept, block), number in groups.items():
+        reached_C = np.minimum(kept - 1.0 + in_flight_C, seq_len_C)
+        held_C = held_C + number * (np.ceil(reached_C / block) + 1.0)
+    paged_C: FloatArray = held_C * stride * stage_share(network, plan)
+    return paged_C

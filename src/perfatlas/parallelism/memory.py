@@ -12,13 +12,18 @@ import numpy as np
 
 from perfatlas.operators import unique_rows
 from perfatlas.parallelism.activations import activation_bytes
-from perfatlas.parallelism.cache import kv_bytes_per_sequence
+from perfatlas.parallelism.cache import (
+    has_compressed_keys,
+    kv_bytes_per_sequence,
+    paged_bytes_per_sequence,
+)
 from perfatlas.parallelism.plan import PlanColumns
 from perfatlas.parallelism.weights import expert_padding_bytes, weight_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from perfatlas.engines import CompressedPages
     from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.weights import Multiples
@@ -35,6 +40,7 @@ class MemoryOverheads:
     rule: str = "total"  # Base of gpu_memory_utilization: "total", "free" or "static"
     # Tokens per call of the fused expert kernel; vLLM's VLLM_FUSED_MOE_CHUNK_SIZE (vllm/envs.py)
     moe_chunk_tokens: float = 16384.0
+    compressed_pages: CompressedPages | None = None  # Pages of models with compressed keys
     # Multiples to which hidden size and expert intermediate size are padded
     expert_multiples: Multiples = (1, 1)
 
@@ -94,7 +100,8 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
         Columns (C,). The cache gets the usable memory without weights, activation peak and
         overheads, in whole blocks, times the attention-DP ranks of a replica. If a windowed or
         recurrent layer keeps fewer tokens, capacity depends on the length: it is the number of
-        sequences of `tokens_per_sequence` that fit, times their length in whole blocks.
+        sequences of `tokens_per_sequence` that fit, times their length in whole blocks. Compressed
+        keys take the pages of the engine's rule, where it is known.
         `kv_blocks` replaces the derived number of blocks, whatever fraction of memory the engine
         may use; blocks that the device cannot hold are none.
 
@@ -105,7 +112,7 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
         block (one per pool) is not subtracted; decode of pp micro-batches shares one pool.
     """
     load, plan = question.load, question.plan
-    formats, network = question.formats, question.network
+    network = question.network
     weights = _weights_bytes(question)
     activations = activation_bytes(
         network,
@@ -117,7 +124,7 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     )
     outside = _outside(question)
     other = outside + question.overheads.graph_bytes
-    exact = kv_bytes_per_sequence(network, formats.kv, plan, load.tokens_per_sequence)
+    exact = _sequence_bytes(question, load.tokens_per_sequence)
     fixed = weights + activations + other
     capacity = _capacity(question, fixed, activations + other, outside)
     room = _cache_room(question, fixed, capacity)
@@ -134,6 +141,20 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
         max_blocks=room.most_blocks,
         fits=(fixed + kv_bytes <= capacity) & (load.sequences <= room.sequences),
     )
+
+
+def _sequence_bytes(question: MemoryInputs, tokens: FloatArray) -> FloatArray:
+    """Return the cache that one sequence takes (C,) [bytes]."""
+    of_model = question.network, question.formats.kv, question.plan
+    pages = question.overheads.compressed_pages
+    if (
+        pages is None
+        or question.formats.kv not in pages.formats
+        or not has_compressed_keys(question.network)
+    ):
+        return kv_bytes_per_sequence(*of_model, tokens)
+    in_flight = pages.reserved_batches * question.load.max_num_batched_tokens
+    return paged_bytes_per_sequence(*of_model, (tokens, in_flight), pages)
 
 
 def _weights_bytes(question: MemoryInputs) -> FloatArray:
@@ -199,7 +220,7 @@ def _cache_room(
     block = load.block_size
     blocks_each = np.ceil(np.maximum(load.tokens_per_sequence, 1.0) / block)
     rounded = blocks_each * block
-    each_bytes = kv_bytes_per_sequence(question.network, question.formats.kv, plan, rounded)
+    each_bytes = _sequence_bytes(question, rounded)
     # A model without a cache has no limit here; the smallest unit is one byte.
     blocks_per_byte = blocks_each / np.maximum(each_bytes, 1.0)
     derived = np.floor(np.maximum(capacity_bytes - fixed_bytes, 0.0) * blocks_per_byte)

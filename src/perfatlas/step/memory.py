@@ -61,6 +61,7 @@ def memory_inputs(question: Candidates) -> MemoryInputs:
             sampler_copies=engine.sampler_copies,
             rule=engine.rule,
             expert_multiples=_expert_multiples(question),
+            compressed_pages=engine.compressed_pages,
         ),
         memory_bytes=devices.gather("memory_bytes"),
         spread_weights=spreads_weights(devices),

@@ -20,6 +20,7 @@ from perfatlas.answer import (
     used_matches,
 )
 from perfatlas.energy import board_energy
+from perfatlas.engines import resolve_engine
 from perfatlas.inference import (
     MIN_BOUND_SHARE,
     beside_prompt,
@@ -27,7 +28,12 @@ from perfatlas.inference import (
     unreached_limits,
     unused_zeros,
 )
-from perfatlas.parallelism import GATHERING
+from perfatlas.parallelism import (
+    GATHERING,
+    has_compressed_keys,
+    kv_bytes_per_sequence,
+    paged_bytes_per_sequence,
+)
 from perfatlas.quantities import significant, two_digits
 
 if TYPE_CHECKING:
@@ -55,6 +61,7 @@ SPLIT_ANSWER: Final = (
     " validated, and their power is not predicted"
 )
 TPU: Final = "tpu"  # architecture
+PAGED: Final = "vllm"  # the engine whose pages of compressed keys are known
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
 
@@ -166,7 +173,8 @@ DIVIDED_TABLES: Final = (
 
 
 def network_notes(question: Candidates) -> Notes:
-    """Say what is not modelled of a graph or of an encoder, and how far scores are off."""
+    """Say what is not modelled of a network, and how far scores are off."""
+    yield from _unknown_pages(question)
     network = question.model.network
     if network.images is not None:
         yield from ((candidate, OF_IMAGES) for candidate in range(question.size))
@@ -336,6 +344,30 @@ def _queueing(question: Candidates, evaluation: Evaluation) -> Notes:
             f" queue{FRONT_LEFT_OUT}"
         )
         yield c, notes
+
+
+def _unknown_pages(question: Candidates) -> Notes:
+    """Yield a warning if the engine's pages of compressed keys are not known."""
+    pages, kv_format = question.profile.memory.compressed_pages, question.formats.kv
+    known = pages is not None and kv_format in pages.formats
+    network, example = question.model.network, resolve_engine(PAGED)
+    other = example.memory.compressed_pages
+    ideal = question.profile.name == "ideal"  # a limit in all respects
+    if known or ideal or other is None or not has_compressed_keys(network):
+        return
+    tokens_C = question.load.isl + question.load.osl
+    in_flight_C = other.reserved_batches * question.limits.max_num_batched_tokens
+    of_model = network, other.formats[0], question.plan
+    paged_C = paged_bytes_per_sequence(*of_model, (tokens_C, in_flight_C), other)
+    ratio_C = paged_C / kv_bytes_per_sequence(*of_model, tokens_C)
+    for c in range(question.size):
+        note = (
+            f"the KV capacity is an upper limit: the pages in which {question.profile.id} keeps"
+            f" compressed keys in {kv_format} are not known; those of {example.id} in"
+            f" {other.formats[0]} take {significant(float(ratio_C[c]))} times the bytes of the keys"
+            f" at {tokens_C[c]:,.0f} tokens and {in_flight_C[c]:,.0f} per step"
+        )
+        yield c, note
 
 
 def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Notes:

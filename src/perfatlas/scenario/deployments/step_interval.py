@@ -10,12 +10,14 @@ import numpy as np
 from perfatlas.answer import tier_of
 from perfatlas.inference import (
     MIN_BOUND_SHARE,
+    FrontScale,
     StepTails,
     fastest_s,
-    sending_ends,
+    front_ends,
     slowest_s,
     step_tails,
 )
+from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +31,7 @@ class StepScale(NamedTuple):
 
     decode: float  # Factor on decode steps and on host times, above 0
     prompts: float  # Factor on the prompts of steps, above 0
-    sending: float = 1.0  # Factor on the time of the front end to send a token, above 0
+    front: FrontScale = FrontScale()  # Factors on the times of the front end
 
 
 def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
@@ -59,21 +61,24 @@ def slowed(ready: Service, scales: Sequence[StepScale]) -> Service:
     Args:
         scales: One scale per pool or kind.
     """
-    return replace(
-        ready,
-        pools=tuple(
+    pools = []
+    for pool, scale in zip(ready.pools, scales, strict=True):
+        seen, replicas = pool.front.seen, pool.replicas
+        later_s = seen.request_s * (scale.front.request - 1.0)
+        pools.append(
             replace(
                 pool,
-                replicas=pool.replicas._replace(
-                    stream_token=round(pool.replicas.stream_token * scale.sending)
+                front=pool.front._replace(seen=seen._replace(request_s=seen.request_s + later_s)),
+                replicas=replicas._replace(
+                    stream_token=round(replicas.stream_token * scale.front.sending),
+                    turnaround=replicas.turnaround + round(later_s * TICKS_PER_SECOND),
                 ),
                 table=replace(
                     pool.table, prices=scaled_prices(pool.table.prices, scale), energy=None
                 ),
             )
-            for pool, scale in zip(ready.pools, scales, strict=True)
-        ),
-    )
+        )
+    return replace(ready, pools=tuple(pools))
 
 
 def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
@@ -94,17 +99,17 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
     if "bound" in tiers:
         return {}
     pools = list(zip(ready.pools, tails, strict=True))
-    sending = [sending_ends(pool.question) for pool in ready.pools]
+    fronts = [front_ends(pool.question) for pool in ready.pools]
     ends = {
         "low": tuple(
-            _fastest(pool.table, tail)._replace(sending=fast)
-            for (pool, tail), (fast, _) in zip(pools, sending, strict=True)
+            _fastest(pool.table, tail)._replace(front=fast)
+            for (pool, tail), (fast, _) in zip(pools, fronts, strict=True)
         )
     }
     if not any(_partly_bound(pool.table) for pool in ready.pools):
         ends["high"] = tuple(
-            _slowest(pool.table, tail)._replace(sending=slow)
-            for (pool, tail), (_, slow) in zip(pools, sending, strict=True)
+            _slowest(pool.table, tail)._replace(front=slow)
+            for (pool, tail), (_, slow) in zip(pools, fronts, strict=True)
         )
     return ends
 

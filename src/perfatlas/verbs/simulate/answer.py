@@ -407,10 +407,11 @@ def _repetition(run: TrafficRun, watch: OnProgress | None, *, drawn: bool) -> _R
         if outcome.interrupted or stopped:
             return _Repetition(results | {"interrupted": True}, outcome, spent, spread)
         control = control._replace(watch=_part(watch, number, runs), series_rows=0)
-        moved = run_traffic(slowed(ready, factors), resolved, control)
+        slower = slowed(ready, factors)
+        moved = run_traffic(slower, resolved, control)
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome, spent, spread)
-        found = summarize(resolved.requests, moved, traffic.objectives(), ready.seen, run.window)
+        found = summarize(resolved.requests, moved, traffic.objectives(), slower.seen, run.window)
         del moved  # its columns, some hundred bytes per request, before the next run has its own
         interval |= end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
