@@ -96,8 +96,8 @@ def level_times(query: CollectiveQuery) -> LevelTimes:
     """
     names = LIBRARY_PARAMETERS
     place_U = (query.index_U, query.group.ranks_LU[0])
-    gather = partial(_inner_cells, query)
-    inner = _library_levels(query, *cells_by_ranks(gather, query.systems, place_U, names))
+    found = cells_by_ranks(partial(_inner_cells, query), query.systems, place_U, names)
+    inner = _library_levels(query, *found)
     if query.op == "all_reduce" and query.custom_groups:
         inner = _with_custom(query, inner)
     return _with_fabric(query, with_pcie_rings(query, inner))
@@ -233,11 +233,12 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     """Return the levels with the engine's custom all-reduce for groups within one domain."""
     ranks_LU = query.group.ranks_LU
     place_U, names = (query.index_U, ranks_LU[0]), CUSTOM_PARAMETERS
-
-    def gather(systems: Sequence[System]) -> Cells:
-        return gather_cells(systems, CUSTOM_OPERATOR, query.family, "bf16", names)
-
-    cells, index_U = cells_by_ranks(gather, query.systems, place_U, names)
+    cells, index_U = cells_by_ranks(
+        lambda systems: gather_cells(systems, CUSTOM_OPERATOR, query.family, "bf16", names),
+        query.systems,
+        place_U,
+        names,
+    )
     parameters_UP = cells.parameters_SP[index_U]
     shape_UD = _level_shape(query, 0, np.zeros_like(query.links.in_network_U))
     time_U, latency_U = _with_latency(query, custom_time_s, shape_UD, parameters_UP)

@@ -170,8 +170,7 @@ def price_collectives(
         format_name=shapes.format_name,
         version=implementation.silicon_version if tier == "measured" else None,
     )
-    # Without an engine, the kernel of any engine reduces groups of any size: those that engines
-    # refuse were not compiled.
+    # Without an engine, kernels reduce groups of any size: what engines refuse was not compiled.
     sizes = tuple(int(size) for size in np.unique(group.ranks_LU[0]))
     engines = [
         with_fields(
