@@ -96,6 +96,25 @@ def test_bulk_in_the_switch_by_hand() -> None:
     assert two == pytest.approx(20e-6 + 120e6 / 90e9)
 
 
+def test_more_ranks_in_the_switch_by_hand() -> None:
+    # 80 MB on 64 ranks: the 140 MB of a ring of the 8 measured ranks over 0.8 x 100 GB/s = 1750 us,
+    # + 20 + 63 us
+    far = library_s(8e7, 64.0, reduces=True, overhead_bulk_rank_s=1e-6)
+    assert far == pytest.approx(1833e-6)
+    # where the fit has the switch: 90 MB of 8 ranks over 0.9 x 100 GB/s = 1000 us, + 20 us
+    fitted = library_s(8e7, 64.0, reduces=True, efficiency_in_network=0.9)
+    assert fitted == pytest.approx(1020e-6)
+
+
+def test_the_switch_between_protocols_fades_over_two_doublings_by_hand() -> None:
+    # 16 MB, above the 8 MB of 8 ranks, on 16: wire 30 MB over 0.8 x 100 GB/s = 375 us. Bulk
+    # 20 + 15 x 20 + 375 = 695 us; low latency 5 + 15 + 375 = 395 us; halfway, their geometric mean
+    halfway = library_s(1.6e7, 16.0, overhead_bulk_rank_s=20e-6)
+    assert halfway == pytest.approx((695e-6 * 395e-6) ** 0.5)
+    # on 32 ranks low latency: 5 + 20 hops of a tree + 31 MB over 80 GB/s
+    assert library_s(1.6e7, 32.0, overhead_bulk_rank_s=20e-6) == pytest.approx(412.5e-6)
+
+
 def test_one_and_two_shot_by_hand() -> None:
     # 10 kB on 8 ranks, one shot: 4 + 0.7 + 70 kB / 50 GB/s = 1.4 -> 6.1 us
     assert custom_s(1e4, 8.0) == pytest.approx(6.1e-6)

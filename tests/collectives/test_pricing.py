@@ -136,6 +136,27 @@ def test_nvl72_stays_in_its_domain_with_an_extrapolation_note() -> None:
     )
 
 
+@pytest.mark.parametrize(("ranks", "device"), [(4.0, "gb200"), (8.0, "b200_sxm")])
+def test_more_ranks_use_the_device_with_equal_links_measured_on_most(
+    ranks: float, device: str
+) -> None:
+    prices = price("all_gather", 2.0**24, ranks, system="gb200").prices
+    match = prices.matches[prices.match_CO[0, 0]]
+    assert match.calibration.device == device
+    assert any(f"those of {device}" in note for note in prices.notes) == (device != "gb200")
+
+
+def test_an_engine_reduces_groups_that_its_kernels_were_compiled_for() -> None:
+    # TensorRT-LLM has kernels for 64 ranks of an NVLink domain, none for 48
+    compiled, others = (
+        price("all_reduce", 2.0**20, ranks, system="gb200", family="trtllm")
+        for ranks in (64.0, 48.0)
+    )
+    assert compiled.algorithm_U[0] == "two_shot"
+    assert others.algorithm_U[0] == "tree"
+    assert others.prices.low_s_CO[0, 0] < compiled.prices.time_s_CO[0, 0]
+
+
 def test_small_messages_on_16_ranks_of_gb300_as_measured() -> None:
     # SGLang 0.5.14 falls back to NCCL beyond 4 GPUs: 16 ranks, 256 B, 47.8 us (not in the fit)
     priced = price("all_reduce", 256.0, 16.0, system="gb300")

@@ -34,10 +34,10 @@ def library_algorithm(op: str, shape_UD: FloatArray, parameters_UP: FloatArray) 
         return np.full(shape_UD.shape[0], "pairwise")
     p_PU = parameters_UP.T
     ranks_U = shape_UD[:, 1]
-    hops_U = latency_hops(ranks_U, p_PU[11])
-    ring_s_U, switch_s_U = bulk_times_s(shape_UD, p_PU, hops_U)
-    small_U = shape_UD[:, 0] <= p_PU[9] * ranks_U
-    named_U = np.where(hops_U < ranks_U - 1.0, "tree", "ring")
+    ring_s_U, switch_s_U = bulk_times_s(shape_UD, p_PU)
+    small_U = shape_UD[:, 0] <= p_PU[9] * np.minimum(ranks_U, p_PU[11])
+    tree_U = small_U & (latency_hops(ranks_U, p_PU[11]) < ranks_U - 1.0)
+    named_U = np.where(tree_U, "tree", "ring")
     return np.where(~small_U & (switch_s_U < ring_s_U), NVLS, named_U)
 
 

@@ -6,6 +6,7 @@ Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D sha
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from perfatlas.collectives.notes import (
     EXPERTS_NOTE,
     FABRIC_NOTE,
     HOPS_NOTE,
+    KERNEL_NOTE,
     NODE_NOTE,
     NODES_NOTE,
     PAIR_NOTE,
@@ -36,6 +38,7 @@ from perfatlas.collectives.notes import (
     library_notes,
 )
 from perfatlas.collectives.parameters import (
+    CUSTOM_OPERATOR,
     FABRIC_FAMILY,
     FABRIC_OPERATOR,
     LIBRARY_FAMILY,
@@ -44,7 +47,7 @@ from perfatlas.collectives.parameters import (
     all_reduce_cells,
     cell_format,
     cell_operator,
-    custom_cells,
+    cells_by_ranks,
     exchange_cells,
     fabric_cells,
     gather_cells,
@@ -66,10 +69,13 @@ from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
 from perfatlas.operators import unique_rows, with_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfatlas.collectives.physics import BoundArray
-    from perfatlas.operators import FloatArray
+    from perfatlas.hardware import System
+    from perfatlas.operators import FloatArray, IntArray
 
     FlagArray = NDArray[np.bool_]
     Names = NDArray[np.str_]
@@ -88,21 +94,24 @@ def level_times(query: CollectiveQuery) -> LevelTimes:
     Args:
         query: Sizes, placement and systems.
     """
-    inner = _library_levels(query, _inner_cells(query))
+    names = LIBRARY_PARAMETERS
+    place_U = (query.index_U, query.group.ranks_LU[0])
+    found = cells_by_ranks(partial(_inner_cells, query), query.systems, place_U, names)
+    inner = _library_levels(query, *found)
     if query.op == "all_reduce" and query.custom_groups:
         inner = _with_custom(query, inner)
     return _with_fabric(query, with_pcie_rings(query, inner))
 
 
-def _inner_cells(query: CollectiveQuery) -> Cells:
-    """Return the calibrations of the domain level."""
+def _inner_cells(query: CollectiveQuery, systems: Sequence[System]) -> Cells:
+    """Return the calibrations of the domain level of some systems."""
     if query.op in EXPERT_EXCHANGES:
-        return exchange_cells(query.systems, query.op, query.family, LIBRARY_PARAMETERS)
+        return exchange_cells(systems, query.op, query.family, LIBRARY_PARAMETERS)
     if query.op == "all_reduce":
         format_name = cell_format(query.op, query.format_name)
-        return all_reduce_cells(query.systems, format_name, LIBRARY_PARAMETERS)
+        return all_reduce_cells(systems, format_name, LIBRARY_PARAMETERS)
     return gather_cells(
-        query.systems,
+        systems,
         cell_operator(query.op),
         LIBRARY_FAMILY,
         cell_format(query.op, query.format_name),
@@ -110,9 +119,9 @@ def _inner_cells(query: CollectiveQuery) -> Cells:
     )
 
 
-def _library_levels(query: CollectiveQuery, cells: Cells) -> LevelTimes:
+def _library_levels(query: CollectiveQuery, cells: Cells, index_U: IntArray) -> LevelTimes:
     """Return domain and node levels with the library's collectives, without the fabric."""
-    parameters_UP = cells.parameters_SP[query.index_U]
+    parameters_UP = cells.parameters_SP[index_U]
     reduces_U = _adds_inside(query)
     shapes = [
         _level_shape(query, 0, reduces_U),
@@ -124,16 +133,13 @@ def _library_levels(query: CollectiveQuery, cells: Cells) -> LevelTimes:
     # A group with one member per node still launches the library's kernel.
     launches_U = (ranks_LU[:2] == 1.0).all(axis=0) & (ranks_LU[2] > 1.0)
     launch_U = np.where(launches_U, parameters_UP[:, 0], 0.0)
-    beyond_U = (ranks_LU[0] > parameters_UP[:, MEASURED]) | (ranks_LU[1] > 1.0)
-    tails_U2 = cells.tails_S2[query.index_U]
-    match_U = cells.match_S[query.index_U]
+    lent_U = index_U >= len(query.systems)  # measured on the ranks of another device
+    beyond_U = lent_U | (ranks_LU[0] > parameters_UP[:, MEASURED]) | (ranks_LU[1] > 1.0)
+    tails_U2 = cells.tails_S2[index_U]
+    match_U = cells.match_S[index_U]
     used_U = match_U >= 0
     unseen_U = (reduces_U > 0.0) & (parameters_UP[:, IN_NETWORK] == 0.0)
-    # The error of one doubling of the ranks was measured. Over further doublings it accumulates on
-    # the slow side, and on both sides where in-network reduction was not observed.
-    doublings_U = np.log2(np.maximum(ranks_LU[0] / parameters_UP[:, MEASURED], 2.0))
-    fewer_U = np.where(unseen_U, doublings_U, 1.0)
-    wide_U2 = np.column_stack((fewer_U, doublings_U)) * one_doubling(query.op)
+    wide_U2 = _over_doublings(query.op, ranks_LU[0] / parameters_UP[:, MEASURED])
     grown_U = used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])
     notes = list(cells.notes)
     notes += [SEND_NOTE] if query.op == "send_recv" and np.any(used_U) else []
@@ -153,6 +159,15 @@ def _library_levels(query: CollectiveQuery, cells: Cells) -> LevelTimes:
         notes=tuple(notes),
     )
     return _corrected(query, times, shapes[0], parameters_UP[:, MEASURED])
+
+
+def _over_doublings(op: str, times_U: FloatArray) -> FloatArray:
+    """Return q05 and q95 of ln(measured/predicted) at some times the measured ranks (U, 2).
+
+    The error of one doubling was measured. Over further ones it accumulates on the slow side.
+    """
+    doublings_U = np.log2(np.maximum(times_U, 2.0))
+    return np.column_stack((np.ones_like(doublings_U), doublings_U)) * one_doubling(op)
 
 
 def _corrected(
@@ -217,8 +232,13 @@ def _with_latency(
 def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     """Return the levels with the engine's custom all-reduce for groups within one domain."""
     ranks_LU = query.group.ranks_LU
-    place_U = (query.index_U, ranks_LU[0])
-    cells, index_U = custom_cells(query.systems, place_U, query.family, CUSTOM_PARAMETERS)
+    place_U, names = (query.index_U, ranks_LU[0]), CUSTOM_PARAMETERS
+    cells, index_U = cells_by_ranks(
+        lambda systems: gather_cells(systems, CUSTOM_OPERATOR, query.family, "bf16", names),
+        query.systems,
+        place_U,
+        names,
+    )
     parameters_UP = cells.parameters_SP[index_U]
     shape_UD = _level_shape(query, 0, np.zeros_like(query.links.in_network_U))
     time_U, latency_U = _with_latency(query, custom_time_s, shape_UD, parameters_UP)
@@ -228,29 +248,37 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     sizes_U = np.isin(ranks_LU[0], query.custom_groups)
     taken_U = sizes_U & (~pcie_U | np.isin(ranks_LU[0], query.pcie_groups))
     many_U = ranks_LU[0] > parameters_UP[:, CUSTOM_MEASURED]
-    left_out = (runs_U & ~sizes_U, runs_U & sizes_U & ~taken_U, runs_U & taken_U & many_U)
     handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
-    # Larger groups than were measured are priced as the library's, but the kernel may be faster.
-    likely_U = runs_U & many_U & ~handed_U & ~pcie_U
+    most = [match.calibration.parameters["ranks_measured"] for match in inner.matches]
+    library_U = np.array([*most, np.inf])[inner.match_U]
+    # More ranks than were measured use the library over PCIe, and for sizes handed over to it
+    # unless the engine's rows have more ranks than the library's.
+    fewer_U = handed_U & (parameters_UP[:, CUSTOM_MEASURED] <= library_U)
+    beyond_U = many_U & (pcie_U | fewer_U)
+    left_out = (runs_U & ~sizes_U, runs_U & sizes_U & ~taken_U, runs_U & taken_U & beyond_U)
+    # Larger groups that the engine leaves to the library may be as fast as the kernel.
+    likely_U = runs_U & many_U & ~handed_U & ~pcie_U & ~taken_U
     inner = with_fields(
         inner,
         tails_U2=_or_kernel(inner, time_U, cells.tails_S2[index_U, 0], likely_U),
         notes=(*inner.notes, *library_notes(query, *left_out, likely_U)),
     )
-    runs_U &= taken_U & ~many_U
+    runs_U &= taken_U & ~beyond_U
     # Sizes handed over to the library were measured with in-network reduction where available.
     runs_U &= ~handed_U | (_adds_inside(query) == adds_measured(cells)[index_U])
+    tails_U2 = cells.tails_S2[index_U]
+    wide_U2 = _over_doublings(query.op, ranks_LU[0] / parameters_UP[:, CUSTOM_MEASURED])
     # Priced as separate levels, so that measured rows correct them like the library's.
     alone = with_fields(
         inner,
         time_s_LU=np.stack((time_U, *np.zeros((2, time_U.size)))),
         latency_s_LU=np.stack((latency_U, *np.zeros((2, time_U.size)))),
-        tails_U2=cells.tails_S2[index_U],
+        tails_U2=np.where(many_U[:, None], widened(tails_U2, wide_U2), tails_U2),
         algorithms=lambda: custom_algorithm(shape_UD, parameters_UP),
         measured_U=np.zeros(time_U.size, np.bool_),
         match_U=match_U,
         matches=cells.matches,
-        notes=cells.notes,
+        notes=(*cells.notes, *([KERNEL_NOTE] if np.any(runs_U & many_U) else [])),
     )
     own = _corrected(query, alone, shape_UD, parameters_UP[:, CUSTOM_MEASURED])
     return with_fields(

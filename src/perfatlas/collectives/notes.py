@@ -45,8 +45,12 @@ CONGESTION_NOTE: Final = (
     "inter-node transfers were measured on at most 8 nodes; congestion beyond that is left out"
 )
 SWITCH_NOTE: Final = (
-    "in-network all_reduce was not observed on the measured ranks; large ones are priced as rings"
-    " on more ranks too, which is probably too slow"
+    "in-network all_reduce cannot be told from rings on the measured ranks; on more ranks the"
+    " switch is assumed to reduce large messages at the algorithm bandwidth reached there"
+)
+KERNEL_NOTE: Final = (
+    "custom all-reduce kernels on more ranks than were measured are extrapolated, with the interval"
+    " of NCCL fits on 2 and 4 ranks scored on 8"
 )
 TREE_NOTE: Final = (
     "NVLink switches reduce inside each node and trees of nodes exchange the sums over the NICs"

@@ -17,13 +17,15 @@ from perfatlas.hardware import resolve_system, system_names
 from perfatlas.measurements.calibrations import (
     CalibrationMatch,
     find_calibration,
+    has_shipped,
+    hidden_devices,
     shipped_cell,
     with_overheads,
 )
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.hardware import Device, System
     from perfatlas.operators import FloatArray, IntArray
@@ -37,9 +39,6 @@ FABRIC_REFERENCE: Final = "h100_sxm"
 LINK_STAND_INS: Final = {"pcie": "rtx_pro_6000_server"}
 # Measured device for expert exchanges, by size of the domain (NVL72).
 DOMAIN_STAND_INS: Final = {72: "gb200"}
-# Measured device for an engine's all-reduce on more ranks than a device has rows of, by size of the
-# domain: kernels over several trays of NVL72.
-RANK_STAND_INS: Final = {72: "gb300"}
 # Integers take another path than 16-bit floats; switches do not reduce them.
 INTEGER_FORMATS: Final = ("int8",)
 RING_FORMAT: Final = "int8"
@@ -89,39 +88,51 @@ def gather_cells(
     return _noted(_columns(found, names), systems, operator, [])
 
 
-def custom_cells(
+def cells_by_ranks(
+    gather: Callable[[Sequence[System]], Cells],
     systems: Sequence[System],
     place_U: tuple[IntArray, FloatArray],
-    family: str,
     names: Sequence[str],
 ) -> tuple[Cells, IntArray]:
-    """Return the calibrations of an engine's all-reduce, and the one that prices each shape (U,).
+    """Return the calibrations of some systems, and the one that prices each shape (U,).
 
-    Groups of more ranks than were measured on a device use the device of the same domain size that
-    was measured on more (`RANK_STAND_INS`), and the answer notes it.
+    Groups of more ranks than were measured on a device use the device with equal links that was
+    measured on most ranks, and the answer notes it.
 
     Args:
+        gather: Returns the calibrations of systems.
         place_U: System of each shape and ranks of its group (U,), (U,).
         names: Parameters, in the column order of the physics function.
     """
     index_U, ranks_U = place_U
-    own = gather_cells(systems, CUSTOM_OPERATOR, family, "bf16", names)
-    more_U = ranks_U > own.parameters_SP[index_U, names.index("ranks_measured")]
-    lent = [_on_more_ranks(system) for system in systems]
-    if not np.any(more_U) or lent == [*systems]:
+    own = gather(systems)
+    most_S = own.parameters_SP[:, names.index("ranks_measured")]
+    more_U = (own.match_S[index_U] >= 0) & (ranks_U > most_S[index_U])
+    lent: dict[int, System] = {}
+    for place in np.unique(index_U[more_U]).tolist():
+        cell, device = own.matches[own.match_S[place]].calibration, systems[place].device
+        key = (cell.operator, cell.family, cell.format)
+        lender = _measured_on_most_ranks(cell.device, key, hidden_devices())
+        if lender != cell.device:
+            name = f"{device.name} on more ranks"
+            renamed = replace(device, name=name, calibration_relative=lender)
+            lent[place] = replace(systems[place], device=renamed)
+    if not lent:
         return own, index_U
-    cells = gather_cells([*systems, *lent], CUSTOM_OPERATOR, family, "bf16", names)
-    return cells, index_U + more_U * len(systems)
+    used_S = np.arange(len(systems))
+    used_S[list(lent)] = len(systems) + np.arange(len(lent))
+    return gather([*systems, *lent.values()]), np.where(more_U, used_S[index_U], index_U)
 
 
-def _on_more_ranks(system: System) -> System:
-    """Return a system priced as the device of its domain size that was measured on more ranks."""
-    device = system.device
-    lender = RANK_STAND_INS.get(device.scale_up.domain_size, device.name)
-    if lender == device.name:
-        return system
-    name = f"{device.name} on more ranks"
-    return replace(system, device=replace(device, name=name, calibration_relative=lender))
+@cache
+def _measured_on_most_ranks(device: str, key: tuple[str, str, str], hidden: frozenset[str]) -> str:
+    """Return the device with the links of a measured one whose cell has the most ranks."""
+    links, most = replace(resolve_system(device).device.scale_up, domain_size=1), {device: 0.0}
+    for name in (device, *(name for name in system_names() if has_shipped(name))):
+        cell = None if name in hidden else shipped_cell(name, *key)
+        if cell and replace(resolve_system(name).device.scale_up, domain_size=1) == links:
+            most[name] = cell.parameters["ranks_measured"]
+    return max(most, key=most.__getitem__)
 
 
 def all_reduce_cells(systems: Sequence[System], format_name: str, names: Sequence[str]) -> Cells:

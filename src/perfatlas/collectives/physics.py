@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 COLLECTIVE_SHAPE: Final = ("bytes", "ranks", "bandwidth", "wire_bytes", "in_network_bytes")
 # Reference wire time of `overhead_ramp_s`, which makes the ramp term dimensionless.
 RAMP_WIRE_S: Final = 1e-6
+# Doublings of the measured ranks over which the switch between protocols fades: of 1, 2 and 4 the
+# one with which fits on 2 and 4 ranks predict 8 best.
+FADING_DOUBLINGS: Final = 2.0
 
 LIBRARY_PARAMETERS: Final = (
     "overhead_s",
@@ -81,9 +84,12 @@ def library_time_s(
     Small messages use a low-latency protocol, t = overhead + rank overhead (n-1) +
     ramp (wire time / 1 µs)^r. Above a size per rank the library switches to its bulk protocol,
     ((fixed + rank (n-1))^p + (wire/(efficiency bandwidth))^p)^(1/p), which is never faster than
-    the low-latency protocol at the switch point. Beyond the measured ranks a tree of depth log2 n
-    replaces the ring where it is shorter. In-network reduction, S (1 + 1/n) at an efficiency of
-    its own, is used where it is faster.
+    the low-latency protocol at the switch point. In-network reduction, S (1 + 1/n) at an efficiency
+    of its own, is used where it is faster.
+
+    Beyond the measured ranks m a tree of depth log2 n replaces the ring of small messages where it
+    is shorter, and an in-network reduction takes its bytes over the bandwidth reached on m ranks.
+    Over two doublings the switch fades: from 4 m ranks the faster protocol serves any message.
 
     Args:
         shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
@@ -95,7 +101,9 @@ def library_time_s(
 
     Source:
         Own formula, fitted to the NCCL tables of aiconfigurator-core 0.12.0; protocols LL, LL128
-        and Simple of NCCL.
+        and Simple of NCCL. OCI GB300 NCCL guide: all_reduce of 16 GiB in 35.7 ms on 8 and 36.4 ms
+        on 64 GPUs, of 8 GiB in 17.9 and 18.8 ms: equal bandwidth, overhead linear in the ranks.
+        SGLang's NCCL rows of GB300: no step at a switch on 16 ranks.
 
     Limits:
         One switch point replaces NCCL's two; ranks beyond `ranks_measured` are extrapolated.
@@ -103,41 +111,53 @@ def library_time_s(
     del silicon_US
     size_U, wire_U = shape_UD[:, 0], shape_UD[:, 3]
     p_PU = parameters_UP.T
-    hops_U = latency_hops(shape_UD[:, 1], p_PU[11])
-    switch_U = p_PU[9] * shape_UD[:, 1]
+    ranks_U = shape_UD[:, 1]
+    hops_U = latency_hops(ranks_U, p_PU[11])
+    switch_U = p_PU[9] * np.minimum(ranks_U, p_PU[11])
     small_U = np.minimum(size_U, switch_U) / np.maximum(size_U, 1.0)
     wire_s_U = wire_U / shape_UD[:, 2]
     ramp_U = p_PU[2] * (np.maximum(wire_s_U * small_U, 0.0) / RAMP_WIRE_S) ** p_PU[3]
+    doublings_U = np.log2(np.maximum(ranks_U, 1.0) / p_PU[11])
+    far_U = np.clip(doublings_U / FADING_DOUBLINGS, 0.0, 1.0)
     latency_U = p_PU[0] + p_PU[1] * hops_U
-    bulk_U = np.minimum(*bulk_times_s(shape_UD, p_PU, hops_U))
+    bulk_U = np.minimum(*bulk_times_s(shape_UD, p_PU))
     quick_U = latency_U + ramp_U
+    if np.any(far_U > 0.0):
+        efficiency_U = ring_efficiency(ranks_U, p_PU[6], p_PU[7], p_PU[11])
+        whole_U = p_PU[2] * (wire_s_U / RAMP_WIRE_S) ** p_PU[3]
+        whole_U = latency_U + np.maximum(whole_U, wire_s_U / efficiency_U)
+        bulk_U = bulk_U * np.minimum(whole_U / bulk_U, 1.0) ** far_U
     time_U = np.where(size_U <= switch_U, quick_U, np.maximum(quick_U, bulk_U))
-    time_U = np.where(shape_UD[:, 1] > 1.0, np.maximum(time_U, _floor_s(shape_UD)), 0.0)
+    time_U = np.where(ranks_U > 1.0, np.maximum(time_U, _floor_s(shape_UD)), 0.0)
     return time_U, _bound_codes(time_U, latency_U)
 
 
-def bulk_times_s(
-    shape_UD: FloatArray, p_PU: FloatArray, hops_U: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def bulk_times_s(shape_UD: FloatArray, p_PU: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return bulk-protocol times of a ring and of in-network reduction (U,), (U,) [s].
+
+    Where a switch reduces but the fitted rows do not tell it from a ring, larger groups than were
+    measured keep the time that the transfer of the most ranks took.
 
     Args:
         shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
         p_PU: Rows of `LIBRARY_PARAMETERS` (P, U).
-        hops_U: Serial hops (U,).
 
     Returns:
         Ring and in-network times; the latter is infinite where the switch does not reduce.
     """
     power_U = p_PU[8]
-    efficiency_U = ring_efficiency(shape_UD[:, 1], p_PU[6], p_PU[7], p_PU[11])
+    ranks_U = shape_UD[:, 1]
+    efficiency_U = ring_efficiency(ranks_U, p_PU[6], p_PU[7], p_PU[11])
     ring_U = shape_UD[:, 3] / (efficiency_U * shape_UD[:, 2])
-    fixed_U = p_PU[4] + p_PU[5] * hops_U
+    fixed_U = p_PU[4] + p_PU[5] * (ranks_U - 1.0)
     time_U: FloatArray = (fixed_U**power_U + ring_U**power_U) ** (1.0 / power_U)
-    offered_U = (p_PU[10] > 0.0) & (shape_UD[:, 4] > 0.0)
-    moved_U = shape_UD[:, 4] / (np.where(offered_U, p_PU[10], 1.0) * shape_UD[:, 2])
-    switch_U = (p_PU[4] ** power_U + moved_U**power_U) ** (1.0 / power_U)
-    return time_U, np.where(offered_U, switch_U, np.inf)
+    adds_U, fitted_U = shape_UD[:, 4] > 0.0, p_PU[10] > 0.0
+    seen = (shape_UD[:, 0], np.minimum(ranks_U, p_PU[11]))
+    wire_U = np.where(fitted_U, in_network_wire_bytes(*seen), ring_wire_bytes("all_reduce", *seen))
+    moved_U = wire_U / (np.where(fitted_U, p_PU[10], efficiency_U) * shape_UD[:, 2])
+    start_U = np.where(fitted_U, p_PU[4], fixed_U)
+    switch_U = (start_U**power_U + moved_U**power_U) ** (1.0 / power_U)
+    return time_U, np.where(adds_U & (fitted_U | (ranks_U > p_PU[11])), switch_U, np.inf)
 
 
 def custom_time_s(

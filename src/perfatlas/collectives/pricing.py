@@ -170,14 +170,16 @@ def price_collectives(
         format_name=shapes.format_name,
         version=implementation.silicon_version if tier == "measured" else None,
     )
+    # Without an engine, kernels reduce groups of any size: what engines refuse was not compiled.
+    sizes = tuple(int(size) for size in np.unique(group.ranks_LU[0]))
     engines = [
         with_fields(
             question,
             family=name,
-            custom_groups=groups,
+            custom_groups=sizes,
             pcie_groups=implementation.over_pcie(name),
         )
-        for name, groups in implementation.custom_groups.items()
+        for name in implementation.custom_groups
     ]
     if question.family or not engines or shapes.op != "all_reduce":
         return _compose(shapes, bound, level_times(question))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         find_calibration as find_calibration,
         find_calibration_at as find_calibration_at,
         find_shipped_calibration as find_shipped_calibration,
+        hidden_devices as hidden_devices,
         kernel_errors_apart as kernel_errors_apart,
         with_overheads as with_overheads,
         without_devices as without_devices,
