@@ -293,6 +293,9 @@ def test_weights_have_the_width_that_they_are_stored_in(
         ("...ij,jk->...ik", (2, 4, 32), (32, 8), "no product of two operands"),
         ("ij,kl->ik", (4, 32), (8, 16), "no product of two operands"),
         ("ii,ij->j", (4, 4), (4, 8), "no product of two operands"),
+        ("bi,bi->b", (4, 32), (1, 32), "no product of two operands"),
+        ("bi,bi->bi", (4, 32), (4, 32), "elementwise 1 1 1 1"),
+        ("bi,i->bi", (4, 32), (32,), "elementwise 1 1 1 1"),
     ],
 )
 def test_einsum_of_two_operands_is_a_product(

@@ -456,7 +456,7 @@ class _Graph:
             sizes = {"rows": rows, "width": _count(Tensor(table.sizes[1:]))}
             return [node("embedding", sizes)]
         if name == "Einsum":
-            return [self._einsum(one)]
+            return [self._einsum(one, read)]
         if name not in _kinds():
             self.unknown[name] += 1
         alone = [each for each in read if self.readers[each] == 1]
@@ -510,8 +510,8 @@ class _Graph:
         bits = _BITS.get(self.stored.get(weight, 1), "")
         self.formats[_FORMATS[bits, quantized] if bits else ""] += _count(self.shapes[weight])
 
-    def _einsum(self, one: Any) -> Node:  # noqa: ANN401
-        """Return the product of two operands that an equation states.
+    def _einsum(self, one: Any, read: list[str]) -> Node:  # noqa: ANN401
+        """Return the product of two operands that an equation states, by element without a sum.
 
         Raises:
             UnsupportedError: It is no product of two operands.
@@ -523,14 +523,18 @@ class _Graph:
         known = len(terms) == len(shapes) == 2 and arrow and "..." not in text
         sizes: dict[str, int] = {}
         for term, shape in zip(terms, shapes, strict=False):
-            sizes |= {label: int(size) for label, size in zip(term, shape, strict=False)}
+            for label, size in zip(term, shape, strict=False):
+                known = known and sizes.setdefault(label, int(size)) == int(size)
         first, second = (set(terms[0]), set(terms[-1]))
         summed = (first ^ second) - set(out)
         if not known or summed or any(len(set(term)) < len(term) for term in terms):
             raise UnsupportedError(
                 f"Einsum {one.name!r} of {text!r} is no product of two operands with named"
-                " dimensions; export it as MatMul"
+                " dimensions, each of one size; export it as MatMul"
             )
+        if not (first & second) - set(out):
+            alone = [each for each in read if self.readers[each] == 1]
+            return self._moving(_kinds()["Mul"], one, read, alone)
         m, n, k, groups = (
             math.prod(sizes[label] for label in labels)
             for labels in (
