@@ -33,8 +33,10 @@ def _weight(name: str, *sizes: int, kind: int = FLOAT) -> Any:  # noqa: ANN401
     return helper.make_tensor(name, kind, sizes, bytes(size * stored), raw=True)
 
 
-def _save(path: Path, nodes: list[Any], weights: list[Any], *domains: str) -> Path:
-    inputs = [_value("x", 1, SIZE)]
+def _save(
+    path: Path, nodes: list[Any], weights: list[Any], *domains: str, rows: int | str = 1
+) -> Path:
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [rows, SIZE])]
     graph = helper.make_graph(nodes, "net", inputs, [_value(nodes[-1].output[0])], weights)
     sets = [helper.make_opsetid("", 21), *(helper.make_opsetid(name, 1) for name in domains)]
     save(helper.make_model(graph, opset_imports=sets), str(path))
@@ -144,6 +146,72 @@ def test_the_branch_of_a_known_condition_runs_and_what_follows_it(
     assert tomllib.loads(import_graph(file))["parameters"] == elements
 
 
+@pytest.mark.parametrize(
+    ("index", "given", "varies"),
+    [(0, {}, True), (0, {"b": 4}, True), (1, {}, False)],
+)
+@pytest.mark.parametrize("through", ["input", "layer", "reshape", "arithmetic"])
+def test_a_condition_on_the_batch_is_refused_and_one_on_fixed_sizes_is_not(
+    tmp_path: Path, through: str, index: int, given: dict[str, int], *, varies: bool
+) -> None:
+    numbers = {"i": index, "k": SIZE - 1, "zero": 0, "one": 1, "all": SIZE}
+    held = [helper.make_tensor(n, TensorProto.INT64, [1], [v]) for n, v in numbers.items()]
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["h"]),
+        helper.make_node("Shape", ["h"], ["of"]),
+        helper.make_node("Slice", ["of", "zero", "one"], ["rows"]),
+        helper.make_node("Concat", ["rows", "all"], ["to"], axis=0),
+        helper.make_node("Reshape", ["h", "to"], ["r"]),
+        helper.make_node("Add", ["of", "zero"], ["sum"]),
+        helper.make_node("Shape", [{"input": "x", "reshape": "r"}.get(through, "h")], ["read"]),
+        helper.make_node("Gather", ["sum" if through == "arithmetic" else "read", "i"], ["d"]),
+        helper.make_node("Greater", ["d", "k"], ["c"]),
+        helper.make_node(
+            "If", ["c"], ["y"], "n", then_branch=_branch("w", SIZE), else_branch=_branch("v", 7)
+        ),
+    ]
+    weights = [_weight("first", SIZE, SIZE), *held]
+    file = _save(tmp_path / "batch.onnx", nodes, weights, rows="b")
+    if varies:
+        with pytest.raises(UnsupportedError, match="the condition of If 'n' depends on the batch"):
+            import_graph(file, sizes=given)
+        return
+    assert tomllib.loads(import_graph(file, sizes=given))["parameters"] == 2 * SIZE * SIZE
+
+
+def test_all_nested_branches_of_known_conditions_are_taken(tmp_path: Path) -> None:
+    inner = _branch("w", SIZE)
+    for depth in range(20):
+        branches = {"then_branch": inner, "else_branch": _branch("v", SIZE)}
+        nested = [helper.make_node("If", ["c"], ["z"], **branches)]
+        inner = helper.make_graph(nested, f"b{depth}", [], [_value("z")])
+    nodes = [
+        helper.make_node("Identity", ["x"], ["h"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=_branch("v", SIZE)),
+    ]
+    flag = helper.make_tensor("c", TensorProto.BOOL, [], [True])
+    file = _save(tmp_path / "nested.onnx", nodes, [flag])
+    assert tomllib.loads(import_graph(file))["parameters"] == SIZE * SIZE
+
+
+def test_weights_and_operators_of_the_branch_not_taken_are_not_counted(tmp_path: Path) -> None:
+    branches = {
+        f"{branch}_branch": helper.make_graph(
+            [helper.make_node("MatMul", [read, weight], [out])], branch, [], [_value(out)]
+        )
+        for branch, read, weight, out in (("then", "x", "w", "p"), ("else", "h", "v", "q"))
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["h"]),
+        helper.make_node("If", ["c"], ["y"], **branches),
+    ]
+    flag = helper.make_tensor("c", TensorProto.BOOL, [], [True])
+    weights = [_weight(name, SIZE, SIZE) for name in ("first", "w", "v")]
+    file = _save(tmp_path / "taken.onnx", nodes, [*weights, flag])
+    assert tomllib.loads(import_graph(file))["parameters"] == SIZE * SIZE
+    assert _flop(file) == 2 * SIZE * SIZE
+
+
 @pytest.mark.parametrize("kind", ["If", "Loop"])
 def test_control_flow_over_activations_is_never_a_constant(tmp_path: Path, kind: str) -> None:
     again = helper.make_graph(
@@ -225,6 +293,9 @@ def test_weights_have_the_width_that_they_are_stored_in(
         ("...ij,jk->...ik", (2, 4, 32), (32, 8), "no product of two operands"),
         ("ij,kl->ik", (4, 32), (8, 16), "no product of two operands"),
         ("ii,ij->j", (4, 4), (4, 8), "no product of two operands"),
+        ("bi,bi->b", (4, 32), (1, 32), "no product of two operands"),
+        ("bi,bi->bi", (4, 32), (4, 32), "elementwise 1 1 1 1"),
+        ("bi,i->bi", (4, 32), (32,), "elementwise 1 1 1 1"),
     ],
 )
 def test_einsum_of_two_operands_is_a_product(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.quantities import UnsupportedError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MOST_SIZES: Final = 64  # elements of a tensor of sizes
 _FOLDED: Final = (
@@ -16,6 +19,12 @@ _FOLDED: Final = (
     *("Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Mod", "Mul", "Not", "Or"),
     *("ReduceProd", "Reshape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where"),
 )
+# Operators that move the elements of their first input (of all inputs: Concat) as the others say.
+_MOVED: Final = (
+    *("Concat", "Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose"),
+    "Unsqueeze",
+)
+_REDUCED: Final = ("ConstantOfShape", "ReduceProd")  # each element follows from all of the input
 _RESHAPED: Final = ("ConstantOfShape", "Expand")  # whose last input is the shape of the result
 _EVALUATION_ERRORS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError),
@@ -23,43 +32,127 @@ _EVALUATION_ERRORS: Final = (
 )
 
 
-def fold_sizes(graph: Any, inferred: Any) -> bool:  # noqa: ANN401 - graphs of ONNX
-    """Replace operators on constants of few elements by their values; return whether any was.
-
-    An `If` whose condition is such a value is replaced by the operators of its branch.
+class Folding:
+    """Operators on constants of few elements, which their values replace.
 
     Args:
-        graph: Is changed.
-        inferred: The same graph with shapes; nothing is done where all are known without branches.
+        model: Is changed.
+        of_batch: Free sizes of its inputs that are the number of items: input and dimension.
     """
-    import onnx
 
-    known = {
-        one.name: [size.dim_value for size in one.type.tensor_type.shape.dim]
-        for one in (*inferred.input, *inferred.value_info, *inferred.output)
-        if all(size.HasField("dim_value") for size in one.type.tensor_type.shape.dim)
-        and one.type.tensor_type.HasField("shape")
-    }
-    values = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
-    branches = any(one.op_type == "If" for one in graph.node)
-    if not branches and all(
-        name in known or name in values for one in graph.node for name in one.output if name
-    ):
-        return False
-    changed = False
-    for one in graph.node:
-        found = _value(one, known, values)
-        if found is not None and found.size <= MOST_SIZES:
+    def __init__(self, model: Any, of_batch: Sequence[tuple[str, int]]) -> None:  # noqa: ANN401
+        """Take a model whose free sizes are set."""
+        self.model, self.of_batch = model, of_batch
+        # values that follow from the number of items: which elements do, and their operators
+        self.varying: dict[str, tuple[Any, Any]] = {}
+
+    def fold(self, inferred: Any) -> bool:  # noqa: ANN401 - a graph
+        """Replace operators by what they compute; return whether any was.
+
+        An `If` whose condition is such a value is replaced by the operators of its branch.
+
+        Args:
+            inferred: The graph with shapes; nothing is done where all are known without branches.
+
+        Raises:
+            UnsupportedError: A condition follows from the number of items.
+        """
+        import onnx
+
+        graph = self.model.graph
+        known = _known_sizes(inferred)
+        values = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+        branches = any(one.op_type == "If" for one in graph.node)
+        if not branches and all(
+            name in known or name in values for one in graph.node for name in one.output if name
+        ):
+            return False
+        fixed = self._fixed_sizes() if branches and self.of_batch else known
+        changed = False
+        for one in graph.node:
+            found = _value(one, known, values)
+            if found is None or found.size > MOST_SIZES:
+                continue
             values[one.output[0]] = found
-            if one.op_type != "Constant":
-                tensor = onnx.numpy_helper.from_array(found, one.output[0])
-                one.CopyFrom(onnx.helper.make_node("Constant", [], one.output, value=tensor))
-                changed = True
-    return (branches and _inline_branches(graph, values)) or changed
+            if one.op_type == "Constant":
+                continue
+            if branches and self.of_batch:
+                self._mark(one, found, values, fixed)
+            tensor = onnx.numpy_helper.from_array(found, one.output[0])
+            one.CopyFrom(onnx.helper.make_node("Constant", [], one.output, value=tensor))
+            changed = True
+        for one in graph.node:
+            if one.op_type == "If" and one.input[0] in self.varying and one.input[0] in values:
+                raise UnsupportedError(
+                    f"the condition of If {one.name or one.output[0]!r} depends on the batch size;"
+                    " export the graph with a fixed choice"
+                )
+        return (branches and _inline_branches(graph, values)) or changed
+
+    def _fixed_sizes(self) -> dict[str, list[int]]:
+        """Return the sizes of tensors for any number of items, 0 where they may vary."""
+        import onnx
+
+        free = onnx.ModelProto()
+        free.CopyFrom(self.model)
+        for one in free.graph.input:
+            for index, size in enumerate(one.type.tensor_type.shape.dim):
+                if (one.name, index) in self.of_batch:
+                    size.dim_param = "items of the batch"
+        for one in free.graph.node:
+            if one.op_type == "Constant" and one.output[0] in self.varying:
+                one.CopyFrom(self.varying[one.output[0]][1])
+        inferred = onnx.shape_inference.infer_shapes(free, data_prop=True).graph
+        return _known_sizes(inferred, free=True)
+
+    def _mark(
+        self,
+        one: Any,  # noqa: ANN401
+        found: Any,  # noqa: ANN401
+        values: Mapping[str, Any],
+        fixed: Mapping[str, list[int]],
+    ) -> None:
+        """Note which elements of a value follow from the number of items."""
+        import onnx
+
+        names = [name for name in one.input if name]
+        own = {
+            name: self.varying[name][0]
+            if name in self.varying
+            else np.zeros(values[name].shape, np.bool_)
+            for name in names
+            if one.op_type != "Shape"
+        }
+        moved = names if one.op_type == "Concat" else names[:1]
+        marks = None
+        if one.op_type == "Shape":
+            marks = np.array(fixed.get(one.input[0]) or [0] * found.size) == 0
+        elif one.op_type not in (*_MOVED, *_REDUCED):
+            marks = reduce(np.logical_or, own.values())
+        elif one.op_type in _MOVED and not any(own[name].any() for name in names[len(moved) :]):
+            read = {name: own[name] if name in moved else values[name] for name in names}
+            marks = _computed(one, read)
+        if marks is None:
+            marks = np.full(found.shape, any(each.any() for each in own.values()))
+        if marks.any():
+            kept = onnx.NodeProto()
+            kept.CopyFrom(one)
+            self.varying[one.output[0]] = (marks, kept)
+
+
+def _known_sizes(graph: Any, *, free: bool = False) -> dict[str, list[int]]:  # noqa: ANN401
+    """Return the sizes of tensors by name; with free ones as 0, or only where all are known."""
+    tensors = (*graph.input, *graph.value_info, *graph.output)
+    return {
+        one.name: [size.dim_value for size in one.type.tensor_type.shape.dim]
+        for one in tensors
+        if one.type.tensor_type.HasField("shape")
+        and (free or all(s.HasField("dim_value") for s in one.type.tensor_type.shape.dim))
+    }
 
 
 def _inline_branches(graph: Any, values: Mapping[str, Any]) -> bool:  # noqa: ANN401
-    """Replace each `If` whose condition is known by the operators of its branch."""
+    """Replace each `If` whose condition is known by its branch; drop what nothing reads then."""
     import onnx
 
     nodes, changed = [], False
@@ -86,7 +179,12 @@ def _inline_branches(graph: Any, values: Mapping[str, Any]) -> bool:  # noqa: AN
         ]
         changed = True
     if changed:
-        nodes = [onnx.NodeProto.FromString(each.SerializeToString()) for each in nodes]
+        read, kept = {each.name for each in graph.output}, []
+        for one in reversed(nodes):  # operators that only the other branches read do not run
+            if read.intersection(one.output):
+                kept.append(one)
+                read.update(reads_of(one))
+        nodes = [onnx.NodeProto.FromString(each.SerializeToString()) for each in reversed(kept)]
         del graph.node[:]
         graph.node.extend(nodes)
     return changed

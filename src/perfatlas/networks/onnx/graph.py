@@ -28,7 +28,7 @@ from perfatlas.networks.graphs.imports import (
     row_elements,
 )
 from perfatlas.networks.graphs.nodes import GROUP_NORM, ROWS
-from perfatlas.networks.onnx.folding import fold_sizes, reads_of
+from perfatlas.networks.onnx.folding import Folding, reads_of
 from perfatlas.networks.onnx.patterns import Group, groups, is_folded_norm
 from perfatlas.quantities import (
     Expression,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 LARGEST_FILE: Final = (1 << 31) - 1  # bytes of a protocol buffer
 FEW: Final = 1024  # elements of an initializer that may be a shape
-MOST_ROUNDS: Final = 8  # of inference, each with the sizes that the one before made known
 MOST_SHAPE: Final = 64  # elements of a tensor of integers that is a shape
 # Places of the activations and of the weights among the inputs.
 _CONVOLUTIONS: Final = {
@@ -119,15 +118,17 @@ def nodes_of_file(
 
 def _imported(model: Any, path: Path, batch: int | None, given: dict[str, int]) -> Imported:  # noqa: ANN401
     """Return the operators of a model."""
-    items = _fix_sizes(model.graph, batch, given, path)
+    items, of_batch = _fix_sizes(model.graph, batch, given, path)
     weights = _drop_weights(model.graph)
-    graph = _inferred(model, path, weights)
+    graph = _inferred(Folding(model, of_batch), path, weights)
     reader = _Graph(graph=graph, weights=set(weights), producer=model.producer_name)
     reader.read()
+    read = {*reader.users, *(one.name for one in graph.output)}
     number_format, notes = _stored_format(reader.formats)
     return Imported(
         nodes=tuple(reader.nodes),
-        parameters=sum(weights.values()) + sum(reader.computed.values()),
+        parameters=sum(weights[name] for name in weights.keys() & read)
+        + sum(reader.computed.values()),
         sizes={},
         items=items,
         unknown=dict(reader.unknown),
@@ -177,12 +178,17 @@ def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
     return model
 
 
-def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path) -> int:  # noqa: ANN401
-    """Set the free sizes of the inputs, and return the number of items."""
+def _fix_sizes(
+    graph: Any,  # noqa: ANN401
+    batch: int | None,
+    given: dict[str, int],
+    path: Path,
+) -> tuple[int, list[tuple[str, int]]]:
+    """Set the free sizes of the inputs; return the number of items, and which sizes it is."""
     held = {one.name for one in graph.initializer}
     inputs = [one for one in graph.input if one.name not in held]
-    items, free = 0, []
-    names = _free_sizes(inputs)
+    items, free, of_batch = 0, [], []
+    names, symbols = _free_sizes(inputs), set[str]()
     for wrong in sorted(given.keys() - names):
         known = f"its free sizes are {', '.join(names)}" if names else "it has no free sizes"
         raise InvalidSpecError(f"{path} has no free size {repr_for_error(wrong)}; {known}")
@@ -191,6 +197,9 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
             name = f"{one.name}_{index}"
             value = given.get(name, given.get(size.dim_param, 0))
             if size.dim_value <= 0:
+                if (index == 0 and not (items and value)) or size.dim_param in symbols:
+                    of_batch.append((one.name, index))
+                    symbols |= {size.dim_param} - {""}
                 value = value or ((items or batch or 1) if index == 0 else 0)
                 if not value:
                     free.append(name)
@@ -205,7 +214,7 @@ def _fix_sizes(graph: Any, batch: int | None, given: dict[str, int], path: Path)
         raise InvalidSpecError(
             f"{path} has free sizes: {', '.join(free)}; set them as in --sizes {free[0]}=224"
         )
-    return items or batch or 1
+    return items or batch or 1, of_batch
 
 
 def _free_sizes(inputs: Sequence[Any]) -> dict[str, None]:
@@ -238,18 +247,17 @@ def _drop_weights(graph: Any) -> dict[str, int]:  # noqa: ANN401
     return names
 
 
-def _inferred(model: Any, path: Path, weights: dict[str, int]) -> Any:  # noqa: ANN401
+def _inferred(folding: Folding, path: Path, weights: dict[str, int]) -> Any:  # noqa: ANN401
     """Return the graph with shapes; add the weights of branches that are known to run."""
     import onnx
 
+    model = folding.model
     del model.graph.value_info[:]
     for one in model.graph.output:
         one.type.tensor_type.ClearField("shape")
     try:
         found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        for _ in range(MOST_ROUNDS):
-            if not fold_sizes(model.graph, found):
-                break
+        while folding.fold(found):  # each round makes a constant or takes a branch
             weights |= _drop_weights(model.graph) | weights
             found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
@@ -448,7 +456,7 @@ class _Graph:
             sizes = {"rows": rows, "width": _count(Tensor(table.sizes[1:]))}
             return [node("embedding", sizes)]
         if name == "Einsum":
-            return [self._einsum(one)]
+            return [self._einsum(one, read)]
         if name not in _kinds():
             self.unknown[name] += 1
         alone = [each for each in read if self.readers[each] == 1]
@@ -502,8 +510,8 @@ class _Graph:
         bits = _BITS.get(self.stored.get(weight, 1), "")
         self.formats[_FORMATS[bits, quantized] if bits else ""] += _count(self.shapes[weight])
 
-    def _einsum(self, one: Any) -> Node:  # noqa: ANN401
-        """Return the product of two operands that an equation states.
+    def _einsum(self, one: Any, read: list[str]) -> Node:  # noqa: ANN401
+        """Return the product of two operands that an equation states, by element without a sum.
 
         Raises:
             UnsupportedError: It is no product of two operands.
@@ -515,14 +523,18 @@ class _Graph:
         known = len(terms) == len(shapes) == 2 and arrow and "..." not in text
         sizes: dict[str, int] = {}
         for term, shape in zip(terms, shapes, strict=False):
-            sizes |= {label: int(size) for label, size in zip(term, shape, strict=False)}
+            for label, size in zip(term, shape, strict=False):
+                known = known and sizes.setdefault(label, int(size)) == int(size)
         first, second = (set(terms[0]), set(terms[-1]))
         summed = (first ^ second) - set(out)
         if not known or summed or any(len(set(term)) < len(term) for term in terms):
             raise UnsupportedError(
                 f"Einsum {one.name!r} of {text!r} is no product of two operands with named"
-                " dimensions; export it as MatMul"
+                " dimensions, each of one size; export it as MatMul"
             )
+        if not (first & second) - set(out):
+            alone = [each for each in read if self.readers[each] == 1]
+            return self._moving(_kinds()["Mul"], one, read, alone)
         m, n, k, groups = (
             math.prod(sizes[label] for label in labels)
             for labels in (
