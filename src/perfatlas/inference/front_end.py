@@ -56,8 +56,8 @@ def front_ends(question: Candidates) -> tuple[FrontScale, FrontScale]:
         (front.token_s, front.token_fastest_s, front.token_slowest_s),
         (front.request_s, front.request_fastest_s, front.request_slowest_s),
     )
-    fast = (fastest / value if fastest else 1.0 for value, fastest, _ in known)
-    slow = (slowest / value if slowest else 1.0 for value, _, slowest in known)
+    fast = (fastest / value if fastest and value else 1.0 for value, fastest, _ in known)
+    slow = (slowest / value if slowest and value else 1.0 for value, _, slowest in known)
     return FrontScale(*fast), FrontScale(*slow)
 
 

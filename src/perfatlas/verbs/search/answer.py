@@ -66,7 +66,6 @@ from perfatlas.verbs.search.machine import solved_machine
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.text import (
     SIMULATION,
-    fewer_plans_note,
     no_plan,
     no_simulated_plan,
     plan_name,
@@ -283,7 +282,7 @@ def search(
     leaders = closed_form_leaders(found, inputs, max(inputs.num_plans + 1, inputs.num_simulated))
     notes: list[str] = []
     if inputs.num_simulated and inputs.mode != "static":
-        fewer = fewer_plans_note(leaders, inputs)
+        fewer = _fewer_plans_note(leaders, inputs)
         leaders = simulated_leaders(
             found,
             leaders[: inputs.num_simulated],
@@ -300,6 +299,19 @@ def search(
     if not leaders:
         raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
     return _answer(inputs, found, leaders, notes)
+
+
+def _fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
+    """Return that num_simulated leaves fewer plans than num_plans asks for, if so.
+
+    Args:
+        leaders: Leaders by closed forms, also those that are not simulated.
+    """
+    left = leaders[inputs.num_simulated : inputs.num_plans]
+    if not any(leader.probability >= inputs.min_slo_probability for leader in left):
+        return []
+    note = f"num_simulated = {inputs.num_simulated} limits the number of ranked plans"
+    return [f"{note}: raise it for num_plans = {inputs.num_plans}"]
 
 
 def _launcher(inputs: SearchInputs) -> str:
@@ -344,11 +356,9 @@ def _answer(
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(leader, found, inputs, steps)
-        plan["runner_up_deficit"] = (
-            None if following is None else deficit(leader.score, following.score, inputs)
-        )
-        if following is not None and number < tied:  # in the order of their plans
-            plan["runner_up_deficit"] = max(plan["runner_up_deficit"], 0.0)
+        worse = deficit(leader.score, following.score if following else None, inputs)
+        # ties are in the order of their plans
+        plan["runner_up_deficit"] = max(worse, 0.0) if worse and number < tied else worse
         plan["ties"] = tied > 1 and number < tied
         plans.append(plan)
         breakdown.append(steps)
@@ -382,6 +392,7 @@ def _answer(
         breakdown=breakdown[0],
         evidence=replace(
             evidence[0],
+            data_versions=_data_versions(evidence),
             assumptions=(*evidence[0].assumptions, *notes),
             sources=(*evidence[0].sources, *(text for price in prices for text in price.sources)),
         ),
@@ -469,6 +480,12 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[st
         *breakdown_rows(decode.decode, "decode", 0),
     ]
     return rows, evidence, warned
+
+
+def _data_versions(evidence: Sequence[Evidence]) -> dict[str, str]:
+    """Return the versions behind the first plan, with the engines of all."""
+    engines = dict.fromkeys(found.data_versions["engine"] for found in evidence)
+    return {**evidence[0].data_versions, "engine": " or ".join(engines)}
 
 
 def _complete(inputs: SearchInputs) -> dict[str, Any]:

@@ -170,14 +170,7 @@ def print_search(
     plans = results["plans"]
     engines = {name: plans[0].get(name) for name in (f"{pool}_engine" for pool in ROLES)}
     asked = {**results, "gpus": plans[0]["gpus"], **engines}
-    question = {**answer, "results": asked}
-    if (
-        "engine" not in answer["scenario"]
-        and len(found := {plan.get("engine") for plan in plans}) > 1
-    ):
-        question |= {"scenario": {**answer["scenario"], "engine": " or ".join(sorted(found))}}
-        question |= {"evidence": {**answer["evidence"], "data_versions": {}}}
-    print_question(console, question)
+    print_question(console, {**answer, "results": asked})
     columns = plan_columns(plans, answer["scenario"], console.width)
     print_cells(console, plans, columns, (*VARIED, "plan"))
     if line := _limits_line(plans):
@@ -371,7 +364,7 @@ def varied_columns(
 
     Example:
         >>> from perfatlas.verbs.search.text import varied_columns
-        >>> list(varied_columns({"systems": ["mi300x"], "formats": ["bf16", "fp8"]}))
+        >>> list(varied_columns({"systems": ["mi300x"], "engine": "vllm", "formats": ["fp8"]}))
         ['system', 'format']
     """
     asked = {"system": "systems", "format": "formats", "KV": "kv_formats"}
@@ -702,16 +695,3 @@ def no_simulated_plan(inputs: SearchInputs, count: int) -> InfeasibleError:
             "set num_simulated = 0 for closed forms, which leave out queueing",
         ),
     )
-
-
-def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
-    """Return that num_simulated leaves fewer plans than num_plans asks for, if so.
-
-    Args:
-        leaders: Leaders by closed forms, also those that are not simulated.
-    """
-    left = leaders[inputs.num_simulated : inputs.num_plans]
-    if not any(leader.probability >= inputs.min_slo_probability for leader in left):
-        return []
-    note = f"num_simulated = {inputs.num_simulated} limits the number of ranked plans"
-    return [f"{note}: raise it for num_plans = {inputs.num_plans}"]
