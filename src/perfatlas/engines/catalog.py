@@ -97,11 +97,12 @@ def engines_on(device: Device, runs: str) -> tuple[str, ...]:
     return tuple(profile.name for profile in sorted(found, key=lambda one: one.name == "ideal"))
 
 
-def default_engine(device: Device, runs: str) -> str:
+def default_engine(device: Device, runs: str, stored: str | None = None) -> str:
     """Return the engine of a device where none is named: vLLM or torch.compile where they run.
 
     Args:
         runs: graphs or language_models.
+        stored: Format in which a graph is stored, which the engine has to run; None for any.
 
     Example:
         >>> from perfatlas.engines import default_engine
@@ -112,10 +113,14 @@ def default_engine(device: Device, runs: str) -> str:
         ... ]
         ['vllm', 'vllm_tpu', 'vllm_gaudi', 'neuronx', 'ideal']
     """
+    able = engines_on(device, runs)
     preferred = PREFERRED[runs]
-    if runs_on(resolve_engine(preferred), device):
-        return preferred
-    return engines_on(device, runs)[0]
+    found = (preferred, *able) if runs_on(resolve_engine(preferred), device) else able
+    return next(
+        name
+        for name in found
+        if stored is None or stored in (resolve_engine(name).graph_formats or (stored,))
+    )
 
 
 def _user_profile(path: str) -> EngineProfile:

@@ -16,6 +16,7 @@ from perfatlas.networks import import_graph
 from perfatlas.networks.graphs import read_graph
 from perfatlas.networks.onnx import nodes_of_file
 from perfatlas.quantities import PerfatlasError, UnsupportedError
+from perfatlas.scenario.fields import system_engine
 from perfatlas.verbs.estimate import estimate
 
 FLOAT = TensorProto.FLOAT
@@ -281,6 +282,10 @@ def test_weights_have_the_width_that_they_are_stored_in(
     others = tomllib.loads(text)["parameters"] - SIZE * SIZE  # scales, in 16 bits
     expected_bytes = SIZE * SIZE * bits / 8.0 + 2.0 * others
     assert answer.results["memory"]["weights_bytes"] == pytest.approx(expected_bytes)
+    assert estimate(model=str(tmp_path / "net.toml"), system="h100_sxm", batch=8).results
+    assert system_engine(str(tmp_path / "net.toml"), "h100_sxm") == (
+        "tensorrt" if expected else "inductor"
+    )
 
 
 @pytest.mark.parametrize(

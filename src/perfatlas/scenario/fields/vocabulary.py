@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.hardware import resolve_system
-from perfatlas.networks import default_osl, is_graph
+from perfatlas.networks import default_osl, is_graph, resolve_model
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
@@ -90,9 +90,10 @@ def system_engine(model: object, system: object) -> str:
     runs = "graphs" if is_graph(model) else "language_models"
     try:
         device = resolve_system(str(system or "")).device
+        graph = resolve_model(str(model)).network if runs == "graphs" else None
     except PerfatlasError:
         return PREFERRED[runs]
-    return default_engine(device, runs)
+    return default_engine(device, runs, graph.checkpoint.gemm_format if graph else None)
 
 
 def default_engines(fields: Mapping[str, Any]) -> dict[str, str]:
