@@ -75,7 +75,7 @@ from perfatlas.verbs.search.text import (
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.answer import Evidence
     from perfatlas.scenario.fields import Scenario
