@@ -78,6 +78,24 @@ def test_racks_with_equal_links_take_equal_times(pair: tuple[str, str], op: str)
         assert np.exp(np.abs(np.log(ratio_BR)).max()) < EQUAL_LINKS
 
 
+@pytest.mark.parametrize("op", OPS)
+def test_more_ranks_keep_a_calibration(op: str) -> None:
+    systems = [resolve_system(name) for name in system_names()]
+    index_U = np.repeat(np.arange(len(systems)), 5)
+    ranks_U = np.tile([2.0, 4.0, 8.0, 16.0, 72.0], len(systems))
+    found = price_collectives(
+        CollectiveShapes(
+            op=op, bytes=np.full(ranks_U.size, 2.0**20), ranks=ranks_U, stride=np.ones(ranks_U.size)
+        ),
+        systems=systems,
+        system_index_U=index_U,
+        tier="auto",
+    )
+    known_SR = (found.prices.match_CO[:, 0] >= 0).reshape(len(systems), 5)
+    assert known_SR.any()
+    assert (known_SR == known_SR[:, :1]).all()
+
+
 @pytest.mark.parametrize("system", RACKS)
 @pytest.mark.parametrize("mib", [512, 1024, 2048, 4096, 8192])
 def test_the_interval_of_large_sums_on_a_rack(system: str, mib: int) -> None:

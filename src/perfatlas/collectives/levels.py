@@ -251,10 +251,8 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
     most = [match.calibration.parameters["ranks_measured"] for match in inner.matches]
     library_U = np.array([*most, np.inf])[inner.match_U]
-    # More ranks than were measured use the library over PCIe, and for sizes handed over to it
-    # unless the engine's rows have more ranks than the library's.
-    fewer_U = handed_U & (parameters_UP[:, CUSTOM_MEASURED] <= library_U)
-    beyond_U = many_U & (pcie_U | fewer_U)
+    # The library serves more ranks over PCIe, and sizes handed over to it where its rows have more.
+    beyond_U = many_U & (pcie_U | (handed_U & (parameters_UP[:, CUSTOM_MEASURED] <= library_U)))
     left_out = (runs_U & ~sizes_U, runs_U & sizes_U & ~taken_U, runs_U & taken_U & beyond_U)
     # Larger groups that the engine leaves to the library may be as fast as the kernel.
     likely_U = runs_U & many_U & ~handed_U & ~pcie_U & ~taken_U

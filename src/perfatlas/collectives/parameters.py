@@ -110,7 +110,10 @@ def cells_by_ranks(
     more_U = (own.match_S[index_U] >= 0) & (ranks_U > most_S[index_U])
     lent: dict[int, System] = {}
     for place in np.unique(index_U[more_U]).tolist():
-        cell, device = own.matches[own.match_S[place]].calibration, systems[place].device
+        match, device = own.matches[own.match_S[place]], systems[place].device
+        if match.other_vendor:  # whose links are of another type
+            continue
+        cell = match.calibration
         key = (cell.operator, cell.family, cell.format)
         lender = _measured_on_most_ranks(cell.device, key, hidden_devices())
         if lender != cell.device:
