@@ -337,6 +337,23 @@ def _refuse_changed_model(inputs: SearchInputs) -> None:
         )
 
 
+def _ranked(
+    leaders: Sequence[Leader], number: int, tied: int, inputs: SearchInputs
+) -> dict[str, Any]:
+    """Return what a plan has beside its metrics: nodes, limits, the next plan, ties."""
+    leader, following = leaders[number], next(iter(leaders[number + 1 :]), None)
+    worse = deficit(leader.score, following.score if following else None, inputs)
+    limited = {"binding_constraint": SIMULATION} if leader.is_lowered else {}
+    return {
+        **limited,
+        **({} if inputs.has_limits else {"slo_probability": None}),
+        "placement": placement_of(leader.row),
+        # ties are in the order of their plans
+        "runner_up_deficit": max(worse, 0.0) if worse and number < tied else worse,
+        "ties": tied > 1 and number < tied,
+    }
+
+
 def _answer(
     inputs: SearchInputs, found: Found, leaders: list[Leader], ranking: list[str]
 ) -> SearchAnswer:
@@ -348,19 +365,9 @@ def _answer(
     for number, leader in enumerate(leaders[: inputs.num_plans]):
         fields = estimate_fields(found, leader.row, leader.place, inputs)
         steps, grounds, warned = _priced(read_scenario(fields))
-        following = leaders[number + 1] if number + 1 < len(leaders) else None
-        plan = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
-        if not inputs.has_limits:
-            plan["slo_probability"] = None
-        plan["placement"] = placement_of(leader.row)
-        if leader.is_lowered:
-            plan["binding_constraint"] = SIMULATION
-        plan["why"] = reason_of(leader, found, inputs, steps)
-        worse = deficit(leader.score, following.score if following else None, inputs)
-        # ties are in the order of their plans
-        plan["runner_up_deficit"] = max(worse, 0.0) if worse and number < tied else worse
-        plan["ties"] = tied > 1 and number < tied
-        plans.append(plan)
+        row = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
+        why = reason_of(leader, found, inputs, steps)
+        plans.append(row | _ranked(leaders, number, tied, inputs) | {"why": why})
         breakdown.append(steps)
         evidence.append(grounds)
         warnings += warned
