@@ -35,7 +35,7 @@ def test_every_profile_loads_and_names_its_sources(profile_id: str) -> None:
 def test_engines_without_own_kernels_use_all_group_sizes() -> None:
     assert all_reduce_groups(resolve_engine("ideal")) == {
         "sglang": (2, 4, 6, 8),
-        "trtllm": (2, 4, 8, 16),
+        "trtllm": (2, 4, 8, 16, 32, 64),
         "vllm": (2, 4, 6, 8),
     }
     own = resolve_engine("vllm")

@@ -109,7 +109,7 @@ def cells_by_ranks(
     most_S = own.parameters_SP[:, names.index("ranks_measured")]
     more_U = (own.match_S[index_U] >= 0) & (ranks_U > most_S[index_U])
     lent: dict[int, System] = {}
-    for place in np.unique(index_U[more_U]).tolist():
+    for place in sorted(set(index_U[more_U].tolist())):
         match, device = own.matches[own.match_S[place]], systems[place].device
         if match.other_vendor:  # whose links are of another type
             continue

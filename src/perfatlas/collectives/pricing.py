@@ -171,7 +171,7 @@ def price_collectives(
         version=implementation.silicon_version if tier == "measured" else None,
     )
     # Without an engine, kernels reduce groups of any size: what engines refuse was not compiled.
-    sizes = tuple(int(size) for size in np.unique(group.ranks_LU[0]))
+    sizes = tuple(sorted({int(size) for size in group.ranks_LU[0].tolist()}))
     engines = [
         with_fields(
             question,
