@@ -120,7 +120,17 @@ def test_the_formula_agrees_with_the_simulation(
 
 
 @pytest.mark.parametrize(
-    ("ranks", "concurrency", "osl"), [(8, 10, 200), (8, 16, 500), (8, 64, 500), (16, 32, 500)]
+    ("ranks", "concurrency", "osl"),
+    [
+        pytest.param(
+            *(8, 10, 200),
+            marks=pytest.mark.xfail(
+                reason="formula 17% above: with hardly more clients than ranks, whole steps decide",
+                strict=True,
+            ),
+        ),
+        *((8, 16, 500), (8, 64, 500), (16, 32, 500)),
+    ],
 )
 def test_held_prompts_wait_as_in_the_simulation(ranks: int, concurrency: int, osl: int) -> None:
     plan: dict[str, Any] = {"engine": "trtllm", "attention_dp": ranks, "ep": ranks, "gpus": ranks}
@@ -129,9 +139,7 @@ def test_held_prompts_wait_as_in_the_simulation(ranks: int, concurrency: int, os
     formula = perfatlas.estimate(method="formula", **MODEL, **plan, **load).results
     run = perfatlas.simulate(**MODEL, **plan, **load, **spread, num_requests=20 * concurrency)
     for name in ("ttft_s", "tpot_s"):
-        # with hardly more clients than ranks, whole steps by which a client misses one decide
-        near = 0.18 if concurrency < 2 * ranks else 0.1
-        assert formula[name] == pytest.approx(run.answer.results[name]["mean"], rel=near), name
+        assert formula[name] == pytest.approx(run.answer.results[name]["mean"], rel=0.1), name
     at_once = perfatlas.estimate(method="formula", **MODEL, **plan, **load, rank_balance_iters=0)
     assert formula["ttft_s"] > 1.5 * at_once.results["ttft_s"]
 

@@ -27,12 +27,10 @@ def _connected(address: str) -> socket.socket:
 @pytest.mark.parametrize("sent", [b"", HEAD, BODY, HEAD + b"\r\n" + HEAD])
 def test_unfinished_requests_are_given_up(sent: bytes, address: str) -> None:
     with _connected(address) as client:
-        begin = time.monotonic()
         client.sendall(sent)
         received = b""
         while part := client.recv(65_536):
             received += part
-        assert 4.0 < time.monotonic() - begin < 2 * REQUEST_LIMIT_S  # 5 s after an answer
     expected = b"408" if sent == BODY else b"200" if sent.endswith(HEAD) and sent != HEAD else b""
     assert received[9:12] == expected
 
