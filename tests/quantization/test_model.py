@@ -92,6 +92,16 @@ def test_no_noise_leaves_the_spread_of_evaluations() -> None:
     assert high == pytest.approx(-low)
 
 
+def test_repeated_evaluations_spread_with_the_amplitude_of_the_noise() -> None:
+    """Of 10^6 questions at 75%, two evaluations differ by 0.061 points, times sqrt(0.5 x 0.0924)."""
+    noisy, fine = (asked(Roundings(name)) for name in ("nvfp4 g16", "fp8_e4m3 g128"))
+    bare = replace(PLAIN, floor=1e-9)
+    wide, narrow = (bare.repeated_spread(one)[0] for one in (noisy, fine))
+    assert wide == pytest.approx(0.0612 * math.sqrt(0.5 * 0.0924), rel=1e-2)
+    amplitudes = [math.sqrt(bare.total_noise(one)[0]) for one in (noisy, fine)]
+    assert (wide / narrow) ** 2 == pytest.approx(amplitudes[0] / amplitudes[1])
+
+
 def test_rotation_removes_outlier_channels() -> None:
     four = Roundings("int4 g4096 sym", "int4 g4096 sym")
     plain, rotated = tensor_noise([four, four], ["rtn", "rotation"])

@@ -30,3 +30,18 @@ def test_near_the_capacity_the_load_is_stable_with_a_probability() -> None:
     assert any("no upper limits of latencies" in text for text in near.warnings)
     assert "stable_probability" not in calm.results
     assert calm.results["tpot_s_high"]["mean"] > calm.results["tpot_s"]["mean"]
+
+
+def test_the_probability_of_slos_is_between_the_ends_of_the_interval() -> None:
+    """Where slower steps miss an SLO that predicted ones meet; the later the SLO, the surer."""
+    asked = {**ASKED, "request_rate": 20, "osl": 64, "num_requests": 200}
+    del asked["slo_ttft_s"]
+    tpot_s = simulate(**asked).answer.results["tpot_s"]["p95"]
+    tight, loose, sure = (
+        simulate(**asked, slo_tpot_s=factor * tpot_s).answer.results for factor in (1.05, 1.3, 9.0)
+    )
+    assert 0.5 < tight["slo_probability"] < loose["slo_probability"] < 0.95
+    assert loose["slo_attainment_low"] < 0.9 < loose["slo_attainment"]
+    assert "slo_probability" not in sure
+    missed = simulate(**asked, slo_tpot_s=0.95 * tpot_s / 1.2).answer.results
+    assert 0.05 < missed["slo_probability"] < 0.5

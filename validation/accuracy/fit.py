@@ -33,7 +33,7 @@ START: Final = {
     "weights": 1.0,
     "kv": 1.0,
     "spread": 0.8,
-    "paired": 0.5,
+    "paired": 5.0,
     "floor": 0.4,
     "ratio_floor": 0.003,
 }

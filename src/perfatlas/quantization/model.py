@@ -70,7 +70,8 @@ class AccuracyModel:
     kv: float  # Weight of the noise of the cache, likewise
     size: float  # Change of the logarithm of the damage with that of the parameters
     spread: float  # Standard deviation of the logarithm of the damage
-    paired: float  # Variance of a difference over that of two independent evaluations
+    # variance of a difference over that of two independent evaluations, over the amplitude of noise
+    paired: float
     floor: float  # Least standard deviation of a difference [points]
     ratio_floor: float  # Likewise of the logarithm of a ratio of perplexities
     methods: Mapping[str, float]  # Change by method
@@ -95,11 +96,13 @@ class AccuracyModel:
     def repeated_spread(self, asked: Evaluations) -> FloatArray:
         """Return the standard deviation of a difference between repeated evaluations (N,).
 
-        In points, or of the logarithm of a ratio of perplexities.
+        In points, or of the logarithm of a ratio of perplexities. Answers change where the margin of
+        a token is below the noise, and so their share grows as its amplitude.
         """
         share_N = asked.scores / PERCENT
         variance_N = 2.0 * share_N * (1.0 - share_N) / np.maximum(asked.questions, 1.0)
-        points_N = np.hypot(PERCENT * np.sqrt(self.paired * variance_N), self.floor)
+        changed_N = np.minimum(self.paired * np.sqrt(self.total_noise(asked)), 1.0)
+        points_N = np.hypot(PERCENT * np.sqrt(changed_N * variance_N), self.floor)
         return np.where(_is_ratio(asked), self.ratio_floor, points_N)
 
     def outcomes(

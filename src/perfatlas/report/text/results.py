@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.report.text.limits import limiting_value
-from perfatlas.report.text.quantities import format_interval, format_value
+from perfatlas.report.text.quantities import format_interval, format_share, format_value
 from perfatlas.report.text.rows import label_of
 from perfatlas.report.text.terminal import print_line, print_plain
 from perfatlas.vocabulary.metrics import SEEDS, find_metric, stem_of
@@ -27,6 +27,7 @@ DETAILS: Final = frozenset((
     *("prefill_kv_capacity_tokens", "stored_bytes", "host_held_bytes", "ssd_held_bytes"),
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
     *("measured_requests", "precision_reached", "utilization", "stable_probability"),
+    "slo_probability",
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
     *("kv_transfer_s", "node_power_w", "electricity_usd_per_hour", "idle_energy_j"),
     *("prefill_energy_j", "decode_energy_j", "deployment_power_w", "p95_deployment_power_w"),
@@ -244,8 +245,8 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
     if low is None or high is None:
         end, side = (high, "less") if low is None else (low, "more")
         return f"{format_value(name, end)} or {side}"
-    if low == high == results[name]:
-        return ""
+    if name == "slo_attainment" and "slo_probability" in results:
+        return f"P(90% or more) = {format_share(results['slo_probability'])}"
     return format_interval(name, low, high)
 
 

@@ -33,6 +33,11 @@ class StepScale(NamedTuple):
     prompts: float  # Factor on the prompts of steps, above 0
     front: FrontScale = FrontScale()  # Factors on the times of the front end
 
+    def to_power(self, exponent: float) -> StepScale:
+        """Return the factors to a power, between 1 (0) and an end of the interval (1)."""
+        front = FrontScale(self.front.sending**exponent, self.front.request**exponent)
+        return StepScale(self.decode**exponent, self.prompts**exponent, front)
+
 
 def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
     """Return prices with all device and host times scaled."""

@@ -17,6 +17,7 @@ from perfatlas.answer import (
     step_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.sampling import normal_quantile
 from perfatlas.scenario.deployments import (
     ResolvedTraffic,
     Service,
@@ -101,6 +102,9 @@ if TYPE_CHECKING:
     from perfatlas.studies.traffic import Spread, TrafficRun
 
     OnProgress = Callable[[float], bool]
+
+WITHIN_SLOS: Final = 0.9  # share of requests within SLOs whose probability is given
+BISECTIONS: Final = 4  # of it, to 1.4%
 
 
 def generated_lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
@@ -297,6 +301,8 @@ def simulation_of(
         results = steady_rates(results, run.load, slow)
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
         results |= stable_probability(run.load, slow)
+    if traffic.objectives() and not interrupted:
+        results |= _slo_probability(run, results)
     results = widened(results, repeated[0].spread)
     spent = [run for repetition in repeated for run in repetition.spent]
     repetition = repeated[0]._replace(results=results, spent=spent)
@@ -416,6 +422,31 @@ def _repetition(run: TrafficRun, watch: OnProgress | None, *, drawn: bool) -> _R
         interval |= end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
     return _Repetition(containing_predictions(results | interval), outcome, spent, spread)
+
+
+def _slo_probability(run: TrafficRun, results: Mapping[str, Any]) -> dict[str, float]:
+    """Return the probability that `WITHIN_SLOS` of the requests meet the SLOs, where ends differ.
+
+    It is found by bisection with the same requests: steps are slower or faster by the factors of an
+    end of their interval to the power of the normal quantile over that of the end.
+    """
+    ends = price_ends(run.ready)
+    slow, fast = (results.get(f"slo_attainment_{end}") for end in ("low", "high"))
+    if "high" not in ends or slow is None or not slow < WITHIN_SLOS <= fast:
+        return {}
+    holds = results["slo_attainment"] >= WITHIN_SLOS
+    least, most = (0.5, 0.95) if holds else (0.05, 0.5)
+    ready = reseeded(run.ready, run.traffic.seed)
+    for _ in range(BISECTIONS):
+        middle = (least + most) / 2
+        power = abs(normal_quantile(middle)) / normal_quantile(0.95)
+        moved = slowed(ready, [one.to_power(power) for one in ends["high" if holds else "low"]])
+        outcome = run_traffic(moved, run.resolved, Control(gaps_between=gaps_between(run)))
+        asked = run.traffic.objectives()
+        found = summarize(run.resolved.requests, outcome, asked, moved.seen, run.window)
+        met = found["slo_attainment"] >= WITHIN_SLOS
+        least, most = (middle, most) if met else (least, middle)
+    return {"slo_probability": (least + most) / 2}
 
 
 def _part(watch: OnProgress | None, number: int, parts: int) -> OnProgress | None:

@@ -19,6 +19,15 @@ STEADY_STATE: Final = reported_by(
         " step times; only where its slow end overloads the deployment.",
     ),
     Metric(
+        name="slo_probability",
+        label="probability that 90% of requests meet SLOs",
+        short="P(SLO)",
+        shown="share",
+        better="higher",
+        description="Probability that at least 90% of the requests meet all SLOs, by the interval"
+        " of step times; only where one end of it meets that and the other does not.",
+    ),
+    Metric(
         name="capacity_requests_per_s",
         label="capacity [requests/s]",
         short="capacity",
