@@ -16,6 +16,7 @@ SHAPES: Final = (  # hidden, intermediate, experts, top_k
     (2880, 2880, 128, 4),
     (7168, 2048, 256, 8),
     (4096, 14336, 8, 2),
+    (2048, 512, 512, 10),
 )
 TOKENS: Final = (1, 16, 64, 256, 1024, 8192)
 NATIVE: Final = {"fp8_dynamic": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "mxfp4_mxfp8": "fp4"}

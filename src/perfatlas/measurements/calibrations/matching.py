@@ -480,7 +480,7 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
                 own_kernels=True,
             )
     cell = min(cells, key=_substitution_order)
-    note = f"{family} has no measured {cell.operator} {cell.format} kernels; {cell.id} is used"
+    note = f"{family} has no calibrated {cell.operator} {cell.format} kernels; {cell.id} is used"
     apart = engine_transfers(cell.operator)
     quantiles = envelope([*(other.residual_quantiles for other in cells), apart])
     return CalibrationMatch(calibration=cell, own=False, quantiles=quantiles, notes=(note,))
