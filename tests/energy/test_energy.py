@@ -18,7 +18,7 @@ from perfatlas.energy import (
     with_energy,
 )
 from perfatlas.energy.boards import energy_data
-from perfatlas.energy.operators import voltage
+from perfatlas.energy import voltage
 from perfatlas.hardware import resolve_system
 from perfatlas.inference.energy import TokenEnergy
 from perfatlas.machines import DeviceColumns, price_operators
