@@ -96,8 +96,8 @@ class AccuracyModel:
     def repeated_spread(self, asked: Evaluations) -> FloatArray:
         """Return the standard deviation of a difference between repeated evaluations (N,).
 
-        In points, or of the logarithm of a ratio of perplexities. Answers change where the margin of
-        a token is below the noise, and so their share grows as its amplitude.
+        In points, or of the logarithm of a ratio of perplexities. Answers change where the margin
+        of a token is below the noise, and so their share grows as its amplitude.
         """
         share_N = asked.scores / PERCENT
         variance_N = 2.0 * share_N * (1.0 - share_N) / np.maximum(asked.questions, 1.0)

@@ -432,7 +432,7 @@ def _slo_probability(run: TrafficRun, results: Mapping[str, Any]) -> dict[str, f
     """
     ends = price_ends(run.ready)
     slow, fast = (results.get(f"slo_attainment_{end}") for end in ("low", "high"))
-    if "high" not in ends or slow is None or not slow < WITHIN_SLOS <= fast:
+    if "high" not in ends or slow is None or fast is None or not slow < WITHIN_SLOS <= fast:
         return {}
     holds = results["slo_attainment"] >= WITHIN_SLOS
     least, most = (0.5, 0.95) if holds else (0.05, 0.5)
