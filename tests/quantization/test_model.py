@@ -93,7 +93,7 @@ def test_no_noise_leaves_the_spread_of_evaluations() -> None:
 
 
 def test_repeated_evaluations_spread_with_the_amplitude_of_the_noise() -> None:
-    """Of 10^6 questions at 75%, two evaluations differ by 0.061 points, times sqrt(0.5 x 0.0924)."""
+    """Two evaluations of 10^6 questions at 75% differ by 0.061 points, times sqrt(0.5 x 0.0924)."""
     noisy, fine = (asked(Roundings(name)) for name in ("nvfp4 g16", "fp8_e4m3 g128"))
     bare = replace(PLAIN, floor=1e-9)
     wide, narrow = (bare.repeated_spread(one)[0] for one in (noisy, fine))

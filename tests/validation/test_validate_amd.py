@@ -40,6 +40,18 @@ def test_formats_that_were_not_measured_are_those_of_the_relative() -> None:
     assert lent.calibration.id == "mi355x/gemm/aiter/bf16"
 
 
+def test_engines_that_call_aiter_have_its_spread_and_no_wider_one() -> None:
+    """TensorRT-LLM's kernels, which do not run there, are apart by those of engines."""
+    device = resolve_system("mi355x").device
+    called, apart = (
+        find_shipped_calibration(device, "gemm", family, "bf16") for family in ("sglang", "trtllm")
+    )
+    assert called is not None
+    assert apart is not None
+    assert called.quantiles == called.calibration.residual_quantiles
+    assert called.quantiles["q95"] < apart.quantiles["q95"]
+
+
 def test_kernels_of_another_vendor_are_slower_and_wider() -> None:
     device = resolve_system("mi300x").device
     experts = find_shipped_calibration(device, "moe", "vllm", "bf16")

@@ -184,6 +184,11 @@ def vendor_transfer() -> Mapping[str, float]:
     return {name: row[name] for name in FIVE}
 
 
+# Engines that call the kernels of a library on the GPUs it is written for. Source: docs.vllm.ai,
+# AITER (VLLM_ROCM_USE_AITER, set by AMD's images), and SGLang, AMD GPUs (SGLANG_USE_AITER).
+LIBRARIES: Final = {"aiter": ("vllm", "sglang")}
+
+
 def envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the envelope of several quantile sets, with the median of their medians.
 
@@ -472,7 +477,7 @@ def _noted(match: CalibrationMatch, mine: Mapping[str, Calibration]) -> Calibrat
 
 def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
     for cell in cells:
-        if family in ("", cell.family):
+        if family in ("", cell.family) or base_family(family) in LIBRARIES.get(cell.family, ()):
             return CalibrationMatch(
                 calibration=cell,
                 own=True,
