@@ -119,9 +119,10 @@ OF_KERNELS: Final = (
 )
 OF_TPUS: Final = (
     "kernels have the speed of published training steps of language models: SDXL of MLPerf, the"
-    " only published network, is predicted 2.7% (TPU v5e) and 17.7% (v6e) too fast; others are not"
-    " validated on TPUs (python -m validation networks). Times of small batches are lower limits:"
-    " operators that fit the vector memory move nothing, and have no time to start"
+    " only published network, is predicted 4.2% too slow (TPU v5e) and 4.5% too fast (v6e); others"
+    " are not validated on TPUs (python -m validation networks). Activations pass through HBM"
+    " between operators: where XLA keeps them in vector memory, small batches are faster; where"
+    " operators take time to start, they are slower"
 )
 OF_HALF_CHIPS: Final = (
     "a chip of {dies} devices runs a program on one of them: a pass on one takes about {dies} times"
