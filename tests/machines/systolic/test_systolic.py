@@ -327,6 +327,27 @@ def test_a_product_alone_may_run_at_its_roofline() -> None:
     assert found["time_s_low"] == found["bound_time_s"] < 0.2 * found["time_s"]
 
 
+def test_the_interval_of_a_product_holds_the_fastest_that_was_published() -> None:
+    """418.7 TFLOP/s, 97% of the peak: stas00/ml-engineering compute/accelerator/README.md, MAMF."""
+    found = perfatlas.kernel_gemm(system="gaudi2", m=14336, n=15360, k=2048).results
+    published_s = 2.0 * 14336 * 15360 * 2048 / 418.7e12
+    assert found["time_s_low"] < published_s < found["time_s"]
+
+
+def test_smaller_batches_than_a_machine_is_fitted_to_are_named() -> None:
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "engine": "ideal"}
+    fields |= {"isl": 512, "osl": 64}
+    said = [
+        any("have batches of 75 and more" in text for text in answer.warnings)
+        for answer in (
+            perfatlas.estimate(**fields, system="gaudi3", batch=74),
+            perfatlas.estimate(**fields, system="gaudi3", batch=75),
+            perfatlas.estimate(**fields, system="gaudi2", batch=1),
+        )
+    ]
+    assert said == [True, False, False]
+
+
 def conv_s(system: str, sizes: dict[str, Any]) -> float:
     """Return the time of a convolution without the losses of a calibration [s]."""
     with without_devices((*TPUS, *OTHERS)):

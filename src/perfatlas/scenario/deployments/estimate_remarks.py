@@ -62,6 +62,10 @@ SPLIT_ANSWER: Final = (
 )
 TPU: Final = "tpu"  # architecture
 PAGED: Final = "vllm"  # the engine whose pages of compressed keys are known
+LARGER_BATCHES: Final = (
+    "the published services of {device} have batches of {least:.0f} and more: smaller ones were not"
+    " compared with a measurement"
+)
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
 
@@ -80,6 +84,7 @@ def estimate_warnings(
         _at_bound(question, [steps[phase] for phase in phases]),
         _of_other_vendors([steps[phase] for phase in phases]),
         _not_validated([steps[phase] for phase in phases]),
+        _smaller_batches(question, [steps[phase] for phase in phases]),
         *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
         _wide(evaluation, phases),
@@ -316,6 +321,16 @@ def _not_validated(costs: Sequence[StepCost]) -> Notes:
     for note in notes:
         if NOT_VALIDATED in note:
             yield from ((c, note) for c in range(costs[0].prices.match_CO.shape[0]))
+
+
+def _smaller_batches(question: Candidates, costs: Sequence[StepCost]) -> Notes:
+    """Yield a warning for batches below those of the services that a machine is fitted to."""
+    for candidate, batch in enumerate(question.load.sequences.tolist()):
+        for match in used_matches(costs, candidate):
+            least = match.calibration.least_shape.get("served_batch", 0.0)
+            if batch < least:
+                device = match.calibration.device
+                yield candidate, LARGER_BATCHES.format(device=device, least=least)
 
 
 def _some_at_bound(cost: StepCost, requested_C: NDArray[np.bool_]) -> Notes:
