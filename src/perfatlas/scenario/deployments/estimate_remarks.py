@@ -62,6 +62,10 @@ SPLIT_ANSWER: Final = (
 )
 TPU: Final = "tpu"  # architecture
 PAGED: Final = "vllm"  # the engine whose pages of compressed keys are known
+SLOWER_KERNELS: Final = (
+    "{release} ran slower kernels on {vendor} GPUs than those of this answer, which are tuned:"
+    " tuning was published to gain up to {gain:g} times, by which the upper end is higher"
+)
 LARGER_BATCHES: Final = (
     "the published services of {device} have batches of {least:.0f} and more: smaller ones were not"
     " compared with a measurement"
@@ -214,6 +218,9 @@ def _of_another_release(question: Candidates) -> Notes:
     note = f"{profile.id} has no profile: {profile.borrowed} stands for it, with a wider interval"
     for candidate in range(question.size) if profile.borrowed else ():
         yield candidate, note
+        vendor = question.placement.systems[question.placement.index_C[candidate]].device.vendor
+        if gain := profile.vendor_gains.get(vendor):
+            yield candidate, SLOWER_KERNELS.format(release=profile.id, vendor=vendor, gain=gain)
 
 
 def _without_energies(question: Candidates) -> Notes:
