@@ -244,7 +244,7 @@ def _phase(question: Candidates) -> str:
 def interval_remark(question: Candidates, steps: PricedSteps) -> str:
     """Return the description of the interval of the steps of a question, a sentence."""
     tails = step_tails(question)
-    if tails == KERNELS_ONLY:
+    if tails is KERNELS_ONLY:
         return f"{INTERVAL}; errors of engine and load are not included"
     spread = whole_run_spread()
     limits = [

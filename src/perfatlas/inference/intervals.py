@@ -36,8 +36,8 @@ class StepTails(NamedTuple):
     lower: float = 0.0  # Deviations from the center to the lower limit
     upper: float = 0.0  # Deviations from the center to the upper limit
     # Half-width by which the release of a borrowed profile widens the lower limit
-    release_low: float = 0.0
-    release_high: float = 0.0  # Likewise the upper limit
+    release_low_C: FloatArray | float = 0.0
+    release_high_C: FloatArray | float = 0.0  # Likewise the upper limit
 
     def limits(self, laboratory_C: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the limits of ln(measured / predicted) of steps, each (C,).
@@ -48,7 +48,7 @@ class StepTails(NamedTuple):
         deviation_C = np.hypot(self.deviation, laboratory_C)
         low_C = np.minimum(self.center - self.lower * deviation_C, 0.0)
         high_C = np.maximum(self.center + self.upper * deviation_C, 0.0)
-        return -np.hypot(low_C, self.release_low), np.hypot(high_C, self.release_high)
+        return -np.hypot(low_C, self.release_low_C), np.hypot(high_C, self.release_high_C)
 
 
 KERNELS_ONLY = StepTails()
@@ -68,28 +68,34 @@ def step_tails(question: Candidates) -> StepTails:
     whole = whole_run_spread()
     if question.profile.name == IDEAL:
         return StepTails(lower=whole.lower, upper=whole.upper)
-    slower, faster = release_limits(question.profile)
+    placement = question.placement
+    limits = [release_limits(question.profile, one.device.vendor) for one in placement.systems]
+    faster_C, slower_C = np.array(limits)[placement.index_C].T[::-1]
     return StepTails(
         center=step_spreads()[model_kind(question)].center,
         deviation=whole.deviation,
         lower=whole.lower,
         upper=whole.upper,
-        release_low=faster,
-        release_high=slower,
+        release_low_C=faster_C,
+        release_high_C=slower_C,
     )
 
 
-def release_limits(profile: EngineProfile) -> tuple[float, float]:
+def release_limits(profile: EngineProfile, vendor: str = "") -> tuple[float, float]:
     """Return how much slower and how much faster a release may be than its profile, in ln(time).
 
     Releases become faster: that of a borrowed profile moved on, or was behind, by as much as
     adjacent releases differ or as the changes between the two were published to gain. Both 0 for
     a profile of its own.
+
+    Args:
+        vendor: Vendor of the device; some changes gained on those of one vendor alone.
     """
     if not profile.borrowed:
         return 0.0, 0.0
     spread = release_spread()
-    gained = max(spread.q95, log(profile.borrowed_gain), 0.0)
+    gain = profile.borrowed_gain * profile.vendor_gains.get(vendor, 1.0)
+    gained = max(spread.q95, log(gain), 0.0)
     lost = max(-spread.q05, 0.0)
     return (gained, lost) if profile.borrowed_is_newer else (lost, gained)
 
