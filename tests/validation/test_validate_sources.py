@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from perfatlas.engines import step_spreads, whole_run_spread
+from perfatlas.engines import step_spreads, unseen_kinds, whole_run_spread
 from perfatlas.quantities import MissingDependencyError
 from validation.laboratories import (
     SourceRuns,
@@ -15,6 +15,7 @@ from validation.laboratories import (
     pooled,
     source_rows,
     spread_rows,
+    unseen_row,
 )
 from validation.laboratories.predictions import offline_runs
 from validation.laboratories.publications import publications
@@ -22,11 +23,15 @@ from validation.laboratories.spread import Errors, fitted_tails
 from validation.scoring import read_data
 
 
-def runs(source: str, ratio: float, *, count: int = 20) -> SourceRuns:
+def runs(
+    source: str, ratio: float, *, count: int = 20, engine: str = "vllm", parts: tuple[str, ...] = ()
+) -> SourceRuns:
     one = np.ones(count)
     return SourceRuns(
         source=source,
         kinds=("dense",) * count,
+        engines=(engine,) * count,
+        parts=(parts,) * count,
         rows=({},) * count,
         measured_s=ratio * one,
         predicted_s=one,
@@ -75,6 +80,21 @@ def test_few_runs_are_no_source() -> None:
     )
 
 
+def test_unseen_kinds_have_the_limits_of_the_farthest_known_ones() -> None:
+    """By hand: ln 0.8 and ln 2; runs of both sources are one kind, few runs are none."""
+    found = unseen_row(
+        [
+            runs("a", 0.8),
+            runs("b", 1.1),
+            runs("b", 2.0, engine="sglang", parts=("gated delta nets",)),
+            runs("few", 9.0, count=4, parts=("Mamba-2 layers",)),
+        ]
+    )
+    assert (found["low"], found["high"]) == (-0.223, 0.693)
+    assert (found["kinds"], found["runs"]) == (2, 60)
+    assert found["measured"] == {"gated delta nets": ["sglang"]}
+
+
 @pytest.mark.study
 def test_the_shipped_spread_is_that_of_all_sources() -> None:
     try:
@@ -82,6 +102,7 @@ def test_the_shipped_spread_is_that_of_all_sources() -> None:
     except MissingDependencyError as missing:
         pytest.skip(f"the runs of other laboratories are not at hand: {missing}")
     found = spread_rows(sources)
+    assert found["unseen"] == vars(unseen_kinds())
     assert found["whole"] == vars(whole_run_spread())
     for kind, row in found["spread"].items():
         assert row == vars(step_spreads()[kind])

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         pooled as pooled,
         source_rows as source_rows,
         spread_rows as spread_rows,
+        unseen_row as unseen_row,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

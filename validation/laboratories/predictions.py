@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfatlas.inference import KERNELS_ONLY, evaluate, fastest_s, model_kind, slowest_s
+from perfatlas.inference import (
+    KERNELS_ONLY,
+    evaluate,
+    fastest_s,
+    model_kind,
+    run_kinds,
+    slowest_s,
+)
 from perfatlas.scenario.resolution import resolve
 
 if TYPE_CHECKING:
@@ -29,6 +36,8 @@ class SourceRuns:
 
     source: str  # Name of the source
     kinds: tuple[str, ...]  # `dense` or `experts` of each run (N)
+    engines: tuple[str, ...]  # Names of the engines (N)
+    parts: tuple[tuple[str, ...], ...]  # Parts of the models and plans that tell runs apart (N)
     rows: tuple[Mapping[str, str], ...]  # Rows of the file (N)
     measured_s: FloatArray  # Measured time per token (N,) [s]
     predicted_s: FloatArray  # Predicted time per token (N,) [s]
@@ -110,13 +119,15 @@ def _token_times(evaluation: Evaluation) -> Times:
 
 
 class _Predicted(NamedTuple):
-    """Times of runs with their limits (3, N), sequences, deviations, kinds (N) and refusals."""
+    """Times of runs with their limits (3, N), sequences, deviations, labels (N) and refusals."""
 
     times_3N: FloatArray
     served_N: FloatArray
     laboratory_N: FloatArray
     phase_N: FloatArray
     kinds: list[str]
+    engines: list[str]
+    parts: list[tuple[str, ...]]
     refused: dict[str, int]
 
 
@@ -124,7 +135,8 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
     """Return times of runs: those of `_token_times` at the engine, both of rates times GPUs."""
     resolution = resolve({name: [field[name] for field in fields] for name in fields[0]})
     found_6N = np.full((6, len(fields)), np.nan)
-    kinds = [""] * len(fields)
+    kinds, engines = [""] * len(fields), [""] * len(fields)
+    parts: list[tuple[str, ...]] = [()] * len(fields)
     for group in resolution.groups:
         pool = group.pools[0]
         if pool is None:
@@ -144,15 +156,17 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
             # clients of a benchmark that starts all at once have a known phase
             values_6C[5] = np.where(np.isnan(question.load.rounds), phase_C, 0.0)
         found_6N[:, rows_C[fits_C]] = values_6C[:, fits_C]
-        for place in rows_C.tolist():
-            kinds[place] = model_kind(question)
+        for place, own in zip(rows_C.tolist(), run_kinds(question), strict=True):
+            kinds[place], engines[place] = model_kind(question), question.profile.name
+            parts[place] = own
     errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
     refused = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
     unfit = int(np.isnan(found_6N).any(axis=0).sum()) - len(errors)
     if unfit > 0:
         refused["does not fit in memory"] = unfit
     served_N, laboratory_N, phase_N = found_6N[3:]
-    return _Predicted(found_6N[:3], served_N, laboratory_N, phase_N, kinds, refused)
+    named = (kinds, engines, parts)
+    return _Predicted(found_6N[:3], served_N, laboratory_N, phase_N, *named, refused)
 
 
 def _laboratory(evaluation: Evaluation) -> FloatArray:
@@ -231,6 +245,8 @@ def _source(
     return SourceRuns(
         source=source,
         kinds=tuple(found.kinds[index] for index in kept),
+        engines=tuple(found.engines[index] for index in kept),
+        parts=tuple(found.parts[index] for index in kept),
         rows=tuple(rows[index] for index in kept),
         measured_s=measured_s[kept],
         predicted_s=predicted_s,

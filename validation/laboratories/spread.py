@@ -229,7 +229,32 @@ def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
         }
         for kind in tails
     }
-    return {"whole": shared, "spread": centers}
+    return {"whole": shared, "spread": centers, "unseen": unseen_row(sources)}
+
+
+def unseen_row(sources: Sequence[SourceRuns]) -> Row:
+    """Return limits that hold 90% of the runs of each kind, and the engines measured by kind.
+
+    A kind is what tells runs of an engine apart, with `FEWEST` runs or more of all sources.
+    """
+    errors: dict[tuple[str, ...], list[float]] = {}
+    for source in sources:
+        labels = zip(source.engines, source.kinds, source.parts, strict=True)
+        for (engine, kind, parts), log in zip(labels, source.unexplained().tolist(), strict=True):
+            errors.setdefault((engine, kind, *parts), []).append(log)
+    known = {key: logs for key, logs in errors.items() if len(logs) >= FEWEST}
+    ends = [tails_of([np.array(logs)]) for logs in known.values()]
+    pairs = sorted({(part, engine) for engine, _, *parts in known for part in parts})
+    return {
+        "low": round(min(tails.q05 for tails in ends), DIGITS),
+        "high": round(max(tails.q95 for tails in ends), DIGITS),
+        "kinds": len(known),
+        "runs": sum(map(len, known.values())),
+        "command": COMMAND,
+        "measured": {
+            part: [engine for other, engine in pairs if other == part] for part, _ in pairs
+        },
+    }
 
 
 def _counted(errors: Sequence[Errors]) -> Row:

@@ -14,10 +14,16 @@ from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.energy import board_energy
-from perfatlas.engines import release_spread, whole_run_spread
+from perfatlas.engines import release_spread, unseen_kinds, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
-from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails
+from perfatlas.inference import (
+    KERNELS_ONLY,
+    client_note,
+    step_limits,
+    step_tails,
+    unseen_notes,
+)
 from perfatlas.measurements.residuals import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
 
@@ -244,7 +250,7 @@ def _phase(question: Candidates) -> str:
 def interval_remark(question: Candidates, steps: PricedSteps) -> str:
     """Return the description of the interval of the steps of a question, a sentence."""
     tails = step_tails(question)
-    if tails == KERNELS_ONLY:
+    if tails is KERNELS_ONLY:
         return f"{INTERVAL}; errors of engine and load are not included"
     spread = whole_run_spread()
     limits = [
@@ -254,6 +260,13 @@ def interval_remark(question: Candidates, steps: PricedSteps) -> str:
         for low_C, high_C in (step_limits(cost, tails),)
     ]
     limits = list(dict.fromkeys(limits))
+    unseen = unseen_kinds()
+    if any(candidate == 0 for candidate, _ in unseen_notes(question)):
+        return (
+            f"{INTERVAL}; {', '.join(limits)}: the least 5% and the largest 95% quantile of"
+            f" {unseen.kinds} kinds of models under an engine, with {unseen.runs:,} runs"
+            f" (`{unseen.command}`), as no measured run of this engine is of this kind"
+        )
     if not tails.deviation:
         return (
             f"{INTERVAL}; {', '.join(limits)}: the spread of their operators between laboratories;"

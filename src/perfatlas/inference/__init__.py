@@ -24,9 +24,11 @@ if TYPE_CHECKING:
         fastest_s as fastest_s,
         model_kind as model_kind,
         release_limits as release_limits,
+        run_kinds as run_kinds,
         slowest_s as slowest_s,
         step_limits as step_limits,
         step_tails as step_tails,
+        unseen_notes as unseen_notes,
     )
     from perfatlas.inference.latencies import (
         ClientSide as ClientSide,

@@ -3,14 +3,15 @@
 The errors of kernels give the first interval. Whole runs of other laboratories deviate further:
 their releases, hosts and kernels differ. How far depends on the operators of the step: their
 spreads between laboratories and that of whole runs add in quadrature. Kernels and laboratories are
-composed by their outer limits, for closed forms and for simulations alike.
+composed by their outer limits, for closed forms and for simulations alike. Where no measured run of
+an engine has a part of a model or of a plan, limits are at least those of unseen kinds.
 
 Shape legend: C candidates.
 """
 
 from __future__ import annotations
 
-from math import log
+from math import exp, log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -18,10 +19,13 @@ import numpy as np
 from perfatlas.engines import (
     release_spread,
     step_spreads,
+    unseen_kinds,
     whole_run_spread,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from perfatlas.engines import EngineProfile
     from perfatlas.inference.step_totals import StepTimes
     from perfatlas.operators import FloatArray
@@ -38,6 +42,9 @@ class StepTails(NamedTuple):
     # Half-width by which the release of a borrowed profile widens the lower limit
     release_low: float = 0.0
     release_high: float = 0.0  # Likewise the upper limit
+    # Limits of ln(measured / predicted) that unseen kinds have at least (C,); 0 for seen ones
+    unseen_low: FloatArray | float = 0.0
+    unseen_high: FloatArray | float = 0.0
 
     def limits(self, laboratory_C: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the limits of ln(measured / predicted) of steps, each (C,).
@@ -46,13 +53,19 @@ class StepTails(NamedTuple):
             laboratory_C: Deviation of each by its operators on other machines (C,).
         """
         deviation_C = np.hypot(self.deviation, laboratory_C)
-        low_C = np.minimum(self.center - self.lower * deviation_C, 0.0)
-        high_C = np.maximum(self.center + self.upper * deviation_C, 0.0)
+        low_C = np.minimum(self.center - self.lower * deviation_C, self.unseen_low)
+        high_C = np.maximum(self.center + self.upper * deviation_C, self.unseen_high)
         return -np.hypot(low_C, self.release_low), np.hypot(high_C, self.release_high)
 
 
 KERNELS_ONLY = StepTails()
 IDEAL: Final = "ideal"  # takes no time of its own
+OVER_NODES: Final = "tensor parallelism across nodes"
+UNSEEN: Final = (
+    "no measured run of {engine} with {kinds} is among those that intervals are fitted to: the"
+    " interval is that of unseen kinds of models and plans, whose times are {low:.2g} to {high:.2g}"
+    " times as predicted"
+)
 
 
 def step_tails(question: Candidates) -> StepTails:
@@ -60,7 +73,8 @@ def step_tails(question: Candidates) -> StepTails:
 
     Limits: None for tier bound, whose interval is that of the kernels. The ideal engine has the
         errors of its operators on other machines, and none of whole runs. An engine without
-        measured runs has the same errors as the others. A release that borrows its profile is
+        measured runs has the same errors as the others, but those of unseen kinds where a model is
+        not a plain transformer. A release that borrows its profile is
         wider by the spread between adjacent releases, whatever their distance.
     """
     if question.tier == "bound":
@@ -69,6 +83,7 @@ def step_tails(question: Candidates) -> StepTails:
     if question.profile.name == IDEAL:
         return StepTails(lower=whole.lower, upper=whole.upper)
     slower, faster = release_limits(question.profile)
+    unseen, new_C = unseen_kinds(), np.array([bool(kinds) for kinds in _unseen(question)])
     return StepTails(
         center=step_spreads()[model_kind(question)].center,
         deviation=whole.deviation,
@@ -76,6 +91,8 @@ def step_tails(question: Candidates) -> StepTails:
         upper=whole.upper,
         release_low=faster,
         release_high=slower,
+        unseen_low=np.where(new_C, unseen.low, 0.0) if new_C.any() else 0.0,
+        unseen_high=np.where(new_C, unseen.high, 0.0) if new_C.any() else 0.0,
     )
 
 
@@ -97,6 +114,33 @@ def release_limits(profile: EngineProfile) -> tuple[float, float]:
 def model_kind(question: Candidates) -> str:
     """Return the kind of model whose errors between laboratories apply."""
     return "experts" if question.model.network.has_experts else "dense"
+
+
+def run_kinds(question: Candidates) -> list[tuple[str, ...]]:
+    """Return what tells runs of one engine apart: parts of the model and of each plan (C)."""
+    over_C = question.plan.tp > question.placement.node()
+    parts = question.model.network.kinds
+    return [(*parts, OVER_NODES) if over else parts for over in over_C]
+
+
+def _unseen(question: Candidates) -> list[tuple[str, ...]]:
+    """Return the kinds that no measured run of the engine has (C)."""
+    name, measured = question.profile.name, unseen_kinds().measured
+    return [
+        tuple(kind for kind in kinds if name not in measured.get(kind, ()))
+        for kinds in run_kinds(question)
+    ]
+
+
+def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
+    """Yield candidates whose interval is that of unseen kinds, and a warning that names them."""
+    if question.tier == "bound" or question.profile.name == IDEAL:
+        return
+    limits = {end: exp(getattr(unseen_kinds(), end)) for end in ("low", "high")}
+    for candidate, kinds in enumerate(_unseen(question)):
+        if kinds:
+            named = " and ".join(kinds)
+            yield candidate, UNSEEN.format(engine=question.profile.name, kinds=named, **limits)
 
 
 def _by_operators(cost: StepTimes) -> FloatArray:
