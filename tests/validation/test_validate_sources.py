@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from perfatlas.engines import step_spreads, unseen_kinds, whole_run_spread
+from perfatlas.files import shipped_table
 from perfatlas.quantities import MissingDependencyError
 from validation.laboratories import (
     SourceRuns,
     all_sources,
+    fabric_errors,
     pooled,
     source_rows,
     spread_rows,
@@ -119,6 +121,15 @@ def test_the_shipped_spread_is_that_of_all_sources() -> None:
     tables = pooled([row for row in rows if row["source"] not in published])
     assert tables["inside_90"] >= 0.88
     assert tables["interval_score"] < min(1.245, tables["constant_width_score"])
+
+
+@pytest.mark.study
+def test_the_shipped_errors_of_fabrics_are_those_of_published_runs() -> None:
+    try:
+        found = fabric_errors()
+    except MissingDependencyError as missing:
+        pytest.skip(f"the published collectives are not at hand: {missing}")
+    assert found == shipped_table("data/collectives/unseen_fabrics.toml")["machine"]
 
 
 def test_operators_with_a_wide_spread_widen_the_interval_of_a_run() -> None:

@@ -17,13 +17,7 @@ from perfatlas.energy import board_energy
 from perfatlas.engines import release_spread, unseen_kinds, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
-from perfatlas.inference import (
-    KERNELS_ONLY,
-    client_note,
-    step_limits,
-    step_tails,
-    unseen_notes,
-)
+from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails
 from perfatlas.measurements.residuals import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
 
@@ -261,7 +255,7 @@ def interval_remark(question: Candidates, steps: PricedSteps) -> str:
     ]
     limits = list(dict.fromkeys(limits))
     unseen = unseen_kinds()
-    if any(candidate == 0 for candidate, _ in unseen_notes(question)):
+    if np.broadcast_to(tails.unseen_high, question.size)[0] > 0.0:
         return (
             f"{INTERVAL}; {', '.join(limits)}: the least 5% and the largest 95% quantile of"
             f" {unseen.kinds} kinds of models under an engine, with {unseen.runs:,} runs"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.collectives import unseen_fabric
 from perfatlas.engines import (
     release_spread,
     step_spreads,
@@ -133,12 +134,16 @@ def _unseen(question: Candidates) -> list[tuple[str, ...]]:
 
 
 def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
-    """Yield candidates whose interval is that of unseen kinds, and a warning that names them."""
-    if question.tier == "bound" or question.profile.name == IDEAL:
+    """Yield candidates with the interval of unseen kinds or fabrics, and a warning of it."""
+    if question.tier == "bound":
         return
+    systems, over_C = question.placement.systems, question.plan.gpus_per_replica
+    for candidate in np.flatnonzero(over_C > question.placement.node()).tolist():
+        if note := unseen_fabric(systems[question.placement.index_C[candidate]]):
+            yield candidate, note
     limits = {end: exp(getattr(unseen_kinds(), end)) for end in ("low", "high")}
     for candidate, kinds in enumerate(_unseen(question)):
-        if kinds:
+        if kinds and question.profile.name != IDEAL:
             named = " and ".join(kinds)
             yield candidate, UNSEEN.format(engine=question.profile.name, kinds=named, **limits)
 
