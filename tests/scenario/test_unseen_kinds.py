@@ -49,12 +49,12 @@ def test_kinds_are_what_layers_have_beside_full_attention(
 
 
 def test_steps_of_an_unseen_kind_take_up_to_the_slowest_known_kind() -> None:
-    """By hand: exp(1.637) = 5.14 times as long, or exp(-0.389) = 0.68 times."""
-    assert (unseen_kinds().low, unseen_kinds().high) == (-0.389, 1.637)
+    """By hand: exp(1.843) = 6.32 times as long, or exp(-0.412) = 0.66 times."""
+    assert (unseen_kinds().low, unseen_kinds().high) == (-0.412, 1.843)
     results = static(HYBRID, engine="vllm").results
-    assert results["tpot_s_high"] == pytest.approx(5.1397 * results["tpot_s"], rel=1e-3)
-    assert results["ttft_s_high"] == pytest.approx(5.1397 * results["ttft_s"], rel=2e-2)
-    assert results["tpot_s_low"] < 0.70 * results["tpot_s"]  # 0.68, or its roofline
+    assert results["tpot_s_high"] == pytest.approx(6.3155 * results["tpot_s"], rel=1e-3)
+    assert results["ttft_s_high"] == pytest.approx(6.3155 * results["ttft_s"], rel=2e-2)
+    assert results["tpot_s_low"] < 0.70 * results["tpot_s"]  # 0.66, or its roofline
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,7 @@ def test_steps_of_an_unseen_kind_take_up_to_the_slowest_known_kind() -> None:
         (HYBRID, {"engine": "trtllm"}),
         ("openai/gpt-oss-20b", {"engine": "sglang"}),
         (PLAIN, {"engine": "vllm", "tp": 16}),
+        ("openai/gpt-oss-20b", {"engine": "vllm", "system": "a100_sxm"}),  # seen on Hopper
     ],
 )
 def test_every_answer_of_an_unseen_kind_contains_its_limits(
@@ -79,7 +80,7 @@ def test_every_answer_of_an_unseen_kind_contains_its_limits(
     costs = (results[f"usd_per_million_output_tokens{end}"] for end in ("", "_high"))
     assert math.log(1.0 / next(costs) * next(costs)) >= unseen.high - 0.01
     (text,) = warned(answer)
-    assert fields["engine"] in text
+    assert fields.get("engine", "vllm") in text
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_a_seen_kind_has_the_interval_of_before(model: str, fields: dict[str, An
 
 
 def test_warnings_name_the_kind_once_in_every_verb() -> None:
-    name = "vllm with gated delta nets"
+    name = "vllm on hopper with gated delta nets"
     load = {"model": HYBRID, "engine": "vllm", **LOAD}
     answers = [
         estimate(**load, mode="aggregated", concurrency=4),

@@ -32,7 +32,7 @@ def runs(
     return SourceRuns(
         source=source,
         kinds=("dense",) * count,
-        engines=(engine,) * count,
+        stacks=((engine, "hopper"),) * count,
         parts=(parts,) * count,
         rows=({},) * count,
         measured_s=ratio * one,
@@ -83,18 +83,23 @@ def test_few_runs_are_no_source() -> None:
 
 
 def test_unseen_kinds_have_the_limits_of_the_farthest_known_ones() -> None:
-    """By hand: ln 0.8 and ln 2; runs of both sources are one kind, few runs are none."""
+    """By hand: ln 0.8 and ln 2; plain transformers are no kind, nor are few runs."""
     found = unseen_row(
         [
-            runs("a", 0.8),
-            runs("b", 1.1),
+            runs("a", 0.8, parts=("attention sinks",)),
+            runs("b", 0.9, parts=("attention sinks",)),
             runs("b", 2.0, engine="sglang", parts=("gated delta nets",)),
             runs("few", 9.0, count=4, parts=("Mamba-2 layers",)),
+            runs("plain", 9.0),
         ]
     )
     assert (found["low"], found["high"]) == (-0.223, 0.693)
     assert (found["kinds"], found["runs"]) == (2, 60)
-    assert found["measured"] == {"gated delta nets": ["sglang"]}
+    hopper = ["hopper"]
+    assert found["measured"] == {
+        "attention sinks": {"vllm": hopper},
+        "gated delta nets": {"sglang": hopper},
+    }
 
 
 @pytest.mark.study

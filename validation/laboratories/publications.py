@@ -80,7 +80,7 @@ def _joined(title: str, runs: Sequence[SourceRuns]) -> SourceRuns:
         runs[0],
         source=title,
         kinds=tuple(chain(*(run.kinds for run in runs))),
-        engines=tuple(chain(*(run.engines for run in runs))),
+        stacks=tuple(chain(*(run.stacks for run in runs))),
         parts=tuple(chain(*(run.parts for run in runs))),
         rows=tuple(chain(*(run.rows for run in runs))),
         refused={reason: reasons.count(reason) for reason in dict.fromkeys(reasons)},

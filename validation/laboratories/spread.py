@@ -233,27 +233,29 @@ def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
 
 
 def unseen_row(sources: Sequence[SourceRuns]) -> Row:
-    """Return limits that hold 90% of the runs of each kind, and the engines measured by kind.
+    """Return limits that hold 90% of the runs of each kind, and what was measured of each kind.
 
-    A kind is what tells runs of an engine apart, with `FEWEST` runs or more of all sources.
+    A kind is what tells runs of an engine on an architecture apart, with `FEWEST` runs or more.
+    Plain transformers are none, as unseen kinds are never plain.
     """
     errors: dict[tuple[str, ...], list[float]] = {}
     for source in sources:
-        labels = zip(source.engines, source.kinds, source.parts, strict=True)
-        for (engine, kind, parts), log in zip(labels, source.unexplained().tolist(), strict=True):
-            errors.setdefault((engine, kind, *parts), []).append(log)
-    known = {key: logs for key, logs in errors.items() if len(logs) >= FEWEST}
+        labels = zip(source.stacks, source.kinds, source.parts, strict=True)
+        for (stack, kind, parts), log in zip(labels, source.unexplained().tolist(), strict=True):
+            if parts:
+                errors.setdefault((*stack, kind, *parts), []).append(log)
+    known = {key: logs for key, logs in sorted(errors.items()) if len(logs) >= FEWEST}
     ends = [tails_of([np.array(logs)]) for logs in known.values()]
-    pairs = sorted({(part, engine) for engine, _, *parts in known for part in parts})
+    measured: dict[str, dict[str, list[str]]] = {}
+    for part, engine, architecture in sorted({(p, *key[:2]) for key in known for p in key[3:]}):
+        measured.setdefault(part, {}).setdefault(engine, []).append(architecture)
     return {
         "low": round(min(tails.q05 for tails in ends), DIGITS),
         "high": round(max(tails.q95 for tails in ends), DIGITS),
         "kinds": len(known),
         "runs": sum(map(len, known.values())),
         "command": COMMAND,
-        "measured": {
-            part: [engine for other, engine in pairs if other == part] for part, _ in pairs
-        },
+        "measured": measured,
     }
 
 

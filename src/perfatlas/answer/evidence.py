@@ -258,8 +258,8 @@ def interval_remark(question: Candidates, steps: PricedSteps) -> str:
     if np.broadcast_to(tails.unseen_high, question.size)[0] > 0.0:
         return (
             f"{INTERVAL}; {', '.join(limits)}: the least 5% and the largest 95% quantile of"
-            f" {unseen.kinds} kinds of models under an engine, with {unseen.runs:,} runs"
-            f" (`{unseen.command}`), as no measured run of this engine is of this kind"
+            f" {unseen.kinds} kinds of models under an engine on an architecture, with"
+            f" {unseen.runs:,} runs (`{unseen.command}`), as no measured run is of this kind"
         )
     if not tails.deviation:
         return (

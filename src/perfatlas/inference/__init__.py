@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.inference.intervals import (
         KERNELS_ONLY as KERNELS_ONLY,
         StepTails as StepTails,
+        architectures as architectures,
         fastest_s as fastest_s,
         model_kind as model_kind,
         release_limits as release_limits,

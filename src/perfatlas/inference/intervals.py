@@ -63,9 +63,9 @@ KERNELS_ONLY = StepTails()
 IDEAL: Final = "ideal"  # takes no time of its own
 OVER_NODES: Final = "tensor parallelism across nodes"
 UNSEEN: Final = (
-    "no measured run of {engine} with {kinds} is among those that intervals are fitted to: the"
-    " interval is that of unseen kinds of models and plans, whose times are {low:.2g} to {high:.2g}"
-    " times as predicted"
+    "no measured run of {engine} on {architecture} with {kinds} is among those that intervals are"
+    " fitted to: the interval is that of unseen kinds of models and plans, whose times are"
+    " {low:.2g} to {high:.2g} times as predicted"
 )
 
 
@@ -125,12 +125,19 @@ def run_kinds(question: Candidates) -> list[tuple[str, ...]]:
 
 
 def _unseen(question: Candidates) -> list[tuple[str, ...]]:
-    """Return the kinds that no measured run of the engine has (C)."""
+    """Return the kinds that no measured run of the engine on the architecture has (C)."""
     name, measured = question.profile.name, unseen_kinds().measured
+    ran = {kind: engines.get(name, ()) for kind, engines in measured.items()}
     return [
-        tuple(kind for kind in kinds if name not in measured.get(kind, ()))
-        for kinds in run_kinds(question)
+        tuple(kind for kind in kinds if architecture not in ran.get(kind, ()))
+        for kinds, architecture in zip(run_kinds(question), architectures(question), strict=True)
     ]
+
+
+def architectures(question: Candidates) -> list[str]:
+    """Return the architecture of the device of each candidate (C)."""
+    systems = question.placement.systems
+    return [systems[index].device.architecture for index in question.placement.index_C]
 
 
 def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
@@ -142,10 +149,16 @@ def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
         if note := unseen_fabric(systems[question.placement.index_C[candidate]]):
             yield candidate, note
     limits = {end: exp(getattr(unseen_kinds(), end)) for end in ("low", "high")}
+    of_devices = architectures(question)
     for candidate, kinds in enumerate(_unseen(question)):
         if kinds and question.profile.name != IDEAL:
-            named = " and ".join(kinds)
-            yield candidate, UNSEEN.format(engine=question.profile.name, kinds=named, **limits)
+            text = UNSEEN.format(
+                engine=question.profile.name,
+                architecture=of_devices[candidate],
+                kinds=" and ".join(kinds),
+                **limits,
+            )
+            yield candidate, text
 
 
 def _by_operators(cost: StepTimes) -> FloatArray:
