@@ -26,6 +26,7 @@ from perfatlas.inference import (
     beside_prompt,
     client_side,
     unreached_limits,
+    unseen_notes,
     unused_zeros,
 )
 from perfatlas.parallelism import (
@@ -91,7 +92,8 @@ def estimate_warnings(
         _smaller_batches(question, [steps[phase] for phase in phases]),
         *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
-        _wide(evaluation, phases),
+        unseen_notes(question),
+        _wide(question, evaluation, phases),
         network_notes(question),
         _front_end_limited(question, evaluation),
         _gathered_tokens(question, [steps[phase] for phase in phases]),
@@ -412,12 +414,13 @@ def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Notes:
         yield c, note
 
 
-def _wide(evaluation: Evaluation, phases: Sequence[str]) -> Notes:
-    """Yield a warning for intervals too wide to base decisions on."""
+def _wide(question: Candidates, evaluation: Evaluation, phases: Sequence[str]) -> Notes:
+    """Yield a warning for intervals too wide to base decisions on, unless their kind is unseen."""
+    unseen = {candidate for candidate, _ in unseen_notes(question)}
     ends = {"prefill": "ttft_s", "decode": "tpot_s"}
     for name in (ends[phase] for phase in phases):
         low_C, high_C = getattr(evaluation.low, name), getattr(evaluation.high, name)
-        for c in np.flatnonzero(high_C > WIDEST * low_C).tolist():
+        for c in sorted({*np.flatnonzero(high_C > WIDEST * low_C).tolist()} - unseen):
             notes = (
                 f"{name}: the interval spans a factor of {high_C[c] / low_C[c]:.0f}; its kernels"
                 " were measured on another device or vary strongly, so measure before deciding"
