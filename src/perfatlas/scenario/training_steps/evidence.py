@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 INTERVAL: Final = (
     "the 90% interval is that of models to which the engine is not fitted, from the spread of the"
-    " published runs between and within models, or,"
+    " published runs between and within models (MoE: sources), or,"
     " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated,"
     " and ends where all FLOP run at the peak;"
     " kernels of gradients are priced as forward kernels of the transposed shape"
@@ -43,6 +43,11 @@ WIDER: Final = (
 HYBRID: Final = (
     "dense models with recurrent layers are in no fit of {engine}: the interval is that of MoE"
     " models, among which fitted models with recurrent layers are"
+)
+OF_MOE: Final = (
+    "MoE training steps differ between sources by more than is modeled (dispatcher, launches,"
+    " expert load): the 90% interval is that of a source that no fit has seen, {low:.2f} to"
+    " {high:.2f} times the predicted time"
 )
 OF_GRAPHS: Final = (
     "dropout and the loss are left out; operators that read one"
@@ -192,14 +197,26 @@ def training_warnings(
         unused_warnings(vars(train_inputs), fields_of(type(train_inputs)))
         for train_inputs in inputs
     ]
-    graph = _of_graphs(question, steps)
+    graph, moe = _of_graphs(question, steps), _of_moe(question)
     memory = [() if fits else (UPPER_MEMORY,) for fits in steps.memory.fits]
     least, _, most = question.recipe.input_rates
     decoded_C = (steps.waterfall["input"] > 0.0) & (least < most)
     text = OF_DECODING.format(**dict(zip(("least", "likely", "most"), DECODED_PER_S, strict=True)))
     decoding = [(text,) if decoded else () for decoded in decoded_C]
-    notes = (above, power, unused, memory, decoding, graph)
+    notes = (above, moe, power, unused, memory, decoding, graph)
     return [tuple(chain(*of_each)) for of_each in zip(*notes, strict=True)]
+
+
+def _of_moe(question: TrainingQuestion) -> list[tuple[str, ...]]:
+    """Return the spread of MoE steps between sources (C)."""
+    said: list[tuple[str, ...]] = []
+    for index in question.index_C:
+        architecture = question.systems[index].device.architecture
+        low, high = question.engine.errors(architecture, moe=True)
+        applies = question.network.has_experts and question.tier != "bound" and low < high
+        text = OF_MOE.format(low=math.exp(low), high=math.exp(high))
+        said.append((text,) if applies and architecture != TPU else ())
+    return said
 
 
 def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:
