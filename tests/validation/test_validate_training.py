@@ -7,7 +7,7 @@ import pytest
 
 from perfatlas.training.profiles import highest_mfu, resolve_training_engine
 from perfatlas.training.step import training_steps
-from validation.training import moe_sources
+from validation.training import moe_sources, scale_growth
 from validation.training.fits import fit_training_engine, predicted_steps
 from validation.training.peers import calculon_rows
 from validation.training.runs import published_runs, rules
@@ -80,3 +80,9 @@ def test_intervals_of_moe_models_are_those_of_a_further_source() -> None:
         for row in found["rows"]
     ]
     assert np.mean(inside) >= 0.9
+
+
+def test_the_slow_end_of_large_jobs_grows_as_measured_jobs_do() -> None:
+    found = scale_growth()
+    assert max(row["gpus"] for row in found["rows"]) == 2304
+    assert resolve_training_engine("megatron").error_per_octave == found["error_per_octave"]

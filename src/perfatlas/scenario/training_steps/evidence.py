@@ -19,7 +19,7 @@ from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.scenario.training_steps.power import power_notes, power_remarks
 from perfatlas.scenario.training_steps.recipe import DECODED_PER_S
 from perfatlas.training.profiles import highest_mfu
-from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS
+from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS, scale_error
 from perfatlas.vocabulary.fields import fields_of
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ OF_DECODING: Final = (
     "a core of the host decodes {likely:g} images a second ({least:g} to {most:g}), as torchvision"
     " those of ImageNet (arXiv 2605.08731v2); other sizes and augmentation are not counted:"
     " input_rate states what a core was measured to do"
+)
+OF_SCALE: Final = (
+    "no fit of {engine} has a job of more than {gpus:,} GPUs: stragglers and network contention of"
+    " larger jobs are not modeled, and the slow end of the interval is wider by a factor of"
+    " {factor:.2f}"
 )
 OF_TABLES: Final = (
     "embedding tables are in 32 bits, and the backward kernel updates the rows that were looked"
@@ -203,7 +208,7 @@ def training_warnings(
     decoded_C = (steps.waterfall["input"] > 0.0) & (least < most)
     text = OF_DECODING.format(**dict(zip(("least", "likely", "most"), DECODED_PER_S, strict=True)))
     decoding = [(text,) if decoded else () for decoded in decoded_C]
-    notes = (above, moe, power, unused, memory, decoding, graph)
+    notes = (above, moe, _of_scale(question), power, unused, memory, decoding, graph)
     return [tuple(chain(*of_each)) for of_each in zip(*notes, strict=True)]
 
 
@@ -217,6 +222,17 @@ def _of_moe(question: TrainingQuestion) -> list[tuple[str, ...]]:
         text = OF_MOE.format(low=math.exp(low), high=math.exp(high))
         said.append((text,) if applies and architecture != TPU else ())
     return said
+
+
+def _of_scale(question: TrainingQuestion) -> list[tuple[str, ...]]:
+    """Return what is unknown of jobs beyond the largest fitted one (C)."""
+    if question.tier == "bound":
+        return [()] * question.layouts.size
+    named = {"engine": question.engine.id, "gpus": question.engine.largest_fitted_gpus}
+    return [
+        (OF_SCALE.format(factor=math.exp(error), **named),) if error else ()
+        for error in scale_error(question)
+    ]
 
 
 def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:
