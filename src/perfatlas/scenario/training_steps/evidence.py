@@ -112,8 +112,8 @@ PAIRS: Final = (
     " computation beside them"
 )
 LOWER_LIMIT: Final = (
-    "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
-    " collectives, no host time and no jitter are counted"
+    "kernels and collectives run at their lower limits, embedding tables are divided evenly; no"
+    " efficiency of the engine, no SMs for collectives, no host time and no jitter are counted"
 )
 
 
