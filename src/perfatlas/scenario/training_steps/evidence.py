@@ -41,8 +41,8 @@ WIDER: Final = (
     " ends of the interval are wider by a factor of {factor:g}, the drift of releases"
 )
 HYBRID: Final = (
-    "dense models with recurrent layers are in no fit of {engine}: the interval is that of MoE"
-    " models, among which fitted models with recurrent layers are"
+    "dense models with recurrent layers are in no fit of {engine}: the interval is the wider one of"
+    " MoE models"
 )
 OF_MOE: Final = (
     "MoE training steps differ between sources by more than is modeled (dispatcher, launches,"
