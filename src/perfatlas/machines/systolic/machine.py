@@ -93,7 +93,7 @@ def _traffic(cold_CO: FloatArray, activation_CO: FloatArray, devices: DeviceColu
 def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
     """Return prices by padded tiles, vector operations and memory traffic (C, O).
 
-    A device without a calibration runs at these times without a loss: they are lower limits.
+    A device without a calibration runs at these times without a loss; the upper end is unknown.
 
     Args:
         operators: Columns over candidates (O).

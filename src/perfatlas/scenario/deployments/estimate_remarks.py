@@ -49,10 +49,14 @@ if TYPE_CHECKING:
     Notes = Iterator[tuple[int, str]]
 
 NOT_VALIDATED: Final = "are not validated"
-NO_KERNELS: Final = (
-    "{device} has no measured kernels: {priced}times are lower limits without an upper end"
+AT_ROOFLINE: Final = (
+    "{device} has no measured kernels: all operators are priced at their roofline; real kernels are"
+    " slower, so times are lower limits without an upper end"
 )
-AT_ROOFLINE: Final = "all operators are priced at their roofline; real kernels are slower, so "
+ASSUMED_LOSSES: Final = (
+    "{device} has no measured kernels: its times contain assumed losses and are estimates whose"
+    " upper end is unknown; tier bound has the lower limit"
+)
 FRONT_LEFT_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 NODE_RANKS: Final = 8.0  # ranks up to which gathering the tokens of all of them is usual
@@ -308,8 +312,7 @@ def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
     none_C = requested_C & runs_C & ~known_C
     for c in np.flatnonzero(none_C).tolist():
         system = question.placement.systems[int(question.placement.index_C[c])]
-        priced = "" if above_C[c] else AT_ROOFLINE
-        yield c, NO_KERNELS.format(device=system.device.name, priced=priced)
+        yield c, (ASSUMED_LOSSES if above_C[c] else AT_ROOFLINE).format(device=system.device.name)
     for cost in costs:
         yield from _some_at_bound(cost, requested_C & ~none_C)
 
