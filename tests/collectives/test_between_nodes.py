@@ -16,6 +16,7 @@ from perfatlas.collectives import (
     PricedCollectives,
     price_collectives,
 )
+from perfatlas.collectives.parameters import nic_share, unseen_fabric_tails
 from perfatlas.collectives.rings import Fabric, ring_between_nodes_s
 from perfatlas.hardware import resolve_system
 from perfatlas.operators import FloatArray
@@ -275,3 +276,50 @@ def test_a_slow_network_slows_every_hop_between_nodes() -> None:
         for system in ("h100_sxm", "h100_sxm{fabric.latency=100us}")
     )
     assert far_s - near_s == pytest.approx(7 * (100e-6 - 2.7e-6), rel=0.2)
+
+
+def test_unseen_fabrics_end_at_the_quantiles_of_the_farthest_machines() -> None:
+    """By hand: -0.089 of ten nodes of H100, 2.214 of AWS p6-b200: up to exp(2.214) = 9.15 times."""
+    assert unseen_fabric_tails().tolist() == [-0.089, 2.214]
+    assert nic_share(resolve_system("a100_sxm")) == 25e9  # 8 NICs of 200 Gbit/s, 8 GPUs
+    time_s, _, high_s, notes = priced("a100_sxm", "all_reduce", 16.0)
+    assert high_s == pytest.approx(9.1523 * time_s, rel=1e-3)
+    assert "25 GB/s of NICs per GPU" in notes
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("size", [2.0**10, 2.0**20, 2.0**32])
+def test_every_exchange_over_slower_nics_than_fitted_has_their_interval(
+    op: str, size: float
+) -> None:
+    for system, ranks in (("a100_sxm", 16.0), ("h100_sxm{node.nics=4}", 16.0), ("h100_nvl", 16.0)):
+        time_s, _, high_s, notes = priced(system, op, ranks, size)
+        assert high_s >= 9.15 * time_s
+        assert "unseen fabrics" in notes
+    for system, ranks in (("h100_sxm", 16.0), ("b200_sxm", 16.0), ("a100_sxm", 8.0)):
+        time_s, _, high_s, notes = priced(system, op, ranks, size)
+        assert high_s < 6.0 * time_s
+        assert "unseen fabrics" not in notes
+
+
+def test_nodes_of_a100_and_pairs_of_h100_nvl_are_inside() -> None:
+    """Published all-reduces [s] that no fit and no interval was taken from."""
+    nics = "node.nics={}, node.nic_bandwidth={}GB/s"
+    for system, ranks, size, measured_s in (
+        (f"a100_sxm{{{nics.format(4, 25)}}}", 16.0, 2.0**30, 23.4e-3),  # nccl-tests#100: 86 GB/s
+        (f"a100_sxm{{{nics.format(8, 12.5)}}}", 16.0, 2.0**30, 26.8e-3),  # nccl#495: 75 GB/s
+        (f"a100_sxm{{{nics.format(4, 12.5)}}}", 16.0, 8.0, 164.3e-6),  # AWS p4de.24xlarge
+    ):
+        _, low_s, high_s, _ = priced(system, "all_reduce", ranks, size)
+        assert low_s < measured_s < high_s
+
+
+def test_domains_of_one_node_over_the_host_link_have_the_interval_of_unseen_fabrics() -> None:
+    # nccl-tests#178: three of eight A100 PCIe, bridged in pairs, take 71.6 ms
+    pairs = "a100_pcie{device.scale_up.kind=nvlink, device.scale_up.bandwidth=300GB/s"
+    system = f"{pairs}, device.scale_up.domain_size=2}}"
+    time_s, low_s, high_s, notes = priced(system, "all_reduce", 3.0, 2.0**30)
+    assert low_s < 71.6e-3 < high_s
+    assert high_s >= 9.15 * time_s
+    assert "unseen fabrics" in notes
+    assert "unseen fabrics" not in priced(system, "all_reduce", 2.0, 2.0**30)[3]

@@ -129,6 +129,18 @@ def test_bridged_pairs_use_their_nvlinks(tmp_path: Path) -> None:
     assert results["bound_time_s"] == pytest.approx((1 << 30) / 300e9)
 
 
+@pytest.mark.parametrize(("card", "rate"), [("rtx_3090", 56.25e9), ("a100_pcie", 300e9)])
+def test_a_bridge_has_the_links_of_its_card(card: str, rate: float) -> None:
+    """By hand: 4 links of 14.0625 GB/s of an RTX 3090, 12 of 25 GB/s of an A100 PCIe."""
+    plain = collective(system=card, op="all_reduce", bytes=1 << 30, gpus=2)
+    (note,) = plain.warnings
+    assert "set node.topology = bridged_2" in note
+    stated = "node.topology=bridged_2, node.devices=2, device.scale_up.domain_size=2"
+    answer = collective(system=f"{card}{{{stated}}}", op="all_reduce", bytes=1 << 30, gpus=2)
+    assert not answer.warnings
+    assert answer.results["bound_time_s"] == pytest.approx((1 << 30) / rate)
+
+
 def test_nvlink_is_not_slower_than_pcie_at_the_same_rate() -> None:
     for gpus in (2, 4, 8):
         over_nvlink = asked("l40s{device.scale_up.kind=nvlink}", gpus)[0]

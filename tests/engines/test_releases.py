@@ -99,6 +99,25 @@ def test_a_release_may_be_slower_by_what_changed_since() -> None:
     assert any("published gain of what changed, 2.7 times" in one for one in _notes(answer))
 
 
+def test_a_release_may_be_slower_on_devices_of_one_vendor() -> None:
+    """Tuned products of vLLM on MI300X were published to gain up to 7.2 times."""
+    old, new = resolve_engine("vllm@0.6"), resolve_engine("vllm@0.10")
+    assert (dict(old.vendor_gains), dict(new.vendor_gains)) == ({"AMD": 7.2}, {})
+    slower, faster = release_limits(old, "AMD")
+    assert slower == pytest.approx(math.log(7.2))
+    assert faster == -release_spread().q05
+    assert release_limits(old, "NVIDIA") == release_limits(new, "AMD")
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "batch": 8, "mode": "static"}
+    table: dict[str, list[Any]] = {name: [value] * 2 for name, value in asked.items()}
+    table |= {"system": ["mi300x", "h200_sxm"], "engine": ["vllm@0.6"] * 2}
+    rows = perfatlas.estimate_table(table).columns
+    for row, tuned in enumerate([True, False]):
+        alone = perfatlas.estimate(**asked, system=table["system"][row], engine="vllm@0.6")
+        assert alone.results["tpot_s_high"] == rows["tpot_s_high"][row]
+        assert any("ran slower kernels on AMD GPUs" in one for one in alone.warnings) == tuned
+    assert rows["tpot_s_high"][0] > 7.2 * rows["tpot_s"][0]
+
+
 def test_synchronous_scheduling_adds_host_time_to_every_step() -> None:
     old, new = (
         perfatlas.estimate(**ASKED, mode="static", engine=engine).results["tpot_s"]

@@ -51,22 +51,27 @@ def drawn(rng: random.Random, **fixed: Any) -> Fields:  # noqa: ANN401 - names o
         "system": rng.choice(SYSTEMS),
         "engine": rng.choice(ENGINES),
         "tp": rng.choice((1, 2, 4, 8)),
-        "isl": _size(rng, 1, 16384),
-        "osl": _size(rng, 1, 1024),
+        "isl": log_uniform(rng, 1, 16384),
+        "osl": log_uniform(rng, 1, 1024),
         "format": rng.choice(("bf16", "fp8")),
         "tier": rng.choice(("auto", "bound")),
         **fixed,
     }
 
 
-def _size(rng: random.Random, least: int, most: int) -> int:
+def log_uniform(rng: random.Random, least: int, most: int) -> int:
     size = round(math.exp(rng.uniform(math.log(least), math.log(most))))
     return max(least, min(most, size + rng.choice((0, 0, 0, 1, -1))))
 
 
 def tiers(fields: Fields, rng: random.Random) -> tuple[Fields, Fields]:
     """Continuous batching in tier bound and in tier physics."""
-    asked = {**fields, "mode": "aggregated", "method": "formula", "concurrency": _size(rng, 1, 512)}
+    asked = {
+        **fields,
+        "mode": "aggregated",
+        "method": "formula",
+        "concurrency": log_uniform(rng, 1, 512),
+    }
     return {**asked, "tier": "bound"}, {**asked, "tier": "physics"}
 
 
@@ -74,9 +79,13 @@ def memory_bandwidths(fields: Fields, rng: random.Random) -> tuple[Fields, Field
     """More memory bandwidth in tier bound, static or continuous."""
     asked = {**fields, "tier": "bound"}
     if rng.random() < 0.5:
-        asked |= {"mode": "aggregated", "method": "formula", "concurrency": _size(rng, 1, 512)}
+        asked |= {
+            "mode": "aggregated",
+            "method": "formula",
+            "concurrency": log_uniform(rng, 1, 512),
+        }
     else:
-        asked["batch"] = _size(rng, 1, 512)
+        asked["batch"] = log_uniform(rng, 1, 512)
     scale = rng.choice((1.05, 1.3, 2.0))
     rates = {"a100_sxm": 2.039, "h100_sxm": 3.35, "h200_sxm": 4.8, "b200_sxm": 8.0}
     rates |= {"l40s": 0.864, "gb200": 8.0}
@@ -121,7 +130,7 @@ def static_batches(fields: Fields, rng: random.Random) -> tuple[Fields, Fields]:
 def prompts(fields: Fields, rng: random.Random) -> tuple[Fields, Fields]:
     """A prompt, and a longer one."""
     longer = max(fields["isl"] + 1, round(fields["isl"] * rng.choice((1.01, 1.2, 2.0))))
-    asked = {**fields, "batch": _size(rng, 1, 64)}
+    asked = {**fields, "batch": log_uniform(rng, 1, 64)}
     return asked, {**asked, "isl": longer}
 
 

@@ -91,9 +91,10 @@ def test_an_estimate_adds_up_and_names_no_calibration() -> None:
     decode = [row for row in answer.breakdown if row["phase"] == "decode"]
     assert sum(row["time_s"] for row in decode) == pytest.approx(answer.results["tpot_s"])
     assert answer.evidence.calibrations == ()
-    assert answer.evidence.tier == "bound"
+    assert answer.evidence.tier == "physics"
+    assert answer.results["tpot_s_low"] < answer.results["tpot_s"]
     assert NOTE in answer.evidence.assumptions
-    assert any("kernels: times are lower limits" in text for text in answer.warnings)
+    assert any("upper end is unknown" in text for text in answer.warnings)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.profiles import resolve_training_engine
-from perfatlas.training.step import training_steps
+from perfatlas.training.step import scale_error, training_steps
 from tests.training.asked import layouts, question
 from validation.training import fit_to_trace, trace_comparison
 from validation.training.trace import production_run, published_trace
@@ -156,6 +156,20 @@ def test_a_dense_model_with_recurrent_layers_has_the_interval_of_moe_models() ->
     low, high = asked.engine.errors("hopper", moe=True)
     assert steps.low_s_C[0] / steps.step_s_C[0] == pytest.approx(np.exp(low))
     assert steps.high_s_C[0] / steps.step_s_C[0] == pytest.approx(np.exp(high))
+
+
+def test_the_slow_end_of_jobs_beyond_the_largest_fitted_one_grows_with_scale() -> None:
+    """Four times 1,024 GPUs are two octaves: exp(2 x 0.057) = 1.121."""
+    asked = question(layouts(dp=[512, 1024, 4096, 32768], global_batch=32768), engine="megatron")
+    steps = training_steps(asked)
+    high_C = steps.high_s_C / steps.step_s_C
+    assert high_C[2] / high_C[1] == pytest.approx(1.121, abs=1e-3)
+    assert high_C[0] == pytest.approx(high_C[1])
+    assert high_C[3] > high_C[2]
+    low_C = steps.low_s_C / steps.step_s_C
+    assert low_C == pytest.approx(low_C[0])
+    ideal = scale_error(replace(asked, engine=resolve_training_engine("ideal")))
+    assert not ideal.any()
 
 
 def test_no_interval_reaches_past_the_peak() -> None:

@@ -148,3 +148,16 @@ def test_the_waterfall_names_the_exchange_of_embeddings(capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert "exchange of embeddings" in shown
     assert "expert parallelism" not in shown
+
+
+def test_the_lower_limit_holds_for_every_placement_of_tables() -> None:
+    """Whole tables on the busiest rank are no limit: with rows divided, the step is shorter."""
+    placements = ({"ep": 8}, {"ep": 4, "expert_tp": 2}, {"expert_tp": 8})
+    step_s = {
+        tier: [
+            train(**DLRM, gpus=8, **sizes, tier=tier).results["step_time_s"] for sizes in placements
+        ]
+        for tier in ("bound", "auto")
+    }
+    assert step_s["bound"] == pytest.approx([step_s["bound"][0]] * 3)
+    assert max(step_s["bound"]) < min(step_s["auto"])

@@ -7,14 +7,17 @@ import hashlib
 import numpy as np
 import pytest
 
-from perfatlas.engines import step_spreads, whole_run_spread
+from perfatlas.engines import step_spreads, unseen_kinds, whole_run_spread
+from perfatlas.files import shipped_table
 from perfatlas.quantities import MissingDependencyError
 from validation.laboratories import (
     SourceRuns,
     all_sources,
+    fabric_errors,
     pooled,
     source_rows,
     spread_rows,
+    unseen_row,
 )
 from validation.laboratories.predictions import offline_runs
 from validation.laboratories.publications import publications
@@ -22,11 +25,15 @@ from validation.laboratories.spread import Errors, fitted_tails
 from validation.scoring import read_data
 
 
-def runs(source: str, ratio: float, *, count: int = 20) -> SourceRuns:
+def runs(
+    source: str, ratio: float, *, count: int = 20, engine: str = "vllm", parts: tuple[str, ...] = ()
+) -> SourceRuns:
     one = np.ones(count)
     return SourceRuns(
         source=source,
         kinds=("dense",) * count,
+        stacks=((engine, "hopper"),) * count,
+        parts=(parts,) * count,
         rows=({},) * count,
         measured_s=ratio * one,
         predicted_s=one,
@@ -75,6 +82,26 @@ def test_few_runs_are_no_source() -> None:
     )
 
 
+def test_unseen_kinds_have_the_limits_of_the_farthest_known_ones() -> None:
+    """By hand: ln 0.8 and ln 2; plain transformers are no kind, nor are few runs."""
+    found = unseen_row(
+        [
+            runs("a", 0.8, parts=("attention sinks",)),
+            runs("b", 0.9, parts=("attention sinks",)),
+            runs("b", 2.0, engine="sglang", parts=("gated delta nets",)),
+            runs("few", 9.0, count=4, parts=("Mamba-2 layers",)),
+            runs("plain", 9.0),
+        ]
+    )
+    assert (found["low"], found["high"]) == (-0.223, 0.693)
+    assert (found["kinds"], found["runs"]) == (2, 60)
+    hopper = ["hopper"]
+    assert found["measured"] == {
+        "attention sinks": {"vllm": hopper},
+        "gated delta nets": {"sglang": hopper},
+    }
+
+
 @pytest.mark.study
 def test_the_shipped_spread_is_that_of_all_sources() -> None:
     try:
@@ -82,6 +109,7 @@ def test_the_shipped_spread_is_that_of_all_sources() -> None:
     except MissingDependencyError as missing:
         pytest.skip(f"the runs of other laboratories are not at hand: {missing}")
     found = spread_rows(sources)
+    assert found["unseen"] == vars(unseen_kinds())
     assert found["whole"] == vars(whole_run_spread())
     for kind, row in found["spread"].items():
         assert row == vars(step_spreads()[kind])
@@ -98,6 +126,15 @@ def test_the_shipped_spread_is_that_of_all_sources() -> None:
     tables = pooled([row for row in rows if row["source"] not in published])
     assert tables["inside_90"] >= 0.88
     assert tables["interval_score"] < min(1.245, tables["constant_width_score"])
+
+
+@pytest.mark.study
+def test_the_shipped_errors_of_fabrics_are_those_of_published_runs() -> None:
+    try:
+        found = fabric_errors()
+    except MissingDependencyError as missing:
+        pytest.skip(f"the published collectives are not at hand: {missing}")
+    assert found == shipped_table("data/collectives/unseen_fabrics.toml")["machine"]
 
 
 def test_operators_with_a_wide_spread_widen_the_interval_of_a_run() -> None:

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
         pooled as pooled,
         source_rows as source_rows,
         spread_rows as spread_rows,
+        unseen_row as unseen_row,
+    )
+    from validation.laboratories.unseen_fabrics import (
+        fabric_errors as fabric_errors,
+        write_unseen_fabrics as write_unseen_fabrics,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfatlas.inference import KERNELS_ONLY, evaluate, fastest_s, model_kind, slowest_s
+from perfatlas.inference import (
+    KERNELS_ONLY,
+    architectures,
+    evaluate,
+    fastest_s,
+    model_kind,
+    run_kinds,
+    slowest_s,
+)
 from perfatlas.scenario.resolution import resolve
 
 if TYPE_CHECKING:
@@ -29,6 +37,8 @@ class SourceRuns:
 
     source: str  # Name of the source
     kinds: tuple[str, ...]  # `dense` or `experts` of each run (N)
+    stacks: tuple[tuple[str, str], ...]  # Engine and architecture of the device (N)
+    parts: tuple[tuple[str, ...], ...]  # Parts of the models and plans that tell runs apart (N)
     rows: tuple[Mapping[str, str], ...]  # Rows of the file (N)
     measured_s: FloatArray  # Measured time per token (N,) [s]
     predicted_s: FloatArray  # Predicted time per token (N,) [s]
@@ -110,13 +120,15 @@ def _token_times(evaluation: Evaluation) -> Times:
 
 
 class _Predicted(NamedTuple):
-    """Times of runs with their limits (3, N), sequences, deviations, kinds (N) and refusals."""
+    """Times of runs with their limits (3, N), sequences, deviations, labels (N) and refusals."""
 
     times_3N: FloatArray
     served_N: FloatArray
     laboratory_N: FloatArray
     phase_N: FloatArray
     kinds: list[str]
+    stacks: list[tuple[str, str]]
+    parts: list[tuple[str, ...]]
     refused: dict[str, int]
 
 
@@ -124,7 +136,8 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
     """Return times of runs: those of `_token_times` at the engine, both of rates times GPUs."""
     resolution = resolve({name: [field[name] for field in fields] for name in fields[0]})
     found_6N = np.full((6, len(fields)), np.nan)
-    kinds = [""] * len(fields)
+    kinds, stacks = [""] * len(fields), [("", "")] * len(fields)
+    parts: list[tuple[str, ...]] = [()] * len(fields)
     for group in resolution.groups:
         pool = group.pools[0]
         if pool is None:
@@ -144,15 +157,18 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
             # clients of a benchmark that starts all at once have a known phase
             values_6C[5] = np.where(np.isnan(question.load.rounds), phase_C, 0.0)
         found_6N[:, rows_C[fits_C]] = values_6C[:, fits_C]
-        for place in rows_C.tolist():
-            kinds[place] = model_kind(question)
+        named = zip(rows_C.tolist(), architectures(question), run_kinds(question), strict=True)
+        for place, architecture, own in named:
+            kinds[place], parts[place] = model_kind(question), own
+            stacks[place] = question.profile.name, architecture
     errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
     refused = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
     unfit = int(np.isnan(found_6N).any(axis=0).sum()) - len(errors)
     if unfit > 0:
         refused["does not fit in memory"] = unfit
     served_N, laboratory_N, phase_N = found_6N[3:]
-    return _Predicted(found_6N[:3], served_N, laboratory_N, phase_N, kinds, refused)
+    labels = (kinds, stacks, parts)
+    return _Predicted(found_6N[:3], served_N, laboratory_N, phase_N, *labels, refused)
 
 
 def _laboratory(evaluation: Evaluation) -> FloatArray:
@@ -231,6 +247,8 @@ def _source(
     return SourceRuns(
         source=source,
         kinds=tuple(found.kinds[index] for index in kept),
+        stacks=tuple(found.stacks[index] for index in kept),
+        parts=tuple(found.parts[index] for index in kept),
         rows=tuple(rows[index] for index in kept),
         measured_s=measured_s[kept],
         predicted_s=predicted_s,

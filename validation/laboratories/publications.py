@@ -7,6 +7,7 @@ judges the intervals.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -78,8 +79,10 @@ def _joined(title: str, runs: Sequence[SourceRuns]) -> SourceRuns:
     return replace(
         runs[0],
         source=title,
-        kinds=tuple(kind for run in runs for kind in run.kinds),
-        rows=tuple(row for run in runs for row in run.rows),
+        kinds=tuple(chain(*(run.kinds for run in runs))),
+        stacks=tuple(chain(*(run.stacks for run in runs))),
+        parts=tuple(chain(*(run.parts for run in runs))),
+        rows=tuple(chain(*(run.rows for run in runs))),
         refused={reason: reasons.count(reason) for reason in dict.fromkeys(reasons)},
         **{name: np.concatenate([getattr(run, name) for run in runs]) for name in names},
     )

@@ -12,6 +12,7 @@ from perfatlas.engines import (
     release_spread,
     shipped_laboratories,
     step_spreads,
+    unseen_kinds,
     whole_run_spread,
 )
 from perfatlas.files import format_toml, write_atomic
@@ -29,7 +30,9 @@ HEADER: Final = (
     "# ln(measured / predicted): written by\n"
     "# validation.laboratories.write_laboratories from the runs of `validation sources`.\n"
     "# Intervals of steps are at least this wide. [whole]: deviation that no operator\n"
-    "# explains, and the limits in units of the deviation of a step.\n"
+    "# explains, and the limits in units of the deviation of a step. [unseen]: limits that\n"
+    "# hold 90% of the runs of every kind but plain transformers, for further kinds, and the\n"
+    "# engines and architectures that ran each kind.\n"
     "# [operator]: spread of single operators in ln(one laboratory / another), written by\n"
     "# validation.laboratories.write_operator_spreads from `validation published`.\n"
     "\n"
@@ -48,6 +51,7 @@ def write_laboratories(sources: Sequence[SourceRuns], path: Path | None = None) 
     step_spreads.cache_clear()
     whole_run_spread.cache_clear()
     release_spread.cache_clear()
+    unseen_kinds.cache_clear()
     return target
 
 

@@ -229,7 +229,34 @@ def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
         }
         for kind in tails
     }
-    return {"whole": shared, "spread": centers}
+    return {"whole": shared, "spread": centers, "unseen": unseen_row(sources)}
+
+
+def unseen_row(sources: Sequence[SourceRuns]) -> Row:
+    """Return limits that hold 90% of the runs of each kind, and what was measured of each kind.
+
+    A kind is what tells runs of an engine on an architecture apart, with `FEWEST` runs or more.
+    Plain transformers are none, as unseen kinds are never plain.
+    """
+    errors: dict[tuple[str, ...], list[float]] = {}
+    for source in sources:
+        labels = zip(source.stacks, source.kinds, source.parts, strict=True)
+        for (stack, kind, parts), log in zip(labels, source.unexplained().tolist(), strict=True):
+            if parts:
+                errors.setdefault((*stack, kind, *parts), []).append(log)
+    known = {key: logs for key, logs in sorted(errors.items()) if len(logs) >= FEWEST}
+    ends = [tails_of([np.array(logs)]) for logs in known.values()]
+    measured: dict[str, dict[str, list[str]]] = {}
+    for part, engine, architecture in sorted({(p, *key[:2]) for key in known for p in key[3:]}):
+        measured.setdefault(part, {}).setdefault(engine, []).append(architecture)
+    return {
+        "low": round(min(tails.q05 for tails in ends), DIGITS),
+        "high": round(max(tails.q95 for tails in ends), DIGITS),
+        "kinds": len(known),
+        "runs": sum(map(len, known.values())),
+        "command": COMMAND,
+        "measured": measured,
+    }
 
 
 def _counted(errors: Sequence[Errors]) -> Row:

@@ -1,9 +1,10 @@
 """Services on Gaudi, Trainium and Inferentia against published ones, each network left out.
 
 Two numbers are fitted for each family: the speed of units in prompts, and the fixed time of a
-synchronisation point, two of which a dense layer has.
+synchronisation point, two of which a dense layer has. A family whose published batches are all
+large has the point of another, and a speed of kernels instead.
 
-Shape legend: R runs, G speeds, E speeds that are asked, F times of a point.
+Shape legend: R runs, G speeds, E speeds that are asked, F times of a point or speeds of kernels.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import perfatlas
 from perfatlas.files import content_hash
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import (
+    EFFICIENCY_KERNELS,
     EFFICIENCY_PREFILL,
     SYNCHRONISATION,
     Calibration,
@@ -52,6 +54,9 @@ FAMILIES: Final = {
     "neuron": ("Trainium1", "Trainium2", "Inferentia2"),
     "sn40l": ("SambaNova SN40L",),
 }
+# Whose points a family has. Runs of Gaudi 3 have batches of 75 to 4,000, which do not tell a fixed
+# time from slow memory; Gaudi 2 runs the same graph compiler, from batch 1 on.
+POINTS_OF: Final = {"gaudi3": "gaudi2"}
 # Whether speculative decoding was used is not stated of these static batches, which take longer
 # than the roofline of plain decoding.
 UNSTATED: Final = {"SambaNova SN40L": "not stated"}
@@ -84,6 +89,8 @@ METRICS: Final = {
 }
 SPEEDS: Final = np.linspace(0.1, 1.0, 91)
 ASKED: Final = 1.0 / np.array([10.0, 8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.7, 1.4, 1.2, 1.0])
+KERNELS: Final = np.linspace(0.5, 1.0, 51)
+SLOW_KERNELS: Final = 0.5  # at which a run is asked again
 POINTS_S: Final = np.concatenate([[0.0], np.geomspace(1e-6, 3e-4, 120)])
 COVERED: Final = 0.9
 COMMAND: Final = (
@@ -93,6 +100,7 @@ PROTOCOL: Final = (
     "published latencies of services on {} at stated deployments, with engine ideal; errors are"
     " those of networks left out, the interval that of the whole family"
 )
+POINTS_LENT: Final = "; the time of a synchronisation point is that of {}"
 
 
 class Run(NamedTuple):
@@ -178,10 +186,19 @@ def padded(model: str, chips: int, cores: re.Match[str] | None) -> str:
     return f"{model}{{{sizes}}}"
 
 
+class Constants(NamedTuple):
+    """What is fitted to a family."""
+
+    speed: float  # Of units in prompts
+    kernels: float  # Of all operators over their tiles
+    point_s: float  # Time of a synchronisation point [s]
+
+
 class Parts(NamedTuple):
     """What a run takes."""
 
-    time_s_E: FloatArray  # Time without synchronisation, by the speed of units in prompts (E,) [s]
+    operators_s_E: FloatArray  # That follow the speed of kernels, by that of units (E,) [s]
+    others_s_E: FloatArray  # The rest without synchronisation: collectives and host (E,) [s]
     points: float  # Synchronisation points
 
 
@@ -189,58 +206,96 @@ class Parts(NamedTuple):
 def _parts(at: int) -> Parts | None:
     """Return the parts of a run, None if it is refused."""
     run = published_runs()[at]
+    layers = resolve_model(run.model).network.num_layers
+    tokens = 1.0 if run.metric in ("tpot_s", "ttft_s") else float(run.fields["osl"])
     try:
-        each = [_asked(run, one) for one in ASKED.tolist()]
+        whole_s_E = _asked_s(run, 1.0)
+        slow_s_E = _asked_s(run, SLOW_KERNELS) if _family(run) in POINTS_OF else 2.0 * whole_s_E
     except PerfatlasError:
         return None
-    whole = each[-1]
-    prompt_s_E = np.array([row["ttft_s"] for row in each])
-    layers = resolve_model(run.model).network.num_layers
+    operators_s_E = (slow_s_E - whole_s_E) / (1.0 / SLOW_KERNELS - 1.0)
+    return Parts(operators_s_E, whole_s_E - operators_s_E, DENSE_POINTS * layers * tokens)
+
+
+def _family(run: Run) -> str:
+    """Return the key of FAMILIES to which a run belongs."""
+    return MACHINES[run.machine][1]
+
+
+def _asked_s(run: Run, kernels: float) -> FloatArray:
+    """Return the time of a run without synchronisation, by the speed of units in prompts (E,) [s].
+
+    Args:
+        kernels: Clock and memory bandwidth over those of the device.
+    """
+    each = [_asked(run, speed, kernels) for speed in ASKED.tolist()]
+    after_s = 0.0 if run.metric == "ttft_s" else each[-1][run.metric] - each[-1]["ttft_s"]
     if run.metric == "tpot_s":
-        return Parts(np.full_like(prompt_s_E, whole["tpot_s"]), DENSE_POINTS * layers)
-    after_s = whole[run.metric] - whole["ttft_s"]
-    steps = 1.0 if run.metric == "ttft_s" else float(run.fields["osl"])
-    return Parts(prompt_s_E + after_s, DENSE_POINTS * layers * steps)
+        return np.full(len(each), each[-1]["tpot_s"])
+    return np.array([row["ttft_s"] + after_s for row in each])
 
 
-def _asked(run: Run, speed: float) -> Mapping[str, Any]:
+def _asked(run: Run, speed: float, kernels: float) -> Mapping[str, Any]:
     """Return the results of a run without calibrations, with units at a part of their clock."""
     name = run.fields["system"]
-    clock_hz = resolve_system(name).device.sustained_clock_hz * speed
-    clocks = [f"device.clock.{text}={clock_hz:.6g} Hz" for text in ("peak", "boost", "sustained")]
+    device = resolve_system(name).device
+    clock_hz = device.sustained_clock_hz * speed * kernels
+    changes = [f"device.clock.{text}={clock_hz:.6g} Hz" for text in ("peak", "boost", "sustained")]
+    changes.append(f"device.memory.bandwidth={device.memory_bandwidth * kernels:.9g} B/s")
     with without_devices([name]):
-        answer = perfatlas.estimate(**run.fields | {"system": f"{name}{{{','.join(clocks)}}}"})
+        answer = perfatlas.estimate(**run.fields | {"system": f"{name}{{{','.join(changes)}}}"})
     return dict(answer.results)
 
 
-def _predicted_s(places: Sequence[int]) -> FloatArray:
-    """Return the latencies of runs at each speed and time of a point (G, F, R) [s]."""
+def _predicted_s(
+    places: Sequence[int], speed_G: FloatArray, kernels_F: FloatArray, point_s_F: FloatArray
+) -> FloatArray:
+    """Return the latencies of runs with all pairs of constants (G, F, R) [s]."""
     parts = [part for at in places if (part := _parts(at))]
     points_R = np.array([part.points for part in parts])
-    running_GR = np.stack(
-        [np.interp(-1.0 / SPEEDS, -1.0 / ASKED, part.time_s_E) for part in parts], axis=1
+    operators_s_GR, others_s_GR = (
+        np.stack([np.interp(-1.0 / speed_G, -1.0 / ASKED, time_s_E) for time_s_E in each], axis=1)
+        for each in (
+            [part.operators_s_E for part in parts],
+            [part.others_s_E for part in parts],
+        )
     )
-    predicted_GFR: FloatArray = running_GR[:, None] + POINTS_S[:, None] * points_R
+    predicted_GFR: FloatArray = (
+        operators_s_GR[:, None] / kernels_F[:, None]
+        + others_s_GR[:, None]
+        + point_s_F[:, None] * points_R
+    )
     return predicted_GFR
 
 
-def fitted(places: Sequence[int]) -> tuple[int, int]:
-    """Return the positions of speed and time of a point with the least mean |ln| (G, F).
-
-    Networks count alike.
+def fitted(places: Sequence[int]) -> Constants:
+    """Return the constants of a family with the least mean |ln|; networks count alike.
 
     Args:
-        places: Positions in `published_runs`.
+        places: Positions in `published_runs`; networks of the family without one are left out of
+            the fit of a point that it has from another family, too.
     """
     runs = [published_runs()[at] for at in places]
-    names = [run.network for run in runs]
+    names, family = [run.network for run in runs], _family(runs[0])
     weight_R = np.array([1.0 / names.count(name) for name in names])
     measured_R = np.array([run.measured_s for run in runs])
-    missed_GF = np.abs(np.log(measured_R / _predicted_s(places))) @ weight_R
+    kernels_F, point_s_F = np.ones_like(POINTS_S), POINTS_S
+    if family in POINTS_OF:
+        left = {published_runs()[at].network for at in of_family(family)}.difference(names)
+        lender = of_family(POINTS_OF[family])
+        lent = _fitted(tuple(at for at in lender if published_runs()[at].network not in left))
+        kernels_F, point_s_F = KERNELS, np.full_like(KERNELS, lent.point_s)
+    predicted_GFR = _predicted_s(places, SPEEDS, kernels_F, point_s_F)
+    missed_GF = np.abs(np.log(measured_R / predicted_GFR)) @ weight_R
     if all(run.machine in UNSTATED for run in runs):  # their schedule has one constant
         missed_GF[:-1] = np.inf
-    speed, point = np.unravel_index(int(missed_GF.argmin()), missed_GF.shape)
-    return int(speed), int(point)
+    speed, pair = np.unravel_index(int(missed_GF.argmin()), missed_GF.shape)
+    return Constants(float(SPEEDS[speed]), float(kernels_F[pair]), float(point_s_F[pair]))
+
+
+def _with(at: int, constants: Constants) -> float:
+    """Return the latency of a run with constants [s]."""
+    return float(_predicted_s([at], *(np.array([one]) for one in constants))[0, 0, 0])
 
 
 _fitted = cache(fitted)
@@ -268,8 +323,7 @@ def left_out() -> tuple[dict[str, Any], ...]:
             others = tuple(
                 number for number in own if published_runs()[number].network != run.network
             )
-            speed, point = _fitted(others)
-            predicted_s = float(_predicted_s([at])[speed, point, 0])
+            predicted_s = _with(at, _fitted(others))
             rows.append(
                 {
                     "machine": run.machine,
@@ -280,7 +334,7 @@ def left_out() -> tuple[dict[str, Any], ...]:
                     "measured_s": run.measured_s,
                     "predicted_s": predicted_s,
                     "error": predicted_s / run.measured_s - 1.0,
-                    "roofline_share": float(_predicted_s([at])[-1, 0, 0]) / run.measured_s,
+                    "roofline_share": _with(at, Constants(1.0, 1.0, 0.0)) / run.measured_s,
                 }
             )
         for row in rows:
@@ -304,14 +358,12 @@ def validate_accelerators() -> dict[str, list[dict[str, Any]]]:
     fits = []
     for family in FAMILIES:
         own = of_family(family)
-        speed, point = _fitted(tuple(own))
         fits.append(
             {
                 "family": family,
                 "runs": len(own),
                 "networks": len({published_runs()[at].network for at in own}),
-                "speed": float(SPEEDS[speed]),
-                "point_s": float(POINTS_S[point]),
+                **_fitted(tuple(own))._asdict(),
             }
         )
     machines = [
@@ -345,22 +397,26 @@ def cells() -> list[Calibration]:
             continue
         rows = [row for row in left_out() if MACHINES[row["machine"]][1] == family]
         own = [row for row in rows if row["machine"] == machine]
-        speed, point = _fitted(tuple(of_family(family)))
+        constants = _fitted(tuple(of_family(family)))
+        kernels = {EFFICIENCY_KERNELS: constants.kernels} if family in POINTS_OF else {}
         low, high = _interval(rows)
         found.append(
             schedule_cell(
                 device,
                 "systolic",
                 {
-                    EFFICIENCY_PREFILL: float(SPEEDS[speed]),
-                    SYNCHRONISATION: float(POINTS_S[point]),
+                    EFFICIENCY_PREFILL: constants.speed,
+                    SYNCHRONISATION: constants.point_s,
+                    **kernels,
                 },
                 [row["error"] for row in own],
                 (low, high),
                 {
                     "bias": rounded(float(np.mean([np.log1p(row["error"]) for row in own]))),
                     "baselines": {"roofline_share": rounded(_share(own))},
-                    "protocol": PROTOCOL.format(", ".join(FAMILIES[family])),
+                    "protocol": PROTOCOL.format(", ".join(FAMILIES[family]))
+                    + (POINTS_LENT.format(POINTS_OF[family]) if family in POINTS_OF else ""),
+                    "least_shape": {"served_batch": float(min(row["batch"] for row in own))},
                     "data_hash": content_hash(repr([row["measured_s"] for row in rows]))[:23],
                     "data_version": "published 2024 to 2025",
                     "command": COMMAND,

@@ -25,6 +25,7 @@ OFFLINE: Final = {
 }
 IN_FLIGHT: Final = 1024  # requests on a GPU: all are sent at once
 FORMATS: Final = {"fp8": "fp8", "fp4": "mxfp4_mxfp4", "mxfp4": "mxfp4_mxfp4", "fp16/bf16": "bf16"}
+RELEASE: Final = re.compile(r"vLLM v?(\d+\.\d+)")  # of static batches; MLPerf runs forks
 STATIC: Final = "batch_e2e_latency"
 RATE: Final = "offline_output_tokens_per_s_total"
 # Published as fp8, and above what the fastest measured fp8 product of the device allows.
@@ -76,6 +77,8 @@ def question_of(row: Mapping[str, str]) -> dict[str, Any] | None:
     asked: dict[str, Any] = {"system": row["machine"].lower(), "engine": "vllm"}
     if row["metric"] == STATIC:
         (tp,) = re.findall(r"TP(\d+)", row["parallelism"])
+        release = RELEASE.match(row["software"])
+        asked |= {"engine": f"vllm@{release[1]}"} if release else {}
         model = row["model"] if "/" in row["model"] else f"meta-llama/{row['model']}"
         sizes = {name: int(row[name]) for name in ("batch", "isl", "osl")}
         return asked | sizes | {"model": model, "tp": int(tp), "format": format_name}

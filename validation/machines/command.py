@@ -93,12 +93,13 @@ ACCELERATOR_COLUMNS: Final = {
         "runs": "runs",
         "networks": "networks",
         "speed": "speed in prompts",
+        "kernels": "of kernels",
         "point_s": "point [s]",
     },
     "machines": {"machine": "", "result": "result", **_ERRORS},
 }
 ACCELERATOR_TITLES: Final = {
-    "fits": "speed of units in prompts and time of a synchronisation point, by family",
+    "fits": "speeds of units in prompts and of kernels, time of a synchronisation point, by family",
     "machines": "latencies of services, network left out, and measured shares of the roofline",
 }
 

@@ -51,7 +51,7 @@ def schedule_cell(
             name: rounded(abs(low if part < 0.0 else high) * part)
             for name, part in QUANTILES.items()
         },
-        fitted="2026-11-26",
+        fitted="2026-11-28",
         **stated,
     )
 

@@ -8,6 +8,8 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from validation.training.fits import fit_training_engine as fit_training_engine
+    from validation.training.moe_sources import moe_sources as moe_sources
+    from validation.training.scale import scale_growth as scale_growth
     from validation.training.scores import validate_training as validate_training
     from validation.training.trace import (
         fit_to_trace as fit_to_trace,

@@ -65,7 +65,7 @@ def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, 
     own = [run for run in own if run.run["gpu"] not in without]
     early = [run for run in own if _is_early(run)]
     numbers: dict[str, Any] = dict(UNFITTED)
-    scaled = _scaled(early)
+    scaled = scaled_runs(early)
     if scaled:
         numbers["jitter"] = _jitter(scaled, numbers)
     for _ in range(ROUNDS):
@@ -83,10 +83,14 @@ def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, 
     return {"rows": len(early), **numbers, **errors, "release": speeds}
 
 
+def fitted_runs(name: str) -> list[PublishedRun]:
+    """Return the runs that the numbers of an engine are fitted to."""
+    return [run for run in published_runs() if _of_engine(run, name) and _is_early(run)]
+
+
 def dense_runs(name: str) -> list[PublishedRun]:
     """Return the runs of dense models that the numbers of an engine are fitted to."""
-    runs = [run for run in published_runs() if _of_engine(run, name) and not _is_moe(run)]
-    return [run for run in runs if _is_early(run)]
+    return [run for run in fitted_runs(name) if not _is_moe(run)]
 
 
 def is_fitted(published: PublishedRun) -> bool:
@@ -139,7 +143,7 @@ def _best(
     return float(f"{found.x:.3g}")
 
 
-def _scaled(runs: Sequence[PublishedRun]) -> list[list[PublishedRun]]:
+def scaled_runs(runs: Sequence[PublishedRun]) -> list[list[PublishedRun]]:
     """Return the groups of runs that differ in scale alone, by a factor of four or more."""
     groups: dict[tuple[Any, ...], list[PublishedRun]] = {}
     for published in runs:

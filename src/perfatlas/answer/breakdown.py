@@ -173,7 +173,10 @@ def step_bounds(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def _tier(cost: StepCost, candidate: int, operator: int) -> str:
     return tier_name(
-        calibrated=bool(cost.prices.match_CO[candidate, operator] >= 0),
+        calibrated=bool(
+            cost.prices.match_CO[candidate, operator] >= 0
+            or cost.prices.exceeds_bound()[candidate, operator]
+        ),
         measured=bool(cost.prices.measured_CO[candidate, operator]),
     )
 
@@ -206,8 +209,10 @@ def price_columns(prices: PricedOperators) -> dict[str, list[Any]]:
         "bound": [BOUND_NAMES[NAMED_BOUNDS[code]] for code in prices.code_CO[:, 0].tolist()],
         "bound_time_s": prices.bound_s_CO[:, 0].tolist(),
         "tier": [
-            tier_name(calibrated=known, measured=own)
-            for known, own in zip(calibrated, measured, strict=True)
+            tier_name(calibrated=known or above, measured=own)
+            for known, own, above in zip(
+                calibrated, measured, prices.exceeds_bound()[:, 0].tolist(), strict=True
+            )
         ],
     }
 

@@ -14,7 +14,7 @@ from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.energy import board_energy
-from perfatlas.engines import release_spread, whole_run_spread
+from perfatlas.engines import release_spread, unseen_kinds, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
 from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails
@@ -244,7 +244,7 @@ def _phase(question: Candidates) -> str:
 def interval_remark(question: Candidates, steps: PricedSteps) -> str:
     """Return the description of the interval of the steps of a question, a sentence."""
     tails = step_tails(question)
-    if tails == KERNELS_ONLY:
+    if tails is KERNELS_ONLY:
         return f"{INTERVAL}; errors of engine and load are not included"
     spread = whole_run_spread()
     limits = [
@@ -254,6 +254,13 @@ def interval_remark(question: Candidates, steps: PricedSteps) -> str:
         for low_C, high_C in (step_limits(cost, tails),)
     ]
     limits = list(dict.fromkeys(limits))
+    unseen = unseen_kinds()
+    if np.broadcast_to(tails.unseen_high, question.size)[0] > 0.0:
+        return (
+            f"{INTERVAL}; {', '.join(limits)}: the least 5% and the largest 95% quantile of"
+            f" {unseen.kinds} kinds of models under an engine on an architecture, with"
+            f" {unseen.runs:,} runs (`{unseen.command}`), as no measured run is of this kind"
+        )
     if not tails.deviation:
         return (
             f"{INTERVAL}; {', '.join(limits)}: the spread of their operators between laboratories;"

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
         fabric_time_s as fabric_time_s,
     )
     from perfatlas.collectives.levels import NODES_MEASURED as NODES_MEASURED
+    from perfatlas.collectives.notes import (
+        NODE_NOTE as NODE_NOTE,
+        unseen_fabric as unseen_fabric,
+    )
     from perfatlas.collectives.parameters import (
         LIBRARY_FAMILY as LIBRARY_FAMILY,
         cell_format as cell_format,
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
         one_hop_s as one_hop_s,
         price_collectives as price_collectives,
     )
+    from perfatlas.collectives.topology import unstated_bridge as unstated_bridge
     from perfatlas.collectives.wire import (
         bus_bandwidth as bus_bandwidth,
         in_network_wire_bytes as in_network_wire_bytes,

@@ -36,6 +36,7 @@ from perfatlas.collectives.notes import (
     TREE_NOTE,
     assumed_fabrics,
     library_notes,
+    unseen_fabric,
 )
 from perfatlas.collectives.parameters import (
     CUSTOM_OPERATOR,
@@ -52,6 +53,7 @@ from perfatlas.collectives.parameters import (
     fabric_cells,
     gather_cells,
     one_doubling,
+    unseen_fabric_tails,
     widened,
 )
 from perfatlas.collectives.physics import (
@@ -147,6 +149,8 @@ def _library_levels(query: CollectiveQuery, cells: Cells, index_U: IntArray) -> 
     all_reduce = query.op == "all_reduce"
     notes += [SWITCH_NOTE] if all_reduce and np.any(unseen_U & grown_U) else []
     notes += [NODE_NOTE] if np.any(used_U & (ranks_LU[1] > 1.0)) else []
+    unseen_U2 = widened(wide_U2, unseen_fabric_tails()[None])
+    wide_U2 = np.where((ranks_LU[1] > 1.0)[:, None], unseen_U2, wide_U2)
     times = LevelTimes(
         time_s_LU=np.stack((timed[0][0] + launch_U, timed[1][0], nothing_U)),
         latency_s_LU=np.stack((timed[0][1] + launch_U, timed[1][1], nothing_U)),
@@ -328,6 +332,8 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         query.op
     )
     tails_U2 = widened(inner.tails_U2, cells.tails_S2[query.index_U]) + wide_U2
+    slow_U = np.array([bool(unseen_fabric(system)) for system in query.systems])[query.index_U]
+    tails_U2 = np.where(slow_U[:, None], widened(tails_U2, unseen_fabric_tails()[None]), tails_U2)
     beyond = np.any(crosses_U & (nodes_U > NODES_MEASURED))
     # Inside a node, reductions and gathers are never faster than on that node alone.
     inside_s_U = inner.time_s_LU[0] * np.exp(inner.tails_U2[:, 0])
@@ -405,7 +411,8 @@ def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool)
     places = np.flatnonzero(np.bincount(query.index_U[crosses_U])).tolist()
     crossed = [query.systems[index] for index in places]
     hops, many = ([HOPS_NOTE], CONGESTION_NOTE) if query.op in HOP_OPS else ([], NODES_NOTE)
-    return [FABRIC_NOTE, *hops, *assumed_fabrics(crossed), *([many] if beyond else [])]
+    unseen = filter(None, map(unseen_fabric, crossed))
+    return [FABRIC_NOTE, *hops, *assumed_fabrics(crossed), *unseen, *([many] if beyond else [])]
 
 
 def _fabric_bytes(query: CollectiveQuery) -> FloatArray:

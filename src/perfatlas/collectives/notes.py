@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.collectives.parameters import nic_share, seen_nic_share, unseen_fabric_tails
+from perfatlas.collectives.scheduled import are_scheduled
+from perfatlas.collectives.torus import are_tori
 from perfatlas.quantities import significant
 
 if TYPE_CHECKING:
@@ -24,7 +28,8 @@ RANKS_NOTE: Final = (
 )
 NODE_NOTE: Final = (
     "devices of one node in different domains communicate over the host link, with the parameters"
-    " of the library's collectives inside a domain; this was not measured"
+    " of the library's collectives inside a domain; this is in no fit, and the interval is that of"
+    " unseen fabrics"
 )
 FABRIC_NOTE: Final = (
     "inter-node collectives are modelled: NIC efficiency and hop cost come from DeepEP exchanges"
@@ -88,6 +93,26 @@ def assumed_fabrics(systems: Sequence[System]) -> tuple[str, ...]:
             )
             found[note] = None
     return tuple(found)
+
+
+def unseen_fabric(system: System) -> str:
+    """Return a note on NICs slower than those of the fits, "" for others and for direct links.
+
+    Example:
+        >>> from perfatlas.collectives.notes import unseen_fabric
+        >>> from perfatlas.hardware import resolve_system
+        >>> unseen_fabric(resolve_system("h100_sxm"))
+        ''
+    """
+    share, seen = nic_share(system), seen_nic_share()
+    if share >= seen or are_tori([system])[0] or are_scheduled([system])[0]:
+        return ""
+    return (
+        f"no exchange between nodes with {significant(share / 1e9, 3)} GB/s of NICs per GPU, as in"
+        f" nodes of {system.device.name}, is among those that collectives are fitted to"
+        f" ({significant(seen / 1e9, 3)} GB/s): the interval is that of unseen fabrics, whose times"
+        f" are up to {math.exp(unseen_fabric_tails()[1]):.2g} times as predicted"
+    )
 
 
 def library_notes(

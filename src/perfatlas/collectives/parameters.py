@@ -307,6 +307,33 @@ def widened(tails_U2: FloatArray, other_U2: FloatArray) -> FloatArray:
 
 
 @cache
+def seen_nic_share() -> float:
+    """Return the rate of NICs per GPU of the machines whose exchanges were fitted [bytes/s]."""
+    return nic_share(resolve_system(FABRIC_REFERENCE))
+
+
+def nic_share(system: System) -> float:
+    """Return the rate of a node's NICs per GPU, per direction [bytes/s]."""
+    node = system.node
+    return node.nics * node.nic_bandwidth / node.devices
+
+
+@cache
+def unseen_fabric_tails() -> FloatArray:
+    """Return q05 and q95 of ln(measured/predicted) on NICs slower than those of the fits (2,).
+
+    They hold 90% of the runs of every published machine. If machines are exchangeable, those of a
+    further one are beyond an end with a probability of 1 / (machines + 1).
+
+    Source:
+        `data/collectives/unseen_fabrics.toml`; distribution-free tolerance limits, Wilks, Ann.
+        Math. Stat. 12 (1941).
+    """
+    rows = shipped_table("data/collectives/unseen_fabrics.toml")["machine"]
+    return np.array([min(row["q05"] for row in rows), max(row["q95"] for row in rows)])
+
+
+@cache
 def rank_extrapolation(op: str) -> tuple[float, float]:
     """Return q05 and q95 of ln(measured/predicted) at twice the fitted number of ranks.
 

@@ -190,10 +190,35 @@ def bridge_rate(system: System, ranks: int) -> float:
     Args:
         system: A system whose GPUs communicate over PCIe otherwise.
     """
-    route = ring_route(system.node.paths, ranks, system.node.peer_access)
-    over_pcie = system.device.scale_up.kind == HOST_LINK
-    rates: Mapping[str, float] = shipped_table(RINGS)["bridge"]["link_rate"]
-    return route.links * rates.get(system.device.architecture, 0.0) if over_pcie else 0.0
+    links = ring_route(system.node.paths, ranks, system.node.peer_access).links
+    device, bridge = system.device, shipped_table(RINGS)["bridge"]
+    card = bridge["cards"].get(device.name)
+    if device.scale_up.kind != HOST_LINK:
+        return 0.0
+    if card is not None:
+        return float(min(links, card["links"]) * card["link_rate"])
+    return float(links * bridge["link_rate"].get(device.architecture, 0.0))
+
+
+def unstated_bridge(system: System, ranks: int) -> str:
+    """Return a note on a pair of cards that a bridge may join, "" where none does or it is stated.
+
+    Example:
+        >>> from perfatlas.collectives.topology import unstated_bridge
+        >>> from perfatlas.hardware import resolve_system
+        >>> unstated_bridge(resolve_system("l40s"), 2)
+        ''
+    """
+    device = system.device
+    card = shipped_table(RINGS)["bridge"]["cards"].get(device.name)
+    if card is None or ranks != PAIR or system.node.paths or device.scale_up.kind != HOST_LINK:
+        return ""
+    rate = card["links"] * card["link_rate"] / 1e9
+    return (
+        f"pairs of {device.name} are priced over PCIe; for an NVLink bridge of {rate:.4g} GB/s per"
+        " direction, set node.topology = bridged_2, node.devices = 2 and"
+        " device.scale_up.domain_size = 2"
+    )
 
 
 def with_bridges(links: Links, group: Group, systems: Sequence[System], index_U: IntArray) -> Links:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         release_spread as release_spread,
         shipped_laboratories as shipped_laboratories,
         step_spreads as step_spreads,
+        unseen_kinds as unseen_kinds,
         whole_run_spread as whole_run_spread,
     )
     from perfatlas.engines.launch_settings import with_launch_settings as with_launch_settings

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import zip_longest
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -204,33 +203,34 @@ def _of_release(name: str, version: str) -> EngineProfile:
     older = [text for text in own if _version_key(text) <= asked]
     newer = [text for text in own if _version_key(text) > asked]
     near = [*older[-1:], *newer[:1]]
-    near = [text for text in near if not _gains_between(name, _version_key(text), asked)] or near
+    near = [text for text in near if "" not in _gains_between(name, text, asked)] or near
     nearest = min(near, key=lambda text: _release_distance(_version_key(text), asked))
     if f"{version}.".startswith(nearest.split("@")[1] + "."):
         return _load(nearest)
+    gains = _gains_between(name, nearest, asked)
     return replace(
         _load(nearest),
         id=f"{name}@{version}",
         version=version,
         borrowed=nearest,
         borrowed_is_newer=nearest in newer,
-        borrowed_gain=prod(_gains_between(name, _version_key(nearest), asked)),
+        borrowed_gain=gains.pop("", 1.0),
+        vendor_gains=gains,
     )
 
 
-@cache
-def _changed_defaults(name: str) -> Mapping[tuple[int, ...], float]:
-    """Return the releases of an engine that changed a default setting, and its published gain."""
-    changes = (change for change in shipped_table(CHANGES)["change"] if change["engine"] == name)
-    return {
-        _version_key(f"{name}@{change['version']}"): change.get("gain", 1.0) for change in changes
-    }
+def _gains_between(name: str, profile_id: str, asked: tuple[int, ...]) -> dict[str, float]:
+    """Return the published gains of changed defaults between two releases.
 
-
-def _gains_between(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> list[float]:
-    """Return the gains of the changes between two releases."""
-    changes = _changed_defaults(name).items()
-    return [gain for at, gain in changes if min(one, other) < at <= max(one, other)]
+    Vendor of the devices on which alone they changed, "" for all -> product of gains.
+    """
+    found: dict[str, float] = {}
+    first, last = sorted((_version_key(profile_id), asked))
+    for change in shipped_table(CHANGES)["change"]:
+        if change["engine"] == name and first < _version_key(f"@{change['version']}") <= last:
+            vendor = change.get("vendor", "")
+            found[vendor] = found.get(vendor, 1.0) * change.get("gain", 1.0)
+    return found
 
 
 def _release_distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

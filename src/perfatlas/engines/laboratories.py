@@ -63,6 +63,39 @@ def whole_run_spread() -> WholeRunSpread:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnseenKinds:
+    """Interval of runs of a kind that was not measured, and the kinds that were.
+
+    It holds 90% of the runs of every measured kind but plain transformers: it ends at the least 5%
+    and the largest 95% quantile. If kinds are exchangeable, that of a further kind is beyond an end
+    with a probability of 1 / (kinds + 1).
+
+    Source: distribution-free tolerance limits, Wilks, Ann. Math. Stat. 12 (1941).
+    """
+
+    low: float  # Lower limit of ln(measured / predicted)
+    high: float  # Upper limit
+    kinds: int  # Kinds of models and plans under an engine on an architecture
+    runs: int  # Their measured runs
+    command: str  # Command that lists all sources
+    measured: dict[
+        str, dict[str, list[str]]
+    ]  # Architectures with measured runs, by kind and engine
+
+
+@cache
+def unseen_kinds() -> UnseenKinds:
+    """Return the interval of unseen kinds.
+
+    Example:
+        >>> from perfatlas.engines import unseen_kinds
+        >>> unseen_kinds().measured["gated delta nets"]
+        {'sglang': ['blackwell', 'hopper']}
+    """
+    return UnseenKinds(**shipped_laboratories()["unseen"])
+
+
+@dataclass(frozen=True, kw_only=True)
 class OperatorSpread:
     """How far times of one class of operators deviate between laboratories."""
 

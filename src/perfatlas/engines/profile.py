@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -279,6 +279,8 @@ class EngineProfile:
     # Largest published ratio of rates of changed defaults between the two, the newer to the older;
     # 1 for none
     borrowed_gain: float = 1.0
+    # Further gains on devices of a vendor alone, by vendor
+    vendor_gains: Mapping[str, float] = field(default_factory=dict)
     # Kernels of earlier releases, None where none are known
     earlier_kernels: EarlierKernels | None = None
     runs_on: RunsOn | None = None  # Vendors of the devices, None for any

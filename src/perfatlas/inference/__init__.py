@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from perfatlas.inference.intervals import (
         KERNELS_ONLY as KERNELS_ONLY,
         StepTails as StepTails,
+        architectures as architectures,
         fastest_s as fastest_s,
         model_kind as model_kind,
         release_limits as release_limits,
+        run_kinds as run_kinds,
         slowest_s as slowest_s,
         step_limits as step_limits,
         step_tails as step_tails,
+        unseen_notes as unseen_notes,
     )
     from perfatlas.inference.latencies import (
         ClientSide as ClientSide,

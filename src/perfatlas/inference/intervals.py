@@ -3,25 +3,30 @@
 The errors of kernels give the first interval. Whole runs of other laboratories deviate further:
 their releases, hosts and kernels differ. How far depends on the operators of the step: their
 spreads between laboratories and that of whole runs add in quadrature. Kernels and laboratories are
-composed by their outer limits, for closed forms and for simulations alike.
+composed by their outer limits, for closed forms and for simulations alike. Where no measured run of
+an engine has a part of a model or of a plan, limits are at least those of unseen kinds.
 
 Shape legend: C candidates.
 """
 
 from __future__ import annotations
 
-from math import log
+from math import exp, log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.collectives import unseen_fabric
 from perfatlas.engines import (
     release_spread,
     step_spreads,
+    unseen_kinds,
     whole_run_spread,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from perfatlas.engines import EngineProfile
     from perfatlas.inference.step_totals import StepTimes
     from perfatlas.operators import FloatArray
@@ -36,8 +41,11 @@ class StepTails(NamedTuple):
     lower: float = 0.0  # Deviations from the center to the lower limit
     upper: float = 0.0  # Deviations from the center to the upper limit
     # Half-width by which the release of a borrowed profile widens the lower limit
-    release_low: float = 0.0
-    release_high: float = 0.0  # Likewise the upper limit
+    release_low_C: FloatArray | float = 0.0
+    release_high_C: FloatArray | float = 0.0  # Likewise the upper limit
+    # Limits of ln(measured / predicted) that unseen kinds have at least (C,); 0 for seen ones
+    unseen_low: FloatArray | float = 0.0
+    unseen_high: FloatArray | float = 0.0
 
     def limits(self, laboratory_C: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the limits of ln(measured / predicted) of steps, each (C,).
@@ -46,13 +54,19 @@ class StepTails(NamedTuple):
             laboratory_C: Deviation of each by its operators on other machines (C,).
         """
         deviation_C = np.hypot(self.deviation, laboratory_C)
-        low_C = np.minimum(self.center - self.lower * deviation_C, 0.0)
-        high_C = np.maximum(self.center + self.upper * deviation_C, 0.0)
-        return -np.hypot(low_C, self.release_low), np.hypot(high_C, self.release_high)
+        low_C = np.minimum(self.center - self.lower * deviation_C, self.unseen_low)
+        high_C = np.maximum(self.center + self.upper * deviation_C, self.unseen_high)
+        return -np.hypot(low_C, self.release_low_C), np.hypot(high_C, self.release_high_C)
 
 
 KERNELS_ONLY = StepTails()
 IDEAL: Final = "ideal"  # takes no time of its own
+OVER_NODES: Final = "tensor parallelism across nodes"
+UNSEEN: Final = (
+    "no measured run of {engine} on {architecture} with {kinds} is among those that intervals are"
+    " fitted to: the interval is that of unseen kinds of models and plans, whose times are"
+    " {low:.2g} to {high:.2g} times as predicted"
+)
 
 
 def step_tails(question: Candidates) -> StepTails:
@@ -60,7 +74,8 @@ def step_tails(question: Candidates) -> StepTails:
 
     Limits: None for tier bound, whose interval is that of the kernels. The ideal engine has the
         errors of its operators on other machines, and none of whole runs. An engine without
-        measured runs has the same errors as the others. A release that borrows its profile is
+        measured runs has the same errors as the others, but those of unseen kinds where a model is
+        not a plain transformer. A release that borrows its profile is
         wider by the spread between adjacent releases, whatever their distance.
     """
     if question.tier == "bound":
@@ -68,28 +83,37 @@ def step_tails(question: Candidates) -> StepTails:
     whole = whole_run_spread()
     if question.profile.name == IDEAL:
         return StepTails(lower=whole.lower, upper=whole.upper)
-    slower, faster = release_limits(question.profile)
+    placement = question.placement
+    limits = [release_limits(question.profile, one.device.vendor) for one in placement.systems]
+    faster_C, slower_C = np.array(limits)[placement.index_C].T[::-1]
+    unseen, new_C = unseen_kinds(), np.array([bool(kinds) for kinds in _unseen(question)])
     return StepTails(
         center=step_spreads()[model_kind(question)].center,
         deviation=whole.deviation,
         lower=whole.lower,
         upper=whole.upper,
-        release_low=faster,
-        release_high=slower,
+        release_low_C=faster_C,
+        release_high_C=slower_C,
+        unseen_low=np.where(new_C, unseen.low, 0.0) if new_C.any() else 0.0,
+        unseen_high=np.where(new_C, unseen.high, 0.0) if new_C.any() else 0.0,
     )
 
 
-def release_limits(profile: EngineProfile) -> tuple[float, float]:
+def release_limits(profile: EngineProfile, vendor: str = "") -> tuple[float, float]:
     """Return how much slower and how much faster a release may be than its profile, in ln(time).
 
     Releases become faster: that of a borrowed profile moved on, or was behind, by as much as
     adjacent releases differ or as the changes between the two were published to gain. Both 0 for
     a profile of its own.
+
+    Args:
+        vendor: Vendor of the device; some changes gained on those of one vendor alone.
     """
     if not profile.borrowed:
         return 0.0, 0.0
     spread = release_spread()
-    gained = max(spread.q95, log(profile.borrowed_gain), 0.0)
+    gain = profile.borrowed_gain * profile.vendor_gains.get(vendor, 1.0)
+    gained = max(spread.q95, log(gain), 0.0)
     lost = max(-spread.q05, 0.0)
     return (gained, lost) if profile.borrowed_is_newer else (lost, gained)
 
@@ -97,6 +121,52 @@ def release_limits(profile: EngineProfile) -> tuple[float, float]:
 def model_kind(question: Candidates) -> str:
     """Return the kind of model whose errors between laboratories apply."""
     return "experts" if question.model.network.has_experts else "dense"
+
+
+def run_kinds(question: Candidates) -> list[tuple[str, ...]]:
+    """Return what tells runs of one engine apart: parts of the model and of each plan (C)."""
+    parts = question.model.network.kinds
+    over_C = question.plan.tp > question.placement.node()
+    of_plans = {False: parts, True: (*parts, OVER_NODES)}
+    return [of_plans[over] for over in over_C.tolist()]
+
+
+def _unseen(question: Candidates) -> list[tuple[str, ...]]:
+    """Return the kinds that no measured run of the engine on the architecture has (C)."""
+    ran = {k: runs.get(question.profile.name, ()) for k, runs in unseen_kinds().measured.items()}
+    asked = list(zip(run_kinds(question), architectures(question), strict=True))
+    found = {
+        (kinds, where): tuple(kind for kind in kinds if where not in ran.get(kind, ()))
+        for kinds, where in set(asked)
+    }
+    return [found[pair] for pair in asked]
+
+
+def architectures(question: Candidates) -> list[str]:
+    """Return the architecture of the device of each candidate (C)."""
+    systems = question.placement.systems
+    return [systems[index].device.architecture for index in question.placement.index_C]
+
+
+def unseen_notes(question: Candidates) -> Iterator[tuple[int, str]]:
+    """Yield candidates with the interval of unseen kinds or fabrics, and a warning of it."""
+    if question.tier == "bound":
+        return
+    systems, over_C = question.placement.systems, question.plan.gpus_per_replica
+    for candidate in np.flatnonzero(over_C > question.placement.node()).tolist():
+        if note := unseen_fabric(systems[question.placement.index_C[candidate]]):
+            yield candidate, note
+    limits = {end: exp(getattr(unseen_kinds(), end)) for end in ("low", "high")}
+    of_devices = architectures(question)
+    for candidate, kinds in enumerate(_unseen(question)):
+        if kinds and question.profile.name != IDEAL:
+            text = UNSEEN.format(
+                engine=question.profile.name,
+                architecture=of_devices[candidate],
+                kinds=" and ".join(kinds),
+                **limits,
+            )
+            yield candidate, text
 
 
 def _by_operators(cost: StepTimes) -> FloatArray:

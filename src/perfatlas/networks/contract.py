@@ -146,6 +146,11 @@ class Segment(ABC):
         """Whether attention has a learned sink logit per head."""
         return False
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of what it has beside full attention, by which runs of engines are told apart."""
+        return ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class CacheLayout:
@@ -454,6 +459,11 @@ class Network(ABC):
     def num_layers(self) -> int:
         """Number of layers over all groups."""
         return sum(group.count for group in self.layers)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of what its layers have beside full attention, sorted."""
+        return tuple(sorted({kind for group in self.layers for kind in group.kinds}))
 
     @property
     def has_experts(self) -> bool:

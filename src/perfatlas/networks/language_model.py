@@ -6,7 +6,7 @@ A family module converts a config.json into this; operators, parameters and cach
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.networks.contract import Network, Segment
 from perfatlas.networks.layers import GqaAttention, MoeFfn
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from perfatlas.networks.contract import DividedSize, RoutedExperts
     from perfatlas.networks.layers import Ffn, Mixer
     from perfatlas.networks.vision_encoder import VisionEncoder
+
+SINKS: Final = "attention sinks"
+SPARSE: Final = "sparse attention"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,12 @@ class LayerGroup(Segment):
     def has_sinks(self) -> bool:
         """Whether attention has a learned sink logit per head."""
         return isinstance(self.mixer, GqaAttention) and self.mixer.sinks
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of what it has beside full attention."""
+        named = (self.mixer.kind if self.mixer else "", SINKS if self.has_sinks else "")
+        return tuple(filter(None, (*named, SPARSE if self.selects_keys else "")))
 
 
 @dataclass(frozen=True, kw_only=True)

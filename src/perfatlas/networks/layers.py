@@ -14,6 +14,7 @@ class Block(ABC):
 
     modules: ClassVar[tuple[str, ...]] = ()
     is_recurrent: ClassVar[bool] = False
+    kind: ClassVar[str] = ""  # Name of a mixer other than full attention, in the plural
 
     @property
     @abstractmethod
@@ -98,6 +99,7 @@ class MlaAttention(Block):
     """
 
     modules = ("core_attn", "mla_up_proj")
+    kind = "latent attention"
 
     num_heads: int
     q_lora_rank: int
@@ -125,6 +127,8 @@ class MlaAttention(Block):
 @dataclass(frozen=True, kw_only=True)
 class CompressedAttention(Block):
     """Attention over a window and over keys that stand for several tokens (DeepSeek-V4)."""
+
+    kind = "compressed keys"
 
     num_heads: int  # Query heads; all share one row per key, which is key and value
     head_dim: int  # Width of a head and of that row
@@ -163,6 +167,7 @@ class GatedDeltaNet(Block):
     """
 
     is_recurrent = True
+    kind = "gated delta nets"
 
     num_key_heads: int
     num_value_heads: int
@@ -191,6 +196,7 @@ class Mamba2(Block):
     """Mamba-2 state-space mixer (nemotron_h)."""
 
     is_recurrent = True
+    kind = "Mamba-2 layers"
 
     num_heads: int
     head_dim: int
@@ -220,6 +226,7 @@ class Mamba1(Block):
     """Mamba selective scan (jamba)."""
 
     is_recurrent = True
+    kind = "Mamba layers"
 
     intermediate_size: int
     state_size: int

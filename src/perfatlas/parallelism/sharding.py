@@ -51,6 +51,7 @@ def shard_operators(
     *,
     expert_exchange: ExpertExchange = "all_to_all",
     domain: FloatArray | None = None,
+    balanced_tables: bool = False,
 ) -> tuple[Operator, ...]:
     """Return the operators of one rank, with collectives inserted in execution order.
 
@@ -62,6 +63,7 @@ def shard_operators(
             token to the ranks with its experts, "all_gather_reduce_scatter" sends all tokens to
             all ranks, "deepep" sends each prompt token once to every scale-up domain.
         domain: GPUs of a scale-up domain (C,); None for one domain.
+        balanced_tables: Whether lookups and their exchanges are the least of all placements.
 
     Returns:
         Divided operators in the given order. A collective has count 0 if its group is a single
@@ -83,7 +85,10 @@ def shard_operators(
     result: list[Operator] = []
     waiting: tuple[Collective, ...] = ()  # the experts' reduction
     hidden = float(network.hidden_size)
-    for operator in shard_tables(operators, plan) if network.tables else operators:
+    divided = operators
+    if network.tables:
+        divided = shard_tables(operators, plan, balanced=balanced_tables)
+    for operator in divided:
         if not operator.name.startswith(_BESIDE_EXPERTS):
             result += waiting
             waiting = ()

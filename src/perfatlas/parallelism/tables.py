@@ -8,6 +8,7 @@ Shape legend: C candidates, O operators (each of equal tables), G groups of rank
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -80,7 +81,9 @@ def hold_tables(operators: Sequence[Operator], plan: PlanColumns) -> list[Operat
     return [held.get(one.name, one) for one in operators]
 
 
-def shard_tables(operators: tuple[Operator, ...], plan: PlanColumns) -> tuple[Operator, ...]:
+def shard_tables(
+    operators: tuple[Operator, ...], plan: PlanColumns, *, balanced: bool = False
+) -> tuple[Operator, ...]:
     """Return operators with the lookups of one rank, and what it exchanges for them.
 
     Each rank sends its indices to the ranks that hold their rows. One kernel sums the rows of all
@@ -91,6 +94,8 @@ def shard_tables(operators: tuple[Operator, ...], plan: PlanColumns) -> tuple[Op
     Args:
         operators: The unsharded operators over the items of one rank.
         plan: The plans (C,); attention_dp = 1 divides nothing.
+        balanced: Whether to take a lower limit over all placements instead of the plan's: each rank
+            looks up its share of all tables and sends the sums of whole ones, the least there are.
 
     Source: Mudigere et al. 2022 (arXiv 2104.05158): hybrid parallelism, table-wise and row-wise
         sharding, and the kernel that looks up several tables (FBGEMM, table-batched embedding);
@@ -104,7 +109,7 @@ def shard_tables(operators: tuple[Operator, ...], plan: PlanColumns) -> tuple[Op
     result: list[Operator] = []
     for operator in operators:
         if operator.name == next(iter(tables)):
-            result += _exchanged(tables, plan)
+            result += _exchanged(tables, plan, balanced=balanced)
         if operator.name not in tables:
             result.append(operator)
         elif not bool(np.all(sharing_C)):
@@ -112,9 +117,13 @@ def shard_tables(operators: tuple[Operator, ...], plan: PlanColumns) -> tuple[Op
     return tuple(result)
 
 
-def _exchanged(tables: Mapping[str, Streaming], plan: PlanColumns) -> list[Operator]:
+def _exchanged(
+    tables: Mapping[str, Streaming], plan: PlanColumns, *, balanced: bool
+) -> list[Operator]:
     """Return the lookups of the busiest rank with the exchanges before and after them."""
     operators = tuple(tables.values())
+    if balanced:
+        plan = replace(plan, ep=plan.attention_dp, moe_tp=np.ones_like(plan.moe_tp))
     lookups_OC, sums_OC = (_moved(operators, name) for name in _MOVED)
 
     def total(name: str, held: Sequence[FloatArray]) -> FloatArray:
@@ -122,7 +131,12 @@ def _exchanged(tables: Mapping[str, Streaming], plan: PlanColumns) -> list[Opera
         summed_C: FloatArray = np.sum(each, axis=0) * plan.attention_dp
         return summed_C
 
-    held = _fullest(tables, lookups_OC, plan)
+    def busiest(load_OC: FloatArray) -> tuple[FloatArray, ...]:
+        if balanced:
+            return tuple(one.count / plan.ep for one in operators)
+        return _fullest(tables, load_OC, plan)
+
+    held = busiest(lookups_OC + sums_OC)
     rows_C = total("gathers", held) / plan.moe_tp
     cold_C = total("cold_read_bytes", held) / plan.moe_tp
     lookup = Streaming(
@@ -139,7 +153,7 @@ def _exchanged(tables: Mapping[str, Streaming], plan: PlanColumns) -> list[Opera
     )
     sent_C = np.sum([one.count * one.gathers for one in operators], axis=0)
     indices_C = np.maximum(sent_C, rows_C) * INDEX_BYTES
-    outputs_C = total("write_bytes", _fullest(tables, sums_OC, plan))
+    outputs_C = total("write_bytes", busiest(sums_OC))
     everyone, groups = Group(plan.attention_dp, plan.tp), Group(plan.ep, plan.moe_tp)
     inside = Group(plan.moe_tp, np.ones_like(plan.tp))
     return [

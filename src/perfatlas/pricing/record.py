@@ -23,6 +23,7 @@ COMPUTE: Final = 0
 COMMUNICATION: Final = 1
 HOST: Final = 2
 STREAM_NAMES: Final = ("compute", "communication", "host")
+ROUNDING: Final = 1e-9  # of times that are equal
 TIERS: Final = {"physics": 1, "measured": 2, "bound": 4}  # codes of several add up
 PICOSECONDS: Final = 10**12  # per second: the resolution of the simulators' clock
 _WORK: Final = Column(composition=Composition.WHOLE, ticks_per_unit=1)
@@ -96,3 +97,8 @@ class PricedOperators:
     def distinct(self) -> int:
         """Distinct shapes among them."""
         return int(self.distinct_O.sum())
+
+    def exceeds_bound(self) -> NDArray[np.bool_]:
+        """Return which times without a calibration have the assumed losses of a machine (C, O)."""
+        above_CO: NDArray[np.bool_] = self.time_s_CO > (1.0 + ROUNDING) * self.bound_s_CO
+        return (self.match_CO < 0) & above_CO

@@ -154,7 +154,8 @@ class StepCost:
     def tier_codes(self) -> IntArray:
         """Return how operators that take time are priced, the sum of the codes in `TIERS` (C,)."""
         runs_CO = (self.count_CO > 0) & (self.prices.time_s_CO > 0)
-        known_CO, own_CO = self.prices.match_CO >= 0, self.prices.measured_CO
+        prices = self.prices
+        known_CO, own_CO = (prices.match_CO >= 0) | prices.exceeds_bound(), prices.measured_CO
         parts = {"physics": known_CO & ~own_CO, "measured": known_CO & own_CO, "bound": ~known_CO}
         codes_C = np.zeros(runs_CO.shape[0], np.int64)
         for name, code in TIERS.items():

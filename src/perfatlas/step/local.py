@@ -31,5 +31,6 @@ def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operat
         context.network,
         expert_exchange=context.profile.expert_exchange,
         domain=context.placement.domain(),
+        balanced_tables=context.tier == "bound",
     )
     return split_kernels(apply_fusions(local, context), context)

@@ -15,6 +15,7 @@ from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices
 from perfatlas.operators import BOUND_NAMES, Gemm, Phase, Streaming
 from perfatlas.quantities import InfeasibleError
+from perfatlas.report.text import limits_of
 
 if TYPE_CHECKING:
     from perfatlas.machines import Tier
@@ -171,10 +172,17 @@ def test_an_estimate_adds_up_and_has_an_interval_and_its_calibration() -> None:
 
 
 @pytest.mark.parametrize("system", ["lpu", "groq_3_lpu", "cerebras_wse_3"])
-def test_a_machine_without_measured_steps_answers_a_lower_limit(system: str) -> None:
-    answer = perfatlas.estimate(**LLAMA, system=system, gpus=64)
-    assert answer.results["tpot_s_high"] is None
-    assert any("lower limits" in text for text in answer.warnings)
+def test_only_the_roofline_of_a_machine_without_measured_steps_is_a_limit(system: str) -> None:
+    """Assumed fill is an estimate: it lies above its lower end and has no upper one."""
+    results, limit = (
+        perfatlas.estimate(**LLAMA, system=system, gpus=64, tier=tier) for tier in ("auto", "bound")
+    )
+    assert (results.evidence.tier, limit.evidence.tier) == ("physics", "bound")
+    assert results.results["tpot_s_high"] is None
+    assert limit.results["tpot_s"] <= results.results["tpot_s_low"] < results.results["tpot_s"]
+    assert limits_of(results.results, tier="physics") == {}
+    assert limits_of(limit.results, tier="bound")["tpot_s"] == "at least"
+    assert any("upper end is unknown" in text for text in results.warnings)
 
 
 def test_weights_are_spread_evenly_over_all_chips() -> None:

@@ -51,7 +51,7 @@ def price(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
         PricedOperators,
         shape,
         time_s_CO=time_s_CO,
-        low_s_CO=time_s_CO.copy(),
+        low_s_CO=np.maximum(peak_s_CO, stream_s_CO),
         high_s_CO=time_s_CO.copy(),
         bound_s_CO=np.maximum(peak_s_CO, stream_s_CO),
         code_CO=codes[slowest],

@@ -112,6 +112,28 @@ def test_groups_that_divide_rows_reduce_before_they_exchange() -> None:
     }
 
 
+@pytest.mark.parametrize(("ep", "moe_tp"), [(2, 1), (1, 2), (4, 1), (2, 2), (1, 4)])
+def test_balanced_tables_are_below_every_placement(ep: int, moe_tp: int) -> None:
+    """A rank looks up 7 ids for each of its own items and sends the sums of its share of tables."""
+    plan, network = _plan(ep=ep, moe_tp=moe_tp), read_graph(BAGS, "bags")
+    least = {
+        one.name: one for one in shard_operators(_whole(), plan, network, balanced_tables=True)
+    }
+    lookup, placed = least["embedding_bag"], _rank(plan)["embedding_bag"]
+    assert isinstance(lookup, Streaming)
+    assert isinstance(placed, Streaming)
+    assert lookup.gathers == pytest.approx(7 * ITEMS)
+    assert lookup.write_bytes[0] == pytest.approx(3 * ITEMS * WIDTH * 2)
+    least_bytes, bytes_placed = (
+        float(one.cold_read_bytes[0] + one.write_bytes[0]) for one in (lookup, placed)
+    )
+    assert least_bytes <= bytes_placed * (1.0 + 1e-12)
+    sent, lengths = _sent(least), {"indices_": 7 * ITEMS * 8, "": 3 * ITEMS * WIDTH * 2}
+    assert sent.keys() == {f"embedding_bag_{name}all_to_all" for name in lengths}
+    for name, size in lengths.items():
+        assert sent[f"embedding_bag_{name}all_to_all"] == pytest.approx((size, ep * moe_tp))
+
+
 def test_one_rank_divides_nothing() -> None:
     whole = _whole()
     assert shard_operators(whole, _plan(), read_graph(BAGS, "bags")) == whole

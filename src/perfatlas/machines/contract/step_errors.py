@@ -22,10 +22,14 @@ def with_step_errors(
 ) -> PricedOperators:
     """Return prices with the errors of the calibration of each device (C, O).
 
+    Without a calibration, a time with assumed losses is no limit: its interval begins at the
+    roofline, and its upper end is unknown.
+
     Args:
         index_C: Device of each candidate (C,).
     """
     low_C1, high_C1 = np.exp(fitted.tails_D2)[index_C].T[..., None]
+    low_C1 = np.where(fitted.match_D[index_C][:, None] < 0, 0.0, low_C1)
     least_CO = np.maximum(prices.time_s_CO * low_C1, prices.bound_s_CO)
     return with_fields(
         prices,

@@ -63,7 +63,7 @@ def at_roofline(operators: Sequence[Operator], devices: DeviceColumns) -> Priced
 def scheduled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
     """Return prices by streams, pipeline fill and synchronisation (C, O).
 
-    A device without a calibration has no synchronisation time: its times are lower limits.
+    A device without a calibration has no synchronisation time, and no upper end.
 
     Args:
         operators: Columns over candidates (O).

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 NOTE: Final = (
     "systolic: an operator takes the slowest of matrix units with padded tiles and vector units"
-    " (bound: compute), and device memory with what tiles of VMEM read again (bound: memory)"
+    " (bound: compute), and device memory, through which activations pass between operators, with"
+    " what tiles of VMEM read again (bound: memory)"
 )
 
 
@@ -60,7 +61,7 @@ CONSTANTS: Final = {EFFICIENCY_KERNELS: 1.0, EFFICIENCY_PREFILL: 1.0, SYNCHRONIS
 SERVICE_NOTE: Final = (
     "steps of services on systolic machines are not validated: the speed of kernels is that of"
     " published training steps, and the upper end of the interval three times as high; eight"
-    " published services of TPUs were 1.1 to 2.7 times slower than predicted"
+    " published services of TPUs were 1.1 to 2.4 times slower than predicted"
 )
 EXPERTS_NOTE: Final = (
     "experts in services on systolic machines are not validated: published services are those of"
@@ -92,7 +93,7 @@ def _traffic(cold_CO: FloatArray, activation_CO: FloatArray, devices: DeviceColu
 def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
     """Return prices by padded tiles, vector operations and memory traffic (C, O).
 
-    A device without a calibration runs at these times without a loss: they are lower limits.
+    A device without a calibration runs at these times without a loss; the upper end is unknown.
 
     Args:
         operators: Columns over candidates (O).
@@ -107,7 +108,7 @@ def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
         network says. Filling the matrix units takes no time beside other tiles.
     """
     prices = at_roofline(operators, devices)
-    matrix_s_CO, vector_s_CO, memory_s_CO = np.zeros((3, *prices.time_s_CO.shape))
+    matrix_s_CO, vector_s_CO, moved_CO = np.zeros((3, *prices.time_s_CO.shape))
     lanes_C = devices.gather("vector_lanes") * devices.gather("sustained_clock_hz")
     for index, operator in enumerate(operators):
         own = executed(operator, devices)
@@ -115,7 +116,8 @@ def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
             peak_C = devices.peak_flop_per_s(operator.compute_format)
             matrix_s_CO[:, index] = own.padded_flop / peak_C
         vector_s_CO[:, index] = own.elements / (lanes_C * devices.clock_ratio())
-        memory_s_CO[:, index] = own.memory_bytes / devices.gather("memory_bandwidth")
+        moved_CO[:, index] = own.memory_bytes
+    memory_s_CO = moved_CO / devices.gather("memory_bandwidth")[:, None]
     serves_O = np.array([one.phase in SERVED for one in operators])
     fitted = find_schedules(devices.devices)
     if not serves_O.any():
@@ -148,6 +150,7 @@ def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
             prices,
             time_s_CO=running_CO + waits_CO,
             code_CO=code_CO.astype(np.int8),
+            memory_bytes_CO=moved_CO,
             notes=tuple(notes),
         ),
         fitted,

@@ -46,10 +46,15 @@ def executed(operator: Operator, devices: DeviceColumns) -> Executed:
     Args:
         operator: Columns over candidates.
         devices: Device of each candidate (C,).
+
+    Source: github.com/jax-ml/scaling-book, tpus.md: operands come from HBM through VMEM in chunks,
+        and results return to HBM.
+
+    Limits: XLA keeps activations that fit VMEM between some operators (memory_space_assignment).
+        Were all kept that fit, a small batch would have up to twice the rate of a large one.
     """
-    work, vmem_C = operator.work(), devices.gather("vmem_bytes")
-    spilled_C = np.where(work.activation_bytes > vmem_C, work.activation_bytes, 0.0)
-    moved_C, none_C = work.cold_bytes + spilled_C, np.zeros_like(work.flop)
+    work, none_C = operator.work(), np.zeros_like(operator.work().flop)
+    vmem_C, moved_C = devices.gather("vmem_bytes"), work.cold_bytes + work.activation_bytes
     match operator:
         case Gemm():
             again_C = _read_again(operator, vmem_C)

@@ -29,6 +29,7 @@ TIERS: Final = {
 MEANINGS: Final = {
     "measured": "analytical model corrected by measured rows",
     "bound": "a lower limit on time, without an interval",
+    "physics": "an estimate with assumed losses, without an upper end",  # without a calibration
     "pairs": "fitted to published pairs; the 90% interval covers other model families",
 }
 WITH_LOSSES: Final = "roofline times and the losses of the engine, not validated"
@@ -66,8 +67,8 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
     """
     calibrations: Calibrations = evidence.get("calibrations") or []
     if not calibrations:
-        limit = f": {MEANINGS['bound']}" if evidence.get("tier") == "bound" else ""
-        return f"{_tier(evidence)}, no calibration{limit}"
+        meaning = MEANINGS.get(str(evidence.get("tier"))) if evidence.get("tier") != "pairs" else ""
+        return f"{_tier(evidence)}, no calibration" + (f": {meaning}" if meaning else "")
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
     return f"{_tier(evidence)}, {counted(len(calibrations), 'calibration')} on {rows:,} rows"
 
@@ -96,7 +97,8 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     tiers = str(evidence.get("tier") or "").split("+")
     calibrations: Calibrations = evidence.get("calibrations") or []
     fitted_to = _fitted_to(calibrations)
-    meanings = MEANINGS | {"physics": f"fitted to {' and '.join(fitted_to)}"}
+    fitted = {"physics": f"fitted to {' and '.join(fitted_to)}"} if calibrations else {}
+    meanings = MEANINGS | fitted
     results = answer.get("results") or {}
     if (results.get("step_time_s_low") or math.inf) < (results.get("step_time_s") or 0.0):
         meanings["bound"] = WITH_LOSSES  # only the lower end of a training step is a limit

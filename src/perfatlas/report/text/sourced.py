@@ -136,7 +136,11 @@ def profile_values(profile: Mapping[str, Any]) -> list[SourcedValue]:
 note='')]
     """
     borrows = bool(profile.get("borrowed"))
-    left_out = ("read_by",) if borrows else ("read_by", "borrowed_is_newer", "borrowed_gain")
+    left_out = (
+        ("read_by",)
+        if borrows
+        else ("read_by", "borrowed_is_newer", "borrowed_gain", "vendor_gains")
+    )
     return list(_flat({k: v for k, v in profile.items() if k not in left_out}, "", ()))
 
 

@@ -26,6 +26,7 @@ from perfatlas.inference import (
     beside_prompt,
     client_side,
     unreached_limits,
+    unseen_notes,
     unused_zeros,
 )
 from perfatlas.parallelism import (
@@ -48,10 +49,14 @@ if TYPE_CHECKING:
     Notes = Iterator[tuple[int, str]]
 
 NOT_VALIDATED: Final = "are not validated"
-NO_KERNELS: Final = (
-    "{device} has no measured kernels: {priced}times are lower limits without an upper end"
+AT_ROOFLINE: Final = (
+    "{device} has no measured kernels: all operators are priced at their roofline; real kernels are"
+    " slower, so times are lower limits without an upper end"
 )
-AT_ROOFLINE: Final = "all operators are priced at their roofline; real kernels are slower, so "
+ASSUMED_LOSSES: Final = (
+    "{device} has no measured kernels: its times contain assumed losses and are estimates whose"
+    " upper end is unknown; tier bound has the lower limit"
+)
 FRONT_LEFT_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 NODE_RANKS: Final = 8.0  # ranks up to which gathering the tokens of all of them is usual
@@ -62,6 +67,14 @@ SPLIT_ANSWER: Final = (
 )
 TPU: Final = "tpu"  # architecture
 PAGED: Final = "vllm"  # the engine whose pages of compressed keys are known
+SLOWER_KERNELS: Final = (
+    "{release} ran slower kernels on {vendor} GPUs than those of this answer, which are tuned:"
+    " tuning was published to gain up to {gain:g} times, by which the upper end is higher"
+)
+LARGER_BATCHES: Final = (
+    "the published services of {device} have batches of {least:.0f} and more: smaller ones were not"
+    " compared with a measurement"
+)
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
 
@@ -80,9 +93,11 @@ def estimate_warnings(
         _at_bound(question, [steps[phase] for phase in phases]),
         _of_other_vendors([steps[phase] for phase in phases]),
         _not_validated([steps[phase] for phase in phases]),
+        _smaller_batches(question, [steps[phase] for phase in phases]),
         *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
-        _wide(evaluation, phases),
+        unseen_notes(question),
+        _wide(question, evaluation, phases),
         network_notes(question),
         _front_end_limited(question, evaluation),
         _gathered_tokens(question, [steps[phase] for phase in phases]),
@@ -119,9 +134,10 @@ OF_KERNELS: Final = (
 )
 OF_TPUS: Final = (
     "kernels have the speed of published training steps of language models: SDXL of MLPerf, the"
-    " only published network, is predicted 2.7% (TPU v5e) and 17.7% (v6e) too fast; others are not"
-    " validated on TPUs (python -m validation networks). Times of small batches are lower limits:"
-    " operators that fit the vector memory move nothing, and have no time to start"
+    " only published network, is predicted 4.2% too slow (TPU v5e) and 4.5% too fast (v6e); others"
+    " are not validated on TPUs (python -m validation networks). Activations pass through HBM"
+    " between operators: where XLA keeps them in vector memory, small batches are faster; where"
+    " operators take time to start, they are slower"
 )
 OF_HALF_CHIPS: Final = (
     "a chip of {dies} devices runs a program on one of them: a pass on one takes about {dies} times"
@@ -208,6 +224,9 @@ def _of_another_release(question: Candidates) -> Notes:
     note = f"{profile.id} has no profile: {profile.borrowed} stands for it, with a wider interval"
     for candidate in range(question.size) if profile.borrowed else ():
         yield candidate, note
+        vendor = question.placement.systems[question.placement.index_C[candidate]].device.vendor
+        if gain := profile.vendor_gains.get(vendor):
+            yield candidate, SLOWER_KERNELS.format(release=profile.id, vendor=vendor, gain=gain)
 
 
 def _without_energies(question: Candidates) -> Notes:
@@ -293,8 +312,7 @@ def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
     none_C = requested_C & runs_C & ~known_C
     for c in np.flatnonzero(none_C).tolist():
         system = question.placement.systems[int(question.placement.index_C[c])]
-        priced = "" if above_C[c] else AT_ROOFLINE
-        yield c, NO_KERNELS.format(device=system.device.name, priced=priced)
+        yield c, (ASSUMED_LOSSES if above_C[c] else AT_ROOFLINE).format(device=system.device.name)
     for cost in costs:
         yield from _some_at_bound(cost, requested_C & ~none_C)
 
@@ -315,6 +333,16 @@ def _not_validated(costs: Sequence[StepCost]) -> Notes:
     for note in notes:
         if NOT_VALIDATED in note:
             yield from ((c, note) for c in range(costs[0].prices.match_CO.shape[0]))
+
+
+def _smaller_batches(question: Candidates, costs: Sequence[StepCost]) -> Notes:
+    """Yield a warning for batches below those of the services that a machine is fitted to."""
+    for candidate, batch in enumerate(question.load.sequences.tolist()):
+        for match in used_matches(costs, candidate):
+            least = match.calibration.least_shape.get("served_batch", 0.0)
+            if batch < least:
+                device = match.calibration.device
+                yield candidate, LARGER_BATCHES.format(device=device, least=least)
 
 
 def _some_at_bound(cost: StepCost, requested_C: NDArray[np.bool_]) -> Notes:
@@ -389,12 +417,13 @@ def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Notes:
         yield c, note
 
 
-def _wide(evaluation: Evaluation, phases: Sequence[str]) -> Notes:
-    """Yield a warning for intervals too wide to base decisions on."""
+def _wide(question: Candidates, evaluation: Evaluation, phases: Sequence[str]) -> Notes:
+    """Yield a warning for intervals too wide to base decisions on, unless their kind is unseen."""
+    unseen = {candidate for candidate, _ in unseen_notes(question)}
     ends = {"prefill": "ttft_s", "decode": "tpot_s"}
     for name in (ends[phase] for phase in phases):
         low_C, high_C = getattr(evaluation.low, name), getattr(evaluation.high, name)
-        for c in np.flatnonzero(high_C > WIDEST * low_C).tolist():
+        for c in sorted({*np.flatnonzero(high_C > WIDEST * low_C).tolist()} - unseen):
             notes = (
                 f"{name}: the interval spans a factor of {high_C[c] / low_C[c]:.0f}; its kernels"
                 " were measured on another device or vary strongly, so measure before deciding"

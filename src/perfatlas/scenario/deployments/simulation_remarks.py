@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import interval_remark, node_notes, pool_node_notes
+from perfatlas.inference import unseen_notes
 from perfatlas.quantities import two_digits
 from perfatlas.scenario.deployments.estimate_remarks import network_notes
 from perfatlas.scenario.deployments.replica_results import (
@@ -99,6 +100,7 @@ def traffic_warnings(
         placed = chain.from_iterable(map(node_notes, pools))
     notes += [text for _, text in placed]
     notes += [text for _, text in network_notes(ready.entry.question)]
+    notes += dict.fromkeys(text for pool in pools for _, text in unseen_notes(pool))
     if results["interrupted"]:
         notes.append("interrupted: results cover only the part simulated so far")
     return notes

@@ -19,7 +19,7 @@ from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.scenario.training_steps.power import power_notes, power_remarks
 from perfatlas.scenario.training_steps.recipe import DECODED_PER_S
 from perfatlas.training.profiles import highest_mfu
-from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS
+from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS, scale_error
 from perfatlas.vocabulary.fields import fields_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 INTERVAL: Final = (
     "the 90% interval is that of models to which the engine is not fitted, from the spread of the"
-    " published runs between and within models, or,"
+    " published runs between and within models (MoE: sources), or,"
     " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated,"
     " and ends where all FLOP run at the peak;"
     " kernels of gradients are priced as forward kernels of the transposed shape"
@@ -41,8 +41,13 @@ WIDER: Final = (
     " ends of the interval are wider by a factor of {factor:g}, the drift of releases"
 )
 HYBRID: Final = (
-    "dense models with recurrent layers are in no fit of {engine}: the interval is that of MoE"
-    " models, among which fitted models with recurrent layers are"
+    "dense models with recurrent layers are in no fit of {engine}: the interval is the wider one of"
+    " MoE models"
+)
+OF_MOE: Final = (
+    "MoE training steps differ between sources by more than is modeled (dispatcher, launches,"
+    " expert load): the 90% interval is that of a source that no fit has seen, {low:.2f} to"
+    " {high:.2f} times the predicted time"
 )
 OF_GRAPHS: Final = (
     "dropout and the loss are left out; operators that read one"
@@ -54,6 +59,11 @@ OF_DECODING: Final = (
     "a core of the host decodes {likely:g} images a second ({least:g} to {most:g}), as torchvision"
     " those of ImageNet (arXiv 2605.08731v2); other sizes and augmentation are not counted:"
     " input_rate states what a core was measured to do"
+)
+OF_SCALE: Final = (
+    "no fit of {engine} has a job of more than {gpus:,} GPUs: stragglers and network contention of"
+    " larger jobs are not modeled, and the slow end of the interval is wider by a factor of"
+    " {factor:.2f}"
 )
 OF_TABLES: Final = (
     "embedding tables are in 32 bits, and the backward kernel updates the rows that were looked"
@@ -102,8 +112,8 @@ PAIRS: Final = (
     " computation beside them"
 )
 LOWER_LIMIT: Final = (
-    "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
-    " collectives, no host time and no jitter are counted"
+    "kernels and collectives run at their lower limits, embedding tables are divided evenly; no"
+    " efficiency of the engine, no SMs for collectives, no host time and no jitter are counted"
 )
 
 
@@ -192,14 +202,37 @@ def training_warnings(
         unused_warnings(vars(train_inputs), fields_of(type(train_inputs)))
         for train_inputs in inputs
     ]
-    graph = _of_graphs(question, steps)
+    graph, moe = _of_graphs(question, steps), _of_moe(question)
     memory = [() if fits else (UPPER_MEMORY,) for fits in steps.memory.fits]
     least, _, most = question.recipe.input_rates
     decoded_C = (steps.waterfall["input"] > 0.0) & (least < most)
     text = OF_DECODING.format(**dict(zip(("least", "likely", "most"), DECODED_PER_S, strict=True)))
     decoding = [(text,) if decoded else () for decoded in decoded_C]
-    notes = (above, power, unused, memory, decoding, graph)
+    notes = (above, moe, _of_scale(question), power, unused, memory, decoding, graph)
     return [tuple(chain(*of_each)) for of_each in zip(*notes, strict=True)]
+
+
+def _of_moe(question: TrainingQuestion) -> list[tuple[str, ...]]:
+    """Return the spread of MoE steps between sources (C)."""
+    said: list[tuple[str, ...]] = []
+    for index in question.index_C:
+        architecture = question.systems[index].device.architecture
+        low, high = question.engine.errors(architecture, moe=True)
+        applies = question.network.has_experts and question.tier != "bound" and low < high
+        text = OF_MOE.format(low=math.exp(low), high=math.exp(high))
+        said.append((text,) if applies and architecture != TPU else ())
+    return said
+
+
+def _of_scale(question: TrainingQuestion) -> list[tuple[str, ...]]:
+    """Return what is unknown of jobs beyond the largest fitted one (C)."""
+    if question.tier == "bound":
+        return [()] * question.layouts.size
+    named = {"engine": question.engine.id, "gpus": question.engine.largest_fitted_gpus}
+    return [
+        (OF_SCALE.format(factor=math.exp(error), **named),) if error else ()
+        for error in scale_error(question)
+    ]
 
 
 def _of_graphs(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:

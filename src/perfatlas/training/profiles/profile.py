@@ -112,6 +112,9 @@ class TrainingEngine:
     fitted_moe: tuple[str, ...]  # The same of MoE models
     source: str  # Where the settings come from
     fit: str  # Where the fitted numbers come from
+    largest_fitted_gpus: int = 0  # GPUs of the largest fitted job, 0 where scale widens nothing
+    # What the upper end of ln(measured/predicted) gains per octave of GPUs beyond it
+    error_per_octave: float = 0.0
     # Host time of the forward and the backward pass of a layer without routed experts and CUDA
     # graphs [s]
     host_s_per_dense_layer: float = 0.0
@@ -329,6 +332,8 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
 }
 _FIELDS["recipe"] = Field(RECIPES, into="recipes")
 _FIELDS["host_per_dense_layer"] = Field(Duration(), into="host_s_per_dense_layer")
+_FIELDS["largest_fitted_gpus"] = Field(Whole(least=1))
+_FIELDS["error_per_octave"] = Field(Number(least=0.0, most=1.0))
 _FIELDS["jitter_unit"] = Field(Text(choices=("rank", "domain")))
 _FIELDS["planned_memory"] = Field(Flag())
 _FIELDS["kinds"] = Field(Array(of=Text(empty=False)))

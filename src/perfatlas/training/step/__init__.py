@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         MicroBatchCosts as MicroBatchCosts,
         micro_batch_costs as micro_batch_costs,
     )
+    from perfatlas.training.step.jitter import scale_error as scale_error
     from perfatlas.training.step.memory import TrainingMemory as TrainingMemory
     from perfatlas.training.step.pairs import pair_of_layers as pair_of_layers
     from perfatlas.training.step.power import ENERGY_PARTS as ENERGY_PARTS

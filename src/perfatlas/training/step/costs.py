@@ -139,6 +139,7 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         modules,
         question.recipe,
         question.gradient_bytes,
+        balanced_tables=question.tier == "bound",
     )
     rows = kept = model_operators(work, layouts)
     if (graph := question.graph) is not None:

@@ -1,4 +1,4 @@
-"""What a step waits for the slowest of its ranks, or of its scale-up domains.
+"""What a step waits for the slowest of its ranks or scale-up domains, and what is unknown of it.
 
 Shape legend: C candidates.
 """
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from perfatlas.training.step.question import TrainingQuestion
 
 DOMAIN: Final = "domain"
+
+
+def scale_error(question: TrainingQuestion) -> FloatArray:
+    """Return what ln(measured/predicted) may gain beyond the largest fitted job (C,).
+
+    Source: `scale_growth` of validation.training.
+    Limits: The growth of jobs up to 2,304 GPUs, extrapolated; no model of stragglers.
+    """
+    engine, gpus_C = question.engine, question.layouts.gpus
+    if not engine.largest_fitted_gpus:
+        return np.zeros(question.layouts.size)
+    octaves_C: FloatArray = np.log2(np.maximum(gpus_C / engine.largest_fitted_gpus, 1.0))
+    return engine.error_per_octave * octaves_C
 
 
 def jitter_share(question: TrainingQuestion) -> FloatArray:

@@ -15,6 +15,7 @@ from perfatlas.operators import Attention, Gemm, GroupedGemm, Streaming
 from perfatlas.pricing import reduce, scaled
 from perfatlas.step import with_attention_speed, with_graph_kernels
 from perfatlas.training.work import (
+    Part,
     dropout_of_residual,
     expert_kernels,
     gradient_time,
@@ -75,6 +76,10 @@ def _kernels(question: TrainingQuestion, row: Row) -> tuple[Operator, ...]:
     """Return the kernels that an operator runs."""
     engine, operator = question.engine, row.operator
     if question.tier == "bound":
+        if isinstance(operator, GroupedGemm) and row.part == Part.WEIGHT_GRADIENT:
+            # it writes gradients and reads no weights, as its products do
+            products = expert_kernels(operator, row.part, recipe="bf16")
+            return tuple(product for product in products if product.multiplies)
         return (operator,)
     if isinstance(operator, GroupedGemm):
         experts = layer_of(question.network, row.segment).experts

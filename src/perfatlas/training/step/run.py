@@ -15,7 +15,7 @@ from perfatlas.training.schedules import find_schedule, peak_activations, pipeli
 from perfatlas.training.step.costs import KINDS, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.host import launch_s, launch_waits_s
-from perfatlas.training.step.jitter import jitter_share
+from perfatlas.training.step.jitter import jitter_share, scale_error
 from perfatlas.training.step.links import stage_send_s
 from perfatlas.training.step.memory import kept_by_stages, training_memory
 from perfatlas.training.step.offload import offloaded_layers
@@ -350,6 +350,7 @@ def _spread(
     if np.any(ends_S2 != 0.0):
         kernels_C2 = np.stack([low_C, high_C], axis=1)
         low_C, high_C = np.exp(ends_S2)[question.index_C].T
+        high_C = high_C * np.exp(scale_error(question))
         if any(match.foreign_device for match in costs.prices.matches):
             # what the kernels of another vendor miss is common to all layers, and in no fitted run
             low_C = np.minimum(low_C, kernels_C2[:, 0])

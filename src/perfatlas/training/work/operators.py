@@ -91,6 +91,7 @@ class Work(NamedTuple):
     modules: RecomputedModules = RecomputedModules()  # What selective recomputation runs again
     recipe: Recipe = PRETRAINING  # Adapters, multi-token prediction and packing
     gradient_bytes: float = 4.0  # Bytes of an accumulated gradient
+    balanced_tables: bool = False  # Whether lookups are the least of all placements of tables
 
 
 def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:
@@ -240,7 +241,10 @@ def plan_of(network: Network, layouts: Layouts) -> PlanColumns:
 
 def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Iterator[Operator]:
     """Yield operators as one rank executes them."""
-    for operator in shard_operators(whole, plan_of(work.network, layouts), work.network):
+    plan = plan_of(work.network, layouts)
+    for operator in shard_operators(
+        whole, plan, work.network, balanced_tables=work.balanced_tables
+    ):
         if operator.communicates or _cast_before(operator, work):
             continue
         if isinstance(operator, GroupedGemm):

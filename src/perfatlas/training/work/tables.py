@@ -44,7 +44,10 @@ def table_exchanges(work: Work, layouts: Layouts) -> Iterator[Exchange]:
     if not work.network.tables:
         return
     for sent in shard_operators(
-        _operators(work, layouts), plan_of(work.network, layouts), work.network
+        _operators(work, layouts),
+        plan_of(work.network, layouts),
+        work.network,
+        balanced_tables=work.balanced_tables,
     ):
         if not isinstance(sent, Collective):
             continue

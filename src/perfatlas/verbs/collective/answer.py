@@ -13,7 +13,15 @@ from perfatlas.answer import (
     single_row,
     unread_overrides,
 )
-from perfatlas.collectives import LIBRARY_ALGORITHMS, LIBRARY_FAMILY, NODES_MEASURED, cell_format
+from perfatlas.collectives import (
+    LIBRARY_ALGORITHMS,
+    LIBRARY_FAMILY,
+    NODE_NOTE,
+    NODES_MEASURED,
+    cell_format,
+    unseen_fabric,
+    unstated_bridge,
+)
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
 from perfatlas.scenario.operator_queries import (
@@ -139,6 +147,13 @@ def _warnings_of(
             f" ({algorithm}): faster kernels of {engine} do not support this number of GPUs or were"
             " not measured on it"
         )
+    if (inputs.nodes or nodes) > 1 and (note := unseen_fabric(system)):
+        yield note
+    domain = system.device.scale_up.domain_size
+    if domain < system.node.devices and inputs.gpus > domain * (inputs.nodes or 1):
+        yield NODE_NOTE
+    if note := unstated_bridge(system, -(-inputs.gpus // (inputs.nodes or nodes))):
+        yield note
     if nodes > NODES_MEASURED:
         yield (
             f"{nodes:,} nodes: collectives between nodes were measured on at most"

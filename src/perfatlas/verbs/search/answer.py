@@ -17,7 +17,7 @@ from perfatlas.answer import (
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.inference import ITEM_NAMES
+from perfatlas.inference import ITEM_NAMES, unseen_notes
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.text import format_share, format_value
@@ -474,12 +474,14 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[st
         warned = [
             *power_warnings(question, (prefill.prefill,)),
             *power_warnings(second, (decode.decode,)),
+            *(text for _, text in unseen_notes(second)),
         ]
     else:
         question, prefill = evaluate_one(scenario)
         decode, evidence = prefill, question_evidence(question, prefill)
         warned = power_warnings(question, (prefill.prefill, prefill.decode))
-    warned = [*warned, *(text for _, text in network_notes(question))]
+    first = (*network_notes(question), *unseen_notes(question))
+    warned = list(dict.fromkeys((*warned, *(text for _, text in first))))
     if question.model.network.item:
         return breakdown_rows(prefill.prefill, GRAPH_PHASE, 0), evidence, warned
     rows = [
