@@ -19,9 +19,9 @@ STEADY_STATE: Final = reported_by(
         " step times; only where its slow end overloads the deployment.",
     ),
     Metric(
-        name="slo_probability",
-        label="probability that 90% of requests meet SLOs",
-        short="P(SLO)",
+        name="attainment_probability",
+        label="P(90% or more meet the SLOs)",
+        short="P(90% in SLOs)",
         shown="share",
         better="higher",
         description="Probability that at least 90% of the requests meet all SLOs, by the interval"
