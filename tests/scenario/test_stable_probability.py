@@ -40,8 +40,8 @@ def test_the_probability_of_slos_is_between_the_ends_of_the_interval() -> None:
     tight, loose, sure = (
         simulate(**asked, slo_tpot_s=factor * tpot_s).answer.results for factor in (1.05, 1.3, 9.0)
     )
-    assert 0.5 < tight["slo_probability"] < loose["slo_probability"] < 0.95
+    assert 0.5 < tight["attainment_probability"] < loose["attainment_probability"] < 0.95
     assert loose["slo_attainment_low"] < 0.9 < loose["slo_attainment"]
-    assert "slo_probability" not in sure
+    assert "attainment_probability" not in sure
     missed = simulate(**asked, slo_tpot_s=0.95 * tpot_s / 1.2).answer.results
-    assert 0.05 < missed["slo_probability"] < 0.5
+    assert 0.05 < missed["attainment_probability"] < 0.5

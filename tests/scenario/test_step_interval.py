@@ -100,7 +100,11 @@ def test_a_step_deviates_by_its_operators_and_by_whole_runs(
     answer, low, high = composed(model, engine=engine, system="h200_sxm", batch=32, tp=tp)
     found = width(dict(answer.results))
     assert told(answer.evidence.assumptions, "decode") == pytest.approx((low, high), abs=0.006)
-    assert found == pytest.approx((low, high), rel=0.005)  # kernels are known better
+    assert found[0] == pytest.approx(low, rel=0.005)
+    if engine == "ideal":  # whose end may be that of its kernels
+        assert high * 0.995 <= found[1] <= high * 1.03
+    else:  # kernels are known better
+        assert found[1] == pytest.approx(high, rel=0.005)
 
 
 def test_experts_and_collectives_widen_a_step() -> None:

@@ -14,7 +14,7 @@ from perfatlas.inference import StepTails
 from validation.scoring import interval_score
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,6 +27,7 @@ TAILS: Final = (0.05, 0.95)
 NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
 DEVIATIONS: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)  # of whole runs
 FEWEST: Final = 5  # runs of a source that is scored or counted
+HELD: Final = 0.8  # share of the runs of a measured kind that the ordinary interval holds
 DIGITS: Final = 3
 COMMAND: Final = "python -m validation sources"
 
@@ -229,31 +230,42 @@ def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
         }
         for kind in tails
     }
-    return {"whole": shared, "spread": centers, "unseen": unseen_row(sources)}
+    return {"whole": shared, "spread": centers, "unseen": unseen_row(sources, tails)}
 
 
-def unseen_row(sources: Sequence[SourceRuns]) -> Row:
+def unseen_row(sources: Sequence[SourceRuns], ordinary: Mapping[str, StepTails]) -> Row:
     """Return limits that hold 90% of the runs of each kind, and what was measured of each kind.
 
     A kind is what tells runs of an engine on an architecture apart, with `FEWEST` runs or more.
-    Plain transformers are none, as unseen kinds are never plain.
+    Plain transformers are none, as unseen kinds are never plain. It counts as measured where the
+    ordinary interval holds `HELD` of its runs.
+
+    Args:
+        ordinary: Errors of whole runs, dense and with experts.
     """
-    errors: dict[tuple[str, ...], list[float]] = {}
+    errors: dict[tuple[str, ...], list[tuple[float, bool]]] = {}
     for source in sources:
-        labels = zip(source.stacks, source.kinds, source.parts, strict=True)
-        for (stack, kind, parts), log in zip(labels, source.unexplained().tolist(), strict=True):
+        ends = {kind: source.limits(ordinary[kind]) for kind in ordinary}
+        labels = zip(source.stacks, source.kinds, source.parts, source.measured_s, strict=True)
+        logs = source.unexplained().tolist()
+        for place, (stack, kind, parts, measured_s) in enumerate(labels):
             if parts:
-                errors.setdefault((*stack, kind, *parts), []).append(log)
-    known = {key: logs for key, logs in sorted(errors.items()) if len(logs) >= FEWEST}
-    ends = [tails_of([np.array(logs)]) for logs in known.values()]
+                low_s, high_s = (end_N[place] for end_N in ends[kind])
+                run = logs[place], bool(low_s <= measured_s <= high_s)
+                errors.setdefault((*stack, kind, *parts), []).append(run)
+    known = {
+        key: list(zip(*r, strict=True)) for key, r in sorted(errors.items()) if len(r) >= FEWEST
+    }
+    limits = [tails_of([np.array(logs)]) for logs, _ in known.values()]
+    held = [key for key, (_, inside) in known.items() if np.mean(inside) >= HELD]
     measured: dict[str, dict[str, list[str]]] = {}
-    for part, engine, architecture in sorted({(p, *key[:2]) for key in known for p in key[3:]}):
+    for part, engine, architecture in sorted({(p, *key[:2]) for key in held for p in key[3:]}):
         measured.setdefault(part, {}).setdefault(engine, []).append(architecture)
     return {
-        "low": round(min(tails.q05 for tails in ends), DIGITS),
-        "high": round(max(tails.q95 for tails in ends), DIGITS),
+        "low": round(min(tails.q05 for tails in limits), DIGITS),
+        "high": round(max(tails.q95 for tails in limits), DIGITS),
         "kinds": len(known),
-        "runs": sum(map(len, known.values())),
+        "runs": sum(len(logs) for logs, _ in known.values()),
         "command": COMMAND,
         "measured": measured,
     }

@@ -20,8 +20,9 @@ RULES: Final = "fabric_machines.toml"
 OPS: Final = {"alltoall": "all_to_all"}  # names of nccl-tests that differ
 DIGITS: Final = 3
 HEADER: Final = (
-    "# ln(measured/predicted) of published collectives between nodes: quantiles by machine, of\n"
-    "# which exchanges over slower NICs than those of the fits have the least and the largest.\n"
+    "# ln(measured/predicted) of published collectives between nodes of machines of no fit:"
+    " quantiles by\n"
+    "# machine. Exchanges over slower NICs than those of the fits have the least and the largest.\n"
     "# Written by validation.laboratories.write_unseen_fabrics; rules: fabric_machines.toml.\n\n"
 )
 

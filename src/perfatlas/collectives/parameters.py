@@ -320,9 +320,10 @@ def nic_share(system: System) -> float:
 
 @cache
 def unseen_fabric_tails() -> FloatArray:
-    """Return q05 and q95 of ln(measured/predicted) on NICs slower than those of the fits (2,).
+    """Return q05 and q95 of ln(measured/predicted) of collectives over fabrics of no fit (2,).
 
-    They hold 90% of the runs of every published machine. If machines are exchangeable, those of a
+    They hold 90% of the runs of every published machine, most of which have NICs as fast as those
+    of the fits, over other fabrics. If machines are exchangeable, those of a
     further one are beyond an end with a probability of 1 / (machines + 1).
 
     Source:

@@ -63,9 +63,9 @@ KERNELS_ONLY = StepTails()
 IDEAL: Final = "ideal"  # takes no time of its own
 OVER_NODES: Final = "tensor parallelism across nodes"
 UNSEEN: Final = (
-    "no measured run of {engine} on {architecture} with {kinds} is among those that intervals are"
-    " fitted to: the interval is that of unseen kinds of models and plans, whose times are"
-    " {low:.2g} to {high:.2g} times as predicted"
+    "too few measured runs agree on {kinds} under {engine} on {architecture}: the interval is at"
+    " least that of unseen kinds of models and plans, {low:.2g} to {high:.2g} times the predicted"
+    " time"
 )
 
 

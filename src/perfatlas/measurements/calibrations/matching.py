@@ -477,18 +477,38 @@ def _noted(match: CalibrationMatch, mine: Mapping[str, Calibration]) -> Calibrat
 
 def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
     for cell in cells:
-        if family in ("", cell.family) or base_family(family) in LIBRARIES.get(cell.family, ()):
+        called = _called_kernels(cell, family)
+        if family in ("", cell.family) or called is not None:
             return CalibrationMatch(
                 calibration=cell,
                 own=True,
                 quantiles=dict(cell.residual_quantiles),
                 own_kernels=True,
+                notes=(called,) if called else (),
             )
     cell = min(cells, key=_substitution_order)
     note = f"{family} has no calibrated {cell.operator} {cell.format} kernels; {cell.id} is used"
     apart = engine_transfers(cell.operator)
     quantiles = envelope([*(other.residual_quantiles for other in cells), apart])
     return CalibrationMatch(calibration=cell, own=False, quantiles=quantiles, notes=(note,))
+
+
+def _called_kernels(cell: Calibration, family: str) -> str | None:
+    """Return the setting with which an engine runs the kernels of another's cell, None for none."""
+    caller = base_family(family)
+    if caller in LIBRARIES.get(cell.family, ()):
+        return ""
+    asked = (cell.device, cell.operator, caller, cell.format, cell.family)
+    setting = same_kernels().get(asked)
+    return setting and f"{caller} runs the kernels of {cell.id} with {setting}"
+
+
+@cache
+def same_kernels() -> Mapping[tuple[str, ...], str]:
+    """Return settings by device, operator, engine, format and the engine whose kernels it runs."""
+    names = ("device", "operator", "family", "format", "same_kernels")
+    rows = shipped_table("data/calibrations/exclusions.toml")["exclusion"]
+    return {tuple(row[n] for n in names): row["setting"] for row in rows if "setting" in row}
 
 
 def _substitution_order(cell: Calibration) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.report.text.limits import limiting_value
-from perfatlas.report.text.quantities import format_interval, format_share, format_value
+from perfatlas.report.text.quantities import format_interval, format_value
 from perfatlas.report.text.rows import label_of
 from perfatlas.report.text.terminal import print_line, print_plain
 from perfatlas.vocabulary.metrics import SEEDS, find_metric, stem_of
@@ -27,7 +27,6 @@ DETAILS: Final = frozenset((
     *("prefill_kv_capacity_tokens", "stored_bytes", "host_held_bytes", "ssd_held_bytes"),
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
     *("measured_requests", "precision_reached", "utilization", "stable_probability"),
-    "slo_probability",
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
     *("kv_transfer_s", "node_power_w", "electricity_usd_per_hour", "idle_energy_j"),
     *("prefill_energy_j", "decode_energy_j", "deployment_power_w", "p95_deployment_power_w"),
@@ -237,6 +236,8 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
     """
     if f"{name}_low" not in results and f"{name}_high" not in results:
         return ""
+    if name == "slo_attainment" and "attainment_probability" in results:
+        return ""
     low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
     if results.get(name) is None or low is high is None:
         return NO_INTERVAL
@@ -245,8 +246,6 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
     if low is None or high is None:
         end, side = (high, "less") if low is None else (low, "more")
         return f"{format_value(name, end)} or {side}"
-    if name == "slo_attainment" and "slo_probability" in results:
-        return f"P(90% or more) = {format_share(results['slo_probability'])}"
     return format_interval(name, low, high)
 
 

@@ -420,6 +420,7 @@ def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Notes:
 def _wide(question: Candidates, evaluation: Evaluation, phases: Sequence[str]) -> Notes:
     """Yield a warning for intervals too wide to base decisions on, unless their kind is unseen."""
     unseen = {candidate for candidate, _ in unseen_notes(question)}
+    unseen |= {c for c, _ in _of_another_release(question)}  # says so itself
     ends = {"prefill": "ttft_s", "decode": "tpot_s"}
     for name in (ends[phase] for phase in phases):
         low_C, high_C = getattr(evaluation.low, name), getattr(evaluation.high, name)

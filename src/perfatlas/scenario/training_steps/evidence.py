@@ -46,8 +46,8 @@ HYBRID: Final = (
 )
 OF_MOE: Final = (
     "MoE training steps differ between sources by more than is modeled (dispatcher, launches,"
-    " expert load): the 90% interval is that of a source that no fit has seen, {low:.2f} to"
-    " {high:.2f} times the predicted time"
+    " expert load): the 90% interval spans sources that no fit has seen, and the drift of releases"
+    " where no fit has the GPU generation, {low:.2f} to {high:.2f} times the predicted time"
 )
 OF_GRAPHS: Final = (
     "dropout and the loss are left out; operators that read one"
@@ -202,7 +202,7 @@ def training_warnings(
         unused_warnings(vars(train_inputs), fields_of(type(train_inputs)))
         for train_inputs in inputs
     ]
-    graph, moe = _of_graphs(question, steps), _of_moe(question)
+    graph, moe = _of_graphs(question, steps), _of_moe(question, steps)
     memory = [() if fits else (UPPER_MEMORY,) for fits in steps.memory.fits]
     least, _, most = question.recipe.input_rates
     decoded_C = (steps.waterfall["input"] > 0.0) & (least < most)
@@ -212,13 +212,13 @@ def training_warnings(
     return [tuple(chain(*of_each)) for of_each in zip(*notes, strict=True)]
 
 
-def _of_moe(question: TrainingQuestion) -> list[tuple[str, ...]]:
-    """Return the spread of MoE steps between sources (C)."""
+def _of_moe(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:
+    """Return the spread of MoE steps between sources, where steps have an upper end (C)."""
     said: list[tuple[str, ...]] = []
-    for index in question.index_C:
+    for index, most_s in zip(question.index_C, steps.high_s_C, strict=True):
         architecture = question.systems[index].device.architecture
         low, high = question.engine.errors(architecture, moe=True)
-        applies = question.network.has_experts and question.tier != "bound" and low < high
+        applies = question.network.has_experts and math.isfinite(most_s) and low < high
         text = OF_MOE.format(low=math.exp(low), high=math.exp(high))
         said.append((text,) if applies and architecture != TPU else ())
     return said

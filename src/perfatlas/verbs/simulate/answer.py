@@ -302,7 +302,7 @@ def simulation_of(
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
         results |= stable_probability(run.load, slow)
     if traffic.objectives() and not interrupted:
-        results |= _slo_probability(run, results)
+        results |= _attainment_probability(run, results)
     results = widened(results, repeated[0].spread)
     spent = [run for repetition in repeated for run in repetition.spent]
     repetition = repeated[0]._replace(results=results, spent=spent)
@@ -424,7 +424,7 @@ def _repetition(run: TrafficRun, watch: OnProgress | None, *, drawn: bool) -> _R
     return _Repetition(containing_predictions(results | interval), outcome, spent, spread)
 
 
-def _slo_probability(run: TrafficRun, results: Mapping[str, Any]) -> dict[str, float]:
+def _attainment_probability(run: TrafficRun, results: Mapping[str, Any]) -> dict[str, float]:
     """Return the probability that `WITHIN_SLOS` of the requests meet the SLOs, where ends differ.
 
     It is found by bisection with the same requests: steps are slower or faster by the factors of an
@@ -446,7 +446,7 @@ def _slo_probability(run: TrafficRun, results: Mapping[str, Any]) -> dict[str, f
         found = summarize(run.resolved.requests, outcome, asked, moved.seen, run.window)
         met = found["slo_attainment"] >= WITHIN_SLOS
         least, most = (middle, most) if met else (least, middle)
-    return {"slo_probability": (least + most) / 2}
+    return {"attainment_probability": (least + most) / 2}
 
 
 def _part(watch: OnProgress | None, number: int, parts: int) -> OnProgress | None:
