@@ -10,8 +10,7 @@ from tests.architecture.sources import ROOT, tree_of
 
 SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "validation").rglob("*.py")])
 MAX_FILE_LINES = 700
-MAX_FUNCTION_LINES = 60
-MAX_PARAMETERS = 6
+MAX_FUNCTION_LINES = 100
 MAX_MODULES = 25
 LISTED = ("families",)
 COMPILED = "perfatlas.lab.kernels.sources."  # what Triton compiles, and what imports it
@@ -39,36 +38,27 @@ def test_no_file_is_long() -> None:
 
 def test_functions_stay_within_budget() -> None:
     found = [
-        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {lines} lines, {total} parameters"
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {_code_lines(node)} lines"
         for path in SOURCES
         for node in _functions(tree_of(path))
-        for lines, total in [(_code_lines(node), _parameters(node))]
-        if lines > MAX_FUNCTION_LINES or total > MAX_PARAMETERS
+        if _code_lines(node) > MAX_FUNCTION_LINES
     ]
-    assert found == [], f"at most {MAX_FUNCTION_LINES} lines and {MAX_PARAMETERS} parameters"
+    assert found == [], f"at most {MAX_FUNCTION_LINES} lines"
 
 
-def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Return the parameters of a function without that of its object."""
-    arguments = node.args
-    named = len(arguments.posonlyargs) + len(arguments.args)
-    named -= int(bool(arguments.args) and arguments.args[0].arg in ("self", "cls"))
-    return named + len(arguments.kwonlyargs)
-
-
-def test_package_faces_only_reexport() -> None:
+def test_package_interfaces_only_reexport() -> None:
     allowed = (ast.Import, ast.ImportFrom, ast.Expr, ast.Assign, ast.AnnAssign, ast.If)
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno} holds logic"
         for path in SOURCES
         if path.name == "__init__.py"
         for node in tree_of(path).body
-        if not isinstance(node, allowed) and not _is_lazy_face(node)
+        if not isinstance(node, allowed) and not _is_lazy_import(node)
     ]
     assert found == []
 
 
-def _is_lazy_face(node: ast.stmt) -> bool:
+def _is_lazy_import(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__dir__")
 
 
@@ -83,9 +73,9 @@ def test_every_module_can_be_imported() -> None:
     assert len(names) > 900
 
 
-def test_no_room_is_a_drawer() -> None:
-    rooms = {p.parent.name for p in SOURCES}
-    assert not rooms & {"utils", "common", "core", "helpers", "tools"}
+def test_packages_have_a_subject() -> None:
+    names = {p.parent.name for p in SOURCES}
+    assert not names & {"utils", "common", "core", "helpers", "tools"}
 
 
 def test_no_folder_is_crowded() -> None:

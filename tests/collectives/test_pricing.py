@@ -193,7 +193,7 @@ def test_a_send_moves_the_message_once() -> None:
     st.sampled_from(["h200_sxm", "a100_sxm", "gb200", "rtx_pro_6000_server", "tpu_v7"]),
     st.sampled_from(["", "vllm", "trtllm"]),
 )
-def test_monotone_in_bytes_and_never_below_bound(  # noqa: PLR0917 - one argument per strategy
+def test_monotone_in_bytes_and_never_below_bound(
     op: str, size: float, growth: float, ranks: int, stride: int, system: str, family: str
 ) -> None:
     first = price(op, size, float(ranks), stride=float(stride), system=system, family=family)

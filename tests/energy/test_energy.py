@@ -15,10 +15,10 @@ from perfatlas.energy import (
     capped_clock_ratio,
     energy_share,
     power_columns,
+    voltage,
     with_energy,
 )
 from perfatlas.energy.boards import energy_data
-from perfatlas.energy.operators import voltage
 from perfatlas.hardware import resolve_system
 from perfatlas.inference.energy import TokenEnergy
 from perfatlas.machines import DeviceColumns, price_operators

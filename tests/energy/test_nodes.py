@@ -8,7 +8,7 @@ import pytest
 
 import perfatlas
 from perfatlas.energy import node_power
-from perfatlas.energy.nodes import node_data
+from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.verbs.estimate import estimate_columns
 
@@ -27,7 +27,7 @@ def test_the_power_of_a_node_by_hand() -> None:
 
 
 def test_the_links_of_superchips_by_hand() -> None:
-    own = node_data()["nvl72_gb200"]
+    own = shipped_table("data/energy/nodes.toml")["nvl72_gb200"]
     full_w = 2 * 900e9 * 8 * 1.3e-12  # two links at 1.3 pJ/bit
     assert full_w == pytest.approx(18.7, rel=2e-3)
     assert own["c2c"]["value"] == round(full_w / 2)
@@ -38,9 +38,13 @@ def test_the_links_of_superchips_by_hand() -> None:
     assert node.node_w(1200.0) == pytest.approx(components_w * 1.03 / 0.97)
 
 
-@pytest.mark.parametrize("name", list(node_data()))
+@pytest.mark.parametrize("name", list(shipped_table("data/energy/nodes.toml")))
 def test_every_value_of_a_node_lies_in_its_interval_and_has_a_source(name: str) -> None:
-    values = {key: one for key, one in node_data()[name].items() if key != "rated_w"}
+    values = {
+        key: one
+        for key, one in shipped_table("data/energy/nodes.toml")[name].items()
+        if key != "rated_w"
+    }
     joined = {"c2c"} if name.startswith("nvl72_gb") else set()
     assert set(values) == joined | {"cpu", "switch", "nic", "other", "fans", "efficiency"}
     for one in values.values():
@@ -53,8 +57,10 @@ def test_every_value_of_a_node_lies_in_its_interval_and_has_a_source(name: str) 
 def test_a_node_at_its_tdp_draws_less_than_its_rated_power(system: str) -> None:
     found = resolve_system(system)
     watts = node_power(found.node).node_w(found.device.tdp_w)
-    assert 0.7 * node_data()[found.node.name]["rated_w"]["value"] < watts
-    assert watts < node_data()[found.node.name]["rated_w"]["value"]
+    assert (
+        0.7 * shipped_table("data/energy/nodes.toml")[found.node.name]["rated_w"]["value"] < watts
+    )
+    assert watts < shipped_table("data/energy/nodes.toml")[found.node.name]["rated_w"]["value"]
 
 
 @pytest.mark.parametrize("system", ["gb200", "gb300"])

@@ -8,9 +8,15 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.energy.boards import (
+        PowerColumns as PowerColumns,
         board_energy as board_energy,
         energy_data as energy_data,
+        idle_power_remarks as idle_power_remarks,
         lowest_clock as lowest_clock,
+        power_columns as power_columns,
+        power_interval as power_interval,
+        unreached_limit_note as unreached_limit_note,
+        voltage as voltage,
     )
     from perfatlas.energy.clock import (
         CappedClock as CappedClock,
@@ -21,23 +27,13 @@ if TYPE_CHECKING:
         locked_ratio as locked_ratio,
         sustained_clock as sustained_clock,
     )
-    from perfatlas.energy.nodes import (
-        NODE_COLUMNS as NODE_COLUMNS,
-        node_columns as node_columns,
-        node_power as node_power,
-    )
     from perfatlas.energy.operators import (
+        NODE_COLUMNS as NODE_COLUMNS,
         ZEROS as ZEROS,
         ZEROS_UNUSED as ZEROS_UNUSED,
-        voltage as voltage,
+        node_columns as node_columns,
+        node_power as node_power,
         with_energy as with_energy,
-    )
-    from perfatlas.energy.power import (
-        PowerColumns as PowerColumns,
-        idle_power_remarks as idle_power_remarks,
-        power_columns as power_columns,
-        power_interval as power_interval,
-        unreached_limit_note as unreached_limit_note,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,11 +1,16 @@
-"""Energies and powers of a device, from its generation, memory and links."""
+"""What a device draws: energies of its events, power without kernels, limits, voltage curve.
+
+Shape legend: C candidates.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
@@ -16,49 +21,45 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.hardware import Device
+    from perfatlas.machines import DeviceColumns
+    from perfatlas.operators import FloatArray
 
-ENERGIES: Final = "data/energy/energies.toml"
-BOARDS: Final = "data/energy/boards.toml"
-OTHER_LINKS: Final = "other"  # links
-KEPT: Final = 256  # devices, of which a study of changed hardware has many
-PEAK: Final = "bf16"  # by which devices are compared
 FORMATS: Final = ("bf16", "fp8", "fp4")
 LABELS: Final = {"bf16": "bf16", "fp8": "fp8", "fp4": "fp4", "sram": "on-chip bytes"}
-SPREADING: Final = ("bf16", "fp8", "sram")  # values whose intervals spread the power
+COMPARED: Final = ("bf16", "fp8", "sram")  # equal in generations whose clocks compare
+PEAK: Final = "bf16"  # by which devices are compared
+KEPT: Final = 256  # devices, of which a study of changed hardware has many
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardEnergy:
     """Energies of the events on one device, and the power it draws without them."""
 
-    # Energy of one FLOP by key of `Device.peak_flop_per_s`, at full voltage [J]
-    flop_j: Mapping[str, float]
+    flop_j: Mapping[str, float]  # One FLOP by key of `Device.peak_flop_per_s`, at full voltage [J]
     sram_j_per_byte: float  # Between last-level cache and SM, at full voltage [J/byte]
     memory_j_per_byte: float  # To or from device memory [J/byte]
     link_j_per_byte: float  # Sent over scale-up links [J/byte]
     issue_w: float  # All SMs issuing without pause, at full voltage [W]
-    voltage_slope: float  # Relative loss of voltage per relative loss of clock
-    voltage_floor: float  # Lowest voltage relative to that of the highest clock
-    voltage_slope_low: float  # Lower end of its 90% interval
-    voltage_slope_high: float  # Upper end
-    voltage_floor_low: float  # Lower end of that of the floor
-    voltage_floor_high: float  # Upper end
+    voltage_slope: (
+        float  # Relative loss of voltage per relative loss of clock, and its 90% interval
+    )
+    voltage_slope_low: float
+    voltage_slope_high: float
+    voltage_floor: float  # Lowest voltage over that of the highest clock, and its 90% interval
+    voltage_floor_low: float
+    voltage_floor_high: float
     peak_clock: float  # Clock of the datasheet's peak over the highest
-    # Clock over the highest that tensor cores sustain when power does not limit
-    highest_clock: float
+    highest_clock: float  # Clock over the highest that tensor cores sustain without a limit
     idle_w: float  # Without a context [W]
     on_w: float  # With a context and full clocks, but without kernels [W]
     cap_w: float  # Board power limit [W]; at most `calibrated_w` where kernels were measured
-    # Power limit that decides clocks [W]: `cap_w`, but of a device that borrows kernels no less
-    # than reading its memory at full bandwidth takes
+    # Limit that decides clocks [W]: `cap_w`, but of a device that borrows kernels no less than
+    # reading its memory at full bandwidth takes
     clock_limit_w: float
-    # Board power limit at which kernels were measured: the TDP that no user changed, or that of the
-    # lender [W]
-    calibrated_w: float
-    compute_size: float  # Peak over that of the lender; 1 without one
-    memory_size: float  # Memory bandwidth over that of the lender; 1 without one
-    # Device whose kernels it borrows, of its generation or one of equal energies, "" for none
-    lender: str
+    calibrated_w: float  # Limit at which the kernels were measured, its own or the lender's [W]
+    compute_size: float = 1.0  # Peak over that of the lender
+    memory_size: float = 1.0  # Memory bandwidth over that of the lender
+    lender: str = ""  # Device of equal energies whose kernels it borrows
     low: float  # 5% quantile of measured over predicted power
     high: float  # 95% quantile of measured over predicted power
     notes: tuple[str, ...]  # What is fitted, derived or assumed, or why there are no energies
@@ -66,20 +67,12 @@ class BoardEnergy:
 
 
 def board_energy(device: Device) -> BoardEnergy:
-    """Return the energies of a device.
+    """Return the energies of a device; NaN, but for idle power and limits, for unknown generations.
 
     Dynamic energies and the power of an awake board are multiplied by the scale that was fitted to
     measured watts of the device, if there is one.
 
-    Args:
-        device: The device; its idle power and TDP are used as stated.
-
     Source: data/energy/energies.toml and boards.toml, one source per value.
-
-    Returns:
-        The energies; all values but `idle_w` and `cap_w` are NaN for a device of a generation
-        without energies.
-
     Limits: One voltage curve per generation, inferred or assumed; temperature is not modelled.
 
     Example:
@@ -89,46 +82,69 @@ def board_energy(device: Device) -> BoardEnergy:
         >>> board.idle_w, board.cap_w
         (70.0, 700.0)
     """
-    return _with_lender(device, _lender(device))
+    match = find_calibration(device, "gemm", "", PEAK)
+    lender = device.name if match is None else match.calibration.device
+    own = _generation(device)
+    other = None if lender == device.name else _generation(resolve_system(lender).device)
+    # clocks compare between generations of equal energies alone: most energies are assumed
+    compares = own and other and all(own[e]["value"] == other[e]["value"] for e in COMPARED)
+    return _board(device, lender if compares else "")
+
+
+def _generation(device: Device) -> Mapping[str, Any] | None:
+    data = energy_data()
+    found: Mapping[str, Any] | None = data["generation"].get(
+        data["generation_of"].get(device.name, device.architecture)
+    )
+    return found
 
 
 @lru_cache(maxsize=KEPT)
-def _with_lender(device: Device, lender: str) -> BoardEnergy:
-    """Return the energies of a device that borrows the kernels of another one, "" for none."""
-    data = energy_data()
-    own = _generation(device)
+def _board(device: Device, lender: str) -> BoardEnergy:
+    own, data = _generation(device), energy_data()
+    limit_w = min(device.tdp_w, device.calibrated_tdp_w)
     if own is None:
-        return _unknown(device)
-    memory = data["memory_of"].get(device.name)
-    link = data["link"].get(device.scale_up.link_type, data["link"][OTHER_LINKS])
-    fitted = shipped_table(BOARDS).get(device.name, {})
+        return _unpredicted(device, data)
+    fitted = shipped_table("data/energy/boards.toml").get(device.name, {})
     scale = fitted.get("scale", 1.0)
+    memory = data["memory"][data["memory_of"].get(device.name) or own["memory"]]
+    link = data["link"].get(device.scale_up.link_type, data["link"]["other"])
     flop_j = {name: scale * own[name]["value"] for name in FORMATS}
-    sram_j = scale * own["sram"]["value"]
-    memory_j = scale * data["memory"][memory or own["memory"]]["value"]
     flop_j |= {name: one["value"] * flop_j[one["nearest"]] for name, one in data["format"].items()}
+    sram_j, memory_j = scale * own["sram"]["value"], scale * memory["value"]
     awake_w = fitted.get("awake_w", own["awake"]["value"] * device.calibrated_tdp_w)
-    low, high = fitted.get("interval") or _spread(own)
     on_w = min(device.idle_w + awake_w, device.tdp_w)
-    least_w = on_w + device.memory_bandwidth * (sram_j + memory_j)
+    low, high = fitted.get("interval") or (
+        sum(own[name][end] / own[name]["value"] for name in COMPARED) / len(COMPARED)
+        for end in ("low", "high")
+    )
+    borrowed: dict[str, float] = {}
+    if lender:
+        other = resolve_system(lender).device
+        ours, theirs = device.peak_flop_per_s, other.peak_flop_per_s
+        borrowed = {
+            "cap_w": device.tdp_w,
+            "clock_limit_w": max(
+                device.tdp_w, on_w + device.memory_bandwidth * (sram_j + memory_j)
+            ),
+            "calibrated_w": other.calibrated_tdp_w,
+            "compute_size": ours[PEAK] / theirs[PEAK] if PEAK in ours and PEAK in theirs else 1.0,
+            "memory_size": device.memory_bandwidth / other.memory_bandwidth,
+        }
+    limits = {"cap_w": limit_w, "clock_limit_w": limit_w, "calibrated_w": device.calibrated_tdp_w}
     return BoardEnergy(
         flop_j=flop_j,
         sram_j_per_byte=sram_j,
         memory_j_per_byte=memory_j,
         link_j_per_byte=scale * link["value"],
         issue_w=scale * own["issue"]["value"] * issuing_units(device),
-        voltage_slope=own["voltage_slope"]["value"],
-        voltage_floor=own["voltage_floor"]["value"],
-        voltage_slope_low=own["voltage_slope"]["low"],
-        voltage_slope_high=own["voltage_slope"]["high"],
-        voltage_floor_low=own["voltage_floor"]["low"],
-        voltage_floor_high=own["voltage_floor"]["high"],
+        **_interval("voltage_slope", own),
+        **_interval("voltage_floor", own),
         peak_clock=device.peak_clock_hz / device.boost_clock_hz,
         highest_clock=own["highest_clock"]["value"],
         idle_w=device.idle_w,
         on_w=on_w,
-        cap_w=device.tdp_w if lender else min(device.tdp_w, device.calibrated_tdp_w),
-        **_borrowed(device, lender, least_w),
+        **limits | borrowed,
         lender=lender,
         low=low,
         high=high,
@@ -137,127 +153,36 @@ def _with_lender(device: Device, lender: str) -> BoardEnergy:
     )
 
 
-def _generation(device: Device) -> Mapping[str, Any] | None:
-    """Return the energies of the generation of a device, None for one that has none."""
-    data = energy_data()
-    name = data["generation_of"].get(device.name, device.architecture)
-    found: Mapping[str, Any] | None = data["generation"].get(name)
-    return found
-
-
-def _lender(device: Device) -> str:
-    """Return the device whose products a device borrows, "" for none whose clocks compare.
-
-    Clocks compare within a generation and between generations of equal energies. Others do not:
-    most energies are assumed.
-    """
-    match = find_calibration(device, "gemm", "", PEAK)
-    name = device.name if match is None else match.calibration.device
-    if name == device.name:
-        return ""
-    own, other = _generation(device), _generation(resolve_system(name).device)
-    if own is None or other is None:
-        return ""
-    same = all(own[event]["value"] == other[event]["value"] for event in SPREADING)
-    return name if same else ""
-
-
-def _borrowed(device: Device, lender: str, least_w: float) -> dict[str, float]:
-    """Return the power limit of measured kernels, and the size of a device beside its lender.
-
-    Args:
-        lender: Its lender, "" for none.
-        least_w: Power of reading its memory at full bandwidth [W].
-    """
-    if not lender:
-        limit_w = min(device.tdp_w, device.calibrated_tdp_w)
-        return {
-            "clock_limit_w": limit_w,
-            "calibrated_w": device.calibrated_tdp_w,
-            "compute_size": 1.0,
-            "memory_size": 1.0,
-        }
-    other = resolve_system(lender).device
-    own, lent = device.peak_flop_per_s, other.peak_flop_per_s
-    return {
-        "clock_limit_w": max(device.tdp_w, least_w),
-        "calibrated_w": other.calibrated_tdp_w,
-        "compute_size": own[PEAK] / lent[PEAK] if PEAK in own and PEAK in lent else 1.0,
-        "memory_size": device.memory_bandwidth / other.memory_bandwidth,
-    }
-
-
-def _unknown(device: Device) -> BoardEnergy:
-    data = energy_data()
-    of_devices = data["generation_of"].values()
-    known = ", ".join(name for name in data["generation"] if name not in of_devices)
+def _unpredicted(device: Device, data: Mapping[str, Any]) -> BoardEnergy:
+    known = ", ".join(n for n in data["generation"] if n not in data["generation_of"].values())
     note = (
-        f"power of {device.name} is not predicted: no energies are known of"
-        f" {device.architecture} (known: {known})"
+        f"power of {device.name} is not predicted: no energies are known of {device.architecture}"
+        f" (known: {known})"
     )
-    return BoardEnergy(
-        flop_j=dict.fromkeys((*FORMATS, *energy_data()["format"]), math.nan),
-        sram_j_per_byte=math.nan,
-        memory_j_per_byte=math.nan,
-        link_j_per_byte=math.nan,
-        issue_w=math.nan,
-        voltage_slope=math.nan,
-        voltage_floor=math.nan,
-        voltage_slope_low=math.nan,
-        voltage_slope_high=math.nan,
-        voltage_floor_low=math.nan,
-        voltage_floor_high=math.nan,
-        peak_clock=math.nan,
-        highest_clock=math.nan,
-        lender="",
-        on_w=math.nan,
-        low=math.nan,
-        high=math.nan,
-        idle_w=device.idle_w,
-        cap_w=device.tdp_w,
-        clock_limit_w=device.tdp_w,
-        calibrated_w=device.calibrated_tdp_w,
-        compute_size=1.0,
-        memory_size=1.0,
-        notes=(note,),
-    )
+    found: dict[str, Any] = {f.name: math.nan for f in fields(BoardEnergy) if f.type == "float"}
+    found |= {"flop_j": dict.fromkeys((*FORMATS, *data["format"]), math.nan), "notes": (note,)}
+    found |= {"idle_w": device.idle_w, "cap_w": device.tdp_w, "clock_limit_w": device.tdp_w}
+    found |= {"calibrated_w": device.calibrated_tdp_w, "compute_size": 1.0, "memory_size": 1.0}
+    return BoardEnergy(**found)
 
 
-def _sources(own: Mapping[str, Any]) -> tuple[str, ...]:
-    texts = (
-        f"energies: {value['ref']}"
-        for value in own.values()
-        if isinstance(value, dict) and value["kind"] != "assumed"
-    )
-    return tuple(dict.fromkeys(texts))
-
-
-def _spread(own: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the mean relative ends of the intervals of a generation's energies."""
-    ends = (
-        sum(own[name][end] / own[name]["value"] for name in SPREADING) / len(SPREADING)
-        for end in ("low", "high")
-    )
-    low, high = ends
-    return low, high
+def _interval(name: str, own: Mapping[str, Any]) -> dict[str, float]:
+    value, low, high = (own[name][end] for end in ("value", "low", "high"))
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _note(device: Device, own: Mapping[str, Any], fitted: Mapping[str, Any]) -> str:
-    kinds = ", ".join(
-        f"{' and '.join(names)} {kind}" for kind, names in _names_by_kind(own).items()
-    )
-    source = f"power of {device.name}: energies of {device.architecture}: {kinds}"
-    if fitted:
-        return f"{source}; {fitted['note']}"
-    return f"{source}; never compared with measured watts of this device"
-
-
-def _names_by_kind(own: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the energies of a generation by their kind: fitted, derived or assumed."""
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     for name, label in LABELS.items():
-        found.setdefault(own[name]["kind"], []).append(label)
-    return found
+        by_kind.setdefault(own[name]["kind"], []).append(label)
+    kinds = ", ".join(f"{' and '.join(names)} {kind}" for kind, names in by_kind.items())
+    compared = fitted.get("note", "never compared with measured watts of this device")
+    return f"power of {device.name}: energies of {device.architecture}: {kinds}; {compared}"
+
+
+def _sources(own: Mapping[str, Any]) -> tuple[str, ...]:
+    cited = (v["ref"] for v in own.values() if isinstance(v, dict) and v["kind"] != "assumed")
+    return tuple(dict.fromkeys(f"energies: {ref}" for ref in cited))
 
 
 def lowest_clock() -> float:
@@ -268,4 +193,166 @@ def lowest_clock() -> float:
 @cache
 def energy_data() -> dict[str, Any]:
     """Return the shipped energies, each with its interval and source."""
-    return shipped_table(ENERGIES)
+    return shipped_table("data/energy/energies.toml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerColumns:
+    """The powers of `BoardEnergy` for the device of each candidate, all (C,)."""
+
+    idle_w: FloatArray
+    on_w: FloatArray  # At the highest clock, or at one that a user locks [W]
+    sustained_on_w: FloatArray  # At the highest clock [W]
+    cap_w: FloatArray
+    clock_limit_w: FloatArray
+    calibrated_w: FloatArray
+    compute_size: FloatArray
+    memory_size: FloatArray
+    voltage_slope: FloatArray
+    voltage_floor: FloatArray
+    voltage_slope_low: FloatArray
+    voltage_slope_high: FloatArray
+    voltage_floor_low: FloatArray
+    voltage_floor_high: FloatArray
+    peak_clock: FloatArray
+    highest_clock: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def voltage_curves(self) -> tuple[PowerColumns, PowerColumns]:
+        """Return the power with the steepest and with the flattest voltage curve."""
+        slopes = (self.voltage_slope_high, self.voltage_slope_low)
+        floors = (self.voltage_floor_low, self.voltage_floor_high)
+        steep, flat = (
+            replace(self, voltage_slope=slope, voltage_floor=floor)
+            for slope, floor in zip(slopes, floors, strict=True)
+        )
+        return steep, flat
+
+    def on_at(self, ratio: FloatArray) -> FloatArray:
+        """Return the power of boards without kernels at clocks over the highest (..., C) [W].
+
+        What a board draws beyond its idle power is that of running clocks, f V^2; above the highest
+        clock it stays that of the highest.
+
+        Source: idle power at 345 MHz and that at the highest clock are measured
+            (data/energy/boards.toml), none between.
+
+        Example:
+            >>> import numpy as np
+            >>> from perfatlas.energy import power_columns
+            >>> from perfatlas.hardware import resolve_system
+            >>> from perfatlas.machines import DeviceColumns
+            >>> h100 = resolve_system("h100_sxm").device
+            >>> power = power_columns(DeviceColumns(devices=(h100,), index_C=np.array([0])))
+            >>> power.on_at(np.array([1.2, 1.0, 0.5])).round(1).tolist()
+            [122.2, 122.2, 81.1]
+        """
+        clock = np.minimum(ratio, 1.0)
+        relative = voltage(clock, self.voltage_slope, self.voltage_floor)
+        on_w: FloatArray = self.idle_w + (self.sustained_on_w - self.idle_w) * clock * relative**2
+        return on_w
+
+    def saved_w(self, ratio: FloatArray) -> FloatArray:
+        """Return by how much `on_w` exceeds the power without kernels at clocks (..., C) [W]."""
+        saved: FloatArray = np.maximum(self.on_w - self.on_at(ratio), 0.0)
+        return saved
+
+    def limited_j(self, energy_j: FloatArray, time_s: FloatArray) -> FloatArray:
+        """Return the dynamic energy [J] that fits under the cap in a time [s] (C,).
+
+        A device above its cap lowers its clock within tens of milliseconds, longer than operators
+        and shorter than steps, so the cap limits the mean of a step. Times were measured on
+        devices that do so.
+        """
+        limited: FloatArray = np.minimum(energy_j, (self.cap_w - self.on_w) * time_s)
+        return limited
+
+    def mean_w(self, energy_j: FloatArray, time_s: FloatArray) -> FloatArray:
+        """Return the mean power while a dynamic energy is spent, on without time (C,) [W]."""
+        spent_j = self.limited_j(energy_j, time_s)
+        return self.on_w + spent_j / np.maximum(time_s, np.finfo(np.float64).tiny)
+
+
+def power_columns(
+    devices: DeviceColumns,
+    limit_w_C: FloatArray | None = None,
+    locked_C: FloatArray | None = None,
+) -> PowerColumns:
+    """Return the power of the device of each candidate.
+
+    A locked clock holds between kernels too (`on_at`); that of a limit, in steps above it.
+
+    Args:
+        limit_w_C: Power limit that a user sets, below that of the device (C,) [W].
+        locked_C: Clock that a user locks over the highest (C,); 1 locks none.
+    """
+    boards = [board_energy(device) for device in devices.devices]
+    found = {
+        f.name: np.array([getattr(b, f.name.removeprefix("sustained_")) for b in boards])[
+            devices.index_C
+        ]
+        for f in fields(PowerColumns)
+    }
+    if limit_w_C is not None:
+        found |= {name: np.minimum(found[name], limit_w_C) for name in ("cap_w", "clock_limit_w")}
+    power = PowerColumns(**found)
+    return power if locked_C is None else replace(power, on_w=power.on_at(locked_C))
+
+
+def voltage(ratio: FloatArray, slope: FloatArray, floor: FloatArray) -> FloatArray:
+    """Return the voltage over that of the highest clock, at a clock over the highest.
+
+    Source: a line with a floor, inferred from the energy of a FLOP on an H100 between 1.49 and
+        1.98 GHz (data/energy/energies.toml); no vendor publishes the points.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.energy import voltage
+        >>> voltage(np.array([1.2, 1.0, 0.5, 0.1]), np.array(0.8), np.array(0.55)).tolist()
+        [1.0, 1.0, 0.6, 0.55]
+    """
+    relative: FloatArray = np.maximum(1.0 - slope * (1.0 - np.minimum(ratio, 1.0)), floor)
+    return relative
+
+
+def power_interval(
+    low: FloatArray, high: FloatArray, voltage_width: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the interval of a power, relative to it, below the highest voltage.
+
+    Errors of energies and of voltages are independent: half-widths of ln add in quadrature.
+
+    Args:
+        low: 5% quantile of measured over predicted power, at the clock of the measurements.
+        high: 95% quantile, likewise.
+        voltage_width: Half-width of ln(power) by the voltage curve, 0 at the sustained clock.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.energy import power_interval
+        >>> ends = power_interval(np.array(0.8), np.array(1.4), np.array(0.2))
+        >>> [round(float(end), 3) for end in ends]
+        [0.741, 1.479]
+    """
+    lower, upper = (np.exp(np.hypot(np.log(end), voltage_width)) for end in (low, high))
+    widened = voltage_width > 0.0
+    return np.where(widened, 1.0 / lower, low), np.where(widened, upper, high)
+
+
+def unreached_limit_note(
+    device: str, limit_w: float, cap_w: float, *, by_node: bool = False
+) -> str:
+    """Return the remark on a power limit, of a user or of a node, above what a device draws."""
+    limit = f"power_cap_w = {limit_w:g} W has no effect here:"
+    if by_node:
+        limit = f"node_power_cap_w has no effect here: it leaves {limit_w:.0f} W to each GPU, and"
+    return f"{limit} {device} draws at most its TDP, {cap_w:g} W"
+
+
+def idle_power_remarks(power_w: float | None, idle_w: float | None) -> list[str]:
+    """Return a warning if the power of a waiting GPU is above that of one that computes."""
+    if power_w is None or idle_w is None or idle_w <= power_w:
+        return []
+    above = f"idle_power_w = {idle_w:g} W is above power_w = {power_w:g} W"
+    return [f"{above}: GPUs that wait draw more than GPUs that compute"]

@@ -1,5 +1,6 @@
 """The clock that a power limit leaves to steps, and the voltage at that clock.
 
+Clock ratios are relative to the sustained clock, voltages to that of the highest clock.
 Shape legend: C candidates; arrays of steps have steps before candidates and broadcast.
 """
 
@@ -9,16 +10,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.energy.boards import lowest_clock
-from perfatlas.energy.operators import voltage
+from perfatlas.energy.boards import lowest_clock, voltage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from perfatlas.energy.power import PowerColumns
+    from perfatlas.energy.boards import PowerColumns
     from perfatlas.operators import FloatArray
+
+    Ends = tuple[FloatArray, FloatArray]
 
 TOLERANCE: Final = 1e-3  # a limit that binds is reached from below within this share
 MOST_EVALUATIONS: Final = 12
@@ -40,152 +40,38 @@ class StepEnergy(NamedTuple):
 class CappedClock(NamedTuple):
     """The clocks that power limits leave, each (..., C)."""
 
-    # Highest clock over the sustained clock at which the limit is kept; the lowest one where it
-    # cannot be kept
-    ratio: FloatArray
+    ratio: FloatArray  # Highest at which the limit is kept; the lowest where it cannot be kept
     lowest_w: FloatArray  # Power at the lowest clock where the limit cannot be kept, else NaN [W]
-    # Half-width of ln(time) that the interval of the voltage curve leaves; 0 where no limit binds
-    time_width: FloatArray
-
-
-def capped_clock_ratio(
-    at: Callable[[FloatArray], StepEnergy],
-    full: StepEnergy,
-    power: PowerColumns,
-    calibrated: StepEnergy | None = None,
-) -> CappedClock:
-    """Return the highest clocks at which steps draw at most the limit of their device.
-
-    The limit acts relative to the calibrated state: times were measured at the clock that a device
-    sustains at its TDP, so a limit that is not below the power of that state gives 1. A lower limit
-    lowers the clock, and with it the squared voltage and the rate of compute, until the mean power
-    of the step is the limit. The clock rises above that state, up to `highest_ratio`, where the
-    values of the tensors or the limit of the device leave more power than it had.
-
-    The clock is found by evaluating the step at a few clocks. Between evaluations its time and the
-    energy of its chip are linear in the period of the clock.
-
-    Args:
-        at: Totals of the steps at clocks over the sustained clock (..., C).
-        full: Totals at the sustained clock.
-        power: Power of the devices, with their limits.
-        calibrated: Totals with the energies of random values, `full` by default.
-
-    Limits: One clock per step, as if the step ran again and again. The power at the clock found is
-        within 0.1% of a limit that binds.
-    """
-    random = full if calibrated is None else calibrated
-    state = _calibrated_state(random, power)
-    less = (full.chip_j < random.chip_j) | (power.clock_limit_w > power.calibrated_w)
-    most = np.where(less, highest_ratio(state, power), 1.0)
-    start = full if np.all(most == 1.0) else at(most)
-    watts = _power_w(start, most, state, power)
-    binds = watts > power.clock_limit_w * (1.0 + LIMIT_ROUNDING)
-    ratio, lowest_w = most.copy(), np.full_like(most, np.nan)
-    if not binds.any():
-        return CappedClock(ratio, lowest_w, np.zeros_like(most))
-    aim_w = np.broadcast_to(power.clock_limit_w * (1.0 - 0.5 * TOLERANCE), ratio.shape)
-    model = _Line(1.0 / most, start, start.compute_s * most, np.zeros_like(ratio))
-    slow, fast, open_ = np.full_like(ratio, lowest_clock()), most.copy(), binds
-    for _ in range(MOST_EVALUATIONS):
-        tried = model.ratio_at(aim_w, state, power, (slow, fast))
-        ratio = np.where(open_, tried, ratio)
-        found = at(ratio)
-        watts = _power_w(found, ratio, state, power)
-        above = watts > aim_w
-        short = open_ & above & (ratio <= lowest_clock())
-        lowest_w = np.where(short, watts, lowest_w)
-        near = np.abs(watts - aim_w) <= 0.5 * TOLERANCE * power.clock_limit_w
-        fast, slow = np.where(above, ratio, fast), np.where(above, slow, ratio)
-        open_ = open_ & ~near & ~short & (fast - slow > _SMALLEST_FLOAT)
-        if not open_.any():
-            break
-        model = model.through(1.0 / ratio, found)
-    width = model.through(1.0 / ratio, found).time_width(aim_w, random, power, (ratio, most))
-    return CappedClock(ratio, lowest_w, np.where(binds, width, 0.0))
-
-
-def locked_ratio(left: FloatArray, locked: FloatArray) -> FloatArray:
-    """Return the clocks of steps with a lock (..., C).
-
-    Args:
-        left: Clocks that power leaves.
-        locked: Clocks that a user sets; 1 sets none.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.energy import locked_ratio
-        >>> left = np.array([0.8, 0.8, 1.0, 1.1, 1.1])
-        >>> locked_ratio(left, np.array([1.0, 0.7, 1.2, 1.0, 0.9])).tolist()
-        [0.8, 0.7, 1.2, 1.1, 0.9]
-    """
-    both = np.where(left == 1.0, locked, np.minimum(left, locked))
-    return np.where(locked == 1.0, left, both)
-
-
-def sustained_clock(full: StepEnergy, power: PowerColumns) -> FloatArray:
-    """Return the clock that steps sustain at the TDP over the highest clock (..., C).
-
-    It is the clock whose voltage leaves the power of the TDP, but no lower than that at which
-    tensor cores that never pause would need the time of the arithmetic. Clock ratios are relative
-    to the sustained clock, voltages to the highest.
-    """
-    return _calibrated_state(full, power).clock
-
-
-def energy_share(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> FloatArray:
-    """Return the energy of the chip relative to that at the highest voltage (..., C).
-
-    At the sustained clock it is what the TDP leaves to the chip; at others, it follows the squared
-    voltage.
-
-    Args:
-        full: Totals at the sustained clock, with the energies of random values.
-        ratio: Clock over the sustained clock (..., C).
-    """
-    state = _calibrated_state(full, power)
-    if not np.any(ratio != 1.0):
-        return state.share
-    return np.where(ratio == 1.0, state.share, state.energy_share(ratio, power))
-
-
-def energy_width(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> FloatArray:
-    """Return the half-width of ln(energy of the chip) by the voltage curve (..., C).
-
-    At the sustained clock it is 0: energies hold there.
-
-    Args:
-        full: Totals at the sustained clock, with the energies of random values.
-        ratio: Clock over the sustained clock (..., C).
-        power: Power of the devices, with the interval of their voltage curve.
-    """
-    if not np.any(ratio != 1.0):
-        return np.zeros_like(ratio)
-    own, *ends = (
-        np.log(np.maximum(energy_share(full, ratio, curve), _SMALLEST_FLOAT))
-        for curve in (power, *power.voltage_curves())
-    )
-    width: FloatArray = np.max([np.abs(end - own) for end in ends], axis=0)
-    return width
+    time_width: FloatArray  # Half-width of ln(time) by the voltage curve; 0 where no limit binds
 
 
 class _State(NamedTuple):
     """The state in which steps were measured, each (..., C)."""
 
     clock: FloatArray  # Sustained clock over the highest
-    volts: FloatArray  # Voltage at the sustained clock over that at the highest
+    volts: FloatArray  # Voltage at the sustained clock
     share: FloatArray  # Energy of the chip over that at the voltage of the highest clock
 
     def energy_share(self, ratio: FloatArray, power: PowerColumns) -> FloatArray:
-        """Return the share of the chip's energy at clocks over the sustained one (..., C)."""
         here = voltage(ratio * self.clock, power.voltage_slope, power.voltage_floor)
         relative = here / self.volts
         share: FloatArray = self.share * relative * relative
         return share
 
+    def power_w(self, totals: StepEnergy, ratio: FloatArray, power: PowerColumns) -> FloatArray:
+        """Return the mean power of steps at a clock (..., C) [W]."""
+        dynamic_j = self.energy_share(ratio, power) * totals.chip_j + totals.memory_j
+        on_w = power.on_w - power.saved_w(ratio)
+        watts: FloatArray = on_w + dynamic_j / np.maximum(totals.time_s, _SMALLEST_FLOAT)
+        return watts
 
-def _calibrated_state(full: StepEnergy, power: PowerColumns) -> _State:
-    """Return the state of the devices on which the kernels of steps were measured."""
+
+def _measured_state(full: StepEnergy, power: PowerColumns) -> _State:
+    """Return the state of the devices on which the kernels of steps were measured.
+
+    Its voltage leaves the power of the TDP to the chip; its clock is no lower than that at which
+    tensor cores that never pause would need the time of the arithmetic.
+    """
     computing_s = power.compute_size * full.compute_s
     measured_s = computing_s + power.memory_size * (full.time_s - full.compute_s)
     room_j = np.maximum(
@@ -199,20 +85,102 @@ def _calibrated_state(full: StepEnergy, power: PowerColumns) -> _State:
     return _State(clock, voltage(clock, power.voltage_slope, power.voltage_floor), share)
 
 
-def highest_ratio(state: _State, power: PowerColumns) -> FloatArray:
-    """Return the highest clock over the sustained one that steps reach (..., C).
+def sustained_clock(full: StepEnergy, power: PowerColumns) -> FloatArray:
+    """Return the clock that steps sustain at the TDP over the highest clock (..., C)."""
+    return _measured_state(full, power).clock
+
+
+def energy_share(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> FloatArray:
+    """Return the energy of the chip over that at the highest voltage (..., C).
+
+    At the sustained clock it is what the TDP leaves to the chip, elsewhere it follows V^2.
 
     Args:
-        state: The state in which they were measured.
+        full: Totals at the sustained clock, with the energies of random values.
     """
-    ratio: FloatArray = np.fmax(power.highest_clock / state.clock, 1.0)
-    return ratio
+    state = _measured_state(full, power)
+    if not np.any(ratio != 1.0):
+        return state.share
+    return np.where(ratio == 1.0, state.share, state.energy_share(ratio, power))
+
+
+def energy_width(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> FloatArray:
+    """Return the half-width of ln(`energy_share`) by the voltage curve, 0 at ratio 1 (..., C)."""
+    if not np.any(ratio != 1.0):
+        return np.zeros_like(ratio)
+    own, *ends = (
+        np.log(np.maximum(energy_share(full, ratio, curve), _SMALLEST_FLOAT))
+        for curve in (power, *power.voltage_curves())
+    )
+    width: FloatArray = np.max([np.abs(end - own) for end in ends], axis=0)
+    return width
+
+
+def capped_clock_ratio(
+    at: Callable[[FloatArray], StepEnergy],
+    full: StepEnergy,
+    power: PowerColumns,
+    calibrated: StepEnergy | None = None,
+) -> CappedClock:
+    """Return the highest clocks at which steps draw at most the limit of their device.
+
+    The limit acts relative to the measured state: times were measured at the clock that a device
+    sustains at its TDP, so a limit that is not below the power of that state gives 1. A lower limit
+    lowers the clock, and with it the squared voltage and the rate of compute, until the mean power
+    of the step is the limit. The clock rises above that state where the values of the tensors or
+    the limit of the device leave more power than it had.
+
+    The clock is found by evaluating the step at a few clocks. Between evaluations its time and the
+    energy of its chip are linear in the period of the clock.
+
+    Args:
+        at: Totals of the steps at clocks over the sustained clock (..., C).
+        full: Totals at the sustained clock.
+        calibrated: Totals with the energies of random values, `full` by default.
+
+    Limits: One clock per step, as if the step ran again and again. The power at the clock found is
+        within 0.1% of a limit that binds.
+    """
+    random = full if calibrated is None else calibrated
+    state = _measured_state(random, power)
+    less = (full.chip_j < random.chip_j) | (power.clock_limit_w > power.calibrated_w)
+    most = np.where(less, np.fmax(power.highest_clock / state.clock, 1.0), 1.0)
+    start = full if np.all(most == 1.0) else at(most)
+    watts = state.power_w(start, most, power)
+    binds = watts > power.clock_limit_w * (1.0 + LIMIT_ROUNDING)
+    ratio, lowest_w = most.copy(), np.full_like(most, np.nan)
+    if not binds.any():
+        return CappedClock(ratio, lowest_w, np.zeros_like(most))
+    aim_w = np.broadcast_to(power.clock_limit_w * (1.0 - 0.5 * TOLERANCE), ratio.shape)
+    line = _Line(1.0 / most, start, start.compute_s * most, np.zeros_like(ratio))
+    slow, fast, open_ = np.full_like(ratio, lowest_clock()), most.copy(), binds
+    for _ in range(MOST_EVALUATIONS):
+        ratio = np.where(open_, line.ratio_at(aim_w, state, power, (slow, fast)), ratio)
+        found = at(ratio)
+        watts = state.power_w(found, ratio, power)
+        above = watts > aim_w
+        short = open_ & above & (ratio <= lowest_clock())
+        lowest_w = np.where(short, watts, lowest_w)
+        near = np.abs(watts - aim_w) <= 0.5 * TOLERANCE * power.clock_limit_w
+        fast, slow = np.where(above, ratio, fast), np.where(above, slow, ratio)
+        open_ = open_ & ~near & ~short & (fast - slow > _SMALLEST_FLOAT)
+        if not open_.any():
+            break
+        line = line.through(1.0 / ratio, found)
+    line, widths = line.through(1.0 / ratio, found), []
+    for curve in power.voltage_curves():
+        ends = (np.full_like(ratio, lowest_clock()), most)
+        reached = line.crossing(aim_w, _measured_state(random, curve), curve, ends)
+        later_s = line.time_slope * (1.0 / reached - 1.0 / ratio)
+        longer = 1.0 + later_s / np.maximum(found.time_s, _SMALLEST_FLOAT)
+        widths.append(np.abs(np.log(np.maximum(longer, _SMALLEST_FLOAT))))
+    return CappedClock(ratio, lowest_w, np.where(binds, np.max(widths, axis=0), 0.0))
 
 
 class _Line(NamedTuple):
     """Time and chip energy of steps as lines over the period of the clock."""
 
-    period: FloatArray  # Period at which `totals` hold, relative to that of the sustained clock
+    period: FloatArray  # Period at which `totals` hold, over that of the sustained clock
     totals: StepEnergy
     time_slope: FloatArray  # Time per relative period [s]
     chip_slope: FloatArray  # Energy of the chip per relative period [J]
@@ -220,63 +188,24 @@ class _Line(NamedTuple):
     def through(self, period: FloatArray, totals: StepEnergy) -> _Line:
         """Return the lines through the last point and a new one."""
         apart = period - self.period
-        moved: NDArray[np.bool_] = np.abs(apart) > 1e-9
+        moved = np.abs(apart) > 1e-9
         step = np.where(moved, apart, 1.0)
-        time_slope = (totals.time_s - self.totals.time_s) / step
-        chip_slope = (totals.chip_j - self.totals.chip_j) / step
-        return _Line(
-            period,
-            totals,
-            np.where(moved, time_slope, self.time_slope),
-            np.where(moved, chip_slope, self.chip_slope),
-        )
+        time_slope = np.where(moved, (totals.time_s - self.totals.time_s) / step, self.time_slope)
+        chip_slope = np.where(moved, (totals.chip_j - self.totals.chip_j) / step, self.chip_slope)
+        return _Line(period, totals, time_slope, chip_slope)
 
     def ratio_at(
-        self,
-        aim_w: FloatArray,
-        state: _State,
-        power: PowerColumns,
-        ends: tuple[FloatArray, FloatArray],
+        self, aim_w: FloatArray, state: _State, power: PowerColumns, ends: Ends
     ) -> FloatArray:
         """Return the clocks between two ends at which the lines draw a power."""
         above_slow = self._power_w(ends[0], state, power) > aim_w
-        fast, lowest = self._crossing(aim_w, state, power, ends), lowest_clock()
+        fast, lowest = self.crossing(aim_w, state, power, ends), lowest_clock()
         outside = above_slow | (fast >= ends[1])
         inside = np.where(above_slow & (ends[0] <= lowest), lowest, 0.5 * (ends[0] + ends[1]))
         return np.where(outside, inside, fast)
 
-    def time_width(
-        self,
-        aim_w: FloatArray,
-        random: StepEnergy,
-        power: PowerColumns,
-        found: tuple[FloatArray, FloatArray],
-    ) -> FloatArray:
-        """Return the half-width of ln(time) between the ends of the voltage curve (..., C).
-
-        Args:
-            aim_w: Power of the steps [W].
-            random: Totals at the sustained clock, with the energies of random values.
-            power: Power of the devices, with the interval of their voltage curve.
-            found: The clocks of the curve itself, and the highest.
-        """
-        ratio, most = found
-        ends = (np.full_like(ratio, lowest_clock()), most)
-        widths = []
-        for curve in power.voltage_curves():
-            reached = self._crossing(aim_w, _calibrated_state(random, curve), curve, ends)
-            later_s = self.time_slope * (1.0 / reached - 1.0 / ratio)
-            longer = 1.0 + later_s / np.maximum(self.totals.time_s, _SMALLEST_FLOAT)
-            widths.append(np.abs(np.log(np.maximum(longer, _SMALLEST_FLOAT))))
-        width: FloatArray = np.max(widths, axis=0)
-        return width
-
-    def _crossing(
-        self,
-        aim_w: FloatArray,
-        state: _State,
-        power: PowerColumns,
-        ends: tuple[FloatArray, FloatArray],
+    def crossing(
+        self, aim_w: FloatArray, state: _State, power: PowerColumns, ends: Ends
     ) -> FloatArray:
         """Return the highest clocks between two ends at which the lines draw no more (..., C)."""
         slow, fast = ends
@@ -292,14 +221,18 @@ class _Line(NamedTuple):
             time_s=np.maximum(self.totals.time_s + later * self.time_slope, _SMALLEST_FLOAT),
             chip_j=self.totals.chip_j + later * self.chip_slope,
         )
-        return _power_w(totals, ratio, state, power)
+        return state.power_w(totals, ratio, power)
 
 
-def _power_w(
-    totals: StepEnergy, ratio: FloatArray, state: _State, power: PowerColumns
-) -> FloatArray:
-    """Return the mean power of steps at a clock (..., C) [W]."""
-    dynamic_j = state.energy_share(ratio, power) * totals.chip_j + totals.memory_j
-    on_w = power.on_w - power.saved_w(ratio)
-    watts: FloatArray = on_w + dynamic_j / np.maximum(totals.time_s, _SMALLEST_FLOAT)
-    return watts
+def locked_ratio(left: FloatArray, locked: FloatArray) -> FloatArray:
+    """Return the clocks of steps, of which power leaves some, with a lock; 1 locks none (..., C).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.energy import locked_ratio
+        >>> left = np.array([0.8, 0.8, 1.0, 1.1, 1.1])
+        >>> locked_ratio(left, np.array([1.0, 0.7, 1.2, 1.0, 0.9])).tolist()
+        [0.8, 0.7, 1.2, 1.1, 0.9]
+    """
+    both = np.where(left == 1.0, locked, np.minimum(left, locked))
+    return np.where(locked == 1.0, left, both)

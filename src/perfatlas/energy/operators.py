@@ -1,32 +1,37 @@
-"""Dynamic energy of priced operators.
+"""Energy of priced operators, and the power of nodes and facilities.
 
 Shape legend: C candidates, O operators, D distinct devices, F number formats.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.energy.boards import board_energy, energy_data
+from perfatlas.files import shipped_table
 from perfatlas.formats import get_format
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from perfatlas.hardware import Node
     from perfatlas.machines import DeviceColumns
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
 
 ZEROS: Final = "zeros"  # values of the tensors with an entry in `[inputs]` of the data file
-# Remark on devices without energies.
 ZEROS_UNUSED: Final = (
     "input_distribution = zeros has no effect here: it lowers power, which is not predicted"
 )
+HOST: Final = ("cpu", "c2c", "switch", "other")  # parts of a node that draw the same at any load
+OPPOSITE: Final = {"value": "value", "low": "high", "high": "low"}
+NODE_COLUMNS: Final = ("power_w", "power_w_low", "power_w_high", "gpus")
 
 
 def with_energy(
@@ -37,38 +42,35 @@ def with_energy(
 ) -> PricedOperators:
     """Return prices with the energy of one execution of each operator.
 
-    Energy of the chip: FLOP, bytes between last-level cache and SMs, and issuing, at the voltage
-    of the highest clock; `energy_share` is what a lower voltage leaves of it. SMs issue for a share
-    of the time of an operator; those of experts issue for all of the time beyond the roofline.
-    Energy of memory and links: bytes. The power that a board draws without kernels is not part of
-    it.
+    Chip: FLOP, bytes between last-level cache and SMs, and issuing, at the voltage of the highest
+    clock; `energy_share` is what a lower voltage leaves of it. SMs issue for a share of the time of
+    an operator; those of experts for all of the time beyond the roofline. Memory and links: bytes.
+    The power that a board draws without kernels is no part of it.
 
     Args:
-        operators: The operators of the columns (O).
-        prices: Their prices (C, O).
         zeros_C: Whether all tensors hold zeros instead of random values (C,); None for none.
 
     Source: data/energy/energies.toml.
-
     Limits: Minimum traffic, as the roofline counts it; what kernels move beyond is part of the
         energy of a FLOP. Links carry no energy of the copies in device memory.
     """
     boards = [board_energy(device) for device in devices.devices]
-    effect, shares = _effects(zeros_C), energy_data()["issue_share"]
-    index_C = devices.index_C
-    peaks = [_peak_key(operator) for operator in operators]
+    zeros = energy_data()["inputs"][ZEROS]
+    effect: dict[str, Any] = dict.fromkeys(zeros, 1.0)
+    if zeros_C is not None:
+        effect = {n: np.where(zeros_C, zero["value"], 1.0)[:, None] for n, zero in zeros.items()}
+    peaks = [get_format(operator.compute_format).tensor_peak for operator in operators]
     keys = tuple(dict.fromkeys(peaks))
     flop_j_DF = np.array([[board.flop_j[key] for key in keys] for board in boards])
     format_O = np.array([keys.index(key) for key in peaks], np.int64)
-    share_O = np.array([_issue_share(operator, shares) for operator in operators])
-    excess_O = np.array([_excess_share(operator, shares) for operator in operators])
+    share_O, excess_O = np.array([_issue_shares(operator) for operator in operators]).T
 
     def of_device(values: list[float]) -> FloatArray:
-        column: FloatArray = np.array(values)[index_C][:, None]
+        column: FloatArray = np.array(values)[devices.index_C][:, None]
         return column
 
     # of one device the same row for all candidates
-    place_C = index_C if len(boards) > 1 else np.zeros(1, np.int64)
+    place_C = devices.index_C if len(boards) > 1 else np.zeros(1, np.int64)
     flop_j_CO = effect["flop"] * flop_j_DF[place_C][:, format_O]
     chip_j_CO = prices.flop_CO * flop_j_CO
     chip_j_CO += (
@@ -87,52 +89,93 @@ def with_energy(
     return replace(prices, chip_energy_j_CO=chip_j_CO, memory_energy_j_CO=memory_j_CO)
 
 
-def _effects(zeros_C: NDArray[np.bool_] | None) -> dict[str, FloatArray | float]:
-    """Return the energy of each event relative to that of random values, (C, 1) or one number."""
-    zeros = energy_data()["inputs"][ZEROS]
-    if zeros_C is None:
-        return dict.fromkeys(zeros, 1.0)
-    return {name: np.where(zeros_C, zero["value"], 1.0)[:, None] for name, zero in zeros.items()}
-
-
-def voltage(ratio: FloatArray, slope: FloatArray, floor: FloatArray) -> FloatArray:
-    """Return the voltage relative to that of the highest clock.
-
-    Args:
-        ratio: Clock relative to the highest clock; above 1 the voltage is that of 1.
-        slope: Relative loss of voltage per relative loss of clock.
-
-    Source: a line with a floor, inferred from the energy of a FLOP on an H100 between 1.49 and
-        1.98 GHz (data/energy/energies.toml); no vendor publishes the points.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.energy.operators import voltage
-        >>> voltage(np.array([1.2, 1.0, 0.5, 0.1]), np.array(0.8), np.array(0.55)).tolist()
-        [1.0, 1.0, 0.6, 0.55]
-    """
-    relative: FloatArray = np.maximum(1.0 - slope * (1.0 - np.minimum(ratio, 1.0)), floor)
-    return relative
-
-
-def _peak_key(operator: Operator) -> str:
-    return get_format(operator.compute_format).tensor_peak
-
-
-def _issue_share(operator: Operator, shares: dict[str, dict[str, float]]) -> float:
-    """Return the share of the time of an operator in which its SMs issue."""
-    if operator.communicates:
-        return 0.0
-    if not operator.multiplies:
-        return shares["others"]["value"]
+def _issue_shares(operator: Operator) -> tuple[float, float]:
+    """Return the shares of the time, and of that beyond the roofline, in which SMs issue."""
+    shares = {name: share["value"] for name, share in energy_data()["issue_share"].items()}
     layout = get_format(operator.compute_format)
     # SMs convert the weights to the format of the activations
     converts = layout.quantize == "none" and layout.weight_bytes < layout.activation_bytes
-    return shares["converted" if converts else "products"]["value"]
+    share = (
+        shares["converted" if converts else "products"] if operator.multiplies else shares["others"]
+    )
+    share = 0.0 if operator.communicates else share
+    return share, max(shares["grouped"] - share, 0.0) if operator.routed else 0.0
 
 
-def _excess_share(operator: Operator, shares: dict[str, dict[str, float]]) -> float:
-    """Return the share of the time beyond the roofline in which SMs issue, not counted above."""
-    if not operator.routed:
-        return 0.0
-    return max(shares["grouped"]["value"] - _issue_share(operator, shares), 0.0)
+@dataclass(frozen=True, kw_only=True)
+class NodePower:
+    """Power of a node as a line over that of its accelerators."""
+
+    devices: int
+    host_w: float  # Processors, switches, NICs, memory and storage [W]
+    factor: float  # AC power over that of the components: fans and conversion
+
+    def node_w(self, gpu_w: float) -> float:
+        """Return the AC power of a node whose accelerators all draw a power [W].
+
+        Example:
+            >>> from perfatlas.energy import node_power
+            >>> from perfatlas.hardware import resolve_system
+            >>> round(node_power(resolve_system("h100_sxm").node).node_w(700.0))
+            8498
+        """
+        return (self.devices * gpu_w + self.host_w) * self.factor
+
+    def gpu_w(self, node_w: float) -> float:
+        """Return what a node leaves to each of its accelerators, 0 or less for nothing [W]."""
+        return (node_w / self.factor - self.host_w) / self.devices
+
+
+def node_power(node: Node, end: str = "value") -> NodePower:
+    """Return the power of a node beside its accelerators, NaN for a node without data.
+
+    Args:
+        node: The node; its NICs and accelerators are counted as stated.
+        end: "value", or "low" or "high" for an end of the interval.
+
+    Source: data/energy/nodes.toml, one source per value.
+    Limits: Processors and switches draw the same power at any load.
+    """
+    own = shipped_table("data/energy/nodes.toml").get(node.name)
+    if own is None:
+        return NodePower(devices=node.devices, host_w=math.nan, factor=math.nan)
+    host_w = sum(own[name][end] for name in HOST if name in own)
+    return NodePower(
+        devices=node.devices,
+        host_w=host_w + node.nics * own["nic"][end],
+        factor=(1.0 + own["fans"][end]) / own["efficiency"][OPPOSITE[end]],
+    )
+
+
+def node_columns(
+    columns: Mapping[str, FloatArray],
+    nodes: Sequence[Node],
+    pue_C: FloatArray,
+    metered_C: NDArray[np.bool_],
+    limit_w_C: FloatArray | float = math.inf,
+) -> dict[str, FloatArray]:
+    """Return the power of nodes, and of the facility where it is asked for, each (C,).
+
+    Args:
+        columns: Those of `NODE_COLUMNS`, each (C,).
+        nodes: Node of the accelerators of each candidate (C).
+        pue_C: Power of the facility over that of its nodes (C,), NaN if not given: then 1.
+        metered_C: Whether a price or the carbon of its energy is asked for (C,).
+        limit_w_C: Power limit of a node, which no end of an interval exceeds (C,) [W].
+    """
+    found: dict[str, FloatArray] = {}
+    shown_C = metered_C | np.isfinite(pue_C)
+    overhead_C = np.where(shown_C, np.where(np.isfinite(pue_C), pue_C, 1.0), np.nan)
+    distinct = {id(node): node for node in nodes}
+    places = {key: index for index, key in enumerate(distinct)}
+    place_C = np.array([places[id(node)] for node in nodes], np.int64)
+    for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
+        own = [node_power(node, end) for node in distinct.values()]
+        rows = [(float(power.devices), power.host_w, power.factor) for power in own]
+        devices_C, host_w_C, factor_C = np.reshape(rows, (-1, 3))[place_C].T
+        drawn_w_C = (devices_C * columns[f"power_w{suffix}"] + host_w_C) * factor_C
+        found[f"node_power_w{suffix}"] = node_w_C = np.minimum(drawn_w_C, limit_w_C)
+        if shown_C.any():
+            share_C = overhead_C * columns["gpus"] / devices_C
+            found[f"facility_power_w{suffix}"] = share_C * node_w_C
+    return found

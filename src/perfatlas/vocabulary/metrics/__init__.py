@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         statistics as statistics,
         utilization as utilization,
     )
-    from perfatlas.vocabulary.metrics.goodput import JOB_TIME as JOB_TIME
     from perfatlas.vocabulary.metrics.metric import (
         STATISTICS as STATISTICS,
         Metric as Metric,
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.vocabulary.metrics.table import (
         HIGH_ENDING as HIGH_ENDING,
+        JOB_TIME as JOB_TIME,
         LOW_ENDING as LOW_ENDING,
         METRICS as METRICS,
         SEEDS as SEEDS,

@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
+from dataclasses import fields
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from perfatlas.vocabulary.metrics.accuracy import ACCURACY
-from perfatlas.vocabulary.metrics.cost import COST
-from perfatlas.vocabulary.metrics.deployments import DEPLOYMENTS
-from perfatlas.vocabulary.metrics.energy import ENERGY
-from perfatlas.vocabulary.metrics.goodput import JOB
-from perfatlas.vocabulary.metrics.metric import reported_by
-from perfatlas.vocabulary.metrics.operators import OPERATOR
-from perfatlas.vocabulary.metrics.runs import RUNS
-from perfatlas.vocabulary.metrics.schedule import JOBS
-from perfatlas.vocabulary.metrics.serving import SERVING, UTILIZATION
-from perfatlas.vocabulary.metrics.spares import FORMS
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+_FILE: Final = Path(__file__).parents[2] / "data" / "metrics.csv"
+_DEFAULTS: Final = {field.name: field.default for field in fields(Metric)}
 
-    from perfatlas.vocabulary.metrics.metric import Metric
 
-_TABLE: Final = {
-    metric.name: metric
-    for metric in (
-        *SERVING,
-        *UTILIZATION,
-        *DEPLOYMENTS,
-        *OPERATOR,
-        *ENERGY,
-        *COST,
-        *ACCURACY,
-        *JOB,
-        *FORMS,
-        *JOBS,
-        *RUNS,
-    )
+def _cell(name: str, text: str) -> Any:  # noqa: ANN401 - as the fields of a metric
+    """Return a cell of the table: a text, a flag, a list divided by "; " or a JSON object."""
+    if isinstance(_DEFAULTS[name], bool):
+        return text == "yes"
+    if isinstance(_DEFAULTS[name], tuple):
+        return tuple(text.split("; "))
+    return json.loads(text) if name in ("asked_with", "parts") else text
+
+
+def _read() -> dict[str, Metric]:
+    with _FILE.open(newline="", encoding="utf-8") as file:
+        rows = (
+            {n: _cell(n, text) for n, text in row.items() if text} for row in csv.DictReader(file)
+        )
+        return {
+            metric.name: metric for metric in (Metric(**{"description": "", **row}) for row in rows)
+        }
+
+
+_TABLE: Final = _read()
+METRICS: Final = MappingProxyType(_TABLE)
+# parts of the time of a job
+JOB_TIME: Final = {
+    "productive": "useful work",
+    "checkpoint": "writing checkpoints",
+    "lost_work": "recomputed work",
+    "detection": "failure detection",
+    "restart": "restarting",
+    "waiting_for_spares": "waiting for nodes",
+    "degraded": "running slower",
+    "maintenance": "maintenance",
+    "idle": "idle",
 }
-METRICS: Final[Mapping[str, Metric]] = MappingProxyType(_TABLE)
 LOW_ENDING: Final = "_low"
 HIGH_ENDING: Final = "_high"
 SEEDS: Final = "_seed_half_width"

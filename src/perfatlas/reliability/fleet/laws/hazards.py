@@ -76,7 +76,7 @@ def ticks_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> int:  # 
 
 
 @part
-def hazard_at(law: Any, knots_2K: NDArray[np.float64], age: float) -> float:  # noqa: ANN401, PLR0911
+def hazard_at(law: Any, knots_2K: NDArray[np.float64], age: float) -> float:  # noqa: ANN401
     """Return the cumulative hazard at an age.
 
     Args:

@@ -93,7 +93,7 @@ class Tabled:
 Law = Constant | Exponential | Weibull | LogNormal | Bathtub | Empirical | Tabled
 
 
-def mean_s(law: Law) -> float:  # noqa: PLR0911 - a line per distribution
+def mean_s(law: Law) -> float:
     """Return the mean of a distribution [s].
 
     Example:
@@ -133,7 +133,7 @@ def weibull_of_mean(mean: float, shape: float) -> Weibull:
     return Weibull(shape=shape, scale_s=mean / math.gamma(1.0 + 1.0 / shape))
 
 
-def scaled(law: Law, factor: float) -> Law:  # noqa: PLR0911 - a line per distribution
+def scaled(law: Law, factor: float) -> Law:
     """Return a distribution of the same shape with all times multiplied by a factor.
 
     Args:
@@ -205,7 +205,7 @@ def _reach(law: Law) -> float:
             return high
 
 
-def survival(law: Law, age: float) -> float:  # noqa: PLR0911 - a line per distribution
+def survival(law: Law, age: float) -> float:
     """Return the probability of surviving an age.
 
     Args:
