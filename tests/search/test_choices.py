@@ -11,7 +11,7 @@ import pytest
 
 import perfatlas
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.studies import probability_at_most
+from perfatlas.studies import probability_at_most, value_exceeded
 from perfatlas.studies.deployments.question import read_search
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import SearchAnswer, search
@@ -115,3 +115,9 @@ def test_prefix_caching_is_searched_where_prompts_have_a_cached_part() -> None:
 def test_a_prediction_without_interval_meets_its_limit_or_misses_it() -> None:
     predicted, none = np.array([0.1, 2.0]), np.full(2, np.nan)
     assert probability_at_most(predicted, none, none, 1.0).tolist() == [1.0, 0.0]
+
+
+def test_an_interval_without_an_upper_end_has_no_spread() -> None:
+    predicted, unknown = np.array([0.9, 1.1]), np.full(2, np.nan)
+    assert probability_at_most(predicted, predicted / 2, unknown, 1.0).tolist() == [1.0, 0.0]
+    assert value_exceeded(predicted, unknown, 2 * predicted, 0.8).tolist() == predicted.tolist()

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         unread_overrides as unread_overrides,
     )
     from perfatlas.answer.tiers import (
+        ASSUMED_LOSSES as ASSUMED_LOSSES,
         MEASURED_STANDING as MEASURED_STANDING,
         comparison_note as comparison_note,
         joined_tiers as joined_tiers,

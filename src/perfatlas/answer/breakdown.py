@@ -13,6 +13,7 @@ from perfatlas.answer.tiers import tier_name, tier_names
 from perfatlas.hardware import cited_sources
 from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS
 from perfatlas.pricing import HOST, STREAM_NAMES, TIERS
+from perfatlas.step import assumes_losses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,6 +139,7 @@ def tier_codes(costs: Sequence[StepCost]) -> IntArray:
         costs: Steps of the same candidates.
     """
     codes_C = np.bitwise_or.reduce([cost.tier_codes() for cost in costs])
+    codes_C = np.where(assumes_losses(costs), TIERS["physics"], codes_C)
     return np.where(codes_C == 0, TIERS["bound"], codes_C)
 
 

@@ -26,6 +26,10 @@ MEASURED_STANDING: Final = (
     "tier measured: the physics model times its error on the nearest measured shapes, each under"
     " its measurement protocol"
 )
+ASSUMED_LOSSES: Final = (
+    "{device} has no measured kernels: its times contain assumed losses and are estimates whose"
+    " upper end is unknown; tier bound has the lower limit"
+)
 
 
 def require_tier(system: System, tier: str, family: str, silicon_version: str | None) -> None:

@@ -337,6 +337,7 @@ def _direct(
     latency_U, moving_U = (each_LU.sum(axis=0) / speed_U for each_LU in levels)
     time_U = np.maximum(latency_U + moving_U, bound.time_s_U)
     low_U, high_U = time_U * np.exp(tails_S2[system_index_U]).T
+    low_U = np.where(match_S[system_index_U] < 0, 0.0, low_U)  # an assumed latency is no limit
     prices = with_fields(
         _at_bound(bound),
         time_s_CO=time_U[:, None],

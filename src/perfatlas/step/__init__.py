@@ -19,7 +19,12 @@ if TYPE_CHECKING:
         step_costs as step_costs,
     )
     from perfatlas.step.context import Placement as Placement, StepContext as StepContext
-    from perfatlas.step.cost import PricedStep as PricedStep, Step as Step, StepCost as StepCost
+    from perfatlas.step.cost import (
+        PricedStep as PricedStep,
+        Step as Step,
+        StepCost as StepCost,
+        assumes_losses as assumes_losses,
+    )
     from perfatlas.step.fusion import (
         conversions as conversions,
         fused_kinds as fused_kinds,

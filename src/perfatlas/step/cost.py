@@ -151,13 +151,32 @@ class StepCost:
         share_C: FloatArray = self.sums.at_bound_s / np.maximum(self.total_s(), SMALLEST_FLOAT)
         return share_C
 
+    def runs(self) -> NDArray[np.bool_]:
+        """Return which operators take time (C, O)."""
+        runs_CO: NDArray[np.bool_] = (self.count_CO > 0) & (self.prices.time_s_CO > 0)
+        return runs_CO
+
     def tier_codes(self) -> IntArray:
         """Return how operators that take time are priced, the sum of the codes in `TIERS` (C,)."""
-        runs_CO = (self.count_CO > 0) & (self.prices.time_s_CO > 0)
-        prices = self.prices
-        known_CO, own_CO = (prices.match_CO >= 0) | prices.exceeds_bound(), prices.measured_CO
+        runs_CO, prices, own_CO = self.runs(), self.prices, self.prices.measured_CO
+        known_CO = (prices.match_CO >= 0) | prices.exceeds_bound()
+        known_CO |= assumes_losses((self,))[:, None]
         parts = {"physics": known_CO & ~own_CO, "measured": known_CO & own_CO, "bound": ~known_CO}
         codes_C = np.zeros(runs_CO.shape[0], np.int64)
         for name, code in TIERS.items():
             codes_C += code * (runs_CO & parts[name]).any(axis=1)
         return codes_C
+
+
+def assumes_losses(costs: Sequence[StepCost]) -> NDArray[np.bool_]:
+    """Return which steps have losses but no calibration: estimates without an upper end (C,).
+
+    Args:
+        costs: Steps of the same candidates.
+    """
+    calibrated_C, above_C = np.zeros((2, costs[0].count_CO.shape[0]), np.bool_)
+    for cost in costs:
+        runs_CO, prices = cost.runs(), cost.prices
+        calibrated_C |= (runs_CO & ((prices.match_CO >= 0) | prices.measured_CO)).any(axis=1)
+        above_C |= (runs_CO & prices.exceeds_bound()).any(axis=1)
+    return above_C & ~calibrated_C

@@ -128,10 +128,8 @@ def staged_steps(
         clock=clock,
         priced_sums=sums.at_voltage(clock),
     )
-    alone, moved = (
-        _with_operators(two, some_O).tier_codes() for some_O in (~is_transfer_O, is_transfer_O)
-    )
-    codes_U = alone[place_U] | np.where(transfers_U > 0.0, moved[place_U], 0)
+    alone = _with_operators(two, ~is_transfer_O).tier_codes()
+    codes_U = np.where(transfers_U > 0.0, two.tier_codes()[place_U], alone[place_U])
     return StagedSteps(two, place_U, transfers_U, cost, codes_U)
 
 

@@ -33,16 +33,16 @@ def probability_at_most(
 
     The logarithm of the quantity is normal on both sides of the prediction, its median, with the
     90% interval of the prediction: P = Phi(1.645 ln(limit / x) / ln(x_high / x)) above it, and
-    likewise below. Without an upper end the interval is symmetric in the logarithm; without any
-    interval, as of a roofline, the prediction itself is compared.
+    likewise below. Where an end is unknown, or there is no interval, as of a roofline, the
+    prediction itself is compared.
 
     Args:
         predicted: The prediction (C,), NaN for a quantity that does not exist: it meets any limit.
         low: Lower end of its 90% interval (C,).
         high: Upper end (C,), NaN for none.
 
-    Limits: A prediction without an upper end is a lower limit, and so the probability is an upper
-        limit.
+    Limits: Where the upper end is unknown, the quantity may be larger than predicted by any factor,
+        and so the probability is an upper limit.
 
     Example:
         >>> import numpy as np
@@ -72,6 +72,8 @@ def value_exceeded(
         low: Lower end of its 90% interval (C,).
         high: Upper end (C,), NaN for none.
 
+    Limits: Where an end is unknown, the prediction.
+
     Example:
         >>> import numpy as np
         >>> from perfatlas.studies import value_exceeded
@@ -89,6 +91,5 @@ def _spread(predicted: FloatArray, low: FloatArray, high: FloatArray) -> _Spread
     with np.errstate(divide="ignore", invalid="ignore"):
         below = np.maximum(np.log(predicted / low), 0.0) / TAIL
         above = np.maximum(np.log(high / predicted), 0.0) / TAIL
-    below = np.where(np.isnan(below), above, below)
-    above = np.where(np.isnan(above), below, above)
-    return _Spread(np.nan_to_num(below), np.nan_to_num(above))
+    known = ~np.isnan(below + above)
+    return _Spread(np.where(known, below, 0.0), np.where(known, above, 0.0))

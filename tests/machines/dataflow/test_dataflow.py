@@ -221,3 +221,48 @@ def test_gpus_prefill_for_statically_scheduled_decode() -> None:
     ).results
     assert pooled["tpot_s"] == pytest.approx(alone["tpot_s"], rel=0.01)
     assert pooled["tpot_s_high"] is None
+
+
+def test_assumed_latency_of_links_makes_an_estimate_of_operators_at_their_roofline() -> None:
+    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "sn40l"}
+    for plan in ({"tp": 2}, {"pp": 2}):
+        found, limit = (
+            perfatlas.estimate(**asked, **plan, tier=tier) for tier in ("auto", "bound")
+        )
+        assert found.evidence.tier == "physics"
+        assert limits_of(found.results, tier="physics") == {}
+        assert found.results["tpot_s_low"] == pytest.approx(limit.results["tpot_s"], rel=1e-3)
+        assert found.results["tpot_s_low"] < found.results["tpot_s"]
+    assert perfatlas.estimate(**asked).evidence.tier == "bound"
+
+
+def test_a_kernel_with_assumed_losses_is_no_lower_limit() -> None:
+    found = perfatlas.kernel_gemm(system="cerebras_wse_3", m=1, n=4096, k=4096)
+    assert any("upper end is unknown" in text for text in found.warnings)
+    assert not any("a lower limit" in text for text in found.warnings)
+    roofline = perfatlas.kernel_gemm(system="sn40l", m=1, n=4096, k=4096)
+    assert any("the time is the roofline, a lower limit" in text for text in roofline.warnings)
+
+
+def test_the_fast_end_of_traffic_on_assumed_losses_is_the_roofline() -> None:
+    """Losses are another share of each step, so that no ratio of one step holds for all."""
+    asked = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "system": "cerebras_wse_3",
+        "isl": 1024,
+        "osl": 128,
+    }
+    single = perfatlas.estimate(**asked).results
+    found = perfatlas.simulate(**asked, request_rate=5, num_requests=200)
+    assert any("upper end is unknown" in text for text in found.warnings)
+    for name in ("ttft_s", "tpot_s"):
+        low = found.results[f"{name}_low"]["mean"]
+        assert 0.998 < low / single[f"{name}_low"] < 1.2
+
+
+def test_a_limit_is_met_or_missed_where_no_upper_end_is_known() -> None:
+    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "cerebras_wse_3", "max_gpus": 2}
+    found = perfatlas.search(**asked, slo_ttft_s=0.1, slo_tpot_s=0.001)
+    assert {plan["slo_probability"] for plan in found.results["plans"]} == {1.0}
+    assert set(found.columns["slo_probability"]) <= {0.0, 1.0}
+    assert any("upper end is unknown" in text for text in found.warnings)

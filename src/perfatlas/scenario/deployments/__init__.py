@@ -44,7 +44,10 @@ if TYPE_CHECKING:
         Priced as Priced,
         deployment as deployment,
     )
-    from perfatlas.scenario.deployments.estimate_remarks import network_notes as network_notes
+    from perfatlas.scenario.deployments.estimate_remarks import (
+        losses_notes as losses_notes,
+        network_notes as network_notes,
+    )
     from perfatlas.scenario.deployments.estimated_rows import (
         GRAPH_PHASE as GRAPH_PHASE,
         EstimatedRows as EstimatedRows,

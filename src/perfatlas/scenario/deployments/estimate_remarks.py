@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.answer import (
+    ASSUMED_LOSSES,
     BOTTLENECK,
     node_notes,
     other_vendors_note,
@@ -36,6 +37,7 @@ from perfatlas.parallelism import (
     paged_bytes_per_sequence,
 )
 from perfatlas.quantities import significant, two_digits
+from perfatlas.step import assumes_losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,10 +54,6 @@ NOT_VALIDATED: Final = "are not validated"
 AT_ROOFLINE: Final = (
     "{device} has no measured kernels: all operators are priced at their roofline; real kernels are"
     " slower, so times are lower limits without an upper end"
-)
-ASSUMED_LOSSES: Final = (
-    "{device} has no measured kernels: its times contain assumed losses and are estimates whose"
-    " upper end is unknown; tier bound has the lower limit"
 )
 FRONT_LEFT_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
@@ -90,6 +88,7 @@ def estimate_warnings(
     notes: dict[int, list[str]] = {}
     for found in (
         _whole_prompts(question, evaluation),
+        losses_notes(question, [steps[phase] for phase in phases]),
         _at_bound(question, [steps[phase] for phase in phases]),
         _of_other_vendors([steps[phase] for phase in phases]),
         _not_validated([steps[phase] for phase in phases]),
@@ -300,19 +299,26 @@ def _decode_underload(rates: PoolRates[Evaluation]) -> list[tuple[str, ...]]:
     return notes
 
 
+def losses_notes(question: Candidates, costs: Sequence[StepCost]) -> Notes:
+    """Yield a warning if the losses of a device are assumed."""
+    placement = question.placement
+    for c in np.flatnonzero(assumes_losses(costs)).tolist():
+        device = placement.systems[int(placement.index_C[c])].device
+        yield c, ASSUMED_LOSSES.format(device=device.name)
+
+
 def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
     """Yield a warning if a device, or some of its operators, have no measured kernels."""
-    requested_C = np.full(question.size, question.tier != "bound")
-    known_C, runs_C, above_C = np.zeros((3, question.size), np.bool_)
+    requested_C = ~assumes_losses(costs) & (question.tier != "bound")
+    known_C, runs_C = np.zeros((2, question.size), np.bool_)
     for cost in costs:
-        runs_CO = (cost.count_CO > 0) & (cost.prices.time_s_CO > 0)
+        runs_CO = cost.runs()
         known_C |= (runs_CO & ((cost.prices.match_CO >= 0) | cost.prices.measured_CO)).any(axis=1)
         runs_C |= runs_CO.any(axis=1)
-        above_C |= (runs_CO & (cost.prices.time_s_CO > cost.prices.bound_s_CO)).any(axis=1)
     none_C = requested_C & runs_C & ~known_C
     for c in np.flatnonzero(none_C).tolist():
         system = question.placement.systems[int(question.placement.index_C[c])]
-        yield c, (ASSUMED_LOSSES if above_C[c] else AT_ROOFLINE).format(device=system.device.name)
+        yield c, AT_ROOFLINE.format(device=system.device.name)
     for cost in costs:
         yield from _some_at_bound(cost, requested_C & ~none_C)
 

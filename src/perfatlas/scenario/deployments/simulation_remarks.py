@@ -10,7 +10,7 @@ import numpy as np
 from perfatlas.answer import interval_remark, node_notes, pool_node_notes
 from perfatlas.inference import unseen_notes
 from perfatlas.quantities import two_digits
-from perfatlas.scenario.deployments.estimate_remarks import network_notes
+from perfatlas.scenario.deployments.estimate_remarks import losses_notes, network_notes
 from perfatlas.scenario.deployments.replica_results import (
     operation_warnings,
     requests_were,
@@ -87,6 +87,9 @@ def traffic_warnings(
         results: Results over all seeds.
     """
     notes = _too_long(ready.decoding, resolved)
+    for pool in ready.pools:
+        costs = pool.table.prefill, pool.table.decode
+        notes += [text for _, text in losses_notes(pool.question, costs) if text not in notes]
     if results["saturated"] and "stability" not in results:  # otherwise reported from rates
         notes.append(saturation_warning(results))
     if results["requests_rejected"]:

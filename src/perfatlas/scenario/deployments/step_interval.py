@@ -32,15 +32,22 @@ class StepScale(NamedTuple):
     decode: float  # Factor on decode steps and on host times, above 0
     prompts: float  # Factor on the prompts of steps, above 0
     front: FrontScale = FrontScale()  # Factors on the times of the front end
+    # Whether steps take their roofline time: assumed losses are no fixed share of it
+    at_roofline: bool = False
 
     def to_power(self, exponent: float) -> StepScale:
         """Return the factors to a power, between 1 (0) and an end of the interval (1)."""
         front = FrontScale(self.front.sending**exponent, self.front.request**exponent)
-        return StepScale(self.decode**exponent, self.prompts**exponent, front)
+        return self._replace(
+            decode=self.decode**exponent, prompts=self.prompts**exponent, front=front
+        )
 
 
-def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
+def scaled_prices(table: PriceTable, scale: StepScale) -> StepPrices:
     """Return prices with all device and host times scaled."""
+    prices = table.prices
+    if scale.at_roofline and table.roofline is not None:
+        prices = table.roofline
     factors = {
         "decode_": scale.decode,
         "head_": scale.decode,
@@ -78,9 +85,7 @@ def slowed(ready: Service, scales: Sequence[StepScale]) -> Service:
                     stream_token=round(replicas.stream_token * scale.front.sending),
                     turnaround=replicas.turnaround + round(later_s * TICKS_PER_SECOND),
                 ),
-                table=replace(
-                    pool.table, prices=scaled_prices(pool.table.prices, scale), energy=None
-                ),
+                table=replace(pool.table, prices=scaled_prices(pool.table, scale), energy=None),
             )
         )
     return replace(ready, pools=tuple(pools))
@@ -126,6 +131,8 @@ def _partly_bound(table: PriceTable) -> bool:
 
 
 def _fastest(table: PriceTable, tails: StepTails) -> StepScale:
+    if table.roofline is not None:
+        return StepScale(1.0, 1.0, at_roofline=True)
     decode, prompts = (
         float((fastest_s(cost, tails) / cost.total_s())[0])
         for cost in (table.decode, table.prefill)

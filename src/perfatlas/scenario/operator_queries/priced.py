@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.answer import (
+    ASSUMED_LOSSES,
     POWER,
     format_readers,
     on_any_machine,
@@ -143,6 +144,10 @@ def price_of(prices: PricedOperators, passes: Passes) -> PricedOperators:
 IMPLICIT_GEMM: Final = (
     "convolutions are priced as implicit GEMM with the parameters of matrix products; published"
     " convolutions: median 18 to 36% (python -m validation networks)"
+)
+AT_ROOFLINE: Final = (
+    "{device} has no measured kernels for this operator and format; the time is the roofline, a"
+    " lower limit"
 )
 BORROWED_FORMAT: Final = (
     "{} has no measured products in {}: parameters of {}, and no slower than measured ones in"
@@ -293,11 +298,8 @@ class PricedQueries:
                     )
                 )
         elif inputs.tier != "bound":
-            above = self.prices.time_s_CO[c, 0] > self.prices.bound_s_CO[c, 0]
-            texts.append(
-                f"{device.name} has no measured kernels for this operator and format; the"
-                f" time is {'' if above else 'the roofline, '}a lower limit"
-            )
+            above = self.prices.exceeds_bound()[c, 0]
+            texts.append((ASSUMED_LOSSES if above else AT_ROOFLINE).format(device=device.name))
         if limit_w is not None and limit_w > board.cap_w:
             texts.append(unreached_limit_note(device.name, limit_w, board.cap_w))
         if np.isnan(board.on_w):

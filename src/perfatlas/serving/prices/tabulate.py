@@ -24,7 +24,7 @@ from perfatlas.serving.prices.tables import (
     quantity_ticks,
 )
 from perfatlas.serving.requests import whole_ticks
-from perfatlas.step import decode_step, padded_batch, prefill_step
+from perfatlas.step import assumes_losses, decode_step, padded_batch, prefill_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.step import StepContext, StepCost
 
+ROOFLINE: Final = "bound_s_CO"
 ENERGIES: Final = ("chip_energy_j_CO", "memory_energy_j_CO")
 NANOJOULE_PER_PICOSECOND: Final = 1e-3  # of one watt
 TOLERANCE: Final = 0.01  # relative error of interpolated decode attention
@@ -70,6 +71,8 @@ class PriceTable:
     # notes and share priced at the bound
     decode: StepCost
     prefill: StepCost  # Prefill step of the maximum chunk without prefix, for the same
+    # Prices at the roofline where the losses of the device are assumed, else None
+    roofline: StepPrices | None
 
 
 def price_table(
@@ -113,21 +116,32 @@ def price_table(
     if quantities is None:
         known = bool(np.isfinite(context.placement.power().on_w[0]))
         quantities = TABULATED if known else TABULATED[:1]
+    decode, prefill = _largest_steps(context, limits)
+    assumed = assumes_losses((decode, prefill))[0]
+    if assumed:
+        quantities = (*quantities, ROOFLINE)
     parts = step_parts(context, quantities, keys=max(limits.longest_context / 2.0, 1.0))
     tables = _tabulate(parts, limits, None if alike is None else alike.tables)
     host, padded = context.profile.host, context.profile.scheduler.padded_tokens
     launch_s = host.prefill_launch_s(context.network.num_layers, parts.prefill_launches)
-    prices = tables.of(parts.quantities[0])._replace(
-        host_step=int(whole_ticks(host.step_s)),
-        host_sequence=int(whole_ticks(float(np.mean(context.sequence_host_s())))),
-        host_prefill=int(whole_ticks(float(launch_s[0]))),
-        host_overlapped=host.overlapped,
-        padded_decode=int(min(padded.decode, LONGEST_STEP)),
-        padded_mixed=int(min(padded.mixed, LONGEST_STEP)),
-    )
-    decode, prefill = _largest_steps(context, limits)
+    of_engine: dict[str, Any] = {
+        "host_step": int(whole_ticks(host.step_s)),
+        "host_sequence": int(whole_ticks(float(np.mean(context.sequence_host_s())))),
+        "host_prefill": int(whole_ticks(float(launch_s[0]))),
+        "host_overlapped": host.overlapped,
+        "padded_decode": int(min(padded.decode, LONGEST_STEP)),
+        "padded_mixed": int(min(padded.mixed, LONGEST_STEP)),
+    }
+    prices = tables.of(parts.quantities[0])._replace(**of_engine)
     energy = _energy_prices(tables, context) if set(ENERGIES) <= set(quantities) else None
-    return PriceTable(prices=prices, energy=energy, tables=tables, decode=decode, prefill=prefill)
+    return PriceTable(
+        prices=prices,
+        energy=energy,
+        tables=tables,
+        decode=decode,
+        prefill=prefill,
+        roofline=tables.of(ROOFLINE)._replace(**of_engine) if assumed else None,
+    )
 
 
 def _energy_prices(tables: QuantityTables, context: StepContext) -> EnergyPrices:

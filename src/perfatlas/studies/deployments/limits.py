@@ -78,11 +78,15 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
     """
     probabilities: dict[str, FloatArray] = {}
     least, excess = np.ones(gpus.shape), np.zeros(gpus.shape)
+    # steps at their roofline, or with assumed losses, have no upper end
+    has_end = ~np.isnan(results[f"{PER_GPU}_low"])
     for field, name in LATENCIES.items():
         limit = getattr(inputs, field)
         if limit is not None:
-            ends = (results[f"{name}_low"], results[f"{name}_high"])
-            probabilities[field] = probability_at_most(results[name], *ends, limit)
+            value, low, high = (results[f"{name}{end}"] for end in ENDS)
+            # without queueing, a time has the errors of its steps, taken as symmetric
+            high = np.where(np.isnan(high) & has_end, value * (value / low), high)
+            probabilities[field] = probability_at_most(value, low, high, limit)
             excess = np.maximum(excess, np.nan_to_num(results[name] / limit))
     limit = inputs.max_usd_per_million_tokens
     if limit is not None:

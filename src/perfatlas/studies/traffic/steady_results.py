@@ -142,7 +142,7 @@ def stable_probability(load: OfferedLoad | None, slow: OfferedLoad | None) -> di
     gap_s, slow_s = (
         np.array([1.0 / offered_load.capacity_requests_per_s]) for offered_load in (load, slow)
     )
-    found = probability_at_most(gap_s, gap_s * np.nan, slow_s, 1.0 / load.requests_per_s)
+    found = probability_at_most(gap_s, gap_s, slow_s, 1.0 / load.requests_per_s)
     return {"stable_probability": float(found[0])}
 
 

@@ -26,6 +26,7 @@ from perfatlas.scenario.deployments import (
     evaluate_one,
     evaluate_pools,
     item_row,
+    losses_notes,
     network_notes,
 )
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, complete_scenario
@@ -156,9 +157,11 @@ __all__ = ["RESULTS", "SearchAnswer", "search"]
 SHORTEST_S: Final = 1e-9
 PROBABILITIES: Final = (
     "an SLO is met with the probability that the metric stays within it: the logarithm of the"
-    " metric is normal with the prediction as median and its 90% interval, symmetric where the"
-    " interval has no upper end (TTFT without queueing is a lower limit); errors of all metrics are"
-    " fully correlated, so that all SLOs are met with the least of their probabilities"
+    " metric is normal with the prediction as median and its 90% interval, symmetric where only"
+    " queueing is left out (TTFT without it is a lower limit); where steps have no upper end, the"
+    " prediction itself meets an SLO or misses it, and the probability is an upper limit; errors of"
+    " all metrics are fully correlated, so that all SLOs are met with the least of their"
+    " probabilities"
 )
 OF_SIMULATION: Final = (
     "a simulated plan meets them with clients spread evenly over their outputs, and with clients"
@@ -474,12 +477,16 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[st
         warned = [
             *power_warnings(question, (prefill.prefill,)),
             *power_warnings(second, (decode.decode,)),
+            *(text for _, text in losses_notes(question, (prefill.prefill,))),
+            *(text for _, text in losses_notes(second, (decode.decode,))),
             *(text for _, text in unseen_notes(second)),
         ]
     else:
         question, prefill = evaluate_one(scenario)
         decode, evidence = prefill, question_evidence(question, prefill)
-        warned = power_warnings(question, (prefill.prefill, prefill.decode))
+        steps = prefill.prefill, prefill.decode
+        losses = (text for _, text in losses_notes(question, steps))
+        warned = [*power_warnings(question, steps), *losses]
     first = (*network_notes(question), *unseen_notes(question))
     warned = list(dict.fromkeys((*warned, *(text for _, text in first))))
     if question.model.network.item:
