@@ -224,8 +224,9 @@ def test_gpus_prefill_for_statically_scheduled_decode() -> None:
 
 
 def test_assumed_latency_of_links_makes_an_estimate_of_operators_at_their_roofline() -> None:
-    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "sn40l"}
-    for plan in ({"tp": 2}, {"pp": 2}):
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "sn40l"}
+    plans: tuple[dict[str, Any], ...] = ({"tp": 2}, {"pp": 2})
+    for plan in plans:
         found, limit = (
             perfatlas.estimate(**asked, **plan, tier=tier) for tier in ("auto", "bound")
         )
