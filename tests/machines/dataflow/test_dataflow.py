@@ -247,7 +247,7 @@ def test_a_kernel_with_assumed_losses_is_no_lower_limit() -> None:
 
 def test_the_fast_end_of_traffic_on_assumed_losses_is_the_roofline() -> None:
     """Losses are another share of each step, so that no ratio of one step holds for all."""
-    asked = {
+    asked: dict[str, Any] = {
         "model": "meta-llama/Llama-3.1-8B",
         "system": "cerebras_wse_3",
         "isl": 1024,
@@ -262,7 +262,11 @@ def test_the_fast_end_of_traffic_on_assumed_losses_is_the_roofline() -> None:
 
 
 def test_a_limit_is_met_or_missed_where_no_upper_end_is_known() -> None:
-    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "cerebras_wse_3", "max_gpus": 2}
+    asked: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "system": "cerebras_wse_3",
+        "max_gpus": 2,
+    }
     found = perfatlas.search(**asked, slo_ttft_s=0.1, slo_tpot_s=0.001)
     assert {plan["slo_probability"] for plan in found.results["plans"]} == {1.0}
     assert set(found.columns["slo_probability"]) <= {0.0, 1.0}
