@@ -64,6 +64,7 @@ METRICS: Final = ("ttft_s", "tpot_s", "request_latency_s", "queue_s", "kv_transf
 # values at the top of a page, if available
 OBJECTIVES: Final = (
     *("max_requests_per_s", "required_replicas", "goodput_requests_per_s", "slo_attainment"),
+    "attainment_probability",
 )
 MEANS: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = (
