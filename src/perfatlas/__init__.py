@@ -17,11 +17,7 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted(["__version__", *homes])
     if name not in homes:
-        from perfatlas.vocabulary.fields import removed_note
-
-        removed = removed_note(name.replace("_", " "))  # a function has the name of its command
-        told = f"module 'perfatlas' has no attribute {name!r}"
-        raise AttributeError(f"{told}: {removed}" if removed else told)
+        raise AttributeError(f"module 'perfatlas' has no attribute {name!r}")
     value = getattr(importlib.import_module(homes[name]), name)
     globals()[name] = value
     return value

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import perfatlas
 from perfatlas.cli import main
 from perfatlas.commands.output.refusal import COMPOSED, VERBS
-from perfatlas.quantities import InvalidSpecError, nearest_name
-from perfatlas.studies.sweeps.study import read_sample
+from perfatlas.quantities import nearest_name
 from tests.examples import few
 
 LLAMA = "--model meta-llama/Llama-3.1-8B --system h100_sxm"
@@ -79,14 +77,6 @@ def test_several_values_of_a_flag_are_answered_by_the_command_that_the_message_g
     (tmp_path / "rows.csv").write_text(shlex.split(rows)[1].replace("\\n", "\n"))
     assert main(shlex.split(command)) == 0
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == 3
-
-
-def test_removed_names_of_studies_and_python_are_refused_with_their_replacement() -> None:
-    with pytest.raises(InvalidSpecError, match='removed: use method = "sobol"'):
-        read_sample("estimate", {"method": "latin_hypercube"}, "study.toml")
-    for name, instead in (("domains", "parts_per_unit"), ("stragglers", "slow GPUs")):
-        with pytest.raises(AttributeError, match=f"goodput {name} was removed: .*{instead}"):
-            getattr(perfatlas, f"goodput_{name}")
 
 
 def test_a_name_that_is_empty_is_that_of_no_field(

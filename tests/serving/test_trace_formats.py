@@ -295,8 +295,3 @@ def test_own_kinds_of_file_and_both_ways_of_reading_agree(
     for other in others:
         for name, column in first._asdict().items():
             assert np.array_equal(column, getattr(other, name)), name
-
-
-def test_a_removed_format_is_refused_with_its_replacement() -> None:
-    with pytest.raises(InvalidSpecError, match="servegen was removed: write the generated req"):
-        read_requests(FIXTURES, "servegen")

@@ -216,8 +216,6 @@ def test_runs_are_listed_shown_exported_and_deleted(
         assert main(["runs", "export", names[0], "--output", str(path)]) == 0
         assert read_table(path).cells("ttft_s") == first.columns["ttft_s"]
         capsys.readouterr()
-    assert main(["runs", "compare", *names]) == 2
-    assert "runs compare was removed: runs export" in capsys.readouterr().err
     assert main(["runs", "rm", *names]) == 0
     assert not [path for path in (home / "perfatlas" / "runs").iterdir() if path.is_dir()]
     assert main(["runs", "list"]) == 0

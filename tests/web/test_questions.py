@@ -125,7 +125,6 @@ def test_fields_that_name_files_are_left_out() -> None:
         ({"modle": "a"}, "did you mean 'model'"),
         ({"tensor_parallel_size": "2"}, "perfatlas calls it 'tp'"),
         ({"": "1"}, "unknown field ''$"),
-        ({"spread": "3"}, "spread was removed: explain has elasticities"),
         ({"output": "x.csv"}, "unknown field"),
         ({"html": "x.html"}, "unknown field"),
         ({"scenario": "x.toml"}, "unknown field"),

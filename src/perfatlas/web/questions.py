@@ -18,7 +18,7 @@ from perfatlas.quantities import (
     repr_for_error,
     resolve_name,
 )
-from perfatlas.vocabulary.fields import canonical_name, read_names, removed_note
+from perfatlas.vocabulary.fields import canonical_name, read_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,8 +143,6 @@ def _unknown(command: str, name: str, fields: Mapping[str, Field]) -> str:
     if name in verb_fields(command):
         why = "its answer is a file" if name in NO_PAGE else "it names a file"
         return f"{name} can be set on the command line only: {why}"
-    if removed := removed_note(name):
-        return removed
     ours = canonical_name(name, tuple(fields))
     hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, fields)
     return f"unknown field {repr_for_error(name)}{hint}"

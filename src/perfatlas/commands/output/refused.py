@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cyclopts import (
-    CoercionError,
     CycloptsError,
     UnknownCommandError,
     UnknownOptionError,
@@ -72,8 +70,6 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
 
 def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     """Return the message of an error of the library that reads command lines."""
-    if removed := _removed(problem, words):
-        return removed
     if isinstance(problem, UnknownOptionError):
         return unknown_option_text(problem, _command(words))
     if isinstance(problem, UnusedCliTokensError):
@@ -87,22 +83,6 @@ def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
         return instead or f"{text} {_note(words)}".rstrip()
     hint = _table_hint(words)
     return f"{text.rstrip('.')}. {hint}" if hint else text
-
-
-def _removed(problem: CycloptsError, words: Sequence[str]) -> str:
-    """Return what replaces a command, a flag or a value of it that was removed, "" for none."""
-    from perfatlas.vocabulary.fields import removed_note
-
-    command = _command(words)
-    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
-    fields = [flag[2:].replace("-", "_") for flag in flags]
-    flags = [f"{command} {flag}" for flag in flags]
-    values = [f"{command} {flag} {value}" for flag, value in pairwise(words)]
-    if isinstance(problem, CoercionError) and problem.argument and problem.token:
-        field = problem.argument.name.lstrip("-").replace("-", "_").lower()
-        values.append(f"{field} = {problem.token.value!r}")
-    notes = map(removed_note, [" ".join(words[:2]), *flags, *fields, *values])
-    return next(filter(None, notes), "")
 
 
 def _table_hint(words: Sequence[str]) -> str:

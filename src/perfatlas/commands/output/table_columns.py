@@ -35,20 +35,18 @@ def earlier_answer(columns: list[str], first: str) -> list[str]:
 
 
 def refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None:
-    """Refuse a column whose name was removed, or is nearly that of a field without a column.
+    """Refuse a column whose name is nearly that of a field without a column.
 
     Args:
         columns: Columns that do not belong to an earlier answer.
     """
-    from perfatlas.vocabulary.fields import canonical_name, removed_note
+    from perfatlas.vocabulary.fields import canonical_name
 
     others = sorted(known - set(columns))
     for column in columns:
         if column in known:
             continue
         plain = re.sub(r"[\s-]+", "_", column.strip().casefold())
-        if removed := removed_note(plain):
-            raise InvalidSpecError(f"{path}: column {repr_for_error(column)}: {removed}")
         if ours := canonical_name(plain, others):
             raise InvalidSpecError(
                 f"{path}: column {repr_for_error(column)} would be ignored; perfatlas calls it"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from perfatlas.hardware import slice_chips
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
-from perfatlas.vocabulary.fields import FeedForward, canonical_name, fields_of, removed_note
+from perfatlas.vocabulary.fields import FeedForward, canonical_name, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,12 +104,12 @@ def sentences(error: ValidationError, names: Sequence[str]) -> str:
         elif problem["type"] == "extra_forbidden":
             ours = canonical_name(name, names)
             hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, names)
-            parts.append(removed_note(name) or f"unknown field {name!r}{hint}")
+            parts.append(f"unknown field {name!r}{hint}")
         elif problem["type"] == "missing":
             parts.append(f"{name} is required")
         else:
             given = f"{name} = {repr_for_error(problem['input'])}"
-            parts.append(removed_note(given) or f"{given}: {_rule(problem)}")
+            parts.append(f"{given}: {_rule(problem)}")
     return "; ".join(parts)
 
 

@@ -28,7 +28,7 @@ from perfatlas.scenario.fields import (
     Scenario,
     default_engines,
 )
-from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of, removed_note
+from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
@@ -278,11 +278,9 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
 
 
 def _refuse_other_names(table: Table) -> None:
-    """Refuse columns that were removed or that other tools call otherwise: none is read."""
+    """Refuse columns that other tools call otherwise: none is read."""
     missing = [name for name in FIELD_NAMES if name not in table]
     for name in table:
-        if removed := removed_note(str(name)):
-            raise InvalidSpecError(f"column {name!r}: {removed}")
         if name not in FIELD_NAMES and (ours := canonical_name(str(name), missing)):
             raise InvalidSpecError(f"column {name!r} would be ignored; perfatlas calls it {ours!r}")
 

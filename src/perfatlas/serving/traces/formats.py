@@ -13,7 +13,6 @@ from perfatlas.serving.traces.mooncake import read_mooncake
 from perfatlas.serving.traces.own import read_own
 from perfatlas.serving.traces.reading import WHOLE_TRACE, Trace, Window
 from perfatlas.serving.traces.vllm import read_vllm
-from perfatlas.vocabulary.fields import removed_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,8 +52,7 @@ def read_requests(
     """
     if request_format not in REQUEST_FORMATS:
         raise InvalidSpecError(
-            removed_note(request_format)
-            or f"unknown request format {repr_for_error(request_format)}"
+            f"unknown request format {repr_for_error(request_format)}"
             f"{did_you_mean(request_format, REQUEST_FORMATS)}; known: {', '.join(REQUEST_FORMATS)}"
         )
     return REQUEST_FORMATS[request_format](path, window)

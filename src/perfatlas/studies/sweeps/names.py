@@ -12,7 +12,7 @@ from perfatlas.files import Number
 from perfatlas.hardware import FIELDS, resolve_system
 from perfatlas.networks import MODEL_FIELDS, read_dimension, resolve_model, unknown_dimension
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
-from perfatlas.vocabulary.fields import canonical_name, removed_note
+from perfatlas.vocabulary.fields import canonical_name
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING
 
 if TYPE_CHECKING:
@@ -109,8 +109,6 @@ def check_name(command: str, name: str, where: str) -> None:
         raise InvalidSpecError(f"{where}: {name}: {command} has no field {field!r}")
     if field == MODEL:
         raise InvalidSpecError(f"{where}: {name}: {unknown_dimension(path)}")
-    if removed := removed_note(name):
-        raise InvalidSpecError(f"{where}: {removed}")
     if ours := canonical_name(name, fields):
         raise InvalidSpecError(f"{where}: {name!r} is called {ours!r} in perfatlas")
     hint = did_you_mean(path, FIELDS) if "." in name else did_you_mean(name, fields)
@@ -148,10 +146,9 @@ def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa:
         return value
     value = field.folded(value)
     if field.choices and value not in field.choices:
-        given = f"{name} = {repr_for_error(value)}"
-        text = f"{given} is not one of {', '.join(field.choices)}"
+        text = f"{name} = {repr_for_error(value)} is not one of {', '.join(field.choices)}"
         text += did_you_mean(str(value), field.choices)
-        raise InvalidSpecError(f"{where}: {removed_note(given) or text}")
+        raise InvalidSpecError(f"{where}: {text}")
     if isinstance(value, str):
         _check_catalog(field.catalog, value)
     if field.number is None or not isinstance(value, str):

@@ -19,7 +19,6 @@ from perfatlas.studies.sweeps.names import (
     read_value,
     result_names,
 )
-from perfatlas.vocabulary.fields import removed_note
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING
 
 if TYPE_CHECKING:
@@ -203,9 +202,7 @@ def read_sample(command: str, raw: Mapping[str, Any], origin: str) -> Sample | N
     where = f"{origin}: sample"
     known_keys(raw, dict.fromkeys(("method", "points", "seed", "vary")), where)
     if (method := raw.get("method", METHOD)) != METHOD:
-        given = f"method = {repr_for_error(method)}"
-        text = removed_note(given) or f"{given}: expected {METHOD}"
-        raise InvalidSpecError(f"{where}: {text}")
+        raise InvalidSpecError(f"{where}: method = {repr_for_error(method)}: expected {METHOD}")
     points, seed = raw.get("points", DEFAULT_SAMPLES), raw.get("seed", 0)
     for key, value, least in (("points", points, 1), ("seed", seed, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:

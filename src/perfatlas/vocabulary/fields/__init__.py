@@ -81,7 +81,6 @@ if TYPE_CHECKING:
         SIMULATED as SIMULATED,
         canonical_name as canonical_name,
     )
-    from perfatlas.vocabulary.fields.removed import removed_note as removed_note
     from perfatlas.vocabulary.fields.replicas import (
         KvOffloading as KvOffloading,
         ReplicaFields as ReplicaFields,
