@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SAMPLES = {
-    "burstgpt": "burstgpt.csv",
-    "bailian": "bailian.jsonl",
     "vllm": "vllm_bench.json",
     "aiperf": "aiperf_profile_export.jsonl",
 }
@@ -37,38 +35,6 @@ def seconds(requests: Requests) -> list[float]:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_samples_keep_the_promises_of_requests(name: str) -> None:
     check_invariants(read_requests(FIXTURES / SAMPLES[name], name).requests)
-
-
-def test_burstgpt_leaves_failures_out_and_counts_them() -> None:
-    trace = read_requests(FIXTURES / "burstgpt.csv", "burstgpt")
-    assert seconds(trace.requests) == [0.0, 40.0, 115.0]
-    assert trace.requests.isl_N.tolist() == [472, 1087, 300]
-    assert trace.requests.osl_N.tolist() == [18, 230, 24]
-    assert trace.requests.session_N.tolist() == [-1, -1, -1]
-    assert trace.warnings == ("1 failed requests without response tokens; excluded",)
-
-
-def test_burstgpt_with_sessions() -> None:
-    requests = read_requests(FIXTURES / "burstgpt_sessions.csv", "burstgpt").requests
-    assert seconds(requests) == [0.0, 51.5, 82.0, 90.0]
-    assert requests.session_N.tolist() == [0, 1, 0, -1]
-    assert requests.think_N.tolist() == [-1] * 4
-
-
-def test_bailian_chats_are_sessions_and_hashes_chains() -> None:
-    trace = read_requests(FIXTURES / "bailian.jsonl", "bailian")
-    requests = trace.requests
-    assert seconds(requests) == [0.0, 0.5, 2.25, 3.0, 3.0]
-    assert requests.session_N.tolist() == [0, 1, 0, 0, 2]
-    assert requests.hash_block == 16
-    prompts = [hashes_of(requests, row).tolist() for row in range(5)]
-    # 1 2 3 and 1 2 4 5 and 1 2 4 6 agree as far as they are equal; a lone 2 is another prompt
-    assert prompts[0][:2] == prompts[2][:2] == prompts[3][:2]
-    assert prompts[2][2] == prompts[3][2] != prompts[0][2]
-    assert prompts[2][3] != prompts[3][3]
-    assert prompts[1][0] not in prompts[0]
-    assert prompts[4][0] != prompts[4][1]
-    assert trace.warnings == ("the parents of 1 chats are missing; each of them starts a session",)
 
 
 def test_vllm_benchmark_results() -> None:

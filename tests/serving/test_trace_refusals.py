@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 MOONCAKE = {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}
 HEADERS = {
     "azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n",
-    "burstgpt": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
-    "5,m,4,1,5,x\n",
     "perfatlas": "arrival_s,isl,osl\n0,5,5\n",
 }
 
@@ -146,8 +144,7 @@ def test_empty_windows_are_refused(fields: dict[str, float]) -> None:
 def test_bytes_written_over_a_sample_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, name: str, noise: bytes, place: int
 ) -> None:
-    files = {"burstgpt": "burstgpt_sessions.csv", "bailian": "bailian.jsonl"}
-    files |= {"vllm": "vllm_bench.json", "aiperf": "aiperf_profile_export.jsonl"}
+    files = {"vllm": "vllm_bench.json", "aiperf": "aiperf_profile_export.jsonl"}
     content = (
         (FIXTURES / files[name]).read_bytes()
         if name in files

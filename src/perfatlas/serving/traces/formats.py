@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.serving.traces.aiperf import read_aiperf
 from perfatlas.serving.traces.azure import read_azure
-from perfatlas.serving.traces.bailian import read_bailian
-from perfatlas.serving.traces.burstgpt import read_burstgpt
 from perfatlas.serving.traces.mooncake import read_mooncake
 from perfatlas.serving.traces.own import read_own
 from perfatlas.serving.traces.reading import WHOLE_TRACE, Trace, Window
@@ -23,8 +21,6 @@ REQUEST_FORMATS: Final[Mapping[str, Callable[[str | Path, Window], Trace]]] = {
     OWN_FORMAT: read_own,
     "azure": read_azure,
     "mooncake": read_mooncake,
-    "burstgpt": read_burstgpt,
-    "bailian": read_bailian,
     "vllm": read_vllm,
     "aiperf": read_aiperf,
 }

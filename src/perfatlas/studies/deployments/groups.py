@@ -171,7 +171,7 @@ class RequestLengths:
     request_format: Annotated[
         str,
         Row(
-            "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or aiperf.",
+            "Format of the trace: perfatlas, azure, mooncake, vllm or aiperf.",
             needs=AnySet("lengths_from", example="trace.jsonl"),
         ),
     ] = "perfatlas"

@@ -81,7 +81,7 @@ class Arrivals:
     request_format: Annotated[
         str,
         Row(
-            "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or aiperf.",
+            "Format of the trace: perfatlas, azure, mooncake, vllm or aiperf.",
             needs=AnySet("requests", "lengths_from", example="trace.jsonl"),
         ),
     ] = "perfatlas"
