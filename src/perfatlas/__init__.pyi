@@ -1672,7 +1672,7 @@ def goodput(
     checkpoint_interval_s: float | str | None = None,
     checkpoint_write_s: float | str | None = None,
     restart_s: float | str | None = None,
-    method: Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"] = "auto",
+    method: Literal["auto", "exact", "simulate"] = "auto",
     duration_s: float | str = 2592000.0,
     usd_per_gpu_hour: object = None,
     half_width: float | str = 0.002,
@@ -1731,9 +1731,8 @@ def goodput(
         checkpoint_write_s: Blocking checkpoint write time [s].
         restart_s: Restart time from detection to resumed work; a failure during restart starts it
             over [s].
-        method: Method: exact (renewal model), simulate, young, daly, saxena or meta; auto uses
-            exact if it is valid and simulate otherwise. Default: auto. Needs no fleet or method =
-            simulate.
+        method: Method: exact (renewal model) or simulate; auto uses exact if it is valid and
+            simulate otherwise. Default: auto. Needs no fleet or method = simulate.
         duration_s: Period over which failures and GPU-hours are counted [s]. Default: 30 days.
             Needs no work_s.
         usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog
@@ -1839,7 +1838,7 @@ def goodput_frontier(
     checkpoint_interval_s: float | str | None = None,
     checkpoint_write_s: float | str | None = None,
     restart_s: float | str | None = None,
-    method: Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"] = "auto",
+    method: Literal["auto", "exact", "simulate"] = "auto",
     duration_s: float | str = 2592000.0,
     usd_per_gpu_hour: object = None,
     half_width: float | str = 0.002,
@@ -1898,9 +1897,8 @@ def goodput_frontier(
         checkpoint_write_s: Blocking checkpoint write time [s].
         restart_s: Restart time from detection to resumed work; a failure during restart starts it
             over [s].
-        method: Method: exact (renewal model), simulate, young, daly, saxena or meta; auto uses
-            exact if it is valid and simulate otherwise. Default: auto. Needs no fleet or method =
-            simulate.
+        method: Method: exact (renewal model) or simulate; auto uses exact if it is valid and
+            simulate otherwise. Default: auto. Needs no fleet or method = simulate.
         duration_s: Period over which failures and GPU-hours are counted [s]. Default: 30 days.
             Needs no work_s.
         usd_per_gpu_hour: Price of one GPU-hour [USD]: a number, a kind of price of the catalog

@@ -10,6 +10,12 @@ import pytest
 from perfatlas.reliability.fleet.closed_form import optimal_interval_s, renewal_efficiency
 from perfatlas.reliability.fleet.model import Job, Level, Restart, Strategy, one_cause
 from perfatlas.reliability.fleet.simulator import simulate
+from tests.reliability.fleet.literature import (
+    linear_goodput,
+    meta_ettr,
+    saxena_availability,
+    young_interval_s,
+)
 from validation.fleet.agreement import (
     OTHER_SEEDS,
     Agreement,
@@ -80,15 +86,8 @@ def test_the_optimum_of_the_simulated_curve_is_the_exact_one() -> None:
 
 @pytest.mark.parametrize("mtti_s", [1e5, 1e6, 1e7])
 def test_formulas_of_the_literature_converge_to_the_exact_one(mtti_s: float) -> None:
-    from perfatlas.reliability.fleet.closed_form import (
-        linear_goodput,
-        meta_ettr,
-        saxena_availability,
-        young_interval_s,
-    )
-
-    tau = young_interval_s(1.0, mtti_s).value_C
+    write, restart, mtti = (np.array(value) for value in (1.0, 10.0, mtti_s))
+    tau = young_interval_s(write, mtti)
     exact = float(renewal_efficiency(tau, 1.0, 10.0, mtti_s).value_C)
     for estimate in (meta_ettr, linear_goodput, saxena_availability):
-        value = float(estimate(tau, 1.0, 10.0, mtti_s).value_C)
-        assert abs(value - exact) < 3.0 / mtti_s
+        assert abs(float(estimate(tau, write, restart, mtti)) - exact) < 3.0 / mtti_s

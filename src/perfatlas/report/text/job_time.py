@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 METHODS: Final = {
     "exact": "closed form, exact",
-    "daly": "closed form of Daly",
-    "young": "first-order estimate of Young",
-    "saxena": "first-order estimate of Saxena et al.",
-    "meta": "first-order estimate (expected ETTR)",
     "simulate": "simulated",
     "erlang_b": "closed form, exact",
     "birth_death": "closed form, exact",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.cost import energy_usd
 from perfatlas.energy import idle_power_remarks
-from perfatlas.quantities import HOUR_S, InvalidSpecError
+from perfatlas.quantities import HOUR_S
 
 if TYPE_CHECKING:
     from perfatlas.answer import Answer
@@ -25,19 +25,11 @@ def with_energy(answer: Answer, inputs: Goodput) -> Answer:
     Args:
         answer: The answer, with GPU-hours by category.
 
-    Raises:
-        InvalidSpecError: The method divides no time into categories.
-
     Limits: GPU boards of the job, without its spares; electricity counts them times the PUE,
         without the rest of their nodes.
     """
     if inputs.power_w is None:
         return answer
-    if not answer.breakdown:
-        raise InvalidSpecError(
-            f"power_w = {inputs.power_w:g} W: method {answer.results['method']} does not divide the"
-            " time of the job into categories; use method exact, daly or simulate"
-        )
     idle_w = inputs.power_w if inputs.idle_power_w is None else inputs.idle_power_w
     rows = []
     for row in answer.breakdown:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InvalidSpecError, counted, repr_for_error, significant
-from perfatlas.reliability.fleet.closed_form import CHECKPOINT_BYTES_PER_PARAMETER
 from perfatlas.reliability.fleet.model import failure_domains
 
 if TYPE_CHECKING:
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
 
 FLOP_PER_PARAMETER: Final = 6.0  # per parameter and token: 2 forward, 4 backward
+# weights 2, master copy 4, Adam's two moments 8 (arXiv 1910.02054)
+CHECKPOINT_BYTES_PER_PARAMETER: Final = 14.0
 _OF_A_STEP: Final = ("step_time_s", "tokens_per_step")
 
 

@@ -16,8 +16,8 @@ from perfatlas.quantities import (
     significant,
 )
 from perfatlas.reliability.fleet.closed_form import (
-    CLOSED_FORMS,
     NodePool,
+    optimal_interval_s,
     renewal_efficiency,
     renewal_shares,
     spares_for,
@@ -56,6 +56,10 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import Cause, Fleet
 
 MOST_SEEDS: Final = 1000  # of one row
+RENEWAL: Final = (
+    "exact renewal efficiency (Daly 2006): exponential failures, also during restart, constant"
+    " times, unlimited spares, steady state"
+)
 
 
 @signature_of("goodput")
@@ -194,30 +198,26 @@ def _beyond_closed_forms(inputs: Goodput) -> str:
 
 
 def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
-    method = "exact" if inputs.method == "auto" else inputs.method
-    form = CLOSED_FORMS[method]
-    write_s, restart_s = inputs.checkpoint_write_s, inputs.restart_s
-    best = form.interval(write_s, interruptions.mtti_s, restart_s) if write_s > 0.0 else None
-    interval_s = inputs.checkpoint_interval_s
-    warnings = []
+    write_s, interval_s = inputs.checkpoint_write_s, inputs.checkpoint_interval_s
+    best_s = float(optimal_interval_s(write_s, interruptions.mtti_s)) if write_s > 0.0 else None
     if interval_s is None:
-        if best is None:
+        if best_s is None:
             raise InvalidSpecError(
                 "checkpoint_write_s = 0: free checkpoints have no optimal interval; set"
                 " checkpoint_interval_s"
             )
-        interval_s = float(best.value_C)
-        warnings.append(f"the interval of {method} {best.reason_C}" if str(best.reason_C) else "")
+        interval_s = best_s
 
-    def value(mtti_s: float | None) -> Validity | None:
-        if mtti_s is None:
-            return None
-        return form.value(interval_s, write_s, restart_s, mtti_s, inputs.detection_s)
+    def goodput(mtti_s: float) -> Validity:
+        return renewal_efficiency(interval_s, write_s, inputs.restart_s, mtti_s, inputs.detection_s)
 
-    middle = form.value(interval_s, write_s, restart_s, interruptions.mtti_s, inputs.detection_s)
-    low, high = value(interruptions.low_s), value(interruptions.high_s)
-    warnings += [str(middle.reason_C), *_instead(method, middle, inputs, interruptions, interval_s)]
+    middle = goodput(interruptions.mtti_s)
+    low, high = (
+        None if mtti_s is None else goodput(mtti_s)
+        for mtti_s in (interruptions.low_s, interruptions.high_s)
+    )
     simulated = Missing("a closed form is used", "set method = simulate")
+    warnings = [str(middle.reason_C)]
     warnings += unused_warnings(
         dict(inputs), verb_fields(COMMAND), {"simulation": lambda: simulated}
     )
@@ -226,40 +226,20 @@ def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
         "goodput_low": None if low is None else float(low.value_C),
         "goodput_high": None if high is None else float(high.value_C),
         "checkpoint_interval_s": interval_s,
-        "optimal_checkpoint_interval_s": None if best is None else float(best.value_C),
+        "optimal_checkpoint_interval_s": best_s,
         **frequency(inputs, interruptions.mtti_s + inputs.detection_s, interruptions),
-        "method": method,
+        "method": "exact",
     }
     return Answer(
         command=COMMAND,
         scenario={},
         results=results | lost_hours(inputs, results["goodput"]),
-        breakdown=_buckets(inputs, interruptions, interval_s) if form.renewal else [],
+        breakdown=_buckets(inputs, interruptions, interval_s),
         evidence=Evidence(
-            tier=method, assumptions=(form.note, *simple_assumptions(inputs, interruptions))
+            tier="exact", assumptions=(RENEWAL, *simple_assumptions(inputs, interruptions))
         ),
         warnings=tuple(text for text in dict.fromkeys(warnings) if text),
     )
-
-
-def _instead(
-    method: str,
-    found: Validity,
-    inputs: SimpleGoodput,
-    interruptions: Interruptions,
-    interval_s: float,
-) -> list[str]:
-    """Return the result of the exact form where an estimate is not valid."""
-    if bool(found.valid_C):
-        return []
-    exact = renewal_efficiency(
-        interval_s,
-        inputs.checkpoint_write_s,
-        inputs.restart_s,
-        interruptions.mtti_s,
-        inputs.detection_s,
-    )
-    return [f"method {method} is not valid here; method exact gives {float(exact.value_C):.3g}"]
 
 
 def _buckets(

@@ -79,10 +79,10 @@ class ResilientJob:
     ] = None
     restart_s: Annotated[Pause | None, RESTART] = None
     method: Annotated[
-        Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"],
+        Literal["auto", "exact", "simulate"],
         Row(
-            "Method: exact (renewal model), simulate, young, daly, saxena or meta; auto uses exact"
-            " if it is valid and simulate otherwise.",
+            "Method: exact (renewal model) or simulate; auto uses exact if it is valid and simulate"
+            " otherwise.",
             needs=WithMessage(
                 AnyOf(NO_FLEET, Equals("method", "simulate")),
                 "a job on a fleet is always simulated",

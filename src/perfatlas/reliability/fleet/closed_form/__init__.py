@@ -31,16 +31,6 @@ if TYPE_CHECKING:
         Plain as Plain,
         maintained_efficiency as maintained_efficiency,
     )
-    from perfatlas.reliability.fleet.closed_form.methods import (
-        CHECKPOINT_BYTES_PER_PARAMETER as CHECKPOINT_BYTES_PER_PARAMETER,
-        CLOSED_FORMS as CLOSED_FORMS,
-        daly_higher_order_s as daly_higher_order_s,
-        linear_goodput as linear_goodput,
-        meta_ettr as meta_ettr,
-        saxena_availability as saxena_availability,
-        saxena_interval_s as saxena_interval_s,
-        young_interval_s as young_interval_s,
-    )
     from perfatlas.reliability.fleet.closed_form.multilevel import (
         multilevel_efficiency as multilevel_efficiency,
     )

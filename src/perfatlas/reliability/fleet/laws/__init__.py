@@ -8,7 +8,6 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws.columns import (
-        SIMULATE as SIMULATE,
         FloatArray as FloatArray,
         Validity as Validity,
         not_negative as not_negative,

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-SIMULATE = "simulate it"
 
 
 class Validity(NamedTuple):
