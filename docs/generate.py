@@ -118,7 +118,10 @@ def stub() -> str:
     lines += ["", "__version__: str", "", f"__all__ = {list(perfatlas.__all__)!r}", ""]
     lines += [_declaration(name, verb) for name, verb in verbs.items()]
     lines += [_command_declaration(name, command) for name, command in commands.items()]
-    return _formatted("\n".join(lines))
+    text = "\n".join(lines)
+    for name, home in homes.items():  # answer.Answer is a name of perfatlas itself
+        text = text.replace(f" {home.rpartition('.')[2]}.{name}", f" {name}")
+    return _formatted(text)
 
 
 def _home(value: Any) -> str:  # noqa: ANN401 - a class or a function
@@ -141,7 +144,9 @@ def _names_of_annotations(verb: Callable[..., Any]) -> dict[str, str]:
     classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     known |= dict.fromkeys(classes, module.__name__)
     words = {word for text in own.values() for word in re.findall(r"[A-Za-z_]\w*", str(text))}
-    return {word: known[word] for word in sorted(words) if word in known}
+    return {
+        word: known[word] for word in sorted(words) if known.get(word, "perfatlas") != "perfatlas"
+    }
 
 
 def _summary(value: object) -> str:

@@ -101,3 +101,26 @@ def test_no_name_of_an_interface_is_also_a_module() -> None:
         if (names := {path.stem for path in package.iterdir()} & set(_names_of(package)))
     }
     assert hidden == {}
+
+
+def test_names_are_imported_from_their_home_or_from_an_interface() -> None:
+    """A module does not pass on what it imports; only an `__init__.py` does."""
+    passed_on = [
+        f"{path.relative_to(ROOT)}: {node.module}.{alias.name}"
+        for folder in ("src", "validation")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perfatlas.")
+        for alias in node.names
+        if alias.name in _names_imported_by(node.module or "")
+    ]
+    assert passed_on == [], "import these from the module that defines them"
+
+
+@cache
+def _names_imported_by(module: str) -> frozenset[str]:
+    path = ROOT.joinpath("src", *module.split(".")).with_suffix(".py")
+    if not path.is_file():
+        return frozenset()
+    imports = [node for node in tree_of(path).body if isinstance(node, ast.ImportFrom)]
+    return frozenset(alias.asname or alias.name for node in imports for alias in node.names)

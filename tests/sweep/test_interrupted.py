@@ -191,7 +191,7 @@ def test_other_versions_and_data_are_other_runs(
     first = perfatlas.sweep(study, jobs=1).run
     described = json.dumps(first.describe())
     hashes = {**first.describe()["data_hashes"], "calibrations": "sha256:0"}
-    monkeypatch.setattr(sweeping, "data_hashes", lambda: hashes)
+    monkeypatch.setattr(sweeping.studies, "data_hashes", lambda: hashes)
     with pytest.raises(UnsupportedError, match="begun with calibrations sha256:0"):
         perfatlas.sweep(study, jobs=1)
     assert described == json.dumps(first.describe())

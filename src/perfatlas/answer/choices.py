@@ -9,11 +9,7 @@ if TYPE_CHECKING:
 
 
 def choice_notes(question: Candidates) -> list[str]:
-    """Return what resolution chose for a scenario: its plan, and launch settings of a recipe.
-
-    Args:
-        question: The candidates; the sentences are about the first.
-    """
+    """Return what resolution chose for a scenario: its plan, and launch settings of a recipe."""
     notes = [plan_note(question)] if question.derived_plan_C[0] else []
     recipe = int(question.recipe_C[0])
     if recipe >= 0:

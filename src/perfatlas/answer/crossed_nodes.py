@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.parallelism import (
-    cuts_groups,
-    gpus_of_nodes,
-    most_replicas,
-    node_gpus,
-    nodes_of_pools,
-    pools_fit,
-)
+from perfatlas import parallelism
 from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
@@ -34,10 +27,10 @@ def node_notes(question: Candidates) -> Iterator[tuple[int, str]]:
     yield from _cut_groups(question)
     plan, node_C = question.plan, question.placement.node()
     each_C = plan.gpus_per_replica
-    crowded_C = plan.dp > most_replicas(each_C, node_C, plan.ranks)
+    crowded_C = plan.dp > parallelism.most_replicas(each_C, node_C, plan.ranks)
     for c in np.flatnonzero(crowded_C).tolist():
         one = slice(c, c + 1)
-        whole = float(gpus_of_nodes(each_C[one], float(node_C[c]), plan.dp[one])[0])
+        whole = float(parallelism.gpus_of_nodes(each_C[one], float(node_C[c]), plan.dp[one])[0])
         yield (
             c,
             (
@@ -51,7 +44,7 @@ def node_notes(question: Candidates) -> Iterator[tuple[int, str]]:
 def _cut_groups(question: Candidates) -> Iterator[tuple[int, str]]:
     """Yield candidates with groups that are priced inside a node, and that nodes cut."""
     node_C = question.placement.node()
-    for c in np.flatnonzero(cuts_groups(question.plan, node_C)).tolist():
+    for c in np.flatnonzero(parallelism.cuts_groups(question.plan, node_C)).tolist():
         yield (
             c,
             (
@@ -80,16 +73,16 @@ def pool_node_notes(
         systems = [pool.placement.systems[int(pool.placement.index_C[c])] for pool in pools]
         if systems[0] != systems[1]:
             continue
-        per_node = node_gpus(systems[0])
+        per_node = parallelism.node_gpus(systems[0])
         sizes = tuple(
             float(candidates.plan.gpus_per_replica[c]) for candidates in (prefill, decode)
         )
         counts = tuple(float(number_C[c]) for number_C in workers)
         total = sizes[0] * counts[0] + sizes[1] * counts[1]
         both = (sizes[0], sizes[1]), (counts[0], counts[1])
-        if pools_fit(*both, total, per_node):
+        if parallelism.pools_fit(*both, total, per_node):
             continue
-        nodes = nodes_of_pools(*both, per_node)
+        nodes = parallelism.nodes_of_pools(*both, per_node)
         yield (
             c,
             (

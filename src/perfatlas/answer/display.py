@@ -66,10 +66,6 @@ class Displayed:
 
         Args:
             kind: Title of a chart, or a part of it; all charts by default.
-
-        Raises:
-            MissingDependencyError: matplotlib is not installed.
-            UsageError: There is no such chart.
         """
         return self._page().plot(kind)
 
@@ -79,10 +75,6 @@ class Displayed:
         Args:
             table: "breakdown", or a list of rows in `results`, such as "frontier"; `columns` by
                 default.
-
-        Raises:
-            InvalidSpecError: There is no such table.
-            MissingDependencyError: Neither polars nor pandas is installed.
         """
         columns = self.columns
         if table:

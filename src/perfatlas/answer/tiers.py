@@ -98,11 +98,7 @@ def require_vendor(system: System, engine: EngineProfile, field: str) -> None:
 
 
 def require_kernels(system: System) -> None:
-    """Refuse tier physics on a device without measured kernels.
-
-    Raises:
-        UnsupportedError: Neither the device nor its relative has calibrations.
-    """
+    """Refuse tier physics on a device without measured kernels."""
     device = system.device
     if find_calibration(device, "gemm", "", "bf16") is None and find_schedule(device) is None:
         raise UnsupportedError(
@@ -112,12 +108,7 @@ def require_kernels(system: System) -> None:
 
 
 def require_tables(system: System, family: str, silicon_version: str | None) -> None:
-    """Refuse tier measured without tables, or without the requested version.
-
-    Raises:
-        UnsupportedError: The device, or the version for the engine, has no tables.
-        MissingDependencyError: The measured tables are not installed.
-    """
+    """Refuse tier measured without tables, or without the requested version."""
     silicon_root()
     device = system.device.name
     if device not in silicon_systems():

@@ -1,7 +1,5 @@
 """The command line: parses arguments and prints answers; contains no formulas."""
 
-from __future__ import annotations
-
 from perfatlas.cli.entry import main
 
 __all__ = ["main"]

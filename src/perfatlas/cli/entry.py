@@ -114,11 +114,7 @@ def _tell(message: str) -> None:
 
 
 def _refuse_path(problem: OSError) -> None:
-    """Refuse a path of the user that the operating system refuses, which is no defect.
-
-    Raises:
-        InvalidSpecError: The error names a file that does not come with perfatlas.
-    """
+    """Refuse a path of the user that the operating system refuses, which is no defect."""
     from perfatlas.quantities import InvalidSpecError
 
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - without pathlib

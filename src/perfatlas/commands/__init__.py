@@ -1,3 +1,1 @@
 """Code shared by all commands: flags from fields, and output."""
-
-from __future__ import annotations

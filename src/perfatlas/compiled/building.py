@@ -36,8 +36,6 @@ def build(function: FunctionType, layout: ColumnsLayout, key: str, speed_level: 
     Args:
         function: Takes arguments of the layout and returns a number or nothing; its parts are
             marked.
-        key: Digest of everything that the machine code depends on.
-        speed_level: LLVM's optimization level for large functions.
     """
     returns = function.__annotations__.get("return") != "None"
     signature = types.int32(type_of(layout), types.CPointer(types.int64))
@@ -69,11 +67,7 @@ def _called(target: Any, *, returns: bool) -> Any:  # noqa: ANN401 - untyped
 
 
 def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN401 - untyped
-    """Return a function that compiled code can call, with all parts it reaches bound.
-
-    Args:
-        part: Decorator that makes a function callable from compiled code.
-    """
+    """Return a function that compiled code can call, with all parts it reaches bound."""
     found = reached(function)
     own = {one.function: _copy(one.function) for one in found}
     made = {plain: part(copied, inline=PARTS.get(plain, False)) for plain, copied in own.items()}

@@ -237,11 +237,7 @@ def _len(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noq
 
 
 def spread(columns: Any) -> Any:  # noqa: ANN401 - untyped
-    """Return the fields of columns as a tuple; can be called only from compiled code.
-
-    Raises:
-        TypeError: Called from Python.
-    """
+    """Return the fields of columns as a tuple; can be called only from compiled code."""
     raise TypeError(f"only compiled code can spread {columns!r:.80}")
 
 

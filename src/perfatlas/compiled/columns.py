@@ -84,10 +84,6 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
             compiled for these values only.
         settles: Whether the method `settled` is used.
 
-    Raises:
-        TypeError: Compiled code cannot receive it: it is of another type, or an array that is
-            strided, read-only, of another byte order or without axes.
-
     Example:
         >>> from perfatlas.compiled.columns import layout_of
         >>> layout_of((1, 2.0))

@@ -357,12 +357,7 @@ def _widest(kind: Any) -> Any:  # noqa: ANN401 - untyped
 
 
 def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN401 - untyped
-    """Return a part that code compiled by `machine_code` can call.
-
-    Args:
-        function: A function whose own parts are bound.
-        inline: Inline it into its callers.
-    """
+    """Return a part that code compiled by `machine_code` can call."""
     made = njit(pipeline_class=_Pipeline, forceinline=inline, **OPTIONS)(function)
     options = (made.targetdescr, made.targetoptions, made.locals)
     made._compiler = _PartCompiler(function, *options, _Pipeline)  # noqa: SLF001 - see the module docstring

@@ -40,12 +40,7 @@ class Lowered(NamedTuple):
 
 
 def emitted(lowered: Lowered, name: str, speed_level: int) -> MachineCode:
-    """Return the machine code of a module with one exported function.
-
-    Args:
-        name: Exported symbol, which takes only the two arguments.
-        speed_level: LLVM's optimization level for a large module.
-    """
+    """Return the machine code of a module with one exported function."""
     module = llvm.parse_assembly(lowered.text)
     for other in lowered.others:
         module.link_in(other, preserve=True)

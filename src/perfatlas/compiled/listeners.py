@@ -24,11 +24,7 @@ class Listener(Protocol):
         """
 
     def not_kept(self, folder: str, reason: str) -> None:
-        """Machine code could not be written, so that the next process compiles again.
-
-        Args:
-            reason: The operating system's reason.
-        """
+        """Machine code could not be written, so that the next process compiles again."""
 
 
 _LISTENERS: Final[list[Listener]] = []
@@ -45,11 +41,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def report_not_kept(folder: str, reason: str) -> None:
-    """Notify all listeners that machine code could not be written.
-
-    Args:
-        reason: The operating system's reason.
-    """
+    """Notify all listeners that machine code could not be written."""
     for listener in tuple(_LISTENERS):
         listener.not_kept(folder, reason)
 

@@ -96,13 +96,7 @@ class Entry:
         update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - as the function
-        """Return what the function returns.
-
-        Raises:
-            TypeError: Compiled code cannot receive an argument.
-            RuntimeError: Compiled code raised an error.
-            CompilerOffError: NUMBA_DISABLE_JIT is set, and no process compiled this before.
-        """
+        """Return what the function returns."""
         arrays, result = self._arrays, ctypes.c_int64()
         words = None if arrays is None else arrays.words(args)
         if arrays is not None and words is not None:

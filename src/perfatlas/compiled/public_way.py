@@ -18,12 +18,7 @@ _KEPT: Final[list[Any]] = []  # they own the code
 
 
 def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN401 - untyped
-    """Return a part that code compiled by `native` can call.
-
-    Args:
-        function: A function whose own parts are bound.
-        inline: Inline it into its callers.
-    """
+    """Return a part that code compiled by `native` can call."""
     return njit(forceinline=inline, **OPTIONS)(function)
 
 

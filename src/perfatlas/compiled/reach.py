@@ -33,14 +33,7 @@ class Reached(NamedTuple):
 
 
 def reached(function: FunctionType) -> list[Reached]:
-    """Return a function and all parts it reaches, each once, callers first.
-
-    Args:
-        function: Where to start.
-
-    Raises:
-        TypeError: It reaches a Python function that is not marked as a part.
-    """
+    """Return a function and all parts it reaches, each once, callers first."""
     found = {function: Reached(function, dict(_values(function)))}
     ahead = [function]
     while ahead:
@@ -57,11 +50,7 @@ def reached(function: FunctionType) -> list[Reached]:
 
 
 def digest(function: FunctionType) -> str:
-    """Return a digest of a function and all parts and values it reaches.
-
-    Args:
-        function: Where to start.
-    """
+    """Return a digest of a function and all parts and values it reaches."""
     found = reached(function)
     place = {one.function: number for number, one in enumerate(found)}
     notes = [

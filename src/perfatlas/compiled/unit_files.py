@@ -44,11 +44,7 @@ def unit_folder() -> Path:
 
 
 def read_unit(key: str) -> MachineCode | None:
-    """Return the machine code stored under a key, None if it is missing, damaged or not private.
-
-    Args:
-        key: Digest of everything it depends on.
-    """
+    """Return the machine code stored under a key, None if it is missing, damaged or not private."""
     try:
         path = unit_folder() / f"{key}.unit"
         with path.open("rb") as file:
@@ -79,11 +75,7 @@ def _digest(key: str, unit: MachineCode) -> str:
 
 
 def write_unit(key: str, unit: MachineCode) -> None:
-    """Store machine code under a key, where possible.
-
-    Args:
-        key: Digest of everything it depends on.
-    """
+    """Store machine code under a key, where possible."""
     folder = unit_folder()
     header = {
         "name": unit.name,
@@ -110,9 +102,6 @@ def one_at_a_time(key: str) -> Iterator[None]:
     """Run the block in one process of the machine at a time: the next one finds what it kept.
 
     Where files cannot be locked, or another process takes too long, both run it.
-
-    Args:
-        key: What the unit is kept under.
     """
     try:
         from fcntl import LOCK_EX, LOCK_NB, flock

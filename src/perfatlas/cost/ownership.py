@@ -95,11 +95,6 @@ def owned_cost(capital_usd: float, all_in_w: float, terms: dict[str, float]) -> 
 
     (capital x recovery factor + upkeep + colocation) per hour; network, CPUs and storage are shares
     of the capital of the GPU and bear the same factor and upkeep.
-
-    Args:
-        capital_usd: Price of the GPU [USD].
-        all_in_w: Its power with its share of host, NICs and power conversion [W]; sizes the space.
-        terms: Terms of data/prices.toml by name.
     """
     factor = recovery_factor(terms["rate"], terms["life_years"], terms["residual_share"])
     yearly = factor + terms["upkeep_share_per_year"]

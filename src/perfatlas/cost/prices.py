@@ -11,18 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas import files
 from perfatlas.cost.ownership import HourlyCost, owned_cost
-from perfatlas.files import (
-    Field,
-    Named,
-    Number,
-    Text,
-    read_fields,
-    read_toml,
-    shipped_table,
-    sub_table as table_at,
-    sub_tables as tables_at,
-)
 from perfatlas.hardware import find_slice, resolve_system
 from perfatlas.quantities import InvalidSpecError, counted, repr_for_error
 from perfatlas.vocabulary.fields import PRICE_KINDS, PRICES_BY_SYSTEM, read_gpu_price
@@ -40,31 +30,35 @@ LONGEST_REF: Final = 300
 MOST_SOURCES: Final = 4  # of one price, in an answer
 CAPITAL: Final = "capital"
 WORDS: Final = {"on_demand": "on demand", "reserved": "reserved", "market": "on the market"}
-_POSITIVE: Final = Number(least=1e-9, most=1e9)
-_ROW: Final[Mapping[str, Field[Any]]] = {
-    "system": Field(Text(empty=False), required=True),
-    "kind": Field(
-        Text(choices=(*(k for k in PRICE_KINDS if k != "owned"), CAPITAL)), required=True
+_POSITIVE: Final = files.Number(least=1e-9, most=1e9)
+_ROW: Final[Mapping[str, files.Field[Any]]] = {
+    "system": files.Field(files.Text(empty=False), required=True),
+    "kind": files.Field(
+        files.Text(choices=(*(k for k in PRICE_KINDS if k != "owned"), CAPITAL)), required=True
     ),
-    "usd": Field(_POSITIVE, required=True),
-    "high": Field(_POSITIVE),
-    "date": Field(Text(longest=10, expected="a date such as 2026-09-25 or 2026-09"), required=True),
-    "provider": Field(Text()),
-    "ref": Field(Text(longest=LONGEST_REF), required=True),
-    "currency": Field(Text(choices=("USD",), expected="USD, the only currency of prices")),
+    "usd": files.Field(_POSITIVE, required=True),
+    "high": files.Field(_POSITIVE),
+    "date": files.Field(
+        files.Text(longest=10, expected="a date such as 2026-09-25 or 2026-09"), required=True
+    ),
+    "provider": files.Field(files.Text()),
+    "ref": files.Field(files.Text(longest=LONGEST_REF), required=True),
+    "currency": files.Field(
+        files.Text(choices=("USD",), expected="USD, the only currency of prices")
+    ),
 }
-_SHARE: Final = Number(least=1e-3, most=1.0)
+_SHARE: Final = files.Number(least=1e-3, most=1.0)
 _TERMS: Final = {
-    "rate": Number(least=0.0, most=1.0),
-    "life_years": Number(least=0.25, most=50.0),
-    "residual_share": Number(least=0.0, most=1.0),
-    "network_share": Number(least=0.0, most=10.0),
-    "host_share": Number(least=0.0, most=10.0),
-    "upkeep_share_per_year": Number(least=0.0, most=10.0),
-    "colocation_usd_per_kw_month": Number(least=0.0, most=1e6),
-    "colocation_includes_power": Number(least=0.0, most=1.0, whole=True),
-    "usd_per_kwh": Number(least=0.0, most=1e6),
-    "pue": Number(least=1.0, most=10.0),
+    "rate": files.Number(least=0.0, most=1.0),
+    "life_years": files.Number(least=0.25, most=50.0),
+    "residual_share": files.Number(least=0.0, most=1.0),
+    "network_share": files.Number(least=0.0, most=10.0),
+    "host_share": files.Number(least=0.0, most=10.0),
+    "upkeep_share_per_year": files.Number(least=0.0, most=10.0),
+    "colocation_usd_per_kw_month": files.Number(least=0.0, most=1e6),
+    "colocation_includes_power": files.Number(least=0.0, most=1.0, whole=True),
+    "usd_per_kwh": files.Number(least=0.0, most=1e6),
+    "pue": files.Number(least=1.0, most=10.0),
     "utilization": _SHARE,
     "goodput": _SHARE,
 }
@@ -218,11 +212,7 @@ def gpu_price(system: str, given: float | str | None = None) -> GpuPrice:
 
 @cache
 def _by_system(given: str) -> dict[str, float | str]:
-    """Return prices or kinds of prices by the name of their system.
-
-    Raises:
-        InvalidSpecError: A name is no system.
-    """
+    """Return prices or kinds of prices by the name of their system."""
     pairs = (part.split(PRICES_BY_SYSTEM) for part in given.split(","))
     return {resolve_system(name).name: read_gpu_price(price) for name, price in pairs}
 
@@ -231,7 +221,7 @@ def _priced(name: str, given: str | None) -> GpuPrice:
     """Return a price from the shipped list, or from the file that is given."""
     if given is None or given in PRICE_KINDS:
         return _shipped_price(name, given or "")
-    prices = _read(read_toml(given), given, _shipped())
+    prices = _read(files.read_toml(given), given, _shipped())
     return _listed_price(name, prices.kind, prices)
 
 
@@ -323,15 +313,11 @@ def _note(
 
 @cache
 def _shipped() -> PriceList:
-    return _read(shipped_table(PRICES), PRICES, None)
+    return _read(files.shipped_table(PRICES), PRICES, None)
 
 
 def _read(table: Mapping[str, Any], where: str, base: PriceList | None) -> PriceList:
-    """Return the prices of a file; what it leaves out is that of `base`.
-
-    Raises:
-        InvalidSpecError: A key or value is invalid.
-    """
+    """Return the prices of a file; what it leaves out is that of `base`."""
     for key in table:
         if key not in _FILE:
             raise InvalidSpecError(
@@ -340,14 +326,16 @@ def _read(table: Mapping[str, Any], where: str, base: PriceList | None) -> Price
             )
     kind = table.get("kind", "")
     if kind:
-        Text(choices=PRICE_KINDS).read(kind, f"{where}: kind")
-    quotes = [_quote(row, f"{where}: price") for row in tables_at(table.get("price", []), where)]
+        files.Text(choices=PRICE_KINDS).read(kind, f"{where}: kind")
+    quotes = [
+        _quote(row, f"{where}: price") for row in files.sub_tables(table.get("price", []), where)
+    ]
     named = {(quote.system, quote.kind) for quote in quotes}
     kept = () if base is None else base.quotes
     kept = tuple(quote for quote in kept if (quote.system, quote.kind) not in named)
     power = dict(table.get("all_in_power_w", {}))
     power.pop("source", None)
-    watts = Named(of=_POSITIVE).read(power, f"{where}: all_in_power_w")
+    watts = files.Named(of=_POSITIVE).read(power, f"{where}: all_in_power_w")
     terms, own = _terms(table.get("ownership", {}), f"{where}: ownership", base)
     return PriceList(
         quotes=(*quotes, *kept),
@@ -359,7 +347,7 @@ def _read(table: Mapping[str, Any], where: str, base: PriceList | None) -> Price
 
 
 def _quote(row: Mapping[str, Any], where: str) -> Quote:
-    found = read_fields(row, _ROW, where)
+    found = files.read_fields(row, _ROW, where)
     usd, high = found["usd"], found.get("high", found["usd"])
     if high < usd:
         raise InvalidSpecError(f"{where}: high = {high:g} is below usd = {usd:g}")
@@ -380,7 +368,7 @@ def _terms(
 
     A value without an interval, as a user writes it, holds at both ends.
     """
-    table = table_at(raw, where)
+    table = files.sub_table(raw, where)
     found = {end: {} if base is None else dict(base.terms[end]) for end in ENDS}
     for name, value in table.items():
         if name not in _TERMS:

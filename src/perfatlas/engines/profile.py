@@ -197,11 +197,7 @@ class SchedulerDefaults:
         }[self.rank_padding]
 
     def limits_on(self, name: str, memory_bytes: float) -> DeviceLimits:
-        """Return the default limits on a device.
-
-        Args:
-            memory_bytes: Its memory [bytes].
-        """
+        """Return the default limits on a device."""
         first, *larger = self.by_memory
         found = first
         for limits in larger:

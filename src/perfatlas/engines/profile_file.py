@@ -5,100 +5,60 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from perfatlas.engines.field_readers import (
-    BATCHING,
-    BYTES,
-    COLLECTIVES,
-    COUNT,
-    HOST,
-    INTERVALS,
-    MEMORY,
-    NAME,
-    NAMES,
-    NON_NEGATIVE_INTEGER,
-    OPERATORS,
-    POOLS,
-    REF,
-    REQUESTS,
-    SHARE,
-    STEPS,
-    TIME,
-    WIDTHS,
-    ProfileField,
-    needed,
-    perhaps,
-)
+from perfatlas import files
+from perfatlas.engines import field_readers, profile
 from perfatlas.engines.full_attention import FullAttention
 from perfatlas.engines.fusions import FUSION, SEPARATE, AttentionSpeed, GraphKernels
 from perfatlas.engines.host_times import FrontEnd, HostTime
-from perfatlas.engines.profile import (
-    RANK_PADDINGS,
-    AllReduceRules,
-    BatchOverlap,
-    BatchOverlaps,
-    CompressedPages,
-    DeviceLimits,
-    Disaggregation,
-    EarlierKernels,
-    EngineMemory,
-    EngineProfile,
-    FormatAlias,
-    Overlap,
-    RunsOn,
-    SchedulerDefaults,
-)
 from perfatlas.engines.recipes import ReceiveInterval, Recipe, TokenSum
-from perfatlas.files import (
-    Array,
-    Field,
-    Flag,
-    Named,
-    Number,
-    Reader,
-    Record,
-    Text,
-    read_fields,
-    sub_table,
-)
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-OVERLAP: Final = Record(
+OVERLAP: Final = files.Record(
     fields={
-        "prefix": needed(NAME, *OPERATORS),
-        "beside": needed(NAME, *OPERATORS),
-        "max_tokens": needed(SHARE, *OPERATORS),
-        "batch_overlap": perhaps(Text(choices=("", "single_batch")), *OPERATORS),
-        "architectures": perhaps(NAMES, *OPERATORS),
-        "ref": REF,
+        "prefix": field_readers.needed(field_readers.NAME, *field_readers.OPERATORS),
+        "beside": field_readers.needed(field_readers.NAME, *field_readers.OPERATORS),
+        "max_tokens": field_readers.needed(field_readers.SHARE, *field_readers.OPERATORS),
+        "batch_overlap": field_readers.perhaps(
+            files.Text(choices=("", "single_batch")), *field_readers.OPERATORS
+        ),
+        "architectures": field_readers.perhaps(field_readers.NAMES, *field_readers.OPERATORS),
+        "ref": field_readers.REF,
     },
-    build=Overlap,
+    build=profile.Overlap,
 )
 EXCHANGES: Final = ("all_to_all", "all_gather_reduce_scatter", "quantized_all_gather", "deepep")
-_TWO_BATCH: Final = Record(
+_TWO_BATCH: Final = files.Record(
     fields={
-        "exchanges": needed(NAMES),
-        "prefill_tokens": perhaps(SHARE, *STEPS),
-        "decode_tokens": perhaps(SHARE, *STEPS),
-        "ref": REF,
+        "exchanges": field_readers.needed(field_readers.NAMES),
+        "prefill_tokens": field_readers.perhaps(field_readers.SHARE, *field_readers.STEPS),
+        "decode_tokens": field_readers.perhaps(field_readers.SHARE, *field_readers.STEPS),
+        "ref": field_readers.REF,
     },
-    build=BatchOverlap,
+    build=profile.BatchOverlap,
 )
-_SINGLE_BATCH: Final = Record(fields={"exchanges": needed(NAMES), "ref": REF}, build=BatchOverlap)
-BATCH_OVERLAPS: Final = Record(
+_SINGLE_BATCH: Final = files.Record(
+    fields={"exchanges": field_readers.needed(field_readers.NAMES), "ref": field_readers.REF},
+    build=profile.BatchOverlap,
+)
+BATCH_OVERLAPS: Final = files.Record(
     fields={
-        "value": needed(Text(choices=("none", "two_batch", "single_batch")), *STEPS),
-        "two_batch": perhaps(_TWO_BATCH),
-        "single_batch": perhaps(_SINGLE_BATCH),
-        "ref": REF,
+        "value": field_readers.needed(
+            files.Text(choices=("none", "two_batch", "single_batch")), *field_readers.STEPS
+        ),
+        "two_batch": field_readers.perhaps(_TWO_BATCH),
+        "single_batch": field_readers.perhaps(_SINGLE_BATCH),
+        "ref": field_readers.REF,
     },
-    build=lambda *, two_batch=None, single_batch=None, **given: BatchOverlaps(
+    build=lambda *, two_batch=None, single_batch=None, **given: profile.BatchOverlaps(
         two_batch=two_batch, single_batch=single_batch, **given
     ),
 )
-NO_OVERLAP: Final = BatchOverlaps(value="none", two_batch=None, single_batch=None, source="")
+NO_OVERLAP: Final = profile.BatchOverlaps(
+    value="none", two_batch=None, single_batch=None, source=""
+)
 
 
 def refuse_misplaced(table: Mapping[str, object], paths: Iterable[str], where: str) -> None:
@@ -106,10 +66,6 @@ def refuse_misplaced(table: Mapping[str, object], paths: Iterable[str], where: s
 
     Args:
         paths: Paths of all fields, as `profile_fields` has them.
-        where: The file, for messages.
-
-    Raises:
-        InvalidSpecError: A key belongs to other tables; their first lines are named.
     """
     known = list(paths)
     scheduler = table.get("scheduler")
@@ -135,74 +91,121 @@ def _header(path: str) -> str:
 T = TypeVar("T")
 MEBIBYTE: Final = 2.0**20
 
-_FORMAT: Final = Record(
+_FORMAT: Final = files.Record(
     fields={
-        "value": needed(NAME, *OPERATORS),
-        "architectures": perhaps(NAMES, *OPERATORS),
-        "ref": REF,
+        "value": field_readers.needed(field_readers.NAME, *field_readers.OPERATORS),
+        "architectures": field_readers.perhaps(field_readers.NAMES, *field_readers.OPERATORS),
+        "ref": field_readers.REF,
     },
-    build=lambda *, architectures=(), **given: FormatAlias(architectures=architectures, **given),
+    build=lambda *, architectures=(), **given: profile.FormatAlias(
+        architectures=architectures, **given
+    ),
 )
-_HOST: Final = Record(
+_HOST: Final = files.Record(
     fields={
-        "step": needed(TIME, *HOST, into="step_s"),
-        "per_sequence": needed(TIME, *HOST, into="per_sequence_s"),
-        "per_layer_prefill": needed(TIME, *HOST, into="per_layer_prefill_s"),
-        "per_operator_prefill": perhaps(TIME, *HOST, into="per_operator_prefill_s"),
-        "per_expert_layer_prefill": perhaps(TIME, *HOST, into="per_expert_layer_prefill_s"),
-        "per_penalized_token": perhaps(TIME, *HOST, into="per_penalized_token_s"),
-        "overlapped": needed(Flag(), *HOST),
-        "ref": REF,
+        "step": field_readers.needed(field_readers.TIME, *field_readers.HOST, into="step_s"),
+        "per_sequence": field_readers.needed(
+            field_readers.TIME, *field_readers.HOST, into="per_sequence_s"
+        ),
+        "per_layer_prefill": field_readers.needed(
+            field_readers.TIME, *field_readers.HOST, into="per_layer_prefill_s"
+        ),
+        "per_operator_prefill": field_readers.perhaps(
+            field_readers.TIME, *field_readers.HOST, into="per_operator_prefill_s"
+        ),
+        "per_expert_layer_prefill": field_readers.perhaps(
+            field_readers.TIME, *field_readers.HOST, into="per_expert_layer_prefill_s"
+        ),
+        "per_penalized_token": field_readers.perhaps(
+            field_readers.TIME, *field_readers.HOST, into="per_penalized_token_s"
+        ),
+        "overlapped": field_readers.needed(files.Flag(), *field_readers.HOST),
+        "ref": field_readers.REF,
     },
     build=HostTime,
 )
-_FRONT: Final = Record(
+_FRONT: Final = files.Record(
     fields={
-        "request": needed(TIME, *REQUESTS, into="request_s"),
-        "request_fastest": perhaps(TIME, *INTERVALS, into="request_fastest_s"),
-        "request_slowest": perhaps(TIME, *INTERVALS, into="request_slowest_s"),
-        "token": needed(TIME, *REQUESTS, into="token_s"),
-        "token_fastest": perhaps(TIME, *INTERVALS, into="token_fastest_s"),
-        "token_slowest": perhaps(TIME, *INTERVALS, into="token_slowest_s"),
-        "response": needed(TIME, *REQUESTS, into="response_s"),
-        "tokenizes": needed(Flag(), *REQUESTS),
-        "tokenizing_ratio": perhaps(Number(least=0.0), *REQUESTS),
-        "per": needed(Text(choices=("rank", "replica")), *BATCHING),
-        "assumed": perhaps(Flag(), *BATCHING),
-        "ref": REF,
+        "request": field_readers.needed(
+            field_readers.TIME, *field_readers.REQUESTS, into="request_s"
+        ),
+        "request_fastest": field_readers.perhaps(
+            field_readers.TIME, *field_readers.INTERVALS, into="request_fastest_s"
+        ),
+        "request_slowest": field_readers.perhaps(
+            field_readers.TIME, *field_readers.INTERVALS, into="request_slowest_s"
+        ),
+        "token": field_readers.needed(field_readers.TIME, *field_readers.REQUESTS, into="token_s"),
+        "token_fastest": field_readers.perhaps(
+            field_readers.TIME, *field_readers.INTERVALS, into="token_fastest_s"
+        ),
+        "token_slowest": field_readers.perhaps(
+            field_readers.TIME, *field_readers.INTERVALS, into="token_slowest_s"
+        ),
+        "response": field_readers.needed(
+            field_readers.TIME, *field_readers.REQUESTS, into="response_s"
+        ),
+        "tokenizes": field_readers.needed(files.Flag(), *field_readers.REQUESTS),
+        "tokenizing_ratio": field_readers.perhaps(files.Number(least=0.0), *field_readers.REQUESTS),
+        "per": field_readers.needed(
+            files.Text(choices=("rank", "replica")), *field_readers.BATCHING
+        ),
+        "assumed": field_readers.perhaps(files.Flag(), *field_readers.BATCHING),
+        "ref": field_readers.REF,
     },
     build=lambda *, per, **given: FrontEnd(per_rank=per == "rank", **given),
 )
-_COMPRESSED_PAGES: Final = Record(
+_COMPRESSED_PAGES: Final = files.Record(
     fields={
-        "formats": needed(NAMES, *MEMORY),
-        "block": needed(COUNT, *MEMORY),
-        "window_block": needed(COUNT, *MEMORY),
-        "state_blocks": needed(Array(of=WIDTHS, expected="an array of [kept, block]"), *MEMORY),
-        "alignment": needed(BYTES, *MEMORY, into="alignment_bytes"),
-        "row_extra": needed(BYTES, *MEMORY, into="row_extra_bytes"),
-        "reserved_batches": needed(SHARE, *MEMORY),
-        "ref": REF,
+        "formats": field_readers.needed(field_readers.NAMES, *field_readers.MEMORY),
+        "block": field_readers.needed(field_readers.COUNT, *field_readers.MEMORY),
+        "window_block": field_readers.needed(field_readers.COUNT, *field_readers.MEMORY),
+        "state_blocks": field_readers.needed(
+            files.Array(of=field_readers.WIDTHS, expected="an array of [kept, block]"),
+            *field_readers.MEMORY,
+        ),
+        "alignment": field_readers.needed(
+            field_readers.BYTES, *field_readers.MEMORY, into="alignment_bytes"
+        ),
+        "row_extra": field_readers.needed(
+            field_readers.BYTES, *field_readers.MEMORY, into="row_extra_bytes"
+        ),
+        "reserved_batches": field_readers.needed(field_readers.SHARE, *field_readers.MEMORY),
+        "ref": field_readers.REF,
     },
-    build=CompressedPages,
+    build=profile.CompressedPages,
 )
-_MEMORY: Final = Record(
+_MEMORY: Final = files.Record(
     fields={
-        "rule": needed(Text(choices=("total", "free", "static")), *MEMORY),
-        "gpu_memory_utilization": needed(Number(least=0.0, most=1.0), *MEMORY),
-        "reserves_sampler": needed(Flag(), *MEMORY),
-        "sampler_copies": needed(SHARE, *MEMORY),
-        "sampler_copies_fewest": perhaps(SHARE, *MEMORY),
-        "context": needed(BYTES, *MEMORY, into="context_bytes"),
-        "communication": needed(BYTES, *MEMORY, into="communication_bytes"),
-        "graphs": needed(BYTES, *MEMORY, into="graph_bytes"),
-        "graphs_up_to": needed(SHARE, *MEMORY),
-        "reserved_blocks": needed(NON_NEGATIVE_INTEGER, *REQUESTS),
-        "expert_multiples": perhaps(Named(of=Named(of=WIDTHS)), *MEMORY),
-        "compressed_pages": perhaps(_COMPRESSED_PAGES),
-        "ref": REF,
+        "rule": field_readers.needed(
+            files.Text(choices=("total", "free", "static")), *field_readers.MEMORY
+        ),
+        "gpu_memory_utilization": field_readers.needed(
+            files.Number(least=0.0, most=1.0), *field_readers.MEMORY
+        ),
+        "reserves_sampler": field_readers.needed(files.Flag(), *field_readers.MEMORY),
+        "sampler_copies": field_readers.needed(field_readers.SHARE, *field_readers.MEMORY),
+        "sampler_copies_fewest": field_readers.perhaps(field_readers.SHARE, *field_readers.MEMORY),
+        "context": field_readers.needed(
+            field_readers.BYTES, *field_readers.MEMORY, into="context_bytes"
+        ),
+        "communication": field_readers.needed(
+            field_readers.BYTES, *field_readers.MEMORY, into="communication_bytes"
+        ),
+        "graphs": field_readers.needed(
+            field_readers.BYTES, *field_readers.MEMORY, into="graph_bytes"
+        ),
+        "graphs_up_to": field_readers.needed(field_readers.SHARE, *field_readers.MEMORY),
+        "reserved_blocks": field_readers.needed(
+            field_readers.NON_NEGATIVE_INTEGER, *field_readers.REQUESTS
+        ),
+        "expert_multiples": field_readers.perhaps(
+            files.Named(of=files.Named(of=field_readers.WIDTHS)), *field_readers.MEMORY
+        ),
+        "compressed_pages": field_readers.perhaps(_COMPRESSED_PAGES),
+        "ref": field_readers.REF,
     },
-    build=lambda *, expert_multiples=None, **given: EngineMemory(
+    build=lambda *, expert_multiples=None, **given: profile.EngineMemory(
         expert_multiples=expert_multiples or {}, **given
     ),
 )
@@ -211,40 +214,54 @@ _MEMORY: Final = Record(
 class _Documented(Generic[T]):
     """A value with its documentation reference and optional further fields."""
 
-    def __init__(self, reader: Reader[T], *read_by: str, **more: Field[Any]) -> None:
-        self.fields: dict[str, Field[Any]] = {
-            "value": needed(reader, *read_by),
-            "ref": REF,
+    def __init__(self, reader: files.Reader[T], *read_by: str, **more: files.Field[Any]) -> None:
+        self.fields: dict[str, files.Field[Any]] = {
+            "value": field_readers.needed(reader, *read_by),
+            "ref": field_readers.REF,
             **more,
         }
 
     def read(self, value: object, where: str) -> dict[str, Any]:
-        return Record[dict[str, Any]](fields=self.fields, build=dict).read(value, where)
+        return files.Record[dict[str, Any]](fields=self.fields, build=dict).read(value, where)
 
 
-_DEVICE_LIMITS: Final = Record(
+_DEVICE_LIMITS: Final = files.Record(
     fields={
-        "memory": needed(BYTES, *STEPS, *MEMORY, into="memory_bytes"),
-        "excludes": perhaps(NAMES, *STEPS, *MEMORY),
-        "max_num_seqs": needed(COUNT, *MEMORY),
-        "max_num_batched_tokens": needed(COUNT, *STEPS, *MEMORY),
+        "memory": field_readers.needed(
+            field_readers.BYTES, *field_readers.STEPS, *field_readers.MEMORY, into="memory_bytes"
+        ),
+        "excludes": field_readers.perhaps(
+            field_readers.NAMES, *field_readers.STEPS, *field_readers.MEMORY
+        ),
+        "max_num_seqs": field_readers.needed(field_readers.COUNT, *field_readers.MEMORY),
+        "max_num_batched_tokens": field_readers.needed(
+            field_readers.COUNT, *field_readers.STEPS, *field_readers.MEMORY
+        ),
     },
-    build=lambda *, excludes=(), **given: DeviceLimits(excludes=excludes, **given),
+    build=lambda *, excludes=(), **given: profile.DeviceLimits(excludes=excludes, **given),
 )
-_TOKENS: Final = Record(
+_TOKENS: Final = files.Record(
     fields={
-        "isl": perhaps(NON_NEGATIVE_INTEGER, *STEPS, *MEMORY),
-        "requests": perhaps(NON_NEGATIVE_INTEGER, *STEPS, *MEMORY),
-        "more": perhaps(NON_NEGATIVE_INTEGER, *STEPS, *MEMORY),
-        "multiple": perhaps(COUNT, *STEPS, *MEMORY),
+        "isl": field_readers.perhaps(
+            field_readers.NON_NEGATIVE_INTEGER, *field_readers.STEPS, *field_readers.MEMORY
+        ),
+        "requests": field_readers.perhaps(
+            field_readers.NON_NEGATIVE_INTEGER, *field_readers.STEPS, *field_readers.MEMORY
+        ),
+        "more": field_readers.perhaps(
+            field_readers.NON_NEGATIVE_INTEGER, *field_readers.STEPS, *field_readers.MEMORY
+        ),
+        "multiple": field_readers.perhaps(
+            field_readers.COUNT, *field_readers.STEPS, *field_readers.MEMORY
+        ),
     },
     build=lambda **given: TokenSum(**{"isl": 0, "requests": 0, "more": 0, "multiple": 1, **given}),
 )
-_RECEIVE: Final = Record(
+_RECEIVE: Final = files.Record(
     fields={
-        "few": needed(COUNT, *BATCHING),
-        "many": needed(COUNT, *BATCHING),
-        "many_from": needed(COUNT, *BATCHING),
+        "few": field_readers.needed(field_readers.COUNT, *field_readers.BATCHING),
+        "many": field_readers.needed(field_readers.COUNT, *field_readers.BATCHING),
+        "many_from": field_readers.needed(field_readers.COUNT, *field_readers.BATCHING),
     },
     build=ReceiveInterval,
 )
@@ -256,19 +273,29 @@ _LAUNCH: Final[tuple[str, ...]] = (
     "stream_interval",
     "scheduler_recv_interval",
 )
-_RECIPE: Final = Record(
+_RECIPE: Final = files.Record(
     fields={
-        "name": needed(NAME),
-        "models": needed(NAMES, *STEPS, *MEMORY),
-        "devices": needed(NAMES, *STEPS, *MEMORY),
-        "least_gpus": perhaps(COUNT, *STEPS, *MEMORY),
-        "most_gpus": perhaps(COUNT, *STEPS, *MEMORY),
-        "max_num_batched_tokens": perhaps(_TOKENS),
-        "max_num_seqs": perhaps(COUNT, *MEMORY),
-        "gpu_memory_utilization": perhaps(Number(least=0.0, most=1.0), *MEMORY),
-        "stream_interval": perhaps(COUNT, *BATCHING),
-        "scheduler_recv_interval": perhaps(_RECEIVE),
-        "ref": REF,
+        "name": field_readers.needed(field_readers.NAME),
+        "models": field_readers.needed(
+            field_readers.NAMES, *field_readers.STEPS, *field_readers.MEMORY
+        ),
+        "devices": field_readers.needed(
+            field_readers.NAMES, *field_readers.STEPS, *field_readers.MEMORY
+        ),
+        "least_gpus": field_readers.perhaps(
+            field_readers.COUNT, *field_readers.STEPS, *field_readers.MEMORY
+        ),
+        "most_gpus": field_readers.perhaps(
+            field_readers.COUNT, *field_readers.STEPS, *field_readers.MEMORY
+        ),
+        "max_num_batched_tokens": field_readers.perhaps(_TOKENS),
+        "max_num_seqs": field_readers.perhaps(field_readers.COUNT, *field_readers.MEMORY),
+        "gpu_memory_utilization": field_readers.perhaps(
+            files.Number(least=0.0, most=1.0), *field_readers.MEMORY
+        ),
+        "stream_interval": field_readers.perhaps(field_readers.COUNT, *field_readers.BATCHING),
+        "scheduler_recv_interval": field_readers.perhaps(_RECEIVE),
+        "ref": field_readers.REF,
     },
     build=lambda **given: Recipe(
         **{"least_gpus": 1, "most_gpus": math.inf, **dict.fromkeys(_LAUNCH), **given}
@@ -281,12 +308,12 @@ def _scheduler(
     graph_sizes: Any,  # noqa: ANN401 - as read
     rules: Any,  # noqa: ANN401 - as read
     **given: Any,  # noqa: ANN401 - as read
-) -> SchedulerDefaults:
+) -> profile.SchedulerDefaults:
     sizes = [s for first, last, step in graph_sizes for s in range(first, last + 1, step)]
     documented = {
         name: given.pop(name) for name in ("mixes", "holds_prompts", "shared_by_ranks", *OF_RANKS)
     }
-    return SchedulerDefaults(
+    return profile.SchedulerDefaults(
         graph_sizes=tuple(sizes),
         rules=rules["value"],
         chunked_prefill=rules["chunked_prefill"],
@@ -298,31 +325,53 @@ def _scheduler(
 
 
 OF_RANKS: Final = ("rank_padding", "rank_balance_iters")
-_SCHEDULER: Final = Record(
+_SCHEDULER: Final = files.Record(
     fields={
-        "block_size": needed(COUNT, *MEMORY),
-        "by_memory": needed(Array(of=_DEVICE_LIMITS)),
-        "graph_sizes": needed(
-            Array(of=WIDTHS, expected="an array of [first, last, step]"), *STEPS, *MEMORY
+        "block_size": field_readers.needed(field_readers.COUNT, *field_readers.MEMORY),
+        "by_memory": field_readers.needed(files.Array(of=_DEVICE_LIMITS)),
+        "graph_sizes": field_readers.needed(
+            files.Array(of=field_readers.WIDTHS, expected="an array of [first, last, step]"),
+            *field_readers.STEPS,
+            *field_readers.MEMORY,
         ),
-        "mixes": needed(_Documented(Flag(), *BATCHING)),
-        "rules": needed(
-            _Documented(Text(), *REQUESTS, chunked_prefill=needed(Flag(), *STEPS, *MEMORY))
+        "mixes": field_readers.needed(_Documented(files.Flag(), *field_readers.BATCHING)),
+        "rules": field_readers.needed(
+            _Documented(
+                files.Text(),
+                *field_readers.REQUESTS,
+                chunked_prefill=field_readers.needed(
+                    files.Flag(), *field_readers.STEPS, *field_readers.MEMORY
+                ),
+            )
         ),
-        "holds_prompts": needed(_Documented(Flag(), *STEPS, *MEMORY)),
-        "shared_by_ranks": needed(_Documented(Flag(), *STEPS, *MEMORY)),
-        "rank_balance_iters": needed(_Documented(NON_NEGATIVE_INTEGER, *BATCHING)),
-        "rank_padding": needed(_Documented(Text(choices=RANK_PADDINGS), *BATCHING)),
-        "ref": REF,
+        "holds_prompts": field_readers.needed(
+            _Documented(files.Flag(), *field_readers.STEPS, *field_readers.MEMORY)
+        ),
+        "shared_by_ranks": field_readers.needed(
+            _Documented(files.Flag(), *field_readers.STEPS, *field_readers.MEMORY)
+        ),
+        "rank_balance_iters": field_readers.needed(
+            _Documented(field_readers.NON_NEGATIVE_INTEGER, *field_readers.BATCHING)
+        ),
+        "rank_padding": field_readers.needed(
+            _Documented(files.Text(choices=profile.RANK_PADDINGS), *field_readers.BATCHING)
+        ),
+        "ref": field_readers.REF,
     },
     build=_scheduler,
 )
-_ALL_REDUCE: Final = Record[dict[str, Any]](
+_ALL_REDUCE: Final = files.Record[dict[str, Any]](
     fields={
-        "implementation": needed(Text(choices=("custom", "library")), *COLLECTIVES),
-        "group_sizes": perhaps(_Documented(WIDTHS, *COLLECTIVES)),
-        "pcie_group_sizes": perhaps(_Documented(WIDTHS, *COLLECTIVES)),
-        "ref": REF,
+        "implementation": field_readers.needed(
+            files.Text(choices=("custom", "library")), *field_readers.COLLECTIVES
+        ),
+        "group_sizes": field_readers.perhaps(
+            _Documented(field_readers.WIDTHS, *field_readers.COLLECTIVES)
+        ),
+        "pcie_group_sizes": field_readers.perhaps(
+            _Documented(field_readers.WIDTHS, *field_readers.COLLECTIVES)
+        ),
+        "ref": field_readers.REF,
     },
     build=dict,
 )
@@ -331,104 +380,133 @@ _ALL_REDUCE: Final = Record[dict[str, Any]](
 class _NormFusion:
     """Limits [MiB] by architecture and group size, and their conditions."""
 
-    fields: Final[dict[str, Field[Any]]] = {
-        "formats": perhaps(NAMES, *OPERATORS),
-        "model_types": perhaps(NAMES, *OPERATORS),
-        "ref": REF,
-        "<architecture>": perhaps(Named(of=Number(least=0.0, unit="MiB")), *OPERATORS),
+    fields: Final[dict[str, files.Field[Any]]] = {
+        "formats": field_readers.perhaps(field_readers.NAMES, *field_readers.OPERATORS),
+        "model_types": field_readers.perhaps(field_readers.NAMES, *field_readers.OPERATORS),
+        "ref": field_readers.REF,
+        "<architecture>": field_readers.perhaps(
+            files.Named(of=files.Number(least=0.0, unit="MiB")), *field_readers.OPERATORS
+        ),
     }
 
     def read(self, value: object, where: str) -> dict[str, Any]:
-        table = sub_table(value, where)
+        table = files.sub_table(value, where)
         *named, every = self.fields
         own = {key: table[key] for key in table if key in named}
         limits = {key: table[key] for key in table if key not in named}
-        given = read_fields(own, {key: self.fields[key] for key in named}, where)
-        return {**given, "limits": Named(of=self.fields[every].reader).read(limits, where)}
+        given = files.read_fields(own, {key: self.fields[key] for key in named}, where)
+        return {**given, "limits": files.Named(of=self.fields[every].reader).read(limits, where)}
 
 
-_PROFILE: Final[dict[str, Field[Any]]] = {
-    "name": needed(NAME, *INTERVALS),
-    "version": needed(NAME, *OPERATORS),
-    "date": needed(NAME),
-    "kernel_family": needed(Text(), *STEPS),
-    "earlier_kernels": perhaps(
-        Record(fields={"through": needed(NAME, *OPERATORS), "ref": REF}, build=EarlierKernels)
-    ),
-    "runs_on": perhaps(
-        Record(
+_PROFILE: Final[dict[str, files.Field[Any]]] = {
+    "name": field_readers.needed(field_readers.NAME, *field_readers.INTERVALS),
+    "version": field_readers.needed(field_readers.NAME, *field_readers.OPERATORS),
+    "date": field_readers.needed(field_readers.NAME),
+    "kernel_family": field_readers.needed(files.Text(), *field_readers.STEPS),
+    "earlier_kernels": field_readers.perhaps(
+        files.Record(
             fields={
-                "vendors": needed(Array(of=Text())),
-                "kinds": perhaps(Array(of=Text())),
-                "ref": REF,
+                "through": field_readers.needed(field_readers.NAME, *field_readers.OPERATORS),
+                "ref": field_readers.REF,
             },
-            build=RunsOn,
+            build=profile.EarlierKernels,
+        )
+    ),
+    "runs_on": field_readers.perhaps(
+        files.Record(
+            fields={
+                "vendors": field_readers.needed(files.Array(of=files.Text())),
+                "kinds": field_readers.perhaps(files.Array(of=files.Text())),
+                "ref": field_readers.REF,
+            },
+            build=profile.RunsOn,
         ),
     ),
-    "runs": perhaps(Text(choices=("language_models", "graphs", "all"))),
-    "graph_formats": perhaps(NAMES),
-    "formats": needed(Named(of=_FORMAT), into="format_aliases"),
-    "expert_exchange": needed(_Documented(Text(choices=EXCHANGES), *STEPS)),
-    "all_reduce": needed(_ALL_REDUCE),
-    "all_reduce_norm_fusion": perhaps(_NormFusion()),
-    "fusion": perhaps(Array(of=FUSION), into="fusions"),
-    "separate_kernels": perhaps(Array(of=SEPARATE)),
-    "attention": perhaps(
-        Record(
+    "runs": field_readers.perhaps(files.Text(choices=("language_models", "graphs", "all"))),
+    "graph_formats": field_readers.perhaps(field_readers.NAMES),
+    "formats": field_readers.needed(files.Named(of=_FORMAT), into="format_aliases"),
+    "expert_exchange": field_readers.needed(
+        _Documented(files.Text(choices=EXCHANGES), *field_readers.STEPS)
+    ),
+    "all_reduce": field_readers.needed(_ALL_REDUCE),
+    "all_reduce_norm_fusion": field_readers.perhaps(_NormFusion()),
+    "fusion": field_readers.perhaps(files.Array(of=FUSION), into="fusions"),
+    "separate_kernels": field_readers.perhaps(files.Array(of=SEPARATE)),
+    "attention": field_readers.perhaps(
+        files.Record(
             fields={
-                "speed": needed(Named(of=Number(least=0.01, most=10.0)), *OPERATORS),
-                "ref": REF,
+                "speed": field_readers.needed(
+                    files.Named(of=files.Number(least=0.01, most=10.0)), *field_readers.OPERATORS
+                ),
+                "ref": field_readers.REF,
             },
             build=AttentionSpeed,
         ),
     ),
-    "graph_kernels": perhaps(
-        Record(
+    "graph_kernels": field_readers.perhaps(
+        files.Record(
             fields={
-                "nhwc": perhaps(Text(), *OPERATORS),
-                "layout": needed(Text(choices=("nchw", "nhwc")), *OPERATORS),
-                "bytes_per_cycle": needed(Named(of=Number(least=0.01, most=1e3)), *OPERATORS),
+                "nhwc": field_readers.perhaps(files.Text(), *field_readers.OPERATORS),
+                "layout": field_readers.needed(
+                    files.Text(choices=("nchw", "nhwc")), *field_readers.OPERATORS
+                ),
+                "bytes_per_cycle": field_readers.needed(
+                    files.Named(of=files.Number(least=0.01, most=1e3)), *field_readers.OPERATORS
+                ),
                 **{
-                    name: perhaps(Named(of=Number(least=1e-4, most=1e5)), *OPERATORS)
+                    name: field_readers.perhaps(
+                        files.Named(of=files.Number(least=1e-4, most=1e5)), *field_readers.OPERATORS
+                    )
                     for name in (
                         *("short_row", "short_row_bytes_per_cycle", "row_cycles"),
                         *("row_bytes_per_cycle", "gathers_per_cycle", "gradient_times"),
                     )
                 },
-                "block_bytes_per_cycle": perhaps(Named(of=Number(least=1e-4)), *OPERATORS),
-                "head_dims": needed(Array(of=COUNT), *OPERATORS),
-                "ref": REF,
+                "block_bytes_per_cycle": field_readers.perhaps(
+                    files.Named(of=files.Number(least=1e-4)), *field_readers.OPERATORS
+                ),
+                "head_dims": field_readers.needed(
+                    files.Array(of=field_readers.COUNT), *field_readers.OPERATORS
+                ),
+                "ref": field_readers.REF,
             },
             build=GraphKernels,
         ),
     ),
-    "overlap": perhaps(Array(of=OVERLAP), into="overlaps"),
-    "batch_overlap": perhaps(BATCH_OVERLAPS),
-    "host": needed(_HOST),
-    "front": needed(_FRONT),
-    "memory": needed(_MEMORY),
-    "scheduler": needed(_SCHEDULER),
-    "disaggregation": needed(
-        Record(
+    "overlap": field_readers.perhaps(files.Array(of=OVERLAP), into="overlaps"),
+    "batch_overlap": field_readers.perhaps(BATCH_OVERLAPS),
+    "host": field_readers.needed(_HOST),
+    "front": field_readers.needed(_FRONT),
+    "memory": field_readers.needed(_MEMORY),
+    "scheduler": field_readers.needed(_SCHEDULER),
+    "disaggregation": field_readers.needed(
+        files.Record(
             fields={
-                "first_from": needed(Text(choices=("prefill", "arrival", "recomputed")), *POOLS),
-                "stages": perhaps(Flag(), *POOLS),
-                "ref": REF,
+                "first_from": field_readers.needed(
+                    files.Text(choices=("prefill", "arrival", "recomputed")), *field_readers.POOLS
+                ),
+                "stages": field_readers.perhaps(files.Flag(), *field_readers.POOLS),
+                "ref": field_readers.REF,
             },
-            build=Disaggregation,
+            build=profile.Disaggregation,
         ),
     ),
-    "recipe": perhaps(Array(of=_RECIPE), into="recipes"),
-    "full_attention": perhaps(
-        Record(
-            fields={"model_types": needed(NAMES, *OPERATORS, *MEMORY), "ref": REF},
+    "recipe": field_readers.perhaps(files.Array(of=_RECIPE), into="recipes"),
+    "full_attention": field_readers.perhaps(
+        files.Record(
+            fields={
+                "model_types": field_readers.needed(
+                    field_readers.NAMES, *field_readers.OPERATORS, *field_readers.MEMORY
+                ),
+                "ref": field_readers.REF,
+            },
             build=FullAttention,
         ),
     ),
 }
 
 
-def profile_fields() -> dict[str, ProfileField[Any]]:
+def profile_fields() -> dict[str, field_readers.ProfileField[Any]]:
     """Return every field of an engine's file by its path; what only documents others is left out.
 
     `[]` stands for each of several tables, a name in angle brackets for a key of any name.
@@ -442,37 +520,32 @@ def profile_fields() -> dict[str, ProfileField[Any]]:
 
 
 def _leaves(
-    fields: Mapping[str, Field[Any]], place: str
-) -> Iterator[tuple[str, ProfileField[Any]]]:
+    fields: Mapping[str, files.Field[Any]], place: str
+) -> Iterator[tuple[str, field_readers.ProfileField[Any]]]:
     for key, field in fields.items():
         reader, path = field.reader, f"{place}{key}"
         while True:
             inner = getattr(reader, "of", None)
-            if isinstance(inner, Record):
-                path += "[]" if isinstance(reader, Array) else ".<name>"
+            if isinstance(inner, files.Record):
+                path += "[]" if isinstance(reader, files.Array) else ".<name>"
                 reader = inner
             else:
                 break
         if within := getattr(reader, "fields", None):
             yield from _leaves(within, f"{path}.")
-        elif isinstance(field, ProfileField) and field is not REF:
+        elif isinstance(field, field_readers.ProfileField) and field is not field_readers.REF:
             yield path, field
 
 
-def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
+def profile_of(profile_id: str, table: Mapping[str, object]) -> profile.EngineProfile:
     """Return the profile that a file describes.
 
     Args:
-        profile_id: Name and version, equal to those in the file.
         table: The file, as `tomllib` reads it.
-
-    Raises:
-        InvalidSpecError: A key is unknown or missing, or a value is invalid; all problems are
-            listed.
     """
     where = f"engine profile {profile_id}"
     refuse_misplaced(table, profile_fields(), where)
-    given = read_fields(table, _PROFILE, where)
+    given = files.read_fields(table, _PROFILE, where)
     exchange = given.pop("expert_exchange")
     kernels = given.pop("all_reduce")
     own = bool(given["kernel_family"]) and kernels["implementation"] == "custom"
@@ -489,7 +562,7 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
         "recipes": (),
         "batch_overlap": NO_OVERLAP,
     }
-    return EngineProfile(
+    return profile.EngineProfile(
         id=profile_id,
         expert_exchange=exchange["value"],
         expert_exchange_source=exchange["source"],
@@ -498,11 +571,11 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
     )
 
 
-def _all_reduce(kernels: Mapping[str, Any], fused: Mapping[str, Any]) -> AllReduceRules:
+def _all_reduce(kernels: Mapping[str, Any], fused: Mapping[str, Any]) -> profile.AllReduceRules:
     groups = kernels.get("group_sizes", {})
     pcie = kernels.get("pcie_group_sizes", groups)
     sources = [part["source"] for part in (kernels, groups, fused) if part]
-    return AllReduceRules(
+    return profile.AllReduceRules(
         implementation=kernels["implementation"],
         group_sizes=groups.get("value", ()),
         pcie_group_sizes=pcie.get("value", ()),

@@ -26,12 +26,7 @@ class TokenSum:
     def of(
         self, isl_C: NDArray[np.float64], requests_C: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the tokens (C,).
-
-        Args:
-            isl_C: Longest prompt (C,).
-            requests_C: Requests in flight on a replica (C,).
-        """
+        """Return the tokens (C,)."""
         total_C = self.isl * isl_C + self.requests * requests_C + self.more
         tokens_C: NDArray[np.float64] = np.ceil(total_C / self.multiple) * self.multiple
         return tokens_C

@@ -30,7 +30,6 @@ def arrow_numbers(values_N: NDArray[Any], empty_N: NDArray[np.bool_]) -> Any:  #
 
     Args:
         values_N: float64, int64 or bool (N,).
-        empty_N: Whether each cell is empty (N,).
 
     Example:
         >>> import numpy as np

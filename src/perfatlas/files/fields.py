@@ -13,14 +13,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from perfatlas.quantities import (
-    InvalidSpecError,
-    did_you_mean,
-    format_quantity,
-    parse_duration,
-    parse_quantity,
-    repr_for_error,
-)
+from perfatlas import quantities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,29 +60,39 @@ class Number:
     def read(self, value: object, where: str) -> float:
         """Return the number [SI]."""
         if isinstance(value, int) and value.bit_length() > LONGEST_VALUE:
-            raise InvalidSpecError(f"{where} = {repr_for_error(value)} is out of range")
+            raise quantities.InvalidSpecError(
+                f"{where} = {quantities.repr_for_error(value)} is out of range"
+            )
         if not isinstance(value, str) and self.example:
-            raise InvalidSpecError(
-                f"{where} = {repr_for_error(value)}: write it with a unit, as {self.example!r}"
+            raise quantities.InvalidSpecError(
+                f"{where} = {quantities.repr_for_error(value)}: write it with a unit, as"
+                f" {self.example!r}"
             )
         if not self.dimension or isinstance(value, bool):
             number = self._bare(value, where)
         elif isinstance(value, str) and len(value) > LONGEST_VALUE:
-            raise InvalidSpecError(f"{where} = {repr_for_error(value)} is not a number")
+            raise quantities.InvalidSpecError(
+                f"{where} = {quantities.repr_for_error(value)} is not a number"
+            )
         elif isinstance(value, (str, int, float)):
-            number = parse_quantity(value, self.dimension, field=where)
+            number = quantities.parse_quantity(value, self.dimension, field=where)
         else:
-            raise InvalidSpecError(
-                f"{where} = {repr_for_error(value)}: expected a number, or text with a unit"
+            raise quantities.InvalidSpecError(
+                f"{where} = {quantities.repr_for_error(value)}: expected a number, or text with a"
+                " unit"
             )
         if problem := self.problem(number):
-            raise InvalidSpecError(f"{where} = {repr_for_error(value)}{problem}")
+            raise quantities.InvalidSpecError(
+                f"{where} = {quantities.repr_for_error(value)}{problem}"
+            )
         return number
 
     def _bare(self, value: object, where: str) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             what = "a whole number" if self.whole else "a number"
-            raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected {what}")
+            raise quantities.InvalidSpecError(
+                f"{where} = {quantities.repr_for_error(value)}: expected {what}"
+            )
         return float(value)
 
     def problem(self, number: float) -> str:
@@ -112,7 +115,7 @@ class Number:
         return f" is outside {low} to {high}{'; is the unit right?' if self.unit else ''}"
 
     def _limit(self, limit: float) -> str:
-        return format_quantity(limit, self.unit) if self.unit else f"{limit:,.12g}"
+        return quantities.format_quantity(limit, self.unit) if self.unit else f"{limit:,.12g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +128,9 @@ class Whole:
     def read(self, value: object, where: str) -> int:
         """Return the number."""
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected a whole number")
+            raise quantities.InvalidSpecError(
+                f"{where} = {quantities.repr_for_error(value)}: expected a whole number"
+            )
         Number(least=self.least, most=self.most).read(value, where)
         return value
 
@@ -136,7 +141,7 @@ class Duration:
 
     def read(self, value: object, where: str) -> float:
         """Return the time [s]."""
-        return parse_duration(value, field=where)
+        return quantities.parse_duration(value, field=where)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,16 +157,18 @@ class Text:
         """Return the text."""
         known = isinstance(value, str) and len(value) <= self.longest and (value or self.empty)
         if not isinstance(value, str) or not known:
-            raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected {self.expected}")
+            raise quantities.InvalidSpecError(
+                f"{where} = {quantities.repr_for_error(value)}: expected {self.expected}"
+            )
         if self.choices and value not in self.choices:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 f"{where} = {value!r} is not one of {', '.join(self.choices)}"
-                f"{did_you_mean(value, self.choices)}"
+                f"{quantities.did_you_mean(value, self.choices)}"
             )
         if not value.isprintable():
-            raise InvalidSpecError(
-                f"{where} = {repr_for_error(value)}: expected {self.expected} without line breaks"
-                " and"
+            raise quantities.InvalidSpecError(
+                f"{where} = {quantities.repr_for_error(value)}: expected {self.expected} without"
+                " line breaks and"
                 " control characters"
             )
         return value
@@ -176,7 +183,9 @@ class Flag:
         word = value.casefold() if isinstance(value, str) else ""
         if isinstance(value, bool) or word in _FLAGS:
             return value if isinstance(value, bool) else _FLAGS[word]
-        raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected true or false")
+        raise quantities.InvalidSpecError(
+            f"{where} = {quantities.repr_for_error(value)}: expected true or false"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +198,9 @@ class Array(Generic[T]):
     def read(self, value: object, where: str) -> tuple[T, ...]:
         """Return the values."""
         if not isinstance(value, list):
-            raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected {self.expected}")
+            raise quantities.InvalidSpecError(
+                f"{where} = {quantities.repr_for_error(value)}: expected {self.expected}"
+            )
         return tuple(self.of.read(item, where) for item in value)
 
 
@@ -259,7 +270,7 @@ def read_fields(
             continue
         try:
             found[field.into or key] = field.reader.read(table[key], f"{where}: {key}")
-        except InvalidSpecError as problem:
+        except quantities.InvalidSpecError as problem:
             problems.append(str(problem))
     refuse_all(problems, where)
     return found
@@ -280,7 +291,7 @@ def refuse_all(problems: Sequence[str], where: str) -> None:
     first, *others = problems
     messages = [first, *(f"also {text.removeprefix(f'{where}: ')}" for text in others)]
     more = f"; and {len(messages) - _MOST_REFUSALS} more" if len(messages) > _MOST_REFUSALS else ""
-    raise InvalidSpecError("; ".join(messages[:_MOST_REFUSALS]) + more)
+    raise quantities.InvalidSpecError("; ".join(messages[:_MOST_REFUSALS]) + more)
 
 
 def known_keys(table: Mapping[str, object], keys: Mapping[str, object], where: str) -> None:
@@ -297,7 +308,8 @@ def known_keys(table: Mapping[str, object], keys: Mapping[str, object], where: s
 
 
 def _unknown(key: str, known: Mapping[str, object], where: str) -> str:
-    return f"{where}: unknown key {repr_for_error(key)}{did_you_mean(str(key), known)}"
+    nearest = quantities.did_you_mean(str(key), known)
+    return f"{where}: unknown key {quantities.repr_for_error(key)}{nearest}"
 
 
 def sub_table(value: object, where: str, expected: str = "a table") -> Mapping[str, Any]:
@@ -312,7 +324,9 @@ def sub_table(value: object, where: str, expected: str = "a table") -> Mapping[s
         InvalidSpecError: It is not a table.
     """
     if not isinstance(value, Mapping):
-        raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected {expected}")
+        raise quantities.InvalidSpecError(
+            f"{where} = {quantities.repr_for_error(value)}: expected {expected}"
+        )
     return value
 
 
@@ -327,5 +341,7 @@ def sub_tables(value: object, where: str) -> list[Mapping[str, Any]]:
         InvalidSpecError: It is not an array of tables.
     """
     if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
-        raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected an array of tables")
+        raise quantities.InvalidSpecError(
+            f"{where} = {quantities.repr_for_error(value)}: expected an array of tables"
+        )
     return value

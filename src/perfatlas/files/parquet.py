@@ -20,21 +20,13 @@ if TYPE_CHECKING:
 
 
 def is_arrow(column: object) -> bool:
-    """Return whether a column is an Arrow column, without importing pyarrow.
-
-    Args:
-        column: Cells in any form.
-    """
+    """Return whether a column is an Arrow column, without importing pyarrow."""
     arrow = sys.modules.get("pyarrow")
     return arrow is not None and isinstance(column, (arrow.Array, arrow.ChunkedArray))
 
 
 def read_parquet(path: str | Path) -> dict[str, Any]:
-    """Return the columns of a Parquet file as Arrow columns with their types.
-
-    Raises:
-        InvalidSpecError: The file is not Parquet, or has duplicate column names.
-    """
+    """Return the columns of a Parquet file as Arrow columns with their types."""
     names, _ = parquet_names(path)
     with _opened(path) as file:
         table = file.read()
@@ -42,11 +34,7 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
 
 
 def parquet_names(path: str | Path) -> tuple[list[str], int]:
-    """Return the columns of a Parquet file and its number of rows, without reading cells.
-
-    Raises:
-        InvalidSpecError: The file is not Parquet, or has duplicate column names.
-    """
+    """Return the columns of a Parquet file and its number of rows, without reading cells."""
     with _opened(path) as file:
         names: list[str] = file.schema_arrow.names
         rows: int = file.metadata.num_rows
@@ -55,11 +43,7 @@ def parquet_names(path: str | Path) -> tuple[list[str], int]:
 
 
 def parquet_blocks(path: str | Path, size: int, start: int) -> Iterator[dict[str, Any]]:
-    """Yield Arrow columns of at most `size` rows.
-
-    Raises:
-        InvalidSpecError: The file is not Parquet.
-    """
+    """Yield Arrow columns of at most `size` rows."""
     import pyarrow as pa
 
     with _opened(path) as file:
@@ -69,11 +53,7 @@ def parquet_blocks(path: str | Path, size: int, start: int) -> Iterator[dict[str
 
 
 def sized_tables(batches: Iterable[Any], size: int, start: int) -> Iterator[Any]:
-    """Yield Arrow tables of `size` rows, fewer in the last one.
-
-    Args:
-        size: Rows per table.
-    """
+    """Yield Arrow tables of `size` rows, fewer in the last one."""
     import pyarrow as pa
 
     held, count, skipped = [], 0, start
@@ -119,9 +99,6 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
         blocks: Returns the blocks, which are read twice: for the types of columns, and to write
             them. Cells by column name: lists, `NumberCells`, `DictionaryCells` or Arrow columns of
             equal length.
-
-    Raises:
-        InvalidSpecError: A column mixes types, or the file cannot be written.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -41,15 +41,7 @@ class Entry(NamedTuple):
 
 
 def read_source(table: Mapping[str, object], default: Source | None, where: str) -> Source:
-    """Return the source that a table states; missing keys come from the default.
-
-    Args:
-        table: May have kind, ref and note; other keys are ignored.
-        where: Place of the table, for messages.
-
-    Raises:
-        InvalidSpecError: The kind or the reference is missing, or the kind is unknown.
-    """
+    """Return the source that a table states; missing keys come from the default."""
     stated = read_fields({k: v for k, v in table.items() if k in _SOURCE}, _SOURCE, where)
     kind = stated.get("kind", default and default.kind)
     ref = stated.get("ref", default and default.ref)

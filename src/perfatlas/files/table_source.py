@@ -32,11 +32,7 @@ _SPECIAL: Final = (b'"', b"\r", b"\0")  # that a line can be without
 
 
 def is_unquoted(path: Path) -> bool:
-    """Return whether a CSV file is long, and has no cell that needs the rules of quoting.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
+    """Return whether a CSV file is long, and has no cell that needs the rules of quoting."""
     if path.stat().st_size < LEAST_BYTES:
         return False
     with path.open("rb") as file:
@@ -55,10 +51,6 @@ def unquoted_blocks(
 
     Args:
         path: A file that `is_unquoted`.
-
-    Raises:
-        ValueError: It is not a table of these columns.
-        OSError: The file cannot be read.
     """
     import pyarrow as pa
     from pyarrow import csv
@@ -145,11 +137,7 @@ class TableSource:
 
 @contextlib.contextmanager
 def opened_table(path: str | Path) -> Iterator[Any]:
-    """Open a table of text; errors of the file name it.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, or is not UTF-8.
-    """
+    """Open a table of text; errors of the file name it."""
     try:
         with open_text(path, "table") as text:
             yield text
@@ -164,9 +152,6 @@ def scan_table(path: Path, suffix: str) -> TableSource:
 
     Args:
         suffix: Its format: .csv, .jsonl or .parquet.
-
-    Raises:
-        InvalidSpecError: As for `read_table`.
     """
     check_regular(path, "table")
     scan = _Scan()

@@ -19,16 +19,7 @@ NAMED_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"
 
 
 def csv_rows(text: io.TextIOWrapper, path: str | Path) -> Iterator[list[str]]:
-    """Yield the header of a CSV file, then its records; empty lines are skipped.
-
-    Args:
-        text: The open file, with its line ends.
-        path: The file, for messages.
-
-    Raises:
-        InvalidSpecError: The text is not CSV, a record has another number of cells than the
-            header, or two columns have the same name.
-    """
+    """Yield the header of a CSV file, then its records; empty lines are skipped."""
     header: list[str] = []
     number = 0
     try:
@@ -50,14 +41,7 @@ def csv_rows(text: io.TextIOWrapper, path: str | Path) -> Iterator[list[str]]:
 
 
 def jsonl_rows(text: io.TextIOWrapper, path: str | Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON Lines file; empty lines are skipped.
-
-    Args:
-        path: The file, for messages.
-
-    Raises:
-        InvalidSpecError: A line is not a JSON object.
-    """
+    """Yield the objects of a JSON Lines file; empty lines are skipped."""
     text.reconfigure(newline="\n")
     for number, line in enumerate(_lines(text, path), start=1):
         if not line.strip():
@@ -89,14 +73,7 @@ def separator_hint(names: Sequence[str]) -> str:
 
 
 def refuse_repeated(header: Sequence[str], path: str | Path) -> None:
-    """Refuse a table with two columns of one name.
-
-    Args:
-        path: The file, for the message.
-
-    Raises:
-        InvalidSpecError: A name occurs twice.
-    """
+    """Refuse a table with two columns of one name."""
     repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
         raise InvalidSpecError(f"table '{path}' has two columns named {min(repeated)!r}")

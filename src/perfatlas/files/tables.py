@@ -262,9 +262,6 @@ def write_blocks(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, An
         blocks: Returns the blocks, all with the same columns in the same order; Parquet asks for
             them twice. Cells are as in `write_table`.
 
-    Raises:
-        InvalidSpecError: As for `write_table`.
-
     Example:
         >>> import tempfile
         >>> from pathlib import Path
@@ -293,9 +290,6 @@ def scan_source(path: str | Path) -> TableSource:
 
     Args:
         path: The file, as for `read_table`.
-
-    Raises:
-        InvalidSpecError: As for `read_table`.
     """
     return scan_table(Path(path), table_format(unpacked_name(path)))
 

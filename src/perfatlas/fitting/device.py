@@ -15,18 +15,7 @@ from perfatlas.fitting.held_out_residuals import expected_residuals
 from perfatlas.fitting.least_squares import error_statistics, fit_parameters
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.shapes import shape_limits
-from perfatlas.measurements.calibrations import (
-    KERNELS,
-    Calibration,
-    base_family,
-    catalog_silicon,
-    expected_quantiles,
-    load_calibrations,
-    load_transfers,
-    read_calibrations,
-    read_user_file,
-    user_calibration_folder,
-)
+from perfatlas.measurements import calibrations
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean
 from perfatlas.sampling import five_quantiles, seeded_subset
 
@@ -58,8 +47,8 @@ def calibrate(
     operators: Sequence[str] = (),
     families: Sequence[str] = (),
     folder: Path | None = None,
-    progress: Callable[[Calibration], None] | None = None,
-) -> tuple[Calibration, ...]:
+    progress: Callable[[calibrations.Calibration], None] | None = None,
+) -> tuple[calibrations.Calibration, ...]:
     """Return newly fitted calibrations of a device and write them to its calibration file.
 
     Other cells keep their fit.
@@ -79,7 +68,7 @@ def calibrate(
         UnsupportedError: There are no measured tables for the selection.
     """
     device = resolve_system(device).name
-    earlier = [name for name in families if base_family(name) != name]
+    earlier = [name for name in families if calibrations.base_family(name) != name]
     if earlier and folder is None:
         raise UnsupportedError(
             f"{', '.join(earlier)}: kernels of an earlier release are not user calibrations;"
@@ -99,11 +88,11 @@ def calibrate(
             f" {device!r}; operators with rows: {', '.join(known) or 'none'}"
             f"{did_you_mean(asked, known)}"
         )
-    fitted: list[Calibration] = []
+    fitted: list[calibrations.Calibration] = []
     for cell in cells:
         fitted.append(calibrate_cell(cell))
         # Written after each fit, so that an interrupted run keeps its results.
-        kept = read_calibrations(path) if path.is_file() else {}
+        kept = calibrations.read_calibrations(path) if path.is_file() else {}
         write_calibrations(path, {**kept, cell.id: fitted[-1]})
         if progress is not None:
             progress(fitted[-1])
@@ -115,18 +104,15 @@ def calibration_target(device: str, folder: Path | None) -> Path:
 
     Args:
         folder: Folder, None for the user's.
-
-    Raises:
-        InvalidSpecError: As in `calibrate`.
     """
     if folder is not None:
         if not folder.is_dir():
             raise InvalidSpecError(f"--folder '{folder}' is not a directory; create it first")
         return folder / f"{device}.toml"
-    own = user_calibration_folder()
+    own = calibrations.user_calibration_folder()
     own.mkdir(parents=True, exist_ok=True)
     path = own / f"{device}.toml"
-    if path.is_file() and read_user_file(path).changed:
+    if path.is_file() and calibrations.read_user_file(path).changed:
         raise InvalidSpecError(
             f"'{path}' has calibrations for a device whose spec differs from {device} in the"
             " catalog; move it, or set --folder"
@@ -134,13 +120,13 @@ def calibration_target(device: str, folder: Path | None) -> Path:
     return path
 
 
-def calibrate_cell(cell: Cell) -> Calibration:
+def calibrate_cell(cell: Cell) -> calibrations.Calibration:
     """Return the calibration of one cell: fitted on a sample, scored on all rows."""
     rows = cell.load()
     parameters = _rounded(fit_cell(cell, rows))
     statistics = error_statistics(cell.predict(rows.shape_UD, parameters), rows.measured_s)
     least, most = shape_limits(cell.operator, rows.shape_UD)
-    return Calibration(
+    return calibrations.Calibration(
         id=cell.id,
         device=cell.device,
         operator=cell.operator,
@@ -167,7 +153,7 @@ def calibrate_cell(cell: Cell) -> Calibration:
 
 
 def _release(cell: Cell) -> str:
-    own = base_family(cell.family) == cell.family
+    own = calibrations.base_family(cell.family) == cell.family
     return "" if own else f" --kernel-family {cell.family} --folder FOLDER"
 
 
@@ -225,8 +211,6 @@ def fit_from_many(
     Args:
         predict: Times (U,) [s] for parameters (P,).
         measured_s: Measured times (U,) [s].
-        ranges: Start and bounds of each parameter.
-        evaluations: Model evaluations of the final fit; the trials use about as many.
     """
     bounds = {
         "low": np.array([part.low for part in ranges]),
@@ -275,19 +259,21 @@ def transfer_quantiles(cell: Cell) -> dict[str, float]:
     Args:
         cell: A cell; its rows and parameters are not used.
     """
-    links = cell.operator not in KERNELS
-    stored = load_transfers(cell.operator).get((cell.family, cell.format))
+    links = cell.operator not in calibrations.KERNELS
+    stored = calibrations.load_transfers(cell.operator).get((cell.family, cell.format))
     if stored is None:
         return {}
-    (target,) = catalog_silicon((cell.device,), links=links)
-    return expected_quantiles(target, catalog_silicon(stored.devices, links=links), stored.pairs)
+    (target,) = calibrations.catalog_silicon((cell.device,), links=links)
+    return calibrations.expected_quantiles(
+        target, calibrations.catalog_silicon(stored.devices, links=links), stored.pairs
+    )
 
 
-def write_calibrations(path: Path, cells: Mapping[str, Calibration]) -> None:
+def write_calibrations(path: Path, cells: Mapping[str, calibrations.Calibration]) -> None:
     """Write calibrations to one TOML file, sorted by id."""
     rows: list[dict[str, Any]] = [asdict(cells[name]) for name in sorted(cells)]
     write_atomic(path, HEADER + format_toml({"calibration": rows}))
-    load_calibrations.cache_clear()
+    calibrations.load_calibrations.cache_clear()
 
 
 def _digits(value: float, digits: int = DIGITS) -> float:

@@ -14,16 +14,7 @@ from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.fitting.few_shot_rows import CHOSEN, LEAST_GROUPS, row_cells
 from perfatlas.fitting.few_shot_search import folds, small_sample_quantiles
 from perfatlas.fitting.least_squares import PENALTY, error_statistics, simplex_search
-from perfatlas.measurements.calibrations import (
-    KERNELS,
-    SUBSTITUTE_FAMILIES,
-    catalog_silicon,
-    donor_of,
-    find_shipped_calibration,
-    load_calibrations,
-    load_transfers,
-    silicon_of,
-)
+from perfatlas.measurements import calibrations
 from perfatlas.quantities import InvalidSpecError, format_quantity
 from perfatlas.sampling import seeded_subset
 
@@ -33,7 +24,6 @@ if TYPE_CHECKING:
     from perfatlas.fitting.few_shot_rows import RowCell
     from perfatlas.fitting.least_squares import ErrorStatistics
     from perfatlas.hardware import Device
-    from perfatlas.measurements.calibrations import Calibration
     from perfatlas.measurements.tables import MeasuredRows
     from perfatlas.operators import FloatArray, IntArray
 
@@ -141,14 +131,7 @@ def refit_rows(
 
 
 def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> CellChange:
-    """Return the changes due to the rows of one cell.
-
-    Args:
-        without: Devices whose calibrations are ignored.
-
-    Raises:
-        InvalidSpecError: Over a quarter of the rows are below the speed-of-light time.
-    """
+    """Return the changes due to the rows of one cell."""
     eager = int(np.sum(~cell.graph_N))
     kept = cell.take(np.flatnonzero(cell.graph_N))
     left_out = {"not launched from a CUDA graph": eager} if eager else {}
@@ -181,11 +164,7 @@ def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> Ce
 
 
 def _possible(cell: RowCell, device: Device, left_out: dict[str, int]) -> RowCell:
-    """Return the rows not below the speed-of-light time, and count the others.
-
-    Raises:
-        InvalidSpecError: These are over a quarter of the rows.
-    """
+    """Return the rows not below the speed-of-light time, and count the others."""
     faster_N = cell.measured_s < cell.least_s
     faster = int(np.sum(faster_N))
     if faster > IMPOSSIBLE * cell.rows:
@@ -204,22 +183,23 @@ def _possible(cell: RowCell, device: Device, left_out: dict[str, int]) -> RowCel
     return cell.take(np.flatnonzero(~faster_N))
 
 
-def known_calibrations(cell: RowCell, without: Sequence[str] = ()) -> tuple[Calibration, ...]:
-    """Return the shipped calibrations of a cell's operator and format, of one kernel family.
-
-    Args:
-        cell: The cell; its own family is preferred, then substitutes.
-        without: Devices to exclude.
-    """
+def known_calibrations(
+    cell: RowCell, without: Sequence[str] = ()
+) -> tuple[calibrations.Calibration, ...]:
+    """Return the shipped calibrations of a cell's operator and format, of one kernel family."""
     found = [
         load_calibration
         for name in MEASURED_DEVICES
         if name not in without
-        for load_calibration in load_calibrations(name).values()
+        for load_calibration in calibrations.load_calibrations(name).values()
         if (load_calibration.operator, load_calibration.format) == (cell.operator, cell.format)
         and cell.has_parameters(load_calibration.parameters)
     ]
-    families = (cell.family, *SUBSTITUTE_FAMILIES, *(calibration.family for calibration in found))
+    families = (
+        cell.family,
+        *calibrations.SUBSTITUTE_FAMILIES,
+        *(calibration.family for calibration in found),
+    )
     family = next(
         (name for name in families if any(calibration.family == name for calibration in found)), ""
     )
@@ -227,24 +207,32 @@ def known_calibrations(cell: RowCell, without: Sequence[str] = ()) -> tuple[Cali
 
 
 def _prior(
-    cell: RowCell, device: Device, known: Sequence[Calibration], without: Sequence[str]
+    cell: RowCell, device: Device, known: Sequence[calibrations.Calibration], without: Sequence[str]
 ) -> Prior | None:
     """Return the calibration of the cell without the rows, None for none."""
     if not without:
-        match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
+        match = calibrations.find_shipped_calibration(
+            device, cell.operator, cell.family, cell.format
+        )
         if match and cell.has_parameters(match.calibration.parameters):
             return Prior(match.calibration.id, match.calibration.parameters)
     return _donor(cell, device, known)
 
 
-def _donor(cell: RowCell, device: Device, known: Sequence[Calibration]) -> Prior | None:
+def _donor(
+    cell: RowCell, device: Device, known: Sequence[calibrations.Calibration]
+) -> Prior | None:
     """Return the parameters that pricing would borrow from the known devices."""
     if not known:
         return None
-    links = cell.operator not in KERNELS
-    stored = load_transfers(cell.operator)[known[0].family, cell.format]
-    lenders = catalog_silicon((calibration.device for calibration in known), links=links)
-    name = donor_of(silicon_of(device, links=links), lenders, stored.pairs)
+    links = cell.operator not in calibrations.KERNELS
+    stored = calibrations.load_transfers(cell.operator)[known[0].family, cell.format]
+    lenders = calibrations.catalog_silicon(
+        (calibration.device for calibration in known), links=links
+    )
+    name = calibrations.donor_of(
+        calibrations.silicon_of(device, links=links), lenders, stored.pairs
+    )
     found = (
         Prior(calibration.id, calibration.parameters)
         for calibration in known
@@ -262,7 +250,10 @@ class _Problem(NamedTuple):
 
 
 def _refit(
-    cell: RowCell, prior: Prior, known: Sequence[Calibration], left_out: Mapping[str, int]
+    cell: RowCell,
+    prior: Prior,
+    known: Sequence[calibrations.Calibration],
+    left_out: Mapping[str, int],
 ) -> CellChange:
     others = [
         Prior(calibration.id, calibration.parameters)
@@ -328,11 +319,7 @@ def _choose(cell: RowCell, held_out: Mapping[str, FloatArray]) -> str:
 
 
 def fit_alternatives(cell: RowCell, problem: _Problem) -> dict[str, dict[str, float]]:
-    """Return alternative -> parameters fitted to all rows of a cell.
-
-    Args:
-        problem: Priors and spreads.
-    """
+    """Return alternative -> parameters fitted to all rows of a cell."""
     starts = [dict(other.parameters) for other in (problem.prior, *problem.others)]
     fits = {UNCHANGED: starts[0], BORROWED: min(starts, key=lambda row: _loss(cell, row))}
     variants = [{**start, **choice} for start in starts for choice in cell.variants]
@@ -383,7 +370,7 @@ def _most_likely(
     return objective(best), complete(best)
 
 
-def _spreads(cell: RowCell, known: Sequence[Calibration]) -> dict[str, float]:
+def _spreads(cell: RowCell, known: Sequence[calibrations.Calibration]) -> dict[str, float]:
     """Return the spread of ln(parameter) between devices."""
     spreads: dict[str, float] = {}
     for name in cell.ranges:

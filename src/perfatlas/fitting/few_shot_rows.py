@@ -10,21 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.fitting.cells import (
-    DECODE_GRID,
-    GRIDS as RECURRENT_GRIDS,
-    PREFILL_GRID,
-    QUANTIZED_GRID,
-    QUANTIZED_RANGES,
-    KernelRule,
-    prefill_grid,
-)
+from perfatlas import operators
+from perfatlas.fitting import cells
+from perfatlas.fitting.cells import latent_attention
 from perfatlas.fitting.cells.attention import DECODE_RANGES, PREFILL_RANGES
 from perfatlas.fitting.cells.gemm import RANGES as GEMM_RANGES
-from perfatlas.fitting.cells.latent_attention import (
-    DECODE_RANGES as MLA_DECODE_RANGES,
-    PREFILL_RANGES as MLA_PREFILL_RANGES,
-)
 from perfatlas.fitting.cells.moe import RANGES as MOE_RANGES
 from perfatlas.fitting.cells.recurrent import RANGES as RECURRENT_RANGES
 from perfatlas.fitting.cells.sparse_attention import RANGES as SPARSE_RANGES
@@ -34,36 +24,21 @@ from perfatlas.machines import device_peak
 from perfatlas.machines.gpu.devices import CLOCK, PEAK, silicon_row
 from perfatlas.machines.gpu.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.measurements.tables import PROTOCOL_COLUMNS, QUANTIZED_INSIDE, SHAPE_COLUMNS
-from perfatlas.operators import (
-    DELTA_CHUNK,
-    Attention,
-    Convolution,
-    Gemm,
-    GroupedGemm,
-    LatentAttention,
-    Phase,
-    Scan,
-    Streaming,
-    delta_rule_flop,
-    delta_rule_width,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.fitting.cells import Range
     from perfatlas.hardware import Device
     from perfatlas.measurements.tables import MeasuredRows
-    from perfatlas.operators import FloatArray, IntArray, Operator
 
-RANGES: Final[Mapping[str, Mapping[str, Range]]] = {
+RANGES: Final[Mapping[str, Mapping[str, cells.Range]]] = {
     "gemm": GEMM_RANGES,
     "moe": MOE_RANGES,
     "streaming": STREAMING_RANGES,
     "prefill_attention": PREFILL_RANGES,
     "decode_attention": DECODE_RANGES,
-    "mla_prefill": MLA_PREFILL_RANGES,
-    "mla_decode": MLA_DECODE_RANGES,
+    "mla_prefill": latent_attention.PREFILL_RANGES,
+    "mla_decode": latent_attention.DECODE_RANGES,
     **SPARSE_RANGES,
     **RECURRENT_RANGES,
 }
@@ -72,13 +47,13 @@ CHOSEN: Final[Mapping[str, frozenset[str]]] = {
     "gemm": frozenset({"tile_policy"}),
     "moe": frozenset({"tile_policy"}),
     "streaming": frozenset(),
-    "prefill_attention": frozenset(prefill_grid("")[0]),
-    "decode_attention": frozenset({*KernelRule._fields, "units_per_sm", "split_tokens"}),
-    "mla_prefill": frozenset(PREFILL_GRID[0]),
-    "mla_decode": frozenset(DECODE_GRID[0]),
+    "prefill_attention": frozenset(cells.prefill_grid("")[0]),
+    "decode_attention": frozenset({*cells.KernelRule._fields, "units_per_sm", "split_tokens"}),
+    "mla_prefill": frozenset(cells.PREFILL_GRID[0]),
+    "mla_decode": frozenset(cells.DECODE_GRID[0]),
     **dict.fromkeys(SPARSE_RANGES, frozenset()),
     "sparse_mla_prefill": frozenset({"padded_heads"}),
-    **{name: frozenset(grid[0]) for name, grid in RECURRENT_GRIDS.items()},
+    **{name: frozenset(grid[0]) for name, grid in cells.GRIDS.items()},
 }
 # Rows equal in these shape columns form a group, which is held out as a whole. The first columns
 # that give LEAST_GROUPS groups are used, as a user may measure a single model.
@@ -106,14 +81,18 @@ class RowCell:
     operator: str  # As in `Calibration`
     family: str
     format: str  # Calibration format
-    shape_ND: FloatArray  # Shapes as the physics function reads them, protocol included (N, D)
-    silicon_NS: FloatArray  # Silicon columns of the device at the clock of each row (N, S)
-    measured_s: FloatArray  # Measured times (N,) [s]
-    group_N: IntArray  # Group of each row, held out together (N,)
+    shape_ND: (
+        operators.FloatArray
+    )  # Shapes as the physics function reads them, protocol included (N, D)
+    silicon_NS: (
+        operators.FloatArray
+    )  # Silicon columns of the device at the clock of each row (N, S)
+    measured_s: operators.FloatArray  # Measured times (N,) [s]
+    group_N: operators.IntArray  # Group of each row, held out together (N,)
     held_out_by: tuple[str, ...]  # Shape columns that define the groups
     # Whether a row was launched from a CUDA graph (N,)
     graph_N: np.ndarray[Any, np.dtype[np.bool_]]
-    least_s: FloatArray  # Speed-of-light time of each row under its protocol (N,) [s]
+    least_s: operators.FloatArray  # Speed-of-light time of each row under its protocol (N,) [s]
 
     @property
     def rows(self) -> int:
@@ -121,17 +100,17 @@ class RowCell:
         return int(self.measured_s.size)
 
     @property
-    def ranges(self) -> Mapping[str, Range]:
+    def ranges(self) -> Mapping[str, cells.Range]:
         """Range of each parameter."""
         inside = self.operator == "gemm" and self.format in QUANTIZED_INSIDE
-        return QUANTIZED_RANGES if inside else RANGES[self.operator]
+        return cells.QUANTIZED_RANGES if inside else RANGES[self.operator]
 
     @property
     def variants(self) -> tuple[Mapping[str, float], ...]:
         """Discrete choices identifiable from few rows: tiles of quantized products."""
         if self.operator != "gemm" or self.format not in QUANTIZED_INSIDE:
             return ()
-        return tuple({"tile_policy": row["tile_policy"]} for row in QUANTIZED_GRID)
+        return tuple({"tile_policy": row["tile_policy"]} for row in cells.QUANTIZED_GRID)
 
     def take(self, chosen: np.ndarray[Any, Any]) -> RowCell:
         """Return a selection of the rows.
@@ -156,12 +135,8 @@ class RowCell:
         """Return whether parameters belong to this cell's physics model."""
         return set(physics_model(self.operator).parameter_names) <= set(parameters)
 
-    def predict(self, parameters: Mapping[str, float]) -> FloatArray:
-        """Return predicted times (N,) [s] with the same parameters for all rows.
-
-        Args:
-            parameters: Name -> value, at least those of the physics model.
-        """
+    def predict(self, parameters: Mapping[str, float]) -> operators.FloatArray:
+        """Return predicted times (N,) [s] with the same parameters for all rows."""
         model = physics_model(self.operator)
         values = np.array([parameters[name] for name in model.parameter_names], dtype=np.float64)
         parameters_NP = np.ascontiguousarray(np.broadcast_to(values, (self.rows, values.size)))
@@ -170,11 +145,7 @@ class RowCell:
 
 
 def row_cells(rows: MeasuredRows, device: Device) -> tuple[RowCell, ...]:
-    """Return the cells of measured rows, ignoring their device column.
-
-    Raises:
-        UnsupportedError: The device does not support a format of the rows.
-    """
+    """Return the cells of measured rows, ignoring their device column."""
     blocks: dict[tuple[str, str, str], list[_Block]] = {}
     for keys in _kinds(rows):
         chosen = np.flatnonzero(_is_kind(rows, keys))
@@ -197,13 +168,15 @@ def row_cells(rows: MeasuredRows, device: Device) -> tuple[RowCell, ...]:
 class _Block(NamedTuple):
     """Rows of one kind: shapes (N, D), silicon (N, S), least times (N,) [s], row in the file."""
 
-    shape_ND: FloatArray
-    silicon_NS: FloatArray
-    least_s: FloatArray
-    chosen: IntArray
+    shape_ND: operators.FloatArray
+    silicon_NS: operators.FloatArray
+    least_s: operators.FloatArray
+    chosen: operators.IntArray
 
 
-def _least_s(rows: MeasuredRows, operator: Operator, device: Device) -> FloatArray:
+def _least_s(
+    rows: MeasuredRows, operator: operators.Operator, device: Device
+) -> operators.FloatArray:
     """Return the speed-of-light time of rows of one kind (N,) [s], a bound on measurements.
 
     Arithmetic at the clock of the row, by default the maximum, and bytes from memory. A loop with
@@ -214,7 +187,7 @@ def _least_s(rows: MeasuredRows, operator: Operator, device: Device) -> FloatArr
     l2_bytes = device.number("l2_bytes")
     spilled_N = np.where(work.activation_bytes > l2_bytes, work.activation_bytes, 0.0)
     moved_N = work.cold_bytes + spilled_N - np.where(warm_N, l2_bytes, 0.0)
-    memory_s: FloatArray = np.maximum(moved_N, 0.0) / device.memory_bandwidth
+    memory_s: operators.FloatArray = np.maximum(moved_N, 0.0) / device.memory_bandwidth
     if not np.any(work.flop):
         return memory_s
     clock_N = np.where(np.isnan(clock), device.boost_clock_hz, clock)
@@ -263,14 +236,14 @@ def _is_kind(rows: MeasuredRows, keys: tuple[str, ...]) -> np.ndarray[Any, np.dt
     return mask
 
 
-def _operator(rows: MeasuredRows) -> Operator:
+def _operator(rows: MeasuredRows) -> operators.Operator:
     """Return rows of one kind as one operator."""
     kind, format_name = str(rows.texts["operator"][0]), str(rows.texts["format"][0])
     layout = get_format(format_name)
     shape: dict[str, Any] = {name: rows.numbers[name] for name in SHAPE_COLUMNS[kind]}
     common: dict[str, Any] = {
         "name": kind,
-        "phase": Phase.DECODE if "decode" in kind else Phase.PREFILL,
+        "phase": operators.Phase.DECODE if "decode" in kind else operators.Phase.PREFILL,
         "count": np.ones(rows.rows),
     }
     if kind in ("gemm", "moe"):
@@ -280,13 +253,15 @@ def _operator(rows: MeasuredRows) -> Operator:
             "input_bytes_per_element": layout.activation_bytes,
         }
     if kind == "gemm":
-        return Gemm(**common, **shape, quantizes_input=rows.numbers["quantize"])
+        return operators.Gemm(**common, **shape, quantizes_input=rows.numbers["quantize"])
     if kind == "moe":
         shape["matrices"] = int(rows.numbers["matrices"][0])
-        return GroupedGemm(**common, **shape, distribution=str(rows.texts["distribution"][0]))
+        return operators.GroupedGemm(
+            **common, **shape, distribution=str(rows.texts["distribution"][0])
+        )
     if kind == "streaming":
         moved, cold = shape["bytes"], shape["cold_bytes"]
-        return Streaming(
+        return operators.Streaming(
             **common,
             stream="measured",
             tokens=shape["tokens"],
@@ -302,36 +277,40 @@ def _operator(rows: MeasuredRows) -> Operator:
         "kv_format": kv_format,
         "kv_bytes_per_element": get_format(kv_format).weight_bytes,
     }
-    return (LatentAttention if kind.startswith("mla") else Attention)(**common, **shape)
+    return (operators.LatentAttention if kind.startswith("mla") else operators.Attention)(
+        **common, **shape
+    )
 
 
-def _recurrent(common: dict[str, Any], shape: Mapping[str, FloatArray]) -> Operator:
+def _recurrent(
+    common: dict[str, Any], shape: Mapping[str, operators.FloatArray]
+) -> operators.Operator:
     """Return rows of a scan of the gated delta rule, or of a convolution, as one operator."""
     batch, tokens = shape["batch"], shape["batch"] * shape["q_len"]
     if "channels" in shape:
         taps = shape["taps"]
-        return Convolution(
+        return operators.Convolution(
             **common, batch=batch, tokens=tokens, channels=shape["channels"], kernel=taps
         )
     heads, key, value = (shape[name] for name in ("num_heads", "head_dim", "value_head_dim"))
-    chunk = DELTA_CHUNK if common["phase"] == Phase.PREFILL else 0.0
-    return Scan(
+    chunk = operators.DELTA_CHUNK if common["phase"] == operators.Phase.PREFILL else 0.0
+    return operators.Scan(
         **common,
         batch=batch,
         tokens=tokens,
-        flop_per_token=heads * delta_rule_flop(key, value, chunk),
+        flop_per_token=heads * operators.delta_rule_flop(key, value, chunk),
         io_bytes_per_token=np.asarray(
-            2.0 * delta_rule_width(shape["num_key_heads"], key, heads, value)
+            2.0 * operators.delta_rule_width(shape["num_key_heads"], key, heads, value)
         ),
         state_bytes=4.0 * heads * key * value,
         num_heads=heads,
         head_width=key + value,
-        chunk=DELTA_CHUNK,
+        chunk=operators.DELTA_CHUNK,
         mixer="gated_delta_net",
     )
 
 
-def _shapes(rows: MeasuredRows, operator: Operator) -> FloatArray:
+def _shapes(rows: MeasuredRows, operator: operators.Operator) -> operators.FloatArray:
     """Return the shape table of one operator with the protocol of its rows (N, D)."""
     name = str(rows.texts["operator"][0])
     columns = {**shape_columns(operator)}
@@ -343,7 +322,7 @@ def _shapes(rows: MeasuredRows, operator: Operator) -> FloatArray:
     return shape_ND
 
 
-def _groups(rows: MeasuredRows, operator: str) -> tuple[IntArray, tuple[str, ...]]:
+def _groups(rows: MeasuredRows, operator: str) -> tuple[operators.IntArray, tuple[str, ...]]:
     """Return the group of each row (N,) and the columns that define groups."""
     columns = dict(rows.numbers)
     columns["row_bytes"] = columns["bytes"] / columns["tokens"]

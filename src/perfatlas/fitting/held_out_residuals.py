@@ -98,9 +98,6 @@ def expected_residuals(
 
     With many rows and ten parameters these are the residuals of the fit. With few rows, groups are
     held out in turn and predicted by a fit to the others (cross-conformal).
-
-    Args:
-        fit: Function that fits parameters to a subset.
     """
     known: FloatArray = np.log(rows.measured_s / cell.predict(rows.shape_UD, parameters))
     group = row_groups(cell.operator, rows)

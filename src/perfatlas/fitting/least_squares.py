@@ -132,7 +132,6 @@ def simplex_search(
         first: Start of the search (P,).
         high: Upper bounds (P,); the first steps stay below them.
         step: Size of the first simplex, in ln(parameter).
-        evaluations: Maximum calls of the objective.
 
     Source:
         Nelder and Mead, A simplex method for function minimization, 1965.

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas import hardware
 from perfatlas.files import format_toml, make_folder, write_atomic
 from perfatlas.fitting.few_shot import UNCHANGED, refit_rows
-from perfatlas.measurements.calibrations import (
-    DEVICE_NAME,
-    USER_PROTOCOL,
-    Calibration,
-    user_calibration_folder,
-    user_calibrations,
-)
+from perfatlas.measurements import calibrations
 from perfatlas.measurements.tables import read_measured_rows
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
@@ -74,7 +68,7 @@ def calibrate_measurements(
             f" {', '.join(named[:8])}{did_you_mean(device.name, named)}"
         )
     changes = refit_rows(rows, device)
-    default = user_calibration_folder() / f"{device.name}.toml"
+    default = calibrations.user_calibration_folder() / f"{device.name}.toml"
     target = default if output is None else Path(output)
     used = target.resolve() == default.resolve()
     written = _write(device, rows, changes, target, used=used)
@@ -102,7 +96,7 @@ def _device(text: str) -> Device:
             " with its spec"
         )
     device = hardware.resolve_system(text).device
-    if not DEVICE_NAME.fullmatch(device.name):
+    if not calibrations.DEVICE_NAME.fullmatch(device.name):
         raise InvalidSpecError(
             f"device {repr_for_error(device.name)}: the name is used as a file name; use at most 64"
             " letters, digits, '_', '-' and '.'"
@@ -119,7 +113,7 @@ def _write(
     used: bool,
 ) -> tuple[str, ...]:
     """Write the changed cells, keeping those of earlier rows; return their ids."""
-    cells = dict(user_calibrations(device.name)) if used else {}
+    cells = dict(calibrations.user_calibrations(device.name)) if used else {}
     earlier = set(cells)
     written = []
     for change in changes:
@@ -143,14 +137,16 @@ def _write(
     return tuple(written)
 
 
-def _calibration(name: str, device: Device, rows: MeasuredRows, change: CellChange) -> Calibration:
+def _calibration(
+    name: str, device: Device, rows: MeasuredRows, change: CellChange
+) -> calibrations.Calibration:
     before, after = change.before, change.after
     if before is None or after is None:
         raise ValueError(f"{name} was not scored")
     file = Path(rows.origin).name
     stacks = sorted({word for word in rows.texts["stack"].tolist() if word})
     held_out = ", ".join(change.held_out_by)
-    return Calibration(
+    return calibrations.Calibration(
         id=name,
         device=device.name,
         operator=change.operator,
@@ -165,7 +161,7 @@ def _calibration(name: str, device: Device, rows: MeasuredRows, change: CellChan
         residual_quantiles=dict(change.quantiles),
         baselines={"prior_mape": round(before.mape, 4)},
         excluded=dict(change.left_out),
-        protocol=f"{USER_PROTOCOL}; errors on rows held out by ({held_out}); kept:"
+        protocol=f"{calibrations.USER_PROTOCOL}; errors on rows held out by ({held_out}); kept:"
         f" {change.kept}, from {change.prior}",
         data_hash=rows.data_hash,
         data_version=f"{file} ({', '.join(stacks)[:80]})" if stacks else file,

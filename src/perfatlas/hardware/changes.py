@@ -23,9 +23,6 @@ _SHAPE: Final = "name{field=value, field=value}"
 def split_overrides(text: str) -> tuple[str, dict[str, Entry]]:
     """Return the name before the braces and the overrides inside them.
 
-    Raises:
-        InvalidSpecError: The braces are not closed, a field is unknown or a value is invalid.
-
     Example:
         >>> from perfatlas.hardware.changes import split_overrides
         >>> name, changes = split_overrides("h200_sxm{device.tdp=500W}")
@@ -113,10 +110,6 @@ def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> S
 
     Args:
         changes: New entries by path. "node" and "fabric" replace the whole node or fabric.
-        name: New name of the device; empty keeps the old one.
-
-    Raises:
-        InvalidSpecError: A node or fabric is not in the catalog.
     """
     new = dict(spec.entries)
     for section in ("node", "fabric"):

@@ -112,11 +112,7 @@ def _check_identity(spec: Spec, kind: DeviceKind) -> None:
 
 
 def check_spec(spec: Spec) -> None:
-    """Check that the spec is complete and physically consistent.
-
-    Raises:
-        InvalidSpecError: Fields are missing or contradict each other; all are listed.
-    """
+    """Check that the spec is complete and physically consistent."""
     kind = kind_of(spec.entries, spec.origin)
     missing = _missing(spec, kind)
     if missing:

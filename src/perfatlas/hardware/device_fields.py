@@ -66,7 +66,6 @@ def number(
         measure: Dimension for `parse_quantity` and its SI unit; "whole" is a count.
         bounds: Least and most [SI]. Ranges are wide: they catch a missing unit ("6" for 6 TB/s),
             not an unusual chip.
-        *read_by: What may use its value.
         default: Value of a device that does not state it; None for none.
     """
     dimension, unit = measure
@@ -146,11 +145,7 @@ def _power(meaning: str, *read_by: str, into: str) -> SpecField:
 
 
 def identity(*architectures: str) -> dict[str, SpecField]:
-    """Return the fields that name a device, and its peaks.
-
-    Args:
-        *architectures: Architectures of the kind of machine.
-    """
+    """Return the fields that name a device, and its peaks."""
     return {
         "device.kind": text("kind of machine, by default gpu", required=False, read_by=KERNELS),
         "device.vendor": text("vendor", read_by=RULES),

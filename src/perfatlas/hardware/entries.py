@@ -38,12 +38,6 @@ def read_section(
 
     Args:
         section: Name of the section, such as "device".
-        table: Raw table from the file.
-        default: Source of entries that state none.
-        origin: The file, for messages.
-
-    Raises:
-        InvalidSpecError: A key is unknown, or a value or source is invalid.
     """
     entries: dict[str, Entry] = {}
     problems: list[str] = []
@@ -59,11 +53,7 @@ def read_section(
 def walk_section(
     prefix: str, table: Mapping[str, object], origin: str
 ) -> Iterator[tuple[str, object]]:
-    """Yield (path, raw value) of every field below a section such as "device".
-
-    Raises:
-        InvalidSpecError: A key is unknown, or a value is given in place of a table.
-    """
+    """Yield (path, raw value) of every field below a section such as "device"."""
     for key, raw in table.items():
         path = f"{prefix}.{key}"
         if path in FIELDS:

@@ -62,11 +62,6 @@ def parse_topology(text: str, where: str) -> Matrix:
 
     Args:
         text: The printed matrix, with or without header and legend.
-        where: Its origin, for messages.
-
-    Raises:
-        InvalidSpecError: There are no rows of GPUs, a word is unknown, or the matrix is not
-            symmetric.
 
     Example:
         >>> from perfatlas.hardware.paths import parse_topology
@@ -119,9 +114,6 @@ def read_topology(value: str) -> Matrix:
 
     Args:
         value: The field `node.topology`.
-
-    Raises:
-        InvalidSpecError: It is none of them, or cannot be read.
     """
     if not value:
         return ()

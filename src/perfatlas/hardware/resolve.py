@@ -111,11 +111,7 @@ def _device(spec: Spec) -> Device:
 
 
 def _node(spec: Spec) -> Node:
-    """Return the node with the paths between its GPUs.
-
-    Raises:
-        InvalidSpecError: The topology cannot be read, or has fewer GPUs than a scale-up domain.
-    """
+    """Return the node with the paths between its GPUs."""
     stated = _attributes(spec.entries, "node")
     paths = read_topology(str(stated.get("topology", "")))
     domain = int(number(spec.entries, "device.scale_up.domain_size"))

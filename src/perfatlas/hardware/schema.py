@@ -8,19 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import Number, Text
-from perfatlas.hardware import kinds
-from perfatlas.hardware.device_fields import (
-    BETWEEN,
-    COLLECTIVES,
-    DeviceKind,
-    SpecField,
-    count,
-    flag,
-    latency,
-    rate,
-    ratio,
-    text,
-)
+from perfatlas.hardware import device_fields, kinds
 from perfatlas.hardware.paths import PEER_ACCESS, TopologyText
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
@@ -33,44 +21,52 @@ DEFAULT_KIND: Final = "gpu"  # of a device that states none
 FABRIC_KINDS: Final = ("infiniband", "ethernet", "ici", "c2c")
 TOPOLOGIES: Final = ("rail_optimized_fat_tree", "fat_tree", "torus", "dragonfly", "none")
 # Fields of nodes and fabrics.
-NODE_FIELDS: Final[Mapping[str, SpecField]] = {
-    "node": text(
+NODE_FIELDS: Final[Mapping[str, device_fields.SpecField]] = {
+    "node": device_fields.text(
         "name of a node of the catalog; instead of a name, set the fields of the table node",
-        read_by=BETWEEN,
+        read_by=device_fields.BETWEEN,
     ),
-    "node.devices": count("devices of a node", *BETWEEN),
-    "node.nics": count("NICs of a node in the network between nodes", *BETWEEN),
-    "node.nic_bandwidth": rate("bandwidth of one NIC, per direction", *BETWEEN),
-    "node.topology": SpecField(
+    "node.devices": device_fields.count("devices of a node", *device_fields.BETWEEN),
+    "node.nics": device_fields.count(
+        "NICs of a node in the network between nodes", *device_fields.BETWEEN
+    ),
+    "node.nic_bandwidth": device_fields.rate(
+        "bandwidth of one NIC, per direction", *device_fields.BETWEEN
+    ),
+    "node.topology": device_fields.SpecField(
         TopologyText(),
         required=False,
-        read_by=COLLECTIVES,
+        read_by=device_fields.COLLECTIVES,
         meaning="board of the catalog, or output of nvidia-smi topo -m",
     ),
-    "node.peer_access": text(
+    "node.peer_access": device_fields.text(
         "whether devices access each other's memory over PCIe",
         *PEER_ACCESS,
         required=False,
-        read_by=COLLECTIVES,
+        read_by=device_fields.COLLECTIVES,
     ),
-    "fabric": text(
+    "fabric": device_fields.text(
         "name of a fabric of the catalog; instead of a name, set the fields of its table",
-        read_by=BETWEEN,
+        read_by=device_fields.BETWEEN,
     ),
-    "fabric.kind": text("kind of network between nodes", *FABRIC_KINDS),
-    "fabric.topology": text("topology between nodes", *TOPOLOGIES),
-    "fabric.latency": latency("latency of one message between NICs", *BETWEEN, into="latency_s"),
-    "fabric.oversubscription": ratio(
-        "bandwidth of leaf ports relative to their uplinks", (0.01, 1e3), *BETWEEN
+    "fabric.kind": device_fields.text("kind of network between nodes", *FABRIC_KINDS),
+    "fabric.topology": device_fields.text("topology between nodes", *TOPOLOGIES),
+    "fabric.latency": device_fields.latency(
+        "latency of one message between NICs", *device_fields.BETWEEN, into="latency_s"
     ),
-    "fabric.leaf_nodes": count("nodes of one leaf switch", *BETWEEN),
-    "fabric.in_network_reduction": flag("whether switches between nodes reduce", *BETWEEN),
+    "fabric.oversubscription": device_fields.ratio(
+        "bandwidth of leaf ports relative to their uplinks", (0.01, 1e3), *device_fields.BETWEEN
+    ),
+    "fabric.leaf_nodes": device_fields.count("nodes of one leaf switch", *device_fields.BETWEEN),
+    "fabric.in_network_reduction": device_fields.flag(
+        "whether switches between nodes reduce", *device_fields.BETWEEN
+    ),
 }
-KINDS: Final[dict[str, DeviceKind]] = {}
-FIELDS: Final[dict[str, SpecField]] = {}  # of all kinds
+KINDS: Final[dict[str, device_fields.DeviceKind]] = {}
+FIELDS: Final[dict[str, device_fields.SpecField]] = {}  # of all kinds
 
 
-def register_kind(kind: DeviceKind) -> None:
+def register_kind(kind: device_fields.DeviceKind) -> None:
     """Register a kind of machine whose schema is not a module of `kinds`.
 
     Raises:
@@ -85,7 +81,9 @@ def register_kind(kind: DeviceKind) -> None:
     FIELDS.update({**known, **merged, **NODE_FIELDS})
 
 
-def _merged(known: SpecField, own: SpecField, path: str) -> SpecField:
+def _merged(
+    known: device_fields.SpecField, own: device_fields.SpecField, path: str
+) -> device_fields.SpecField:
     """Return a field that several kinds have; choices are those of all of them."""
     reader, other = known.reader, own.reader
     if isinstance(reader, Text) and isinstance(other, Text):
@@ -96,15 +94,8 @@ def _merged(known: SpecField, own: SpecField, path: str) -> SpecField:
     return known
 
 
-def kind_of(entries: Mapping[str, Entry], origin: str) -> DeviceKind:
-    """Return the kind of the device of a spec.
-
-    Args:
-        origin: The file, for messages.
-
-    Raises:
-        InvalidSpecError: There is no such kind.
-    """
+def kind_of(entries: Mapping[str, Entry], origin: str) -> device_fields.DeviceKind:
+    """Return the kind of the device of a spec."""
     name = str(entries["device.kind"].value) if "device.kind" in entries else DEFAULT_KIND
     if name not in KINDS:
         raise InvalidSpecError(
@@ -114,7 +105,7 @@ def kind_of(entries: Mapping[str, Entry], origin: str) -> DeviceKind:
     return KINDS[name]
 
 
-def fields_of(kind: DeviceKind) -> dict[str, SpecField]:
+def fields_of(kind: device_fields.DeviceKind) -> dict[str, device_fields.SpecField]:
     """Return the fields of systems of a kind by path, in the order in which they are shown."""
     return {**kind.fields, **NODE_FIELDS}
 
@@ -124,7 +115,7 @@ def is_section(path: str) -> bool:
     return any(known.startswith(f"{path}.") for known in FIELDS)
 
 
-def attributes_of(section: str, kind: DeviceKind) -> dict[str, str]:
+def attributes_of(section: str, kind: device_fields.DeviceKind) -> dict[str, str]:
     """Return the paths of the fields of a section, by attribute.
 
     Peaks, which are a mapping, and nested sections are omitted.

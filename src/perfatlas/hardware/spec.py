@@ -9,17 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from perfatlas import quantities
 from perfatlas.files import Entry, default_source, shipped_names, shipped_table, sub_table
 from perfatlas.hardware.entries import nearest_field, read_section
 from perfatlas.hardware.schema import FIELDS
 from perfatlas.hardware.slices import find_slice
-from perfatlas.quantities import (
-    InvalidSpecError,
-    Source,
-    did_you_mean,
-    repr_for_error,
-    resolve_name,
-)
 
 LARGEST_FILE: Final = 262_144  # bytes of a user's spec
 _FILE_KEYS: Final = ("name", "base", "source", "notes", "device", "node", "fabric")
@@ -52,16 +46,13 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
 
     Args:
         section: "node" or "fabric".
-        origin: File that refers to it, for messages.
-
-    Raises:
-        InvalidSpecError: There is no such node or fabric.
     """
     groups = _shipped(f"{section}s.toml")
     table = groups.get(name)
     if not isinstance(table, dict):
-        raise InvalidSpecError(
-            f"{origin}: unknown {section} {repr_for_error(name)}{did_you_mean(name[:80], groups)}"
+        raise quantities.InvalidSpecError(
+            f"{origin}: unknown {section}"
+            f" {quantities.repr_for_error(name)}{quantities.did_you_mean(name[:80], groups)}"
         )
     default = default_source(table, None, f"{section} {name}")
     fields = {key: raw for key, raw in table.items() if key != "source"}
@@ -82,9 +73,6 @@ def catalog_spec(name: str) -> Spec:
     Args:
         name: Name in any letter case, or a unique prefix: "A100" is a100_sxm; or that of a slice
             of a pod: "v5p-128".
-
-    Raises:
-        InvalidSpecError: The catalog has no such system, or several match.
     """
     lists = (
         "`perfatlas catalog systems` lists all; for any other device, `perfatlas catalog systems"
@@ -92,10 +80,10 @@ def catalog_spec(name: str) -> Spec:
     )
     if found := find_slice(name):
         spec = catalog_spec(found.system)
-        source = Source(kind="datasheet", ref=found.ref, note=found.note)
+        source = quantities.Source(kind="datasheet", ref=found.ref, note=found.note)
         domain = {"device.scale_up.domain_size": Entry(found.chips, source)}
         return replace(spec, entries={**spec.entries, **domain}, notes=(*spec.notes, found.note))
-    known = _spellings()[resolve_name(name, _spellings(), what="system", lists=lists)]
+    known = _spellings()[quantities.resolve_name(name, _spellings(), what="system", lists=lists)]
     if known != name:
         spec = catalog_spec(known)
         remarks = () if name.casefold() == known else (f"system {name} resolved to {known}",)
@@ -107,54 +95,70 @@ def _read_file(path: str) -> dict[str, object]:
     file = Path(path)
     try:
         if not file.exists():
-            raise InvalidSpecError(
-                f"system {repr_for_error(path)}: no file at this path; give a TOML spec"
+            raise quantities.InvalidSpecError(
+                f"system {quantities.repr_for_error(path)}: no file at this path; give a TOML spec"
             )
         if not file.is_file():
             what = "is a folder" if file.is_dir() else "is not a regular file"
-            raise InvalidSpecError(f"system {repr_for_error(path)} {what}; expected a TOML spec")
+            raise quantities.InvalidSpecError(
+                f"system {quantities.repr_for_error(path)} {what}; expected a TOML spec"
+            )
         with file.open("rb") as stream:
             data = stream.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a usable path"
-        raise InvalidSpecError(f"system {repr_for_error(path)} cannot be read: {reason}") from error
+        raise quantities.InvalidSpecError(
+            f"system {quantities.repr_for_error(path)} cannot be read: {reason}"
+        ) from error
     if len(data) > LARGEST_FILE:
-        raise InvalidSpecError(f"system {repr_for_error(path)} is larger than {LARGEST_FILE} bytes")
+        raise quantities.InvalidSpecError(
+            f"system {quantities.repr_for_error(path)} is larger than {LARGEST_FILE} bytes"
+        )
     try:
         return tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise InvalidSpecError(f"system {repr_for_error(path)} is not UTF-8 text") from error
+        raise quantities.InvalidSpecError(
+            f"system {quantities.repr_for_error(path)} is not UTF-8 text"
+        ) from error
     except (ValueError, RecursionError) as error:
         detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidSpecError(
-            f"system {repr_for_error(path)} is not TOML: {detail[:200]}"
+        raise quantities.InvalidSpecError(
+            f"system {quantities.repr_for_error(path)} is not TOML: {detail[:200]}"
         ) from error
 
 
-def _group_entries(section: str, raw: object, default: Source, origin: str) -> dict[str, Entry]:
+def _group_entries(
+    section: str, raw: object, default: quantities.Source, origin: str
+) -> dict[str, Entry]:
     """Return the entries of `node` or `fabric`: a name, or a table (full or with `base`)."""
     if isinstance(raw, str):
         return catalog_group(section, raw, origin)
     if not isinstance(raw, Mapping):
-        raise InvalidSpecError(
-            f"{origin}: {section} = {repr_for_error(raw)}: expected a name or a table"
+        raise quantities.InvalidSpecError(
+            f"{origin}: {section} = {quantities.repr_for_error(raw)}: expected a name or a table"
         )
     base = raw.get("base")
     if base is not None and not isinstance(base, str):
-        raise InvalidSpecError(
-            f"{origin}: {section}.base = {repr_for_error(base)}: expected a name"
+        raise quantities.InvalidSpecError(
+            f"{origin}: {section}.base = {quantities.repr_for_error(base)}: expected a name"
         )
     entries = catalog_group(section, base, origin) if base is not None else {}
     fields = {key: value for key, value in raw.items() if key != "base"}
     return entries | read_section(section, fields, default, origin)
 
 
-def _read_spec(table: Mapping[str, object], origin: str, fallback: Source | None) -> Spec:
+def _read_spec(
+    table: Mapping[str, object], origin: str, fallback: quantities.Source | None
+) -> Spec:
     for key in table:
         if key not in _FILE_KEYS:
             elsewhere = any(path.endswith(f".{key}") for path in FIELDS)
-            nearest = nearest_field(key) if elsewhere else did_you_mean(key[:80], _FILE_KEYS)
-            raise InvalidSpecError(f"{origin}: unknown key {repr_for_error(key)}{nearest}")
+            nearest = (
+                nearest_field(key) if elsewhere else quantities.did_you_mean(key[:80], _FILE_KEYS)
+            )
+            raise quantities.InvalidSpecError(
+                f"{origin}: unknown key {quantities.repr_for_error(key)}{nearest}"
+            )
     default = default_source(table, fallback, origin)
     device = sub_table(table.get("device", {}), f"{origin}: device")
     entries = read_section("device", device, default, origin)
@@ -163,25 +167,23 @@ def _read_spec(table: Mapping[str, object], origin: str, fallback: Source | None
             entries |= _group_entries(section, table[section], default, origin)
     notes = table.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise InvalidSpecError(
-            f"{origin}: notes = {repr_for_error(notes)}: expected an array of text"
+        raise quantities.InvalidSpecError(
+            f"{origin}: notes = {quantities.repr_for_error(notes)}: expected an array of text"
         )
     return Spec(name=origin, origin=origin, entries=entries, notes=tuple(notes))
 
 
 def file_spec(path: str) -> tuple[Spec, str | None]:
-    """Return the spec in a user's file, and the catalog system it is based on, if any.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, is not TOML, or has invalid content.
-    """
+    """Return the spec in a user's file, and the catalog system it is based on, if any."""
     table = _read_file(path)
     base, name = table.get("base"), table.get("name", Path(path).stem)
     if base is not None and not isinstance(base, str):
-        raise InvalidSpecError(
-            f"{path}: base = {repr_for_error(base)}: expected the name of a system"
+        raise quantities.InvalidSpecError(
+            f"{path}: base = {quantities.repr_for_error(base)}: expected the name of a system"
         )
     if not isinstance(name, str) or not name.strip() or len(name) > 80:
-        raise InvalidSpecError(f"{path}: name = {repr_for_error(name)}: expected a short text")
-    spec = _read_spec(table, path, Source(kind="assumed", ref=f"user file {path}"))
+        raise quantities.InvalidSpecError(
+            f"{path}: name = {quantities.repr_for_error(name)}: expected a short text"
+        )
+    spec = _read_spec(table, path, quantities.Source(kind="assumed", ref=f"user file {path}"))
     return Spec(name=name, origin=path, entries=spec.entries, notes=spec.notes), base

@@ -49,9 +49,6 @@ def predicted(
     No interval ends at the throughput of the predicted front end (`client_ends`).
 
     Args:
-        load: What runs at the same time.
-        steps: A full prefill chunk and the last chunk with their decodes, and a decode step.
-        tails: Errors of measured runs, by default those of the engine and between laboratories.
         burst: The prompts of clients that start together, None without such clients.
     """
     known = step_tails(load.question) if tails is None else tails
@@ -181,9 +178,6 @@ def batches_in_flight(load: RunningLoad, steps: LoadSteps) -> FloatArray:
 
     The first stage accepts a batch as soon as it has run all chunks of the one before: after
     total * share of pipelined_s(total, first, stages, share). Their KV caches must fit together.
-
-    Args:
-        steps: A full prefill chunk, the last chunk and a decode step.
     """
     chunks, first_s = load.chunks, steps.chunk.total_s()
     total_s = chunks.count * first_s + chunks.last_count * steps.last.total_s()

@@ -35,10 +35,6 @@ def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, ...]:
     The cycle is the time in which every micro-batch decodes once. The time of the pipeline is that
     for which prompts delay the decodes beside them (`stage_prompts`).
 
-    Args:
-        loaded: What runs at the same time.
-        steps: A full chunk and the last chunk with their decodes, and a decode step.
-
     Source: derived, as the latencies of the same steps (`composition`).
 
     Limits: Time that runs take beyond their steps, for joining a batch or between requests of a
@@ -209,8 +205,6 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps, rank_energy: FloatArray)
     own.
 
     Args:
-        loaded: What runs at the same time.
-        steps: A full chunk and the last chunk with their decodes, and a decode step.
         rank_energy: Share of the energy of a chunk that only attention-DP ranks with a prompt
             spend (C,).
 
@@ -252,7 +246,6 @@ def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) 
     """Return the energy of output tokens of two pools, with the mean power of their GPUs.
 
     Args:
-        prefill: Energy of the prefill pool over the output tokens of whole requests.
         share: GPUs of the prefill pool over those of both (C,).
     """
     means = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas import step
 from perfatlas.inference.composition import batches_in_flight, predicted
 from perfatlas.inference.energy import TokenEnergy, token_energy
 from perfatlas.inference.latencies import SMALLEST_FLOAT, Latencies
@@ -19,22 +20,12 @@ from perfatlas.inference.running_load import running_load
 from perfatlas.inference.utilization import Utilization, utilization_of
 from perfatlas.networks import ENCODER
 from perfatlas.parallelism import MemoryColumns
-from perfatlas.step import (
-    PrefillChunks,
-    StepCost,
-    candidate_memory,
-    decode_work,
-    step_costs,
-    take_columns,
-    works_on_all_tokens,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.inference.intervals import StepTails
     from perfatlas.operators import FloatArray
-    from perfatlas.step import Candidates, StepContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +36,12 @@ class Evaluation:
     low: Latencies  # 5% quantiles of all times
     high: Latencies  # 95% quantiles of all times, NaN where there is none
     memory: MemoryColumns  # Memory of the rank with the highest usage
-    prefill: StepCost  # Cost of one full prefill chunk
-    last: StepCost  # Cost of the smaller last chunk of a prefill
-    decode: StepCost
-    chunks: PrefillChunks  # Prefill chunks of the batch (static) or of one request (aggregated)
+    prefill: step.StepCost  # Cost of one full prefill chunk
+    last: step.StepCost  # Cost of the smaller last chunk of a prefill
+    decode: step.StepCost
+    chunks: (
+        step.PrefillChunks
+    )  # Prefill chunks of the batch (static) or of one request (aggregated)
     served: FloatArray  # Concurrently running sequences per replica (C,)
     # Batches of prompts that run at the same time if they follow each other (C,)
     in_flight: FloatArray
@@ -67,7 +60,7 @@ class Evaluation:
             seconds_C = seconds_C + count_C * busy_CO[:, encodes_O].sum(axis=1)
         return seconds_C
 
-    def steps(self, *, prefills: bool = True, decodes: bool = True) -> tuple[StepCost, ...]:
+    def steps(self, *, prefills: bool = True, decodes: bool = True) -> tuple[step.StepCost, ...]:
         """Return the steps that run.
 
         Args:
@@ -85,7 +78,7 @@ class Evaluation:
             latencies=Latencies(*(v[index] for v in self.latencies)),
             low=Latencies(*(v[index] for v in self.low)),
             high=Latencies(*(v[index] for v in self.high)),
-            memory=MemoryColumns(**take_columns(self.memory, index)),
+            memory=MemoryColumns(**step.take_columns(self.memory, index)),
             served=self.served[index],
             in_flight=self.in_flight[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),
@@ -93,7 +86,7 @@ class Evaluation:
         )
 
 
-def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation:
+def evaluate(question: step.Candidates, tails: StepTails | None = None) -> Evaluation:
     """Return latencies, memory and step costs of candidates with valid plans.
 
     Static mode: one batch of equal requests. Aggregated mode: continuous batching in closed form.
@@ -101,13 +94,13 @@ def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation
     Args:
         tails: Errors of measured runs, by default those of the engine and between laboratories.
     """
-    context, loaded = question.context(), running_load(question, candidate_memory(question))
+    context, loaded = question.context(), running_load(question, step.candidate_memory(question))
     chunks = loaded.chunks
     own, opening = loaded.prefills(context), loaded.opening()
     all_at_once = [] if opening is None else opening.prefills(context)
     # priced together, so that shared shapes are priced once
-    steps = [decode_work(context, *loaded.decoding()), *own, *all_at_once]
-    decode, *others = step_costs(steps, context)
+    steps = [step.decode_work(context, *loaded.decoding()), *own, *all_at_once]
+    decode, *others = step.step_costs(steps, context)
     prefill, last = others[0], others[len(own) - 1]
     costs = (prefill, last, decode)
     running = load_steps(loaded, costs, alone_shares(decode, prefill))
@@ -129,12 +122,8 @@ def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation
     )
 
 
-def alone_shares(decode: StepCost, prefill: StepCost) -> AloneShares:
-    """Return the shares of a decode step that a mixed step runs in addition to its chunk.
-
-    Args:
-        prefill: A prefill chunk, of which only the operators are read.
-    """
+def alone_shares(decode: step.StepCost, prefill: step.StepCost) -> AloneShares:
+    """Return the shares of a decode step that a mixed step runs in addition to its chunk."""
     columns = operators_alone(decode, prefill)
     time_CO = decode.count_CO * decode.prices.time_s_CO
     energy_CO = decode.unlimited_operator_energy_j()
@@ -146,29 +135,21 @@ def alone_shares(decode: StepCost, prefill: StepCost) -> AloneShares:
     )
 
 
-def rank_energy(prefill: StepCost, context: StepContext) -> FloatArray:
-    """Return the share of a chunk's energy that only attention-DP ranks with a prompt spend (C,).
-
-    Args:
-        context: Model, engine, systems and plan.
-    """
+def rank_energy(prefill: step.StepCost, context: step.StepContext) -> FloatArray:
+    """Return the energy share of a chunk that only attention-DP ranks with a prompt spend (C,)."""
     energy_CO = prefill.unlimited_operator_energy_j()
     own_CO = np.where(operators_of_ranks(prefill, context), energy_CO, 0.0)
     share_C: FloatArray = own_CO.sum(axis=1) / np.maximum(energy_CO.sum(axis=1), SMALLEST_FLOAT)
     return share_C
 
 
-def operators_of_ranks(prefill: StepCost, context: StepContext) -> NDArray[np.bool_]:
-    """Return which operators of a chunk attention-DP ranks run on their own tokens (C, O).
-
-    Args:
-        context: Model, engine, systems and plan.
-    """
-    all_OC = [works_on_all_tokens(op, context) for op in prefill.operators]
+def operators_of_ranks(prefill: step.StepCost, context: step.StepContext) -> NDArray[np.bool_]:
+    """Return which operators of a chunk attention-DP ranks run on their own tokens (C, O)."""
+    all_OC = [step.works_on_all_tokens(op, context) for op in prefill.operators]
     return ~np.stack(all_OC, axis=1)
 
 
-def operators_alone(decode: StepCost, prefill: StepCost) -> list[int]:
+def operators_alone(decode: step.StepCost, prefill: step.StepCost) -> list[int]:
     """Return the operators of a decode step that a mixed step runs in addition to the prefill."""
     shared = {op.name for op in prefill.operators if not op.per_sequence}
     return [i for i, op in enumerate(decode.operators) if op.name not in shared]

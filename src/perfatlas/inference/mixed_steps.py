@@ -30,11 +30,7 @@ class AloneShares(NamedTuple):
     energy: FloatArray  # Fraction of its dynamic energy
 
     def take(self, index_C: IntArray) -> AloneShares:
-        """Return the shares at the given positions.
-
-        Args:
-            index_C: Positions (C,).
-        """
+        """Return the shares at the given positions."""
         return AloneShares(self.time[index_C], self.energy[index_C])
 
 
@@ -135,13 +131,7 @@ class MixedStep:
 def mixed_step(
     load: RunningLoad, chunk: StepTotals, decode: StepTotals, alone: AloneShares
 ) -> MixedStep | StepTotals:
-    """Return a prefill chunk and the decodes that share its step; the chunk where none does.
-
-    Args:
-        load: What runs at the same time.
-        chunk: The chunk, with the tokens of the decodes in its linear layers.
-        alone: Shares of the decode step outside those linear layers.
-    """
+    """Return a prefill chunk and the decodes that share its step; the chunk where none does."""
     shared_C: NDArray[np.bool_] = load.mixed()
     if not shared_C.any():
         return chunk
@@ -157,11 +147,7 @@ def mixed_step(
 
 
 def own_energy_j(step: MixedStep | StepTotals, power: PowerColumns) -> FloatArray:
-    """Return what a prefill step spends beyond the decodes in it, under the limit (C,) [J].
-
-    Args:
-        step: The step, on one rank.
-    """
+    """Return what a prefill step spends beyond the decodes in it, under the limit (C,) [J]."""
     if isinstance(step, MixedStep):
         return step.own_energy_j(power)
     return power.limited_j(step.energy_j(), step.total_s())
@@ -178,13 +164,7 @@ class LoadSteps(NamedTuple):
 def load_steps(
     load: RunningLoad, costs: tuple[StepTotals, StepTotals, StepTotals], alone: AloneShares
 ) -> LoadSteps:
-    """Return the steps that a load runs.
-
-    Args:
-        load: What runs at the same time.
-        costs: A full prefill chunk, the last chunk and a decode step.
-        alone: Share of a decode step that a mixed step runs in addition to its chunk.
-    """
+    """Return the steps that a load runs."""
     chunk, last, decode = costs
     return LoadSteps(
         mixed_step(load, chunk, decode, alone), mixed_step(load, last, decode, alone), decode

@@ -206,10 +206,8 @@ def with_opening(
     lack the prompts that those of the first round met twice: TPOT is what remains beside TTFT.
 
     Args:
-        spread: Latencies of evenly spread clients at the engine.
         alone: Time to prefill a prompt that arrives alone, and of an output token without prompts,
             each (C,) [s].
-        joining: State of the engine when a request arrives.
 
     Limits: Nothing waits for memory or the scheduler. Decode steps of the last round, with fewer
         and fewer requests, take the time of the others.

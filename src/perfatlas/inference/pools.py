@@ -15,15 +15,9 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
 
+from perfatlas.inference import pool_times
 from perfatlas.inference.front_end import client_note
 from perfatlas.inference.latencies import Latencies, Prompt
-from perfatlas.inference.pool_times import (
-    DecodeWorker,
-    PoolLoad,
-    PoolTimes,
-    PrefillWorker,
-    first_from,
-)
 from perfatlas.inference.results import energy_columns
 
 if TYPE_CHECKING:
@@ -51,18 +45,18 @@ FIRST_TOKEN: Final = {
 class PoolRates(Generic[Evaluated]):
     """Results of both pools for the same candidates."""
 
-    load: PoolLoad  # Workers and requests in flight
+    load: pool_times.PoolLoad  # Workers and requests in flight
     prefill: tuple[Candidates, Evaluated]  # Candidates and results of a prefill worker
     decode: tuple[Candidates, Evaluated]  # Candidates and results of a decode worker
 
     @cached_property
-    def times(self) -> PoolTimes:
+    def times(self) -> pool_times.PoolTimes:
         """Latencies and rates of the deployments."""
-        return PoolTimes(
+        return pool_times.PoolTimes(
             load=self.load,
-            prefill=PrefillWorker.of(*self.prefill),
-            decode=DecodeWorker.of(*self.decode),
-            first_from=first_from(self.prefill[0]),
+            prefill=pool_times.PrefillWorker.of(*self.prefill),
+            decode=pool_times.DecodeWorker.of(*self.decode),
+            first_from=pool_times.first_from(self.prefill[0]),
         )
 
     def energy(self) -> TokenEnergy:
@@ -89,7 +83,7 @@ class PoolRates(Generic[Evaluated]):
         first, second = (question.profile.id for question, _ in (self.prefill, self.decode))
         alike = f"; {second} is assumed to read the KV cache that {first} hands over"
         rules = POOL_RULES + (alike if first != second else "")
-        return f"{rules}; {FIRST_TOKEN[first_from(self.prefill[0])]}; {client}"
+        return f"{rules}; {FIRST_TOKEN[pool_times.first_from(self.prefill[0])]}; {client}"
 
     def columns(self) -> dict[str, FloatArray]:
         """Return the result columns of the deployment, each (C,)."""

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.energy import (
-    ZEROS_UNUSED,
-    board_energy,
-    lowest_clock,
-    node_power,
-    unreached_limit_note,
-)
+from perfatlas import energy
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -49,7 +43,7 @@ def unreached_limits(question: Candidates) -> Iterator[tuple[int, str]]:
     if placement.power_cap_w_C is None:
         return
     yield from _higher_limits(placement)
-    boards = [board_energy(system.device) for system in placement.systems]
+    boards = [energy.board_energy(system.device) for system in placement.systems]
     cap_w_C = np.array([board.cap_w for board in boards])[placement.index_C]
     above_C = np.isfinite(placement.power_cap_w_C) & (placement.power_cap_w_C > cap_w_C)
     for candidate in np.flatnonzero(above_C).tolist():
@@ -57,7 +51,7 @@ def unreached_limits(question: Candidates) -> Iterator[tuple[int, str]]:
         name = placement.systems[int(placement.index_C[candidate])].device.name
         by_node = placement.by_node_C is not None and bool(placement.by_node_C[candidate])
         cap_w = float(cap_w_C[candidate])
-        yield candidate, unreached_limit_note(name, limit_w, cap_w, by_node=by_node)
+        yield candidate, energy.unreached_limit_note(name, limit_w, cap_w, by_node=by_node)
 
 
 def unused_zeros(question: Candidates) -> Iterator[tuple[int, str]]:
@@ -67,7 +61,7 @@ def unused_zeros(question: Candidates) -> Iterator[tuple[int, str]]:
         return
     unused_C = placement.zeros_C & np.isnan(placement.power().sustained_on_w)
     for candidate in np.flatnonzero(unused_C).tolist():
-        yield candidate, ZEROS_UNUSED
+        yield candidate, energy.ZEROS_UNUSED
 
 
 def _higher_limits(placement: Placement) -> Iterator[tuple[int, str]]:
@@ -96,7 +90,7 @@ def power_limit_error(
     """
     placement = question.placement
     device = placement.systems[int(placement.index_C[candidate])].device
-    board = board_energy(device)
+    board = energy.board_energy(device)
     limits_C = placement.power_cap_w_C
     limit_w = math.inf if limits_C is None else float(limits_C[candidate])
     name = "power_cap_w" if limit_w <= board.cap_w else "device.tdp"
@@ -105,11 +99,12 @@ def power_limit_error(
         node = placement.systems[int(placement.index_C[candidate])].node
         return InvalidSpecError(
             f"node_power_cap_w leaves {limit_w:.0f} W to each GPU, which cannot be kept: at the"
-            f" lowest clock, {lowest_clock():g} of the sustained one, {device.name} draws"
-            f" {lowest_w:.1f} W; set it to {math.ceil(node_power(node).node_w(lowest_w))} W or more"
+            f" lowest clock, {energy.lowest_clock():g} of the sustained one, {device.name} draws"
+            f" {lowest_w:.1f} W; set it to {math.ceil(energy.node_power(node).node_w(lowest_w))} W"
+            " or more"
         )
     return InvalidSpecError(
         f"{name} = {min(limit_w, board.cap_w):g} W cannot be kept: at the lowest clock,"
-        f" {lowest_clock():g} of the sustained one, {device.name} draws {lowest_w:.1f} W;"
+        f" {energy.lowest_clock():g} of the sustained one, {device.name} draws {lowest_w:.1f} W;"
         f" set {name} to {math.ceil(lowest_w)} W or more"
     )

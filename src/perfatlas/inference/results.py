@@ -14,13 +14,7 @@ import numpy as np
 from perfatlas.cost import metered_columns, unused_meter_text
 from perfatlas.energy import node_columns, node_power
 from perfatlas.files import NumberCells
-from perfatlas.vocabulary.metrics import (
-    METRICS,
-    find_metric,
-    output_tokens_per_s_per_gpu,
-    output_tokens_per_s_per_user,
-    stem_of,
-)
+from perfatlas.vocabulary import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +34,7 @@ DIFFERENT_NODES: Final = "different nodes"  # of two pools, without a common pow
 # those of estimate: importing train adds memory metrics of its own
 MEMORY: Final = tuple(
     metric.key
-    for name, metric in METRICS.items()
+    for name, metric in metrics.METRICS.items()
     if name.startswith("memory.") and "estimate" in metric.verbs
 )
 # What items of a graph of operators report, by the result of output tokens.
@@ -68,7 +62,7 @@ def number_cells(name: str, values: FloatArray) -> NumberCells:
         name: Name of the result; memory results may be prefixed by `memory_`.
         values: The column (C,).
     """
-    metric = find_metric(name.removeprefix("memory_"), "memory")
+    metric = metrics.find_metric(name.removeprefix("memory_"), "memory")
     kind = float if metric is None else TYPES_OF_UNITS.get(metric.holds, float)
     return NumberCells(values_N=values, kind=kind)
 
@@ -82,7 +76,7 @@ def pass_results(columns: Mapping[str, FloatArray], osl: FloatArray) -> dict[str
     """
     found: dict[str, FloatArray] = {}
     for name, values_C in columns.items():
-        stem = stem_of(name)
+        stem = metrics.stem_of(name)
         renamed, end = PASS_NAMES.get(stem), name.removeprefix(stem)
         if renamed is not None:
             item_C = _of_item(stem, end, columns, osl)
@@ -143,10 +137,10 @@ def interval_columns(
         columns[f"{name}_low"] = getattr(low, name)
         columns[f"{name}_high"] = getattr(high, name)
     for suffix, source in (("", predicted), ("_low", high), ("_high", low)):
-        columns[f"output_tokens_per_s_per_gpu{suffix}"] = output_tokens_per_s_per_gpu(
+        columns[f"output_tokens_per_s_per_gpu{suffix}"] = metrics.output_tokens_per_s_per_gpu(
             source.output_tokens_per_s, gpus
         )
-        columns[f"output_tokens_per_s_per_user{suffix}"] = output_tokens_per_s_per_user(
+        columns[f"output_tokens_per_s_per_user{suffix}"] = metrics.output_tokens_per_s_per_user(
             source.tpot_s
         )
     per_token = ("tpot_s", "output_tokens_per_s_per_user")

@@ -289,11 +289,7 @@ class RunningLoad:
         return replace(self, chunks=chunks, prompts=prompts, busy_ranks=busy_ranks)
 
     def prefills(self, context: StepContext) -> list[Step]:
-        """Return one full prefill chunk and, if any candidate has one, the smaller last chunk.
-
-        Args:
-            context: Model, engine, systems and plan of the candidates.
-        """
+        """Return one full prefill chunk and, if any candidate has one, the smaller last chunk."""
         steps = [prefill_work(context, self.chunks.tokens, self.busy_ranks)]
         if np.any(self.chunks.last_count):
             steps.append(prefill_work(context, self.chunks.last_tokens, self.busy_ranks))

@@ -59,9 +59,6 @@ def distinct_loads(loaded: RunningLoad) -> tuple[IntArray, IntArray]:
     """Return the first candidate of each load that runs differently (U,), and each one's load (C,).
 
     Candidates of one load have the same steps, times and energies. Memory may differ.
-
-    Args:
-        loaded: What runs at the same time.
     """
     differing = [column for column in _columns(loaded) if np.any(column != column[0])]
     known = [
@@ -98,11 +95,7 @@ def _known(tokens: StepTokens) -> dict[str, FloatArray]:
 
 
 def take_loads(loaded: RunningLoad, index: IntArray) -> RunningLoad:
-    """Return the loads of the candidates at the given positions.
-
-    Args:
-        loaded: What runs at the same time.
-    """
+    """Return the loads of the candidates at the given positions."""
     own: dict[str, Any] = {name: getattr(loaded, name)[index] for name in _column_names(loaded)}
     return replace(
         loaded,
@@ -246,7 +239,6 @@ def evaluate_loads(
     prefill chunks share their steps.
 
     Args:
-        question: The candidates, with valid plans.
         memory: Their memory, None to compute it.
         phase: The phase to price, for static batches of a prefill or decode worker: results that
             depend on the other phase are NaN. None prices both.
@@ -261,7 +253,6 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
     Candidates whose limits make no difference to what runs are evaluated once.
 
     Args:
-        loaded: What runs at the same time.
         phase: As for `evaluate_loads`.
     """
     first_U, place_C = distinct_loads(loaded)

@@ -32,7 +32,6 @@ def prompts_in_stages(load: RunningLoad, added_s: FloatArray, first_s: FloatArra
     start at even intervals. One stage has no bubbles: k c.
 
     Args:
-        load: What runs at the same time.
         added_s: What all chunks of the prompts add to their steps, through all stages (C,) [s].
         first_s: What the first chunk adds (C,) [s].
 

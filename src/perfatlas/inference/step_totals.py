@@ -91,11 +91,7 @@ class TotalColumns(NamedTuple):
         )
 
     def at(self, index_C: IntArray) -> TotalColumns:
-        """Return the totals at the given positions.
-
-        Args:
-            index_C: Positions (C,).
-        """
+        """Return the totals at the given positions."""
         return TotalColumns(*(values[index_C] for values in self))
 
     def total_s(self) -> FloatArray:

@@ -28,10 +28,6 @@ def utilization_of(
 ) -> Utilization:
     """Return the shares of peak and bandwidth that a prefill chunk and a decode step use.
 
-    Args:
-        question: What runs where.
-        occupied_C: Tokens of the decode step over those of the captured graph (C,).
-
     Source: model FLOP utilization as in Chowdhery et al., PaLM, 2022, appendix B, with causal
         attention counted; model bandwidth utilization: weights and KV cache over the bandwidth,
         of graphs of operators all bytes of device memory that kernels need.
@@ -48,12 +44,7 @@ def utilization_of(
 def step_utilization(
     question: Candidates, cost: StepCost, occupied_C: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return MFU and MBU of one GPU over one step, each (C,).
-
-    Args:
-        question: What runs where.
-        occupied_C: Tokens of the step over those that it runs (C,).
-    """
+    """Return MFU and MBU of one GPU over one step, each (C,)."""
     devices = question.placement.devices()
     flop_C, bytes_C = np.zeros_like(occupied_C), np.zeros_like(occupied_C)
     for operator, count_C in zip(cost.operators, cost.count_CO.T, strict=True):

@@ -1,3 +1,1 @@
 """Measured rows, their readers and the calibrations fitted to them."""
-
-from __future__ import annotations

@@ -20,9 +20,6 @@ def block_indexer_operators(
 
     Each score head selects for one group of query heads, so that tensor parallelism divides them.
 
-    Args:
-        emission: The builder of the layer.
-
     Source: transformers, `MiniMaxM3VLIndexer`: scores of every visible key, the largest of each
         block, the best blocks of each head.
     Limits: Index keys are kept in 16 bits, which no source states. The kernel is taken to reduce

@@ -120,9 +120,6 @@ def catalog_config(name: str) -> dict[str, Any]:
 
     Args:
         name: Its id exactly as `model_names` lists it.
-
-    Raises:
-        InvalidSpecError: Its file is not {"source": text, "config": object}.
     """
     return _row(name)[1]
 
@@ -138,10 +135,6 @@ def read_row(text: str, origin: str) -> tuple[str, dict[str, Any]]:
 
     Args:
         text: {"source": ..., "config": {...}} as JSON.
-        origin: The file, for messages.
-
-    Raises:
-        InvalidSpecError: The text is not JSON, or a key is missing.
     """
     try:
         row = json.loads(text)

@@ -7,13 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perfatlas.networks.dimensions import (
-    EQUAL,
-    MODEL_FIELDS,
-    SOLVE,
-    read_dimension,
-    unknown_dimension,
-)
+from perfatlas.networks import dimensions
 from perfatlas.networks.layers import GqaAttention, MoeFfn
 from perfatlas.networks.parameters import parameter_counts
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
@@ -37,10 +31,6 @@ def changed_model(architecture: Kind, settings: Mapping[str, str]) -> tuple[Kind
         settings: Fields with their values as text; `equal` and `solve` together solve one field
             so that the model keeps its parameters, or its FLOP per token.
 
-    Raises:
-        InvalidSpecError: A value is invalid, the model has no such dimension, dimensions contradict
-            each other, or no value of the solved field is within 5% of the equal count.
-
     Limits: `equal=flop` counts the matrix products with weights, 2 FLOP for each active parameter
         outside the embedding, without attention scores, which depend on the context. Layers for
         multi-token prediction, position limits and number formats stay those of the model.
@@ -52,16 +42,18 @@ def changed_model(architecture: Kind, settings: Mapping[str, str]) -> tuple[Kind
         >>> base.changed(settings)[1]
         {'layers': 48, 'intermediate_size': 36224}
     """
-    named = {n: text for n, text in settings.items() if n not in (EQUAL, SOLVE)}
-    if unknown := [name for name in named if name not in MODEL_FIELDS]:
-        raise InvalidSpecError(unknown_dimension(unknown[0]))
-    changes = {name: read_dimension(name, text) for name, text in named.items()}
+    named = {
+        n: text for n, text in settings.items() if n not in (dimensions.EQUAL, dimensions.SOLVE)
+    }
+    if unknown := [name for name in named if name not in dimensions.MODEL_FIELDS]:
+        raise InvalidSpecError(dimensions.unknown_dimension(unknown[0]))
+    changes = {name: dimensions.read_dimension(name, text) for name, text in named.items()}
     notes = [
         _note(architecture, name, value)
         for name, value in changes.items()
         if _values(architecture, name) != [value]
     ]
-    if EQUAL in settings or SOLVE in settings:
+    if dimensions.EQUAL in settings or dimensions.SOLVE in settings:
         solved, value, note = _solved(architecture, changes, settings)
         changes[solved] = value
         notes.append(note)
@@ -73,9 +65,6 @@ def split_layers(architecture: Kind) -> tuple[Kind, Kind]:
     """Return a model without feed-forward networks, and these alone, without vocabulary.
 
     Each part has a norm in front of its blocks, and half of those behind them.
-
-    Raises:
-        UnsupportedError: No layer has a feed-forward network.
 
     Example:
         >>> from perfatlas.networks import resolve_model
@@ -111,7 +100,7 @@ def _note(architecture: LanguageModel, name: str, value: int) -> str:
 
 def _values(architecture: LanguageModel, name: str) -> list[int]:
     """Return the distinct values of a field in a model, empty if it has none."""
-    field = MODEL_FIELDS[name]
+    field = dimensions.MODEL_FIELDS[name]
     if not field.part:
         return [getattr(architecture, field.name)]
     parts = [part for group in architecture.layers for part in (group.mixer, group.ffn)]
@@ -122,7 +111,7 @@ def _values(architecture: LanguageModel, name: str) -> list[int]:
 def _apply(architecture: Kind, changes: Mapping[str, int]) -> Kind:
     """Return a model with changes, without checking that they fit together."""
     for name, value in changes.items():
-        field = MODEL_FIELDS[name]
+        field = dimensions.MODEL_FIELDS[name]
         if name == "layers":
             architecture = replace(architecture, layers=_with_layers(architecture, value))
         elif not field.part:
@@ -157,7 +146,7 @@ def _with_layers(architecture: LanguageModel, layers: int) -> tuple[LayerGroup, 
 
 
 def _with_part(architecture: Kind, name: str, value: int) -> Kind:
-    field = MODEL_FIELDS[name]
+    field = dimensions.MODEL_FIELDS[name]
     values = _values(architecture, name)
     if not values:
         parts = " or ".join(part.__name__ for part in field.part)
@@ -183,9 +172,6 @@ def _with_part(architecture: Kind, name: str, value: int) -> Kind:
 
 def without_windows(architecture: Kind, note: str) -> Kind:
     """Return a model whose layers attend to the whole cache and keep it.
-
-    Args:
-        note: Why, a sentence that its answers carry.
 
     Example:
         >>> from perfatlas.networks import resolve_model
@@ -245,13 +231,17 @@ def _solved(
     architecture: LanguageModel, changes: Mapping[str, int], settings: Mapping[str, str]
 ) -> tuple[str, int, str]:
     """Return the solved field, its value, and a note with both counts."""
-    equal, name = settings.get(EQUAL), settings.get(SOLVE)
-    possible = [text for text, field in MODEL_FIELDS.items() if field.solved]
+    equal, name = settings.get(dimensions.EQUAL), settings.get(dimensions.SOLVE)
+    possible = [text for text, field in dimensions.MODEL_FIELDS.items() if field.solved]
     if equal not in COUNTS or name not in possible:
-        given = ", ".join(f"{key} = {settings[key]}" for key in (EQUAL, SOLVE) if key in settings)
+        given = ", ".join(
+            f"{key} = {settings[key]}"
+            for key in (dimensions.EQUAL, dimensions.SOLVE)
+            if key in settings
+        )
         raise InvalidSpecError(
-            f"{given}: an equal model needs {EQUAL}={' or '.join(COUNTS)} and the field that is"
-            f" solved, {SOLVE}={', '.join(possible[:-1])} or {possible[-1]}"
+            f"{given}: an equal model needs {dimensions.EQUAL}={' or '.join(COUNTS)} and the field"
+            f" that is solved, {dimensions.SOLVE}={', '.join(possible[:-1])} or {possible[-1]}"
         )
     if name in changes:
         raise InvalidSpecError(f"{name} is set and solved for: leave one of them out")
@@ -260,8 +250,8 @@ def _solved(
     values = _values(architecture, name)
     if len(values) != 1:
         why = f"has {len(values)} values" if values else "is no dimension"
-        raise InvalidSpecError(f"{SOLVE} = {name}: {name} {why} of this model")
-    step = math.gcd(values[0], WIDTH_MULTIPLE) if MODEL_FIELDS[name].is_width else 1
+        raise InvalidSpecError(f"{dimensions.SOLVE} = {name}: {name} {why} of this model")
+    step = math.gcd(values[0], WIDTH_MULTIPLE) if dimensions.MODEL_FIELDS[name].is_width else 1
 
     def counted(multiple: int) -> int:
         return count(_apply(architecture, {**changes, name: multiple * step}))
@@ -286,7 +276,7 @@ def _range(
     architecture: LanguageModel, changes: Mapping[str, int], name: str, step: int
 ) -> tuple[int, int]:
     """Return the least and largest multiple of a step that a solved field can be."""
-    field, own = MODEL_FIELDS[name], _values(architecture, name)[0]
+    field, own = dimensions.MODEL_FIELDS[name], _values(architecture, name)[0]
     least, most = field.least, min(field.most, LARGEST_FACTOR * own)
     if name == "layers":
         least = len(architecture.layers)

@@ -174,7 +174,6 @@ def hyper_connection(emission: Emission, streams: int, name: str) -> tuple[Opera
     are read twice and written once.
 
     Args:
-        emission: The builder of the layer.
         name: Block, "mixer" or "ffn".
 
     Source: manifold-constrained hyper-connections, DeepSeek-V4 report section 2.2; transformers,
@@ -199,9 +198,6 @@ def hyper_connection(emission: Emission, streams: int, name: str) -> tuple[Opera
 
 def collapse_streams(emission: Emission, streams: int) -> tuple[Operator, ...]:
     """Return the collapse of residual streams into one before the final norm; nothing for one.
-
-    Args:
-        emission: The builder of the head.
 
     Source: transformers, `DeepseekV4HyperHead`.
     """

@@ -104,12 +104,6 @@ _ALSO_CALLED: Final = {
 def split_changes(text: str) -> tuple[str, dict[str, str]]:
     """Return the name before the braces and the settings inside them.
 
-    Args:
-        text: A model as the user wrote it.
-
-    Raises:
-        InvalidSpecError: The braces are not closed, or a setting is set twice.
-
     Example:
         >>> from perfatlas.networks.dimensions import split_changes
         >>> split_changes("Qwen/Qwen3-32B{layers=32}")

@@ -24,12 +24,7 @@ Kind = TypeVar("Kind", bound="LanguageModel")
 
 
 def draft_layer(architecture: LanguageModel) -> LayerGroup:
-    """Return the layer of a drafter: like the last layer with attention and feed-forward.
-
-    Raises:
-        UnsupportedError: The model has recurrent layers, whose state cannot be rolled back when
-            drafts are rejected.
-    """
+    """Return the layer of a drafter: like the last layer with attention and feed-forward."""
     for group in architecture.layers:
         if group.is_recurrent:
             raise UnsupportedError(
@@ -47,9 +42,6 @@ def draft_layer(architecture: LanguageModel) -> LayerGroup:
 
 def with_drafter(architecture: Kind) -> Kind:
     """Return a model with the drafter's layer added, for memory accounting.
-
-    Args:
-        architecture: The target model; embedding and head are shared.
 
     Limits: The projection of the drafter, 2 hidden_size^2 weights, is omitted.
 

@@ -34,23 +34,13 @@ def norm_bytes(width: Width, *, residual: bool = True) -> RowBytes:
 
 
 def activation_bytes(width: Width, *, gated: bool = True) -> RowBytes:
-    """Return the bytes of the activation of a feed-forward layer.
-
-    Args:
-        width: Intermediate size.
-        gated: Whether the gate is read beside the other half.
-    """
+    """Return the bytes of the activation of a feed-forward layer."""
     matrices = 2.0 if gated else 1.0
     return RowBytes(matrices * width * ACTIVATION_BYTES, width * ACTIVATION_BYTES)
 
 
 def rope_and_cache_bytes(width: Width, kv_width: Width, kv_bytes: float) -> RowBytes:
-    """Return the bytes of a rotary embedding that appends keys and values to the cache.
-
-    Args:
-        width: Query heads x head dimension.
-        kv_bytes: Bytes per element of the cache.
-    """
+    """Return the bytes of a rotary embedding that appends keys and values to the cache."""
     return RowBytes(
         (width + kv_width) * ACTIVATION_BYTES, width * ACTIVATION_BYTES + kv_width * kv_bytes
     )

@@ -114,9 +114,6 @@ class Emission:
 
         Args:
             name: Name of the GEMM; the quantization is named `<name>_quantize`.
-            n: Output features.
-            k: Inner dimension.
-            shard: How tensor parallelism divides it.
             format_name: Number format; None means `formats.gemm`.
             rows: Rows (C,); None means the tokens of the step.
         """
@@ -159,9 +156,6 @@ class Emission:
         """Return a bandwidth-limited operator.
 
         Args:
-            stream: Kind of operator, as named in the engines' fusion lists.
-            row_bytes: Activations read and written per row [bytes].
-            shard: How tensor parallelism divides it.
             cold: Bytes read from device memory per execution [bytes].
             rows: Rows (C,); None means the tokens of the step.
         """

@@ -78,11 +78,7 @@ def import_graph(
 
 
 def _size(name: str, value: int | str) -> int:
-    """Return a number of items or elements.
-
-    Raises:
-        InvalidSpecError: It is no integer in range.
-    """
+    """Return a number of items or elements."""
     text = repr_for_error(value)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS:
         value = int(value)

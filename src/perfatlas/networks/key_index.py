@@ -41,12 +41,7 @@ class KeyIndex:
 
 
 def scores_and_selection(emission: Emission, index: KeyIndex) -> tuple[KeyScores, KeySelection]:
-    """Return the scores of all visible keys, and the selection of the best ones.
-
-    Args:
-        emission: The builder of the layer.
-        index: Sizes of the indexer.
-    """
+    """Return the scores of all visible keys, and the selection of the best ones."""
     tokens, score_bytes = emission.tokens, LOGIT_BYTES * index.scores_per_token
     scores = KeyScores(
         name="indexer_scores",

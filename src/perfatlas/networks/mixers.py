@@ -8,14 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.formats import get_format
+from perfatlas.networks import key_index
 from perfatlas.networks.block_indexer import block_indexer_operators
 from perfatlas.networks.elementwise import rope_and_cache_bytes
-from perfatlas.networks.key_index import (
-    INDEX_KEY_BYTES,
-    INDEX_SCALE_BYTES,
-    KeyIndex,
-    scores_and_selection,
-)
 from perfatlas.operators import ACTIVATION_BYTES, Attention, LatentAttention, Phase
 
 if TYPE_CHECKING:
@@ -270,9 +265,6 @@ def indexer_operators(
     Every rank computes the scores of all heads, because they are summed over heads before the
     selection; nothing here is divided.
 
-    Args:
-        emission: The builder of the layer.
-
     Source: DeepSeek-V3.2-Exp technical report section 2.1, equation 1: score of query t and key s
         = sum over heads of w(t, head) ReLU(q(t, head) . k(s)).
     """
@@ -280,7 +272,7 @@ def indexer_operators(
     width = float(indexer.num_heads * indexer.head_dim)
     query_source = mixer.q_lora_rank or emission.hidden
     touched = (width + indexer.head_dim) * ACTIVATION_BYTES
-    stored = width + indexer.head_dim + INDEX_SCALE_BYTES * (indexer.num_heads + 1)
+    stored = width + indexer.head_dim + key_index.INDEX_SCALE_BYTES * (indexer.num_heads + 1)
     return (
         *emission.gemm(
             "indexer_q_projection", width, query_source, "replicated", format_name=projection
@@ -300,13 +292,14 @@ def indexer_operators(
             format_name=head,
         ),
         emission.streaming("indexer_rope_and_cache", "rope_and_cache", (touched, stored)),
-        *scores_and_selection(
+        *key_index.scores_and_selection(
             emission,
-            KeyIndex(
+            key_index.KeyIndex(
                 num_heads=emission.column(indexer.num_heads),
                 head_dim=emission.column(indexer.head_dim),
                 selected=emission.column(indexer.top_k),
-                key_bytes=indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES,
+                key_bytes=indexer.head_dim * key_index.INDEX_KEY_BYTES
+                + key_index.INDEX_SCALE_BYTES,
             ),
         ),
     )

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from perfatlas.networks import layers
 from perfatlas.networks.contract import ParameterCounts
-from perfatlas.networks.layers import (
-    CompressedAttention,
-    DenseFfn,
-    GatedDeltaNet,
-    GqaAttention,
-    Mamba1,
-    Mamba2,
-    MlaAttention,
-)
 
 if TYPE_CHECKING:
     from perfatlas.networks.language_model import LanguageModel, LayerGroup
-    from perfatlas.networks.layers import Ffn, Mixer, MoeFfn
 
 
 class _Block(NamedTuple):
@@ -105,7 +96,7 @@ def _mtp(architecture: LanguageModel, norm: int) -> int:
     """
     if not architecture.mtp_layers:
         return 0
-    attention = (GqaAttention, MlaAttention, CompressedAttention)
+    attention = (layers.GqaAttention, layers.MlaAttention, layers.CompressedAttention)
     kinds = [g for g in architecture.layers if isinstance(g.mixer, attention)]
     layer: LayerGroup = (kinds or list(architecture.layers))[-1]
     hidden = architecture.hidden_size
@@ -113,31 +104,31 @@ def _mtp(architecture: LanguageModel, norm: int) -> int:
     return architecture.mtp_layers * (block + 2 * hidden * hidden + 3 * norm)
 
 
-def _idle_experts(ffn: Ffn | None, hidden: int) -> int:
+def _idle_experts(ffn: layers.Ffn | None, hidden: int) -> int:
     """Return the parameters of the routed experts that a token does not use."""
-    if ffn is None or isinstance(ffn, DenseFfn):
+    if ffn is None or isinstance(ffn, layers.DenseFfn):
         return 0
     return (ffn.num_experts - ffn.top_k) * sum(_expert(ffn, hidden))
 
 
-def _ffn(ffn: Ffn | None, hidden: int) -> _Block:
+def _ffn(ffn: layers.Ffn | None, hidden: int) -> _Block:
     if ffn is None:
         return _NOTHING
-    if not isinstance(ffn, DenseFfn):
+    if not isinstance(ffn, layers.DenseFfn):
         return _moe(ffn, hidden)
     matrices = 3 if ffn.gated else 2
     bias = (matrices - 1) * ffn.intermediate_size + hidden if ffn.bias else 0
     return _Block(matrices * hidden * ffn.intermediate_size, 0, bias)
 
 
-def _expert(ffn: MoeFfn, hidden: int) -> tuple[int, int]:
+def _expert(ffn: layers.MoeFfn, hidden: int) -> tuple[int, int]:
     """Return the matrix and bias parameters of one routed expert."""
     matrices, width = 3 if ffn.gated else 2, ffn.width(hidden)
     bias = (matrices - 1) * ffn.intermediate_size + width if ffn.bias else 0
     return matrices * width * ffn.intermediate_size, bias
 
 
-def _moe(ffn: MoeFfn, hidden: int) -> _Block:
+def _moe(ffn: layers.MoeFfn, hidden: int) -> _Block:
     matrix, bias = _expert(ffn, hidden)
     router = ffn.num_experts * (hidden + int(ffn.router_bias))
     shared = (3 if ffn.gated else 2) * hidden * ffn.shared_intermediate_size
@@ -148,23 +139,23 @@ def _moe(ffn: MoeFfn, hidden: int) -> _Block:
     )
 
 
-def _mixer(mixer: Mixer | None, hidden: int) -> _Block:
+def _mixer(mixer: layers.Mixer | None, hidden: int) -> _Block:
     match mixer:
         case None:
             return _NOTHING
-        case GqaAttention():
+        case layers.GqaAttention():
             return _gqa(mixer, hidden)
-        case MlaAttention() | CompressedAttention():
+        case layers.MlaAttention() | layers.CompressedAttention():
             return _latent(mixer, hidden)
-        case GatedDeltaNet():
+        case layers.GatedDeltaNet():
             return _delta_net(mixer, hidden)
-        case Mamba2():
+        case layers.Mamba2():
             return _mamba2(mixer, hidden)
-        case Mamba1():
+        case layers.Mamba1():
             return _mamba1(mixer, hidden)
 
 
-def _gqa(mixer: GqaAttention, hidden: int) -> _Block:
+def _gqa(mixer: layers.GqaAttention, hidden: int) -> _Block:
     query = mixer.num_heads * mixer.head_dim
     key = mixer.num_kv_heads * mixer.head_dim
     value = mixer.num_kv_heads * mixer.value_head_dim
@@ -185,13 +176,13 @@ def _gqa(mixer: GqaAttention, hidden: int) -> _Block:
     return _Block(linear, 0, other)
 
 
-def _latent(mixer: MlaAttention | CompressedAttention, hidden: int) -> _Block:
-    if isinstance(mixer, MlaAttention):
+def _latent(mixer: layers.MlaAttention | layers.CompressedAttention, hidden: int) -> _Block:
+    if isinstance(mixer, layers.MlaAttention):
         return _mla(mixer, hidden)
     return _compressed(mixer, hidden)
 
 
-def _mla(mixer: MlaAttention, hidden: int) -> _Block:
+def _mla(mixer: layers.MlaAttention, hidden: int) -> _Block:
     heads, rank = mixer.num_heads, mixer.kv_lora_rank
     query = heads * (mixer.nope_dim + mixer.rope_dim)
     lora = mixer.q_lora_rank
@@ -208,7 +199,7 @@ def _mla(mixer: MlaAttention, hidden: int) -> _Block:
     return _Block(linear, 0, other)
 
 
-def _compressed(mixer: CompressedAttention, hidden: int) -> _Block:
+def _compressed(mixer: layers.CompressedAttention, hidden: int) -> _Block:
     heads, head, rank = mixer.num_heads, mixer.head_dim, mixer.q_lora_rank
     linear = hidden * (rank + head) + rank * heads * head
     linear += heads * head * mixer.output_rank + mixer.output_groups * mixer.output_rank * hidden
@@ -224,7 +215,7 @@ def _compressed(mixer: CompressedAttention, hidden: int) -> _Block:
     return _Block(linear, 0, other)
 
 
-def _delta_net(mixer: GatedDeltaNet, hidden: int) -> _Block:
+def _delta_net(mixer: layers.GatedDeltaNet, hidden: int) -> _Block:
     key = mixer.num_key_heads * mixer.key_head_dim
     value = mixer.num_value_heads * mixer.value_head_dim
     linear = hidden * 2 * (key + value) + value * hidden
@@ -238,7 +229,7 @@ def _delta_net(mixer: GatedDeltaNet, hidden: int) -> _Block:
     return _Block(linear, 0, beta_decay + conv + vectors)
 
 
-def _mamba2(mixer: Mamba2, hidden: int) -> _Block:
+def _mamba2(mixer: layers.Mamba2, hidden: int) -> _Block:
     inner = mixer.num_heads * mixer.head_dim
     channels = inner + 2 * mixer.num_groups * mixer.state_size
     projected = inner + channels + mixer.num_heads
@@ -248,7 +239,7 @@ def _mamba2(mixer: Mamba2, hidden: int) -> _Block:
     return _Block(hidden * projected + inner * hidden, 0, other)
 
 
-def _mamba1(mixer: Mamba1, hidden: int) -> _Block:
+def _mamba1(mixer: layers.Mamba1, hidden: int) -> _Block:
     inner, rank, state = mixer.intermediate_size, mixer.time_step_rank, mixer.state_size
     linear = hidden * 2 * inner + inner * (rank + 2 * state) + rank * inner + inner * hidden
     other = inner * (mixer.conv_kernel + int(mixer.conv_bias))

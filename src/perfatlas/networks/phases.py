@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.networks import recurrent_mixers
 from perfatlas.networks.compressed import collapse_streams, compressed_operators, hyper_connection
 from perfatlas.networks.elementwise import TOKEN_ID_BYTES
 from perfatlas.networks.emission import Emission, ModelFormats, StepTokens
@@ -43,11 +44,6 @@ from perfatlas.networks.layers import (
     MlaAttention,
 )
 from perfatlas.networks.mixers import gqa_operators, mla_operators
-from perfatlas.networks.recurrent_mixers import (
-    delta_net_operators,
-    mamba1_operators,
-    mamba2_operators,
-)
 from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
@@ -149,7 +145,6 @@ def joining_projection(
     """Return the projection of a concatenated hidden state and embedding to the hidden size.
 
     Args:
-        formats: The formats of the deployment; it uses that of the head.
         phase: Prefill or decode.
     """
     hidden = architecture.hidden_size
@@ -186,11 +181,11 @@ def _mixer(emission: Emission, mixer: Mixer) -> tuple[Operator, ...]:
         case CompressedAttention():
             return compressed_operators(emission, mixer)
         case GatedDeltaNet():
-            return delta_net_operators(emission, mixer)
+            return recurrent_mixers.delta_net_operators(emission, mixer)
         case Mamba2():
-            return mamba2_operators(emission, mixer)
+            return recurrent_mixers.mamba2_operators(emission, mixer)
         case Mamba1():
-            return mamba1_operators(emission, mixer)
+            return recurrent_mixers.mamba1_operators(emission, mixer)
 
 
 def _embedding(emission: Emission, *, learned: bool) -> Operator:

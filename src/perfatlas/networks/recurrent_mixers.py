@@ -7,20 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.operators import (
-    ACTIVATION_BYTES,
-    DELTA_CHUNK,
-    Convolution,
-    Phase,
-    Scan,
-    delta_rule_flop,
-    delta_rule_width,
-)
+from perfatlas import operators
 
 if TYPE_CHECKING:
     from perfatlas.networks.emission import Emission
     from perfatlas.networks.layers import GatedDeltaNet, Mamba1, Mamba2
-    from perfatlas.operators import FloatArray, Operator
 
 # Recurrent states are kept in fp32: `mamba_ssm_dtype` of Qwen3-Next and `mamba_ssm_cache_dtype`
 # of Nemotron-H are float32 in their config.json files.
@@ -46,7 +37,7 @@ def delta_net_flop_per_token(mixer: GatedDeltaNet, *, chunk: float = 0.0) -> flo
         114688.0
     """
     key, value = float(mixer.key_head_dim), float(mixer.value_head_dim)
-    return mixer.num_value_heads * float(delta_rule_flop(key, value, chunk))
+    return mixer.num_value_heads * float(operators.delta_rule_flop(key, value, chunk))
 
 
 def mamba2_flop_per_token(mixer: Mamba2, *, groups: float, chunk: float = 0.0) -> float:
@@ -57,7 +48,6 @@ def mamba2_flop_per_token(mixer: Mamba2, *, groups: float, chunk: float = 0.0) -
     chunk 2 Q P per head, and C B^T 2 Q N per group.
 
     Args:
-        groups: B and C groups.
         chunk: Tokens per chunk, 0 for the recurrent form.
 
     Source: Dao and Gu 2024, Transformers are SSMs (arXiv 2405.21060) sections 3 and 6.
@@ -92,11 +82,11 @@ class _State(NamedTuple):
 def _scan(
     emission: Emission,
     mixer: str,
-    flop_per_token: float | FloatArray,
-    io_width: float | FloatArray,
+    flop_per_token: float | operators.FloatArray,
+    io_width: float | operators.FloatArray,
     state: _State,
-) -> Scan:
-    return Scan(
+) -> operators.Scan:
+    return operators.Scan(
         name="scan",
         phase=emission.phase,
         count=emission.count,
@@ -104,7 +94,7 @@ def _scan(
         batch=emission.tokens.batch,
         tokens=emission.tokens.own,
         flop_per_token=emission.column(flop_per_token),
-        io_bytes_per_token=emission.column(io_width * ACTIVATION_BYTES),
+        io_bytes_per_token=emission.column(io_width * operators.ACTIVATION_BYTES),
         state_bytes=emission.column(state.heads * state.elements * STATE_BYTES),
         num_heads=emission.column(state.heads),
         head_width=state.head_width,
@@ -113,9 +103,11 @@ def _scan(
     )
 
 
-def _conv(emission: Emission, channels: float | FloatArray, kernel: int) -> Operator:
+def _conv(
+    emission: Emission, channels: float | operators.FloatArray, kernel: int
+) -> operators.Operator:
     """Return the depthwise causal convolution."""
-    return Convolution(
+    return operators.Convolution(
         name="causal_conv",
         phase=emission.phase,
         count=emission.count,
@@ -124,21 +116,21 @@ def _conv(emission: Emission, channels: float | FloatArray, kernel: int) -> Oper
         tokens=emission.tokens.own,
         channels=emission.column(channels),
         kernel=kernel,
-        bytes_per_element=ACTIVATION_BYTES,
+        bytes_per_element=operators.ACTIVATION_BYTES,
     )
 
 
-def _gated_norm(emission: Emission, width: float) -> Operator:
+def _gated_norm(emission: Emission, width: float) -> operators.Operator:
     """Return the norm of the scan output, gated by a second tensor of the same width."""
     return emission.streaming(
         "gated_norm",
         "gated_norm",
-        (2.0 * width * ACTIVATION_BYTES, width * ACTIVATION_BYTES),
+        (2.0 * width * operators.ACTIVATION_BYTES, width * operators.ACTIVATION_BYTES),
         shard="width",
     )
 
 
-def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Operator, ...]:
+def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[operators.Operator, ...]:
     """Return the operators of one gated delta net layer; all are divided over heads.
 
     Source: Yang, Kautz, Hatamizadeh 2024 (arXiv 2412.06464) figure 1; with a decay per channel
@@ -148,7 +140,7 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
     """
     key = float(mixer.num_key_heads * mixer.key_head_dim)
     value = float(mixer.num_value_heads * mixer.value_head_dim)
-    chunk = DELTA_CHUNK if emission.phase != Phase.DECODE else 0.0
+    chunk = operators.DELTA_CHUNK if emission.phase != operators.Phase.DECODE else 0.0
     projection, hidden = emission.projection_format, emission.hidden
     return (
         *emission.gemm(
@@ -160,7 +152,7 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
             emission,
             "gated_delta_net",
             delta_net_flop_per_token(mixer, chunk=chunk),
-            delta_rule_width(
+            operators.delta_rule_width(
                 mixer.num_key_heads,
                 mixer.key_head_dim,
                 mixer.num_value_heads,
@@ -178,7 +170,7 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
     )
 
 
-def _beta_and_decay(emission: Emission, mixer: GatedDeltaNet) -> tuple[Operator, ...]:
+def _beta_and_decay(emission: Emission, mixer: GatedDeltaNet) -> tuple[operators.Operator, ...]:
     """Return the projections of the write strength and of the decay."""
     heads, hidden = float(mixer.num_value_heads), emission.hidden
     head, projection = emission.formats.head, emission.projection_format
@@ -197,7 +189,7 @@ def _beta_and_decay(emission: Emission, mixer: GatedDeltaNet) -> tuple[Operator,
     )
 
 
-def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
+def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[operators.Operator, ...]:
     """Return the operators of one Mamba-2 layer; all are divided over heads.
 
     Fewer groups than ranks are replicated, like key-value heads.
@@ -208,7 +200,7 @@ def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
     groups_C = emission.repeated(mixer.num_groups)
     channels_C = inner + 2.0 * groups_C * mixer.state_size
     projection, hidden = emission.projection_format, emission.hidden
-    chunk = SSD_CHUNK if emission.phase != Phase.DECODE else 0.0
+    chunk = SSD_CHUNK if emission.phase != operators.Phase.DECODE else 0.0
     flop = mamba2_flop_per_token(mixer, groups=mixer.num_groups, chunk=chunk)
     return (
         *emission.gemm(
@@ -231,7 +223,7 @@ def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
     )
 
 
-def mamba1_operators(emission: Emission, mixer: Mamba1) -> tuple[Operator, ...]:
+def mamba1_operators(emission: Emission, mixer: Mamba1) -> tuple[operators.Operator, ...]:
     """Return the operators of one Mamba layer; all are divided over channels.
 
     `state_projection` contracts the divided channels, so it is a row GEMM with its own reduction.
@@ -241,8 +233,8 @@ def mamba1_operators(emission: Emission, mixer: Mamba1) -> tuple[Operator, ...]:
     inner = float(mixer.intermediate_size)
     state_width = float(mixer.time_step_rank + 2 * mixer.state_size)
     projection, hidden = emission.projection_format, emission.hidden
-    normed = state_width * ACTIVATION_BYTES
-    norms: tuple[Operator, ...] = ()
+    normed = state_width * operators.ACTIVATION_BYTES
+    norms: tuple[operators.Operator, ...] = ()
     if mixer.inner_norms:
         norms = (emission.streaming("state_norm", "latent_norm", (normed, normed)),)
     return (

@@ -53,9 +53,6 @@ class Resizing:
             height: Its height [pixels].
             width: Its width [pixels].
 
-        Raises:
-            InvalidSpecError: The processor refuses so narrow an image.
-
         Example:
             >>> from perfatlas.networks.vision_encoder import Resizing
             >>> limits = {"min_pixels": 65_536, "max_pixels": 16_777_216}
@@ -139,12 +136,6 @@ class VisionEncoder:
     ) -> tuple[Operator, ...]:
         """Return the operators that encode images, unsharded, in execution order.
 
-        Args:
-            tokens_per_image: Tokens of one image.
-            formats: The formats of the deployment; the encoder runs in that of the head.
-            images_C: Images of a step on one attention-DP rank (C,); of less than one, it runs in
-                so many of such steps.
-
         Limits: Tables of positions are read from the L2 cache. Two markers around the tokens of an
             image, and the preprocessing of its pixels on the host, are left out.
         """
@@ -180,11 +171,7 @@ class VisionEncoder:
 def _projection(
     encoder: VisionEncoder, projector: Projector, emission: Emission, rows_C: FloatArray
 ) -> tuple[Operator, ...]:
-    """Return the norm that merges patches, and the products of one kind of projector.
-
-    Args:
-        rows_C: Tokens of the images (C,).
-    """
+    """Return the norm that merges patches, and the products of one kind of projector."""
     first, *outputs = projector.widths
     read = encoder.patches_per_token * emission.hidden * ACTIVATION_BYTES
     merge = emission.streaming(

@@ -238,11 +238,7 @@ class Attention(_Softmax):
 
 
 def _ulysses(context_C: FloatArray, ranks: Ranks) -> FloatArray:
-    """Return the ranks that exchange heads (C,).
-
-    Args:
-        context_C: Context-parallel ranks, those of rings and groups of guidance included (C,).
-    """
+    """Return the ranks that exchange heads (C,)."""
     for others in (ranks.ring, ranks.guidance):
         context_C = context_C if others is None else context_C / others
     return context_C
@@ -266,11 +262,7 @@ def _in_ring(attention: Attention, ring: FloatArray) -> dict[str, FloatArray]:
 def _exchange(
     attention: Attention, of: str, width_C: FloatArray, group: Group
 ) -> tuple[Operator, Operator]:
-    """Return the all-to-all of a tensor over the ranks of a sequence, and its copies.
-
-    Args:
-        width_C: Elements per token of its heads on the rank (C,).
-    """
+    """Return the all-to-all of a tensor over the ranks of a sequence, and its copies."""
     moved_C = attention.batch * attention.q_len * width_C * ACTIVATION_BYTES
     sent = attention.collective("all_to_all", moved_C, group, label=f"{of}_all_to_all")
     copies = Streaming(

@@ -63,10 +63,7 @@ def _fill(
     """Write first rows and positions; return the number of distinct rows.
 
     Args:
-        bits_RD: The rows as integers (R, D).
         slots_H: Empty slots, -1 each; a power of two, at least twice as many as rows (H,).
-        first_R: Receives the first row of each distinct row (R,).
-        inverse_R: Receives the position of each row (R,).
     """
     distinct, last, width = 0, slots_H.shape[0] - 1, bits_RD.shape[1]
     for row in range(bits_RD.shape[0]):

@@ -42,7 +42,6 @@ def activation_bytes(
         plan: The plans (C,).
         max_num_batched_tokens: Tokens per step of an attention-DP rank (C,).
         max_num_seqs: Sequences that the sampler is sized for (C,).
-        moe_chunk_tokens: Tokens per call of the fused expert kernel.
         sampler_copies: fp32 copies of all logits at the sampling peak.
 
     Source: derived from the tensors that vLLM's profile run allocates (gpu_worker.py,

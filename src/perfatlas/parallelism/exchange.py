@@ -68,9 +68,6 @@ def expert_collectives(
         local: The experts on one rank, with `tokens` of the whole expert group.
         plan: The plans (C,).
         exchange: Exchange for attention_dp > 1.
-        hidden: Hidden size of the model, the width of the sums over the tp group; experts with a
-            latent width exchange tokens in that width.
-        merged: Whether a shared expert's partial sums are reduced together with the experts'.
         domain: GPUs of a scale-up domain (C,); read by DeepEP, None for one domain.
 
     Source: vLLM documentation, "Expert Parallel Deployment" (all2all backends

@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.operators import unique_rows
+from perfatlas.parallelism import cache
 from perfatlas.parallelism.activations import activation_bytes
-from perfatlas.parallelism.cache import (
-    has_compressed_keys,
-    kv_bytes_per_sequence,
-    paged_bytes_per_sequence,
-)
 from perfatlas.parallelism.plan import PlanColumns
 from perfatlas.parallelism.weights import expert_padding_bytes, weight_columns
 
@@ -150,11 +146,11 @@ def _sequence_bytes(question: MemoryInputs, tokens: FloatArray) -> FloatArray:
     if (
         pages is None
         or question.formats.kv not in pages.formats
-        or not has_compressed_keys(question.network)
+        or not cache.has_compressed_keys(question.network)
     ):
-        return kv_bytes_per_sequence(*of_model, tokens)
+        return cache.kv_bytes_per_sequence(*of_model, tokens)
     in_flight = pages.reserved_batches * question.load.max_num_batched_tokens
-    return paged_bytes_per_sequence(*of_model, (tokens, in_flight), pages)
+    return cache.paged_bytes_per_sequence(*of_model, (tokens, in_flight), pages)
 
 
 def _weights_bytes(question: MemoryInputs) -> FloatArray:

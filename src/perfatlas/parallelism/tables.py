@@ -37,11 +37,6 @@ def place_tables(loads_LO: FloatArray, tables_O: FloatArray, groups: int) -> Flo
     Tables are placed one after another, the largest first, on the group with the least so far. The
     size of a table is the sum of its shares in all loads.
 
-    Args:
-        loads_LO: Loads of one table, such as its bytes and its lookups (L, O).
-        tables_O: Equal tables of each operator (O,).
-        groups: Number of groups.
-
     Source: pytorch/torchrec, torchrec/distributed/planner/partitioners.py, GreedyPerfPartitioner:
         tables by storage, the largest first, each on the device with the least cost. Its costs are
         times of an estimator; the sum of equal shares of all loads is an assumption.
@@ -92,10 +87,7 @@ def shard_tables(
     all wait for the rank that has most.
 
     Args:
-        operators: The unsharded operators over the items of one rank.
         plan: The plans (C,); attention_dp = 1 divides nothing.
-        balanced: Whether to take a lower limit over all placements instead of the plan's: each rank
-            looks up its share of all tables and sends the sums of whole ones, the least there are.
 
     Source: Mudigere et al. 2022 (arXiv 2104.05158): hybrid parallelism, table-wise and row-wise
         sharding, and the kernel that looks up several tables (FBGEMM, table-batched embedding);

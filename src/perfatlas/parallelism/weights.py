@@ -142,7 +142,6 @@ def expert_padding_bytes(
 
     Args:
         plan: The plans (C,).
-        multiples: Multiples to which hidden size and expert intermediate size are padded.
 
     Example:
         >>> import numpy as np

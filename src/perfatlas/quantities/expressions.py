@@ -73,11 +73,7 @@ class Expression:
     text: str  # As it was written
 
     def __post_init__(self) -> None:
-        """Refuse a text that is not an expression of this language.
-
-        Raises:
-            InvalidSpecError: The part that is refused is named.
-        """
+        """Refuse a text that is not an expression of this language."""
         _ = self.names
 
     @cached_property

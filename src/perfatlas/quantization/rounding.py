@@ -50,11 +50,7 @@ class Rounding:
     asymmetric: bool = False  # Whether integers have a zero point
 
     def quantized(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return values as they are read back from this format.
-
-        Args:
-            values: Elements in storage order; groups divide their number (any shape).
-        """
+        """Return values as they are read back from this format."""
         grouped_GE = values.reshape(-1, self.group or values.size)
         if self.scale == "none":
             return round_float(values, *FLOATS[self.element])

@@ -1,3 +1,1 @@
 """Failures of large clusters: logs, one job on many nodes, many jobs on one cluster."""
-
-from __future__ import annotations

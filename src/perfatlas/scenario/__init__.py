@@ -1,3 +1,1 @@
 """Scenarios: their fields, their resolution to typed columns, and their deployments."""
-
-from __future__ import annotations

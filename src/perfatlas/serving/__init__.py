@@ -1,3 +1,1 @@
 """Simulation of serving traffic: arrivals, schedulers, KV caches, one compiled event loop."""
-
-from __future__ import annotations

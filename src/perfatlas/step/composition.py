@@ -73,11 +73,7 @@ class _Evaluated:
 def _limited(
     gathered: GatheredSteps, full: tuple[StepCost, ...], context: StepContext
 ) -> tuple[StepCost, ...]:
-    """Return steps at the clocks that locks and power limits leave.
-
-    Args:
-        gathered: The steps, to be priced at other clocks.
-    """
+    """Return steps at the clocks that locks and power limits leave."""
     placement, power = context.placement, context.placement.power()
     energy, calibrated = step_energy(full), None
     if placement.zeros_C is not None:
@@ -135,11 +131,7 @@ def _priced_at(
 
 
 def _replaced(cost: StepCost, some_X: IntArray, found: StepCost) -> StepCost:
-    """Return the cost of a step with some candidates at another clock.
-
-    Args:
-        some_X: Positions of those at another clock (X,).
-    """
+    """Return the cost of a step with some candidates at another clock."""
 
     def placed(all_: NDArray[Any], some: NDArray[Any]) -> NDArray[Any]:
         copied = all_.copy()

@@ -38,11 +38,7 @@ def deepep() -> Mapping[str, Any]:
 
 
 def exchange_sms(phase: Phase) -> float:
-    """Return the SMs that an exchange of tokens occupies while it transfers.
-
-    Args:
-        phase: Prefill runs the normal kernels, decode the low-latency ones.
-    """
+    """Return the SMs that an exchange of tokens occupies while it transfers."""
     mode = "low_latency" if phase == Phase.DECODE else "normal"
     return float(deepep()[mode]["sms"])
 
@@ -75,7 +71,6 @@ def rate_beside_exchange(
     """Return the speed of windows while tokens travel, over their speed alone (C, W).
 
     Args:
-        busy_s_CO: Time over all executions (C, O) [s].
         windows: Operators of each window (W).
 
     Source: Assumption: SMs and memory bandwidth are lost as in `contended_rate`; a collective of
@@ -118,11 +113,7 @@ def rate_beside_exchange(
 def beside_communication(
     step: PricedStep, busy_s_CO: FloatArray, moved: Sequence[int], window: Sequence[int]
 ) -> FloatArray:
-    """Return the time that an exchange adds to the operators beside it (C,) [s].
-
-    Args:
-        busy_s_CO: Time over all executions (C, O) [s].
-    """
+    """Return the time that an exchange adds to the operators beside it (C,) [s]."""
     rate_C = rate_beside_exchange(step, busy_s_CO, [window], moved)[:, 0]
     moving_s_C, window_s_C = (busy_s_CO[:, some].sum(axis=1) for some in (moved, window))
     added_s_C: FloatArray = np.minimum(
@@ -138,9 +129,6 @@ def together(
 
     Side by side, both take s times as long, where s is the sum of the shares of a resource that
     each uses alone, at least 1: memory bandwidth, or the peak of the arithmetic.
-
-    Args:
-        busy_s_CO: Time over all executions (C, O) [s].
 
     Source: derived: a resource has no more than all of its rate to give.
     """

@@ -40,7 +40,6 @@ def verification_operator(operator: Operator, batch: FloatArray, queries: int) -
     """Return an operator of a decode step that verifies several tokens per sequence.
 
     Args:
-        operator: Operator of a decode step with one query per row.
         batch: Sequences (C,).
 
     Limits: Every query sees all keys of the step, up to `queries` - 1 too many. With key selection,
@@ -55,7 +54,6 @@ def drafting_passes(
     """Return the operators of one rank that draft after a decode step, with collectives.
 
     Args:
-        context: Model, engine, systems and plan; with at least one draft.
         batch: Sequences on one attention-DP rank (C,).
         kv_len: Keys per sequence, including the new tokens (C,).
     """
@@ -71,12 +69,7 @@ def drafting_passes(
 
 
 def prompt_pass(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
-    """Return the operators of one rank that add a step's tokens to the drafter's KV cache.
-
-    Args:
-        context: Model, engine, systems and plan; with at least one draft.
-        tokens: The tokens of the step on one attention-DP rank.
-    """
+    """Return the operators of one rank that add a step's tokens to the drafter's KV cache."""
     whole = _local_draft(context, phase, tokens)
     return tuple(_renamed(op, FIRST, 1.0) for op in whole if not op.name.startswith(HEAD))
 

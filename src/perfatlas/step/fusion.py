@@ -38,10 +38,6 @@ CONVERTED_BLOCK_BYTES: Final = 1024.0  # a thread block of a copy, which all SMs
 def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
     """Return the operators, with the count of fused ones set to 0 by the engine profile.
 
-    Args:
-        operators: One rank's operators with its collectives.
-        context: Model, engine, devices and plan; each fusion of the profile names its source.
-
     Returns:
         The operators in order. Dynamic quantizations become part of their matrix product.
 
@@ -137,10 +133,6 @@ def kind_of(name: str) -> str:
 
 def split_kernels(operators: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
     """Return the operators, with each kernel of those that run as several ones counted.
-
-    Args:
-        operators: One rank's operators, with fusions applied.
-        context: Model and engine; each entry of the profile names its source.
 
     Limits: The kernels of an operator share its bytes. Those that read again what another one
         wrote move more, which large steps would show.

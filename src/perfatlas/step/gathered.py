@@ -85,11 +85,7 @@ class GatheredSteps:
         return len(self.gathered.families) == 1
 
     def full(self, *, random: bool = False) -> tuple[PricedStep, ...]:
-        """Return the prices of each step at the sustained clock.
-
-        Args:
-            random: Whether energies are those of random values, whatever the tensors hold.
-        """
+        """Return the prices of each step at the sustained clock."""
         if random:
             return self._priced(self.gathered.full(), random=True)
         return self._sustained
@@ -97,12 +93,7 @@ class GatheredSteps:
     def at(
         self, ratio_SC: FloatArray, last: ClockPrices | None = None
     ) -> tuple[tuple[PricedStep, ...], ClockPrices]:
-        """Return the prices of each step at other clocks, as steps and as their operators.
-
-        Args:
-            ratio_SC: Clock of each step over the sustained clock (S, C).
-            last: Operators at other clocks; those whose clock is the same keep their prices.
-        """
+        """Return the prices of each step at other clocks, as steps and as their operators."""
         widths = [own - links for own, links in self._widths()]
         found = self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T, last)
         if not self.one_family:  # another family may be the fastest at another clock
@@ -110,11 +101,7 @@ class GatheredSteps:
         return self._at_clock(found.families[0]), found
 
     def take(self, some_X: IntArray) -> GatheredSteps:
-        """Return the steps of some candidates.
-
-        Args:
-            some_X: Positions of the candidates (X,), ascending.
-        """
+        """Return the steps of some candidates."""
         every = self.devices.index_C.size
         return GatheredSteps(
             steps=tuple(take_candidates(step, some_X, every) for step in self.steps),

@@ -93,7 +93,6 @@ def with_encoder_attention(
 
     Args:
         operators: Operators of a step (O).
-        devices: Their devices; a systolic machine pads heads itself.
 
     Limits: Kernels of all engines pad as FlashAttention does. Triton kernels pad to powers of two.
     """

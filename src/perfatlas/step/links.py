@@ -27,7 +27,6 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
 
     Args:
         links: Collectives of all steps (O).
-        context: Engine, systems and tier.
     """
     placement = context.placement
     by_op: dict[str, list[int]] = {}

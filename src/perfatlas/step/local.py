@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
-    """Return the operators of one rank with its collectives; fused ones have count 0.
-
-    Args:
-        context: Model, engine, systems and plan.
-    """
+    """Return the operators of one rank with its collectives; fused ones have count 0."""
     loaded = tuple(
         with_fields(op, distribution=context.expert_distribution) if op.routed else op
         for op in whole

@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas import parallelism
 from perfatlas.files import shipped_table
 from perfatlas.hardware import alternatives
 from perfatlas.machines import spreads_weights
-from perfatlas.parallelism import (
-    MemoryColumns,
-    MemoryInputs,
-    MemoryLoad,
-    MemoryOverheads,
-    memory_footprint,
-    shortfall_advice,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,17 +26,17 @@ if TYPE_CHECKING:
 SPREAD: Final = "data/memory_spread.toml"
 
 
-def memory_inputs(question: Candidates) -> MemoryInputs:
+def memory_inputs(question: Candidates) -> parallelism.MemoryInputs:
     """Return the inputs of the memory model; a request ends with isl + osl tokens."""
     load, limits, engine = question.load, question.limits, question.profile.memory
     devices = question.placement.devices()
-    return MemoryInputs(
+    return parallelism.MemoryInputs(
         network=question.model.network.with_drafter()
         if question.drafts
         else question.model.network,
         formats=question.formats,
         plan=question.plan,
-        load=MemoryLoad(
+        load=parallelism.MemoryLoad(
             sequences=np.ceil(load.sequences / question.plan.attention_dp),
             tokens_per_sequence=load.isl + load.osl,
             max_num_batched_tokens=limits.max_num_batched_tokens,
@@ -54,7 +47,7 @@ def memory_inputs(question: Candidates) -> MemoryInputs:
             block_size=limits.block_size,
             kv_blocks=limits.kv_blocks,
         ),
-        overheads=MemoryOverheads(
+        overheads=parallelism.MemoryOverheads(
             context_bytes=engine.context_bytes,
             communication_bytes=engine.communication_bytes,
             graph_bytes=engine.graph_bytes * _captured_share(question),
@@ -90,13 +83,13 @@ def _captured_share(question: Candidates) -> FloatArray:
     return share
 
 
-def candidate_memory(question: Candidates) -> MemoryColumns:
+def candidate_memory(question: Candidates) -> parallelism.MemoryColumns:
     """Return the memory of each candidate's rank with the highest usage.
 
     With continuous batching, requests queue for memory, so one request must fit.
     """
     asked = memory_inputs(question)
-    memory = memory_footprint(asked)
+    memory = parallelism.memory_footprint(asked)
     if not np.any(question.aggregated_C):
         return memory
     sequences = asked.load.sequences
@@ -109,7 +102,7 @@ def candidate_memory(question: Candidates) -> MemoryColumns:
     return replace(memory, kv_bytes=kv_bytes, total_bytes=total_bytes, fits=fits)
 
 
-def cache_limits(question: Candidates, memory: MemoryColumns) -> dict[str, FloatArray]:
+def cache_limits(question: Candidates, memory: parallelism.MemoryColumns) -> dict[str, FloatArray]:
     """Return the cache capacity and the ends of its 90% interval [tokens], each (C,).
 
     The interval is that of the memory which engines leave for the cache in start-up logs; blocks
@@ -135,14 +128,16 @@ def cache_limits(question: Candidates, memory: MemoryColumns) -> dict[str, Float
     }
 
 
-def _spared_by_sampler(question: Candidates, memory: MemoryColumns) -> FloatArray | float:
+def _spared_by_sampler(
+    question: Candidates, memory: parallelism.MemoryColumns
+) -> FloatArray | float:
     """Return what the smallest sampler of an installation takes less than assumed (C,) [bytes]."""
     fewest = question.profile.memory.sampler_copies_fewest
     if fewest is None:
         return 0.0
     asked = memory_inputs(question)
     overheads = replace(asked.overheads, sampler_copies=fewest)
-    smaller = memory_footprint(replace(asked, overheads=overheads))
+    smaller = parallelism.memory_footprint(replace(asked, overheads=overheads))
     spared: FloatArray = memory.activation_bytes - smaller.activation_bytes
     return spared
 
@@ -169,7 +164,7 @@ def does_not_fit(
     columns = question.placement.devices()
     others = alternatives(columns.devices[columns.index_C[0]])
     asked = memory_inputs(question)
-    sentence, *advice = shortfall_advice(
+    sentence, *advice = parallelism.shortfall_advice(
         asked, devices=others, accepts=accepts, states_gpus=states_gpus
     )
     return sentence, tuple(advice)

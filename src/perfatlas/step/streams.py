@@ -33,9 +33,6 @@ def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfil
     the time by which both slow each other down. In a step of two batches, only the exchanges of
     tokens are overlapped.
 
-    Args:
-        busy_s_CO: Time over all executions (C, O) [s].
-
     Source: Assumption: kernels side by side share SMs and memory bandwidth (`contention`).
     """
     operators, tokens_C = step.operators, step.step.tokens_C
@@ -67,11 +64,6 @@ def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfil
 
 def _rotated_share(step: PricedStep, busy_s_CO: FloatArray, moved: int, beside: str) -> FloatArray:
     """Return the fraction of transfers that the operator beside them does not hide (C,).
-
-    Args:
-        busy_s_CO: Time over all executions (C, O) [s].
-        moved: Position of the transfers.
-        beside: Name of the operator, of which one execution runs beside each transfer.
 
     Source: Assumption: transfers take SMs as an exchange of tokens does (`contention`).
     """

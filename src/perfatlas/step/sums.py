@@ -68,11 +68,7 @@ class OperatorSums(NamedTuple):
     laboratory_s: FloatArray  # Its standard deviation by operators on other machines [s]
 
     def at_voltage(self, clock: StepClock) -> OperatorSums:
-        """Return the sums with the energy of the chip at the voltage of a clock.
-
-        Args:
-            clock: The clock; these sums are at the highest voltage.
-        """
+        """Return the sums with the energy of the chip at the voltage of a clock."""
         chip_j = self.chip_j * clock.energy_share
         unlimited_j = chip_j * unlimited_share(clock) + self.memory_j
         return self._replace(chip_j=chip_j, unlimited_j=unlimited_j)
@@ -86,9 +82,6 @@ def operator_sums(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
     Between laboratories, operators of one class deviate together, those of different classes
     independently; time at the bound has no part in that, nor do operators that were calibrated on
     the machine of the user.
-
-    Args:
-        count_CO: Number of executions (C, O).
     """
     return sums_by_group(count_CO, prices, clock).whole
 
@@ -103,11 +96,7 @@ class GroupedSums(NamedTuple):
 
 
 def sums_by_group(count_CO: FloatArray, prices: PricedOperators, clock: StepClock) -> GroupedSums:
-    """Return the sums of a step as `operator_sums`, with those of each group and class.
-
-    Args:
-        count_CO: Number of executions (C, O).
-    """
+    """Return the sums of a step as `operator_sums`, with those of each group and class."""
     groups = deviating_groups(prices)
     candidates, classes = count_CO.shape[0], groups.deviation_K.size
     sums_SC = np.empty((len(OperatorSums._fields), candidates))
@@ -192,15 +181,7 @@ def _sum(
     parts: _Parts,
     sums_SC: FloatArray,
 ) -> None:
-    """Write the sums of `OperatorSums` in the order of its fields.
-
-    Args:
-        count_F: Executions of each operator of each candidate, flat (C O,).
-        columns: Prices of one execution.
-        more_C: Energy of the chip without the TDP over that with it (C,).
-        parts: Receives the deviations; the rest is overwritten.
-        sums_SC: Receives the sums (S, C).
-    """
+    """Write the sums of `OperatorSums` in the order of its fields."""
     classes = groups.deviation_K.shape[0]
     for c in range(more_C.shape[0]):
         _collect(count_F, columns, groups, more_C, parts, c)

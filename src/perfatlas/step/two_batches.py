@@ -66,9 +66,7 @@ def batch_count(context: StepContext, phase: Phase, tokens_C: FloatArray) -> Flo
     """Return the batches into which a step is split (C,), None if no step is.
 
     Args:
-        context: Engine and plan.
         phase: Prefill or decode.
-        tokens_C: Tokens of a step on one attention-DP rank (C,).
     """
     overlaps = context.profile.batch_overlap
     setting = overlaps.two_batch
@@ -83,9 +81,6 @@ def part_of(tokens: StepTokens, batches_C: FloatArray) -> StepTokens:
     """Return the tokens of one batch: half of the sequences, or half of the only one.
 
     The halves of a sequence see keys up to their end; their mean has the pairs of the whole.
-
-    Args:
-        batches_C: Number of batches (C,).
     """
     by_sequence = tokens.batch >= batches_C
     parts_C = np.where(by_sequence, batches_C, 1.0)
@@ -102,9 +97,6 @@ def part_of(tokens: StepTokens, batches_C: FloatArray) -> StepTokens:
 
 def two_batch_share(step: PricedStep, busy_s_CO: FloatArray) -> FloatArray:
     """Return the fraction of each operator's time that is not overlapped (C, O).
-
-    Args:
-        busy_s_CO: Time over all executions (C, O) [s].
 
     Source: docs.vllm.ai design/dbo and sglang operations_strategy.py: the order of the windows, and
         the shared expert between combine and its wait. The send and receive kernels of DeepEP's

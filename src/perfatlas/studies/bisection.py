@@ -24,8 +24,6 @@ def bisected(
 
     Args:
         missed: One above or below it that does not.
-        middle: Returns a value between two.
-        is_close: Whether two values, as returned, are close enough.
 
     Example:
         >>> from perfatlas.studies.bisection import bisected

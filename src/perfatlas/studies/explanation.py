@@ -251,7 +251,6 @@ def explained_estimate(fields: Mapping[str, Any], targets: Mapping[str, float]) 
 
     Raises:
         InvalidSpecError: A target is invalid.
-        PerfatlasError: As for `estimate`.
     """
     targets = {name: targets[name] for name in LATENCIES if name in targets}
     _check(targets)

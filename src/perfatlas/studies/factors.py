@@ -122,11 +122,7 @@ def factors_of(systems: Sequence[System]) -> tuple[Factor, ...]:
 
 
 def scaled_profile(profile: EngineProfile, host: float, front: float) -> EngineProfile:
-    """Return an engine with other times of its host work and its front end.
-
-    Args:
-        front: Ratio of the times of the front end, tokenization included.
-    """
+    """Return an engine with other times of its host work and its front end."""
     work, client = profile.host, profile.front
     return replace(
         profile,

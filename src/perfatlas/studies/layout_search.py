@@ -21,17 +21,12 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import ZERO
 from perfatlas.studies.ranking import joined
 from perfatlas.studies.refusals import refused_by_rule
+from perfatlas.training import step
 from perfatlas.training.layouts import (
     RECOMPUTE_LEVELS,
     distinct_rows,
     layout_problems,
     take_layouts,
-)
-from perfatlas.training.step import (
-    lower_bounds,
-    micro_batch_costs,
-    sharper_step_bounds,
-    training_steps,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +36,6 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.training.layouts import Layouts
-    from perfatlas.training.step import MicroBatchCosts, TrainingQuestion, TrainingSteps
 
     BoolArray = NDArray[np.bool_]
 
@@ -67,7 +61,7 @@ SEARCHED: Final = (
 class LayoutQuestion:
     """A search among the layouts of a training job."""
 
-    base: TrainingQuestion  # The job without any parallelism
+    base: step.TrainingQuestion  # The job without any parallelism
     counts: tuple[int, ...]  # Numbers of GPUs to search
     exact: bool  # Whether the job has a given number of GPUs
     pinned: Mapping[str, Any]  # The sizes that are given, by name
@@ -87,8 +81,8 @@ class LayoutQuestion:
 class Family:
     """Legal layouts that share a pipeline schedule."""
 
-    question: TrainingQuestion
-    costs: MicroBatchCosts
+    question: step.TrainingQuestion
+    costs: step.MicroBatchCosts
 
     @property
     def size(self) -> int:
@@ -134,7 +128,7 @@ def _space(asked: LayoutQuestion) -> Space:
     """Return the layouts of a search."""
     rejected: Counter[str] = Counter()
     base = asked.base
-    legal: list[TrainingQuestion] = []
+    legal: list[step.TrainingQuestion] = []
     for schedule, overlap in _schedules(asked):
         layouts = _combined(asked, schedule, overlap=overlap)
         if layouts is None:
@@ -155,7 +149,7 @@ def _space(asked: LayoutQuestion) -> Space:
     return Space(families=families, rejected=rejected, bounds=bounds)
 
 
-def _priced_together(questions: list[TrainingQuestion]) -> list[Family]:
+def _priced_together(questions: list[step.TrainingQuestion]) -> list[Family]:
     """Return families of questions, whose equal shapes are priced once."""
     layouts = joined([vars(question.layouts) for question in questions])
     ends = np.cumsum([question.layouts.size for question in questions])
@@ -164,7 +158,7 @@ def _priced_together(questions: list[TrainingQuestion]) -> list[Family]:
         layouts=type(questions[0].layouts)(**layouts),
         index_C=np.zeros(int(ends[-1]), np.int64),
     )
-    costs = micro_batch_costs(everything)
+    costs = step.micro_batch_costs(everything)
     return [
         Family(question=question, costs=replace(costs, index_C=index_C))
         for question, index_C in zip(questions, np.split(costs.index_C, ends[:-1]), strict=True)
@@ -173,7 +167,7 @@ def _priced_together(questions: list[TrainingQuestion]) -> list[Family]:
 
 def _bounds(family: Family) -> dict[str, FloatArray]:
     """Return the bounds of a family, by name (C,)."""
-    bounds = lower_bounds(family.question, family.costs)
+    bounds = step.lower_bounds(family.question, family.costs)
     return {
         "step_s": bounds.step_s_C,
         "memory_bytes": bounds.memory_bytes_C,
@@ -301,7 +295,7 @@ SLOW_STEP: Final = "max_step_time_s"
 class Priced:
     """A layout with its step."""
 
-    question: TrainingQuestion  # The layout alone
+    question: step.TrainingQuestion  # The layout alone
     score: tuple[float, ...]  # The objective, smaller is better
     step_s: float  # Step time [s]
     memory_bytes: float  # Memory of the fullest GPU [bytes]
@@ -383,7 +377,7 @@ def _search(
         some_N = open_C[some]
         sharper_N2 = np.empty((some_N.size, 2))
         for family, own_N in space.parts(some_N):
-            step_s_N = sharper_step_bounds(family.question, family.costs)
+            step_s_N = step.sharper_step_bounds(family.question, family.costs)
             sharper_N2[own_N] = _score_of(asked, step_s_N, family.question.layouts.gpus)
         for priced in best_first(sharper_N2, last, PRICED_AT_ONCE):
             for family, _ in space.parts(some_N[priced]):
@@ -413,7 +407,7 @@ def _price(
 ) -> None:
     """Price layouts of a family and keep the best of each identity."""
     question = family.question
-    steps = training_steps(question, family.costs)
+    steps = step.training_steps(question, family.costs)
     kept_N = _counted(found.space.rejected, asked, steps.memory.fits, steps.step_s_C)
     kept = np.flatnonzero(kept_N)
     for priced in _best_of(question, steps, kept, asked):
@@ -434,7 +428,10 @@ def _price(
 
 
 def _best_of(
-    question: TrainingQuestion, steps: TrainingSteps, kept: IntArray, asked: LayoutQuestion
+    question: step.TrainingQuestion,
+    steps: step.TrainingSteps,
+    kept: IntArray,
+    asked: LayoutQuestion,
 ) -> Iterator[Priced]:
     """Yield the best layout of each identity among those that are kept."""
     layouts, memory_bytes_N = question.layouts, steps.memory.total_bytes
@@ -448,8 +445,8 @@ def _best_of(
 
 
 def _priced(
-    question: TrainingQuestion,
-    steps: TrainingSteps,
+    question: step.TrainingQuestion,
+    steps: step.TrainingSteps,
     at: int,
     score: tuple[float, ...],
     identity: tuple[float, ...] = (),
@@ -466,7 +463,7 @@ def _priced(
     )
 
 
-def _identity(asked: LayoutQuestion, question: TrainingQuestion) -> tuple[str, ...]:
+def _identity(asked: LayoutQuestion, question: step.TrainingQuestion) -> tuple[str, ...]:
     """Return the sizes in which layouts of the answer differ."""
     names = ("gpus", *vars(question.layouts))
     sizes = tuple(name for name in names if name not in CHOICES)
@@ -480,7 +477,7 @@ def _nearest(space: Space) -> Priced:
     beyond_C = space.bounds["memory_bytes"] - space.bounds["capacity_bytes"]
     tried = []
     for family, _ in space.parts(np.argsort(beyond_C, kind="stable")[:AT_ONCE]):
-        steps = training_steps(family.question, family.costs)
+        steps = step.training_steps(family.question, family.costs)
         at = int(np.argmin(steps.memory.total_bytes))
         tried.append(_priced(family.question, steps, at, (float(steps.step_s_C[at]),)))
     return min(tried, key=lambda priced: priced.memory_bytes)
@@ -495,7 +492,6 @@ def best_first(
         bounds: Lower bounds of two objectives of which the smaller is better, the first one first
             (N, 2).
         last: Returns the objectives of the last of the best so far, None while there are too few.
-        at_once: Largest number of candidates that are yielded together.
 
     Example:
         >>> import numpy as np

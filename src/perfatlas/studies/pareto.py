@@ -55,12 +55,7 @@ def pareto_points(*objectives: FloatArray | Sequence[float]) -> IntArray:
 
 
 def _kept(values_NK: FloatArray) -> NDArray[np.bool_]:
-    """Return which points no other one exceeds (N,); of equal points the first.
-
-    Args:
-        values_NK: The points in descending order of the first objective, then of the others, so
-            that none exceeds an earlier one (N, K).
-    """
+    """Return which points no other one exceeds (N,); of equal points the first."""
     kept_N = np.zeros(values_NK.shape[0], np.bool_)
     if kept_N.size > COMPARED_PAIRWISE:
         _mark(np.ascontiguousarray(values_NK), np.empty(kept_N.size, np.int64), kept_N)
@@ -72,13 +67,7 @@ def _kept(values_NK: FloatArray) -> NDArray[np.bool_]:
 
 @compiled
 def _mark(values_NK: FloatArray, known_A: IntArray, kept_N: NDArray[np.bool_]) -> None:
-    """Mark the points that no earlier one reaches in every objective.
-
-    Args:
-        values_NK: The points, none of which exceeds an earlier one (N, K).
-        known_A: Overwritten: the marked points so far, the last that reached another one first.
-        kept_N: Receives the marks, all False at first (N,).
-    """
+    """Mark the points that no earlier one reaches in every objective."""
     known, width = 0, values_NK.shape[1]
     for point in range(values_NK.shape[0]):
         reached = False

@@ -119,11 +119,7 @@ class Points:
     sample: Sample | None = None  # Names that are sampled, crossed with the axes; None for none
 
     def __post_init__(self) -> None:
-        """Refuse samples that cannot be drawn.
-
-        Raises:
-            InvalidSpecError: There are too many.
-        """
+        """Refuse samples that cannot be drawn."""
         if self.sample is not None and self.sample.points > MOST_SOBOL:
             raise InvalidSpecError(
                 f"sample.points = {self.sample.points:,}: at most {MOST_SOBOL:,}"

@@ -306,12 +306,7 @@ LAST: Final = ("meets_constraints", "warnings", "error_code", "error")  # column
 
 
 def run_blocks(run: RunFolder) -> Iterator[dict[str, Any]]:
-    """Yield the blocks of a complete run as Arrow columns, all with the same columns.
-
-    Raises:
-        UsageError: The run is not complete.
-        InvalidSpecError: A block is missing or damaged.
-    """
+    """Yield the blocks of a complete run as Arrow columns, all with the same columns."""
     import pyarrow as pa
 
     schema = run_schema(run)
@@ -327,12 +322,7 @@ def run_blocks(run: RunFolder) -> Iterator[dict[str, Any]]:
 
 
 def run_schema(run: RunFolder) -> Any:  # noqa: ANN401 - an Arrow schema
-    """Return the columns of a complete run with types that fit all its blocks.
-
-    Raises:
-        UsageError: The run is not complete.
-        InvalidSpecError: A block is missing or damaged.
-    """
+    """Return the columns of a complete run with types that fit all its blocks."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -81,9 +81,6 @@ class ScaledScenario:
 
         Args:
             changes: Ratio of each scaled factor, by name; other factors keep their value (N).
-
-        Raises:
-            InvalidSpecError: A scaled value contradicts the rest of a system.
         """
         rows: dict[tuple[float, float], list[int]] = {}
         for index, change in enumerate(changes):
@@ -143,9 +140,6 @@ def scaled_scenario(scenario: Scenario) -> ScaledScenario:
     Args:
         scenario: The scenario; in tier measured, tier physics is used, since corrections by
             measured rows hold only for the measured hardware.
-
-    Raises:
-        PerfatlasError: As for `evaluated_pools`.
     """
     physics: dict[str, Any] = {"tier": "physics", "silicon_version": None}
     scenario = scenario.model_copy(update=physics if scenario.tier == "measured" else {})

@@ -1,3 +1,1 @@
 """The verbs, a folder each: its question, its answer, its remarks, its text and page."""
-
-from __future__ import annotations

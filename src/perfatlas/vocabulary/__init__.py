@@ -1,3 +1,1 @@
 """Tables of all input fields and all metrics; each is declared once."""
-
-from __future__ import annotations

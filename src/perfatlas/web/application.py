@@ -265,20 +265,12 @@ def _schema(command: str) -> dict[str, Any]:
 
 
 def _values(request: Request) -> dict[str, str]:
-    """Return the values of a query by field.
-
-    Raises:
-        UsageError: A field is set twice.
-    """
+    """Return the values of a query by field."""
     return _set_once(request.query_params.multi_items())
 
 
 def _set_once(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
-    """Return values by field.
-
-    Raises:
-        UsageError: A field is set twice.
-    """
+    """Return values by field."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name in found if [n for n, _ in pairs].count(name) > 1)
@@ -287,11 +279,7 @@ def _set_once(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
 
 
 async def _posted(request: Request) -> dict[str, str]:
-    """Return the values of a JSON object by field, as text.
-
-    Raises:
-        UsageError: The body is no JSON object of texts, numbers, booleans and lists of them.
-    """
+    """Return the values of a JSON object by field, as text."""
     body = bytearray()
     async with asyncio.timeout(REQUEST_LIMIT_S):
         async for part in request.stream():

@@ -9,15 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas import quantities
 from perfatlas.commands.flags import listed_names, positional_fields
 from perfatlas.declarations import commands, has_fields, verb_fields
-from perfatlas.quantities import (
-    InvalidSpecError,
-    UsageError,
-    did_you_mean,
-    repr_for_error,
-    resolve_name,
-)
 from perfatlas.vocabulary.fields import canonical_name, read_names
 
 if TYPE_CHECKING:
@@ -123,7 +117,7 @@ def command_words(command: str, given: Mapping[str, str]) -> list[str]:
             continue
         flag = f"--{name.replace('_', '-')}"
         if name not in fields and name not in switches:
-            raise UsageError(_unknown(command, name, fields))
+            raise quantities.UsageError(_unknown(command, name, fields))
         _check_text(name, text)
         if name in switches or fields[name].type is bool:
             is_default = name in switches or fields[name].default is False
@@ -133,7 +127,9 @@ def command_words(command: str, given: Mapping[str, str]) -> list[str]:
             if name not in positional_fields(command):
                 words.append(f"{flag}={text}")
             elif text.startswith("-"):
-                raise InvalidSpecError(f"{name} = {repr_for_error(text)} is no word")
+                raise quantities.InvalidSpecError(
+                    f"{name} = {quantities.repr_for_error(text)} is no word"
+                )
             else:
                 words.insert(len(command.split()), text)
     return words
@@ -144,28 +140,28 @@ def _unknown(command: str, name: str, fields: Mapping[str, Field]) -> str:
         why = "its answer is a file" if name in NO_PAGE else "it names a file"
         return f"{name} can be set on the command line only: {why}"
     ours = canonical_name(name, tuple(fields))
-    hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, fields)
-    return f"unknown field {repr_for_error(name)}{hint}"
+    hint = f"; perfatlas calls it {ours!r}" if ours else quantities.did_you_mean(name, fields)
+    return f"unknown field {quantities.repr_for_error(name)}{hint}"
 
 
 def _check_text(name: str, text: str) -> None:
     if len(text) > MOST_CHARACTERS:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"{name} has {len(text):,} characters; at most {MOST_CHARACTERS:,} are accepted"
         )
     if _CONTROL.search(text):
-        raise InvalidSpecError(f"{name} = {repr_for_error(text)} has control characters")
+        raise quantities.InvalidSpecError(
+            f"{name} = {quantities.repr_for_error(text)} has control characters"
+        )
 
 
 def _switch(name: str, text: str, *, off: list[str]) -> list[str]:
-    """Return the words of a value that is true or false.
-
-    Args:
-        off: The words of false.
-    """
+    """Return the words of a value that is true or false."""
     value = (_YES | _NO).get(text.strip().casefold())
     if value is None:
-        raise InvalidSpecError(f"{name} = {repr_for_error(text)}: expected true or false")
+        raise quantities.InvalidSpecError(
+            f"{name} = {quantities.repr_for_error(text)}: expected true or false"
+        )
     return [f"--{name.replace('_', '-')}"] if value else off
 
 
@@ -180,7 +176,7 @@ def _check_value(field: Field, text: str, fields: Mapping[str, Field]) -> None:
     try:
         parts: Any = (text,) if catalog is field else read_names(text)
     except ValueError as problem:
-        raise InvalidSpecError(f"{field.name}: {problem}") from None
+        raise quantities.InvalidSpecError(f"{field.name}: {problem}") from None
     for part in parts:
         check_name(field.name, catalog.catalog, part)
 
@@ -201,13 +197,13 @@ def check_name(where: str, catalog: str, text: str) -> None:
     if catalog in _NAMES_ONLY:
         known = listed_names(_NAMES_ONLY[catalog])
         lists = "the catalog lists all"
-        resolve_name(name.strip(), known, what=catalog[:-1], lists=lists, shorten=False)
+        quantities.resolve_name(name.strip(), known, what=catalog[:-1], lists=lists, shorten=False)
     else:
         _refuse_path(where, name)
     for change in changes.rstrip().removesuffix("}").split(",") if brace else ():
         path, _, value = change.partition("=")
         if path.strip() in _FILE_CHANGES:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 f"{where}: {path.strip()} may name a file, so it can be set on the command line"
                 " only"
             )
@@ -218,7 +214,7 @@ def check_name(where: str, catalog: str, text: str) -> None:
 
 def _refuse_path(name: str, text: str) -> None:
     if _PATH.search(text):
-        raise InvalidSpecError(
-            f"{name} = {repr_for_error(text)} looks like the name of a file; a file can be used on"
-            " the command line only"
+        raise quantities.InvalidSpecError(
+            f"{name} = {quantities.repr_for_error(text)} looks like the name of a file; a file can"
+            " be used on the command line only"
         )

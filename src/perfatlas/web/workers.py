@@ -74,12 +74,7 @@ class Question(NamedTuple):
 
 
 def _work(connection: Connection, first_page: Path, priority: int) -> None:
-    """Answer questions until the connection is closed.
-
-    Args:
-        first_page: The file of the page of the first answers.
-        priority: Niceness.
-    """
+    """Answer questions until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
     os.nice(priority)
     with contextlib.suppress(ImportError):  # of systems without this limit

@@ -212,11 +212,7 @@ def _default(field: Field) -> str:
 def _reader(
     number: Number, *, whole: bool, lists: bool
 ) -> Callable[[object, Sequence[Token]], float | tuple[float, ...]]:
-    """Return a converter for the text of a flag; with `whole`, "1.5" is rejected.
-
-    Args:
-        lists: Whether a text with commas is a list of numbers.
-    """
+    """Return a converter for the text of a flag; with `whole`, "1.5" is rejected."""
 
     def read_all(_hint: object, tokens: Sequence[Token]) -> float | tuple[float, ...]:
         texts = tokens[0].value.split(",") if lists else [tokens[0].value]

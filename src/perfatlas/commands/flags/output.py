@@ -99,7 +99,7 @@ class OutputFlags:
     resume: Annotated[bool, SWITCH] = False
 
 
-OUTPUT: Final = Group("Output", sort_key=7)
+OUTPUT: Final[Group] = Group("Output", sort_key=7)
 Output = Annotated[OutputFlags | None, Parameter(group=OUTPUT)]
 
 

@@ -18,15 +18,8 @@ from perfatlas.commands.flags import (
     set_flags,
     takes_fields,
 )
+from perfatlas.commands.output import table_run
 from perfatlas.commands.output.answers import require, show_answer
-from perfatlas.commands.output.table_run import (
-    BLOCK_ROWS,
-    TableQuestion,
-    answer_rows,
-    answer_table,
-    row_answers,
-    wants_table,
-)
 from perfatlas.commands.output.table_summary import show_summary
 from perfatlas.declarations import commands, example_of, verb_fields
 from perfatlas.files import check_writable
@@ -34,8 +27,6 @@ from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from perfatlas.commands.output.table_run import RowFunction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +79,12 @@ def table_function(
         answer_columns = _found(command, declared.table)
         return lambda columns, _: answer_columns(columns)
     answer_row = _row_function(command)
-    return lambda columns, numbers: joined_columns(list(row_answers(answer_row, columns, numbers)))
+    return lambda columns, numbers: joined_columns(
+        list(table_run.row_answers(answer_row, columns, numbers))
+    )
 
 
-def _row_function(command: str) -> RowFunction:
+def _row_function(command: str) -> table_run.RowFunction:
     """Return the function from the number of a row, and its fields, to its answer."""
     declared = commands()[command][1]
     answer = _found(command, declared.row)
@@ -118,7 +111,7 @@ def command_of(form: Answering) -> Callable[..., int]:
         page, output = page or PageFlags(), output or OutputFlags()
         page.check(CHART_TITLES.get(form.command, ()))
         for flag, path in page.files().items():
-            if wants_table(output):
+            if table_run.wants_table(output):
                 raise UsageError(f"{flag} cannot be combined with --table")
             check_writable(path)
         first = dict(zip(positional_fields(form.command), positional, strict=False))
@@ -145,19 +138,19 @@ def answer_command(
     function = getattr(import_module(commands()[form.command][0]), form.function)
     fields = verb_fields(form.command)
     lists = {name: value for name, value in set_fields.items() if isinstance(value, tuple)}
-    if wants_table(output):
+    if table_run.wants_table(output):
         if lists:
             raise UsageError(f"a list of {', '.join(lists)} cannot be combined with --table")
-        asked = TableQuestion(
+        asked = table_run.TableQuestion(
             command=form.command, names=fields, first=form.first, set_fields=set_fields
         )
         declared = commands()[form.command][1]
         if declared.table:
-            summary = answer_table(form.find(declared.table), output, asked)
+            summary = table_run.answer_table(form.find(declared.table), output, asked)
         elif declared.row:
-            summary = answer_rows(_row_function(form.command), output, asked)
+            summary = table_run.answer_rows(_row_function(form.command), output, asked)
         else:
-            summary = answer_rows(lambda _, fields: function(**fields), output, asked)
+            summary = table_run.answer_rows(lambda _, fields: function(**fields), output, asked)
         return show_summary(form.command, summary, set_fields=set_fields, as_json=output.json)
     needed = form.needed
     if needed is None:
@@ -186,10 +179,10 @@ def _answer_lists(
 
     if page and (flag := next(iter(page.files()), None)):
         raise UsageError(f"{flag} draws one answer; give each flag one value, or leave {flag} out")
-    if (count := math.prod(map(len, lists.values()))) > BLOCK_ROWS:
+    if (count := math.prod(map(len, lists.values()))) > table_run.BLOCK_ROWS:
         raise UsageError(
-            f"the lists have {count:,} combinations, more than {BLOCK_ROWS:,}: write them to a"
-            " table, and use --table and --output"
+            f"the lists have {count:,} combinations, more than {table_run.BLOCK_ROWS:,}: write"
+            " them to a table, and use --table and --output"
         )
     combined = list(product(*lists.values()))
     columns: dict[str, Any] = {name: [value] * len(combined) for name, value in set_fields.items()}

@@ -49,16 +49,7 @@ class PartialFile:
     """
 
     def __init__(self, output: Path, run: Mapping[str, Any], *, resume: bool) -> None:
-        """Create the file, or continue that of an interrupted run.
-
-        Args:
-            output: The file to which the answered table will be written.
-            run: What has to be the same for a run to be continued, as JSON values by their names.
-
-        Raises:
-            UsageError: There are answers of an interrupted run, which is not to be continued.
-            InvalidSpecError: They belong to another run, or the file cannot be written.
-        """
+        """Create the file, or continue that of an interrupted run."""
         self.path = Path(f"{output}{SUFFIX}")
         self.rows = self.resumed = self.failed = self.bounds = 0
         self.first_error = ""
@@ -206,11 +197,7 @@ class PartialFile:
             yield part
 
     def _with_arrays(self, answers: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
-        """Return the columns of a line; the bytes of arrays follow it in their order.
-
-        Raises:
-            ValueError: The bytes were not written completely.
-        """
+        """Return the columns of a line; the bytes of arrays follow it in their order."""
         columns: dict[str, Sequence[Any]] = {}
         for name, cells in answers.items():
             if isinstance(cells, list):

@@ -13,12 +13,7 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-from perfatlas.commands.output.refusal import (
-    VERBS,
-    refusal_text,
-    unexpected_argument_text,
-    unknown_option_text,
-)
+from perfatlas.commands.output import refusal
 from perfatlas.quantities import InfeasibleError, PerfatlasError, UsageError
 from perfatlas.version import __version__
 
@@ -53,7 +48,7 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
     from perfatlas.answer import SCHEMA
 
     if isinstance(problem, PerfatlasError):
-        text = refusal_text(problem).removeprefix("perfatlas: ").rstrip("\n")
+        text = refusal.refusal_text(problem).removeprefix("perfatlas: ").rstrip("\n")
         kind, message = type(problem), str(problem)
     else:
         text = message = _usage_text(problem, words)
@@ -71,15 +66,19 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
 def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     """Return the message of an error of the library that reads command lines."""
     if isinstance(problem, UnknownOptionError):
-        return unknown_option_text(problem, _command(words))
+        return refusal.unknown_option_text(problem, _command(words))
     if isinstance(problem, UnusedCliTokensError):
-        return unexpected_argument_text(problem.unused_tokens or [])
+        return refusal.unexpected_argument_text(problem.unused_tokens or [])
     text = str(problem).strip()
     if words[:1] == ["catalog"] and words[1:2] and words[1] in KINDS_FIRST:
         rest = " ".join(words[1:])
         return f"{text.rstrip('.')}. The catalog comes first: perfatlas catalog systems {rest}"
     if isinstance(problem, UnknownCommandError):
-        instead = f'Unknown command "{words[0]}". {VERBS[words[0]]}.' if words[0] in VERBS else ""
+        instead = (
+            f'Unknown command "{words[0]}". {refusal.VERBS[words[0]]}.'
+            if words[0] in refusal.VERBS
+            else ""
+        )
         return instead or f"{text} {_note(words)}".rstrip()
     hint = _table_hint(words)
     return f"{text.rstrip('.')}. {hint}" if hint else text

@@ -9,15 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.commands.output.table_columns import (
-    RESULT_PREFIX,
-    STATUS_COLUMNS,
-    earlier_answer,
-    named_columns,
-    refuse_misspelt,
-    refuse_unread,
-    with_column,
-)
+from perfatlas.commands.output import table_columns
 from perfatlas.commands.output.table_validity import invalid_rows, with_invalid
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UsageError, counted, printable
 from perfatlas.version import __version__
@@ -159,8 +151,8 @@ def row_answers(
     for number, *cells in zip(numbers, *columns.values(), strict=True):
         fields = {n: c for n, c in zip(columns, cells, strict=True) if c not in (None, "")}
         answer = _answer_row(verb_function, number, fields)
-        columns_of_row = {n: c for n, c in answer.items() if n not in STATUS_COLUMNS}
-        status = {name: answer.get(name) for name in STATUS_COLUMNS}
+        columns_of_row = {n: c for n, c in answer.items() if n not in table_columns.STATUS_COLUMNS}
+        status = {name: answer.get(name) for name in table_columns.STATUS_COLUMNS}
         yield 1, {name: [cell] for name, cell in (columns_of_row | status).items()}
 
 
@@ -259,11 +251,11 @@ class _TableRun:
         self._question = question
         self.source: TableSource = scan_source(path)
         columns = list(self.source.names)
-        earlier = earlier_answer(columns, question.first)
+        earlier = table_columns.earlier_answer(columns, question.first)
         self._kept = [name for name in columns if name not in earlier]
         known = set(question.names)
-        refuse_misspelt(self._kept, known, str(path))
-        refuse_unread(self._kept, known, str(path), question.command)
+        table_columns.refuse_misspelt(self._kept, known, str(path))
+        table_columns.refuse_unread(self._kept, known, str(path), question.command)
         mixed = [name for name in self._kept if name in self.source.mixed]
         if mixed and suffix == ".parquet":
             raise InvalidSpecError(
@@ -280,7 +272,7 @@ class _TableRun:
         if labels:
             self.notices.append(
                 f"columns that are no fields of {question.command} are copied and not read:"
-                f" {named_columns(labels)}"
+                f" {table_columns.named_columns(labels)}"
             )
 
     def answer(self, answer_block: BlockFunction, partial: PartialFile) -> None:
@@ -352,7 +344,8 @@ class _TableRun:
         }
         if "error" in columns and self._labels:
             columns["error"] = mapped_cells(
-                columns["error"], lambda text: text and with_column(text, self._labels)
+                columns["error"],
+                lambda text: text and table_columns.with_column(text, self._labels),
             )
         return columns
 
@@ -362,7 +355,7 @@ class _TableRun:
 
         names = partial.names
         first = self._question.first
-        last = [name for name in STATUS_COLUMNS if name in names]
+        last = [name for name in table_columns.STATUS_COLUMNS if name in names]
         between = [name for name in names if name not in (first, *last)]
         order = [name for name in (first, *between, *last) if name in names]
         write_blocks(self._target, lambda: self._answered(partial, order))
@@ -379,7 +372,9 @@ class _TableRun:
             answers = next(parts, {})
             written += rows
             yield kept | {
-                RESULT_PREFIX + name if name in kept else name: answers.get(name, [None] * rows)
+                table_columns.RESULT_PREFIX + name if name in kept else name: answers.get(
+                    name, [None] * rows
+                )
                 for name in order
             }
         self._check_unchanged(written)

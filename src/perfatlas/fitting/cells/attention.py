@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas import hardware
-from perfatlas.fitting.cells.cell import (
-    FAMILIES,
-    Cell,
-    CellMaker,
-    Range,
-    Rows,
-    is_excluded,
-    roofline_s,
-    silicon_columns,
-)
+from perfatlas.fitting.cells import cell
 from perfatlas.machines.gpu.attention import decode_attention_time_s, prefill_attention_time_s
 from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.tables import default_kernels, table_rows
@@ -41,26 +32,26 @@ PROTOCOL: Final = (
 NO_LIMIT: Final = 1e9  # larger than any group or call
 
 PREFILL_RANGES: Final = {
-    "efficiency_compute": Range(start=0.6, low=0.1, high=1.0),
-    "efficiency_bandwidth": Range(start=0.5, low=0.15, high=1.0),
-    "overhead_launch_s": Range(start=10e-6, low=1e-6, high=40e-6),
-    "overhead_tile_cycles": Range(start=4000.0, low=100.0, high=30000.0),
-    "exponential_cost": Range(start=0.3, low=0.005, high=4.0),
-    "overlap_power": Range(start=2.0, low=1.0, high=8.0),
-    "append_passes": Range(start=0.4, low=0.02, high=4.0),
-    "l2_fraction": Range(start=0.1, low=0.005, high=3.0),
-    "wide_head_cost": Range(start=0.2, low=0.001, high=4.0),
-    "append_block_cycles": Range(start=2000.0, low=100.0, high=30000.0),
-    "window_cost": Range(start=0.05, low=0.001, high=1.0),
-    "tile_queries": Range(start=128.0, low=64.0, high=256.0),
-    "key_block": Range(start=128.0, low=64.0, high=128.0),
-    "append_queries": Range(start=1.0, low=0.0, high=1.0),
-    "packed_query_max": Range(start=0.0, low=0.0, high=NO_LIMIT),
-    "padded_width": Range(start=0.0, low=0.0, high=1.0),
-    "fixed_tile": Range(start=0.0, low=0.0, high=1.0),
-    "append_threads": Range(start=0.0, low=0.0, high=512.0),
-    "splits_keys": Range(start=0.0, low=0.0, high=1.0),
-    "longest_last": Range(start=1.0, low=0.0, high=1.0),
+    "efficiency_compute": cell.Range(start=0.6, low=0.1, high=1.0),
+    "efficiency_bandwidth": cell.Range(start=0.5, low=0.15, high=1.0),
+    "overhead_launch_s": cell.Range(start=10e-6, low=1e-6, high=40e-6),
+    "overhead_tile_cycles": cell.Range(start=4000.0, low=100.0, high=30000.0),
+    "exponential_cost": cell.Range(start=0.3, low=0.005, high=4.0),
+    "overlap_power": cell.Range(start=2.0, low=1.0, high=8.0),
+    "append_passes": cell.Range(start=0.4, low=0.02, high=4.0),
+    "l2_fraction": cell.Range(start=0.1, low=0.005, high=3.0),
+    "wide_head_cost": cell.Range(start=0.2, low=0.001, high=4.0),
+    "append_block_cycles": cell.Range(start=2000.0, low=100.0, high=30000.0),
+    "window_cost": cell.Range(start=0.05, low=0.001, high=1.0),
+    "tile_queries": cell.Range(start=128.0, low=64.0, high=256.0),
+    "key_block": cell.Range(start=128.0, low=64.0, high=128.0),
+    "append_queries": cell.Range(start=1.0, low=0.0, high=1.0),
+    "packed_query_max": cell.Range(start=0.0, low=0.0, high=NO_LIMIT),
+    "padded_width": cell.Range(start=0.0, low=0.0, high=1.0),
+    "fixed_tile": cell.Range(start=0.0, low=0.0, high=1.0),
+    "append_threads": cell.Range(start=0.0, low=0.0, high=512.0),
+    "splits_keys": cell.Range(start=0.0, low=0.0, high=1.0),
+    "longest_last": cell.Range(start=1.0, low=0.0, high=1.0),
 }
 QUERY_TILES: Final = ((64.0, 64.0), (64.0, 128.0), (128.0, 64.0), (128.0, 128.0), (256.0, 128.0))
 # Largest number of queries per call for which a kernel packs heads: FlashAttention-3 and FlashInfer
@@ -86,28 +77,28 @@ LONGEST_FIRST: Final = ("vllm_flash_attn_fa3", "fa3")
 APPEND_THREADS: Final = 512.0  # vLLM appends with a block per token of min(512, KV heads x width)
 
 DECODE_RANGES: Final = {
-    "efficiency_compute": Range(start=0.25, low=0.01, high=1.0),
-    "efficiency_bandwidth": Range(start=0.85, low=0.4, high=1.0),
-    "overhead_launch_s": Range(start=7e-6, low=1e-6, high=40e-6),
-    "overhead_unit_cycles": Range(start=4000.0, low=100.0, high=30000.0),
-    "overhead_split_s": Range(start=1.5e-6, low=0.02e-6, high=20e-6),
-    "feed_bytes_per_cycle": Range(start=25.0, low=3.0, high=300.0),
-    "overlap_power": Range(start=2.5, low=1.0, high=8.0),
-    "l2_fraction": Range(start=0.3, low=0.01, high=3.0),
-    "unpacked_unit_cycles": Range(start=3000.0, low=100.0, high=30000.0),
-    "unpacked_feed_bytes_per_cycle": Range(start=20.0, low=2.0, high=300.0),
-    "unit_width_power": Range(start=0.2, low=0.01, high=1.5),
-    "units_per_sm": Range(start=1.0, low=1.0, high=8.0),
-    "split_tokens": Range(start=256.0, low=128.0, high=512.0),
-    "unpacked_group_max": Range(start=0.0, low=0.0, high=3.0),
-    "packed_group_max": Range(start=NO_LIMIT, low=32.0, high=NO_LIMIT),
-    "unpacked_window": Range(start=0.0, low=0.0, high=1.0),
-    "unpacked_split": Range(start=0.0, low=0.0, high=1.0),
-    "packed_split": Range(start=1.0, low=0.0, high=1.0),
-    "unpacked_shared": Range(start=0.0, low=0.0, high=1.0),
-    "grown_splits": Range(start=0.0, low=0.0, high=1.0),
-    "least_blocks_per_sm": Range(start=0.0, low=0.0, high=0.25),
-    "regroup_copies": Range(start=0.0, low=0.0, high=1.0),
+    "efficiency_compute": cell.Range(start=0.25, low=0.01, high=1.0),
+    "efficiency_bandwidth": cell.Range(start=0.85, low=0.4, high=1.0),
+    "overhead_launch_s": cell.Range(start=7e-6, low=1e-6, high=40e-6),
+    "overhead_unit_cycles": cell.Range(start=4000.0, low=100.0, high=30000.0),
+    "overhead_split_s": cell.Range(start=1.5e-6, low=0.02e-6, high=20e-6),
+    "feed_bytes_per_cycle": cell.Range(start=25.0, low=3.0, high=300.0),
+    "overlap_power": cell.Range(start=2.5, low=1.0, high=8.0),
+    "l2_fraction": cell.Range(start=0.3, low=0.01, high=3.0),
+    "unpacked_unit_cycles": cell.Range(start=3000.0, low=100.0, high=30000.0),
+    "unpacked_feed_bytes_per_cycle": cell.Range(start=20.0, low=2.0, high=300.0),
+    "unit_width_power": cell.Range(start=0.2, low=0.01, high=1.5),
+    "units_per_sm": cell.Range(start=1.0, low=1.0, high=8.0),
+    "split_tokens": cell.Range(start=256.0, low=128.0, high=512.0),
+    "unpacked_group_max": cell.Range(start=0.0, low=0.0, high=3.0),
+    "packed_group_max": cell.Range(start=NO_LIMIT, low=32.0, high=NO_LIMIT),
+    "unpacked_window": cell.Range(start=0.0, low=0.0, high=1.0),
+    "unpacked_split": cell.Range(start=0.0, low=0.0, high=1.0),
+    "packed_split": cell.Range(start=1.0, low=0.0, high=1.0),
+    "unpacked_shared": cell.Range(start=0.0, low=0.0, high=1.0),
+    "grown_splits": cell.Range(start=0.0, low=0.0, high=1.0),
+    "least_blocks_per_sm": cell.Range(start=0.0, low=0.0, high=0.25),
+    "regroup_copies": cell.Range(start=0.0, low=0.0, high=1.0),
 }
 
 
@@ -155,34 +146,26 @@ TWO_PATHS: Final = {"unit_width_power": 0.0}
 ROOT_TARGET: Final = (8.0, 128.0)  # blocks per SM and keys per split of the kernel's rule
 
 
-def attention_cells(device: str) -> tuple[Cell, ...]:
-    """Return the attention cells of a device: prefill and decode, one per engine and format.
-
-    Args:
-        device: Catalog name; devices without tables have no cells.
-    """
+def attention_cells(device: str) -> tuple[cell.Cell, ...]:
+    """Return the attention cells of a device: prefill and decode, one per engine and format."""
     return kernel_cells(device, OPERATORS, _cell)
 
 
 def kernel_cells(
-    device: str, operators: Sequence[str], make: Callable[[str, str, str, str, str], Cell]
-) -> tuple[Cell, ...]:
-    """Return cells of the default kernel of each engine and format that is not excluded.
-
-    Args:
-        make: From device, operator, family, format and kernel to a cell.
-    """
+    device: str, operators: Sequence[str], make: Callable[[str, str, str, str, str], cell.Cell]
+) -> tuple[cell.Cell, ...]:
+    """Return cells of the default kernel of each engine and format that is not excluded."""
     return tuple(
         make(device, operator, family, format_name, kernel)
-        for operator, family in product(operators, FAMILIES)
+        for operator, family in product(operators, cell.FAMILIES)
         for format_name, kernel in default_kernels(device, operator, family).items()
-        if not is_excluded(device, operator, family, format_name)
+        if not cell.is_excluded(device, operator, family, format_name)
     )
 
 
 def product_silicon(device: str, format_name: str) -> FloatArray:
     """Return the silicon columns of a device for the products of attention (S,)."""
-    return silicon_columns(device, "fp8_static" if format_name.startswith("fp8") else "bf16")
+    return cell.silicon_columns(device, "fp8_static" if format_name.startswith("fp8") else "bf16")
 
 
 def prefill_grid(kernel: str) -> tuple[Mapping[str, float], ...]:
@@ -229,9 +212,9 @@ def decode_grid(device: str, kernel: str) -> tuple[Mapping[str, float], ...]:
     )
 
 
-def _cell(device: str, operator: str, family: str, format_name: str, kernel: str) -> Cell:
+def _cell(device: str, operator: str, family: str, format_name: str, kernel: str) -> cell.Cell:
     prefill = operator == "prefill_attention"
-    return Cell(
+    return cell.Cell(
         device=device,
         operator=operator,
         family=family,
@@ -255,12 +238,8 @@ _NOT_SIZES: Final = (
 
 def load_attention(
     call: Callable[..., Operator], device: str, operator: str, family: str, format_name: str
-) -> Rows:
-    """Return the measured rows of an attention cell, with the rooflines of their calls.
-
-    Args:
-        call: The operator that is made of the columns.
-    """
+) -> cell.Rows:
+    """Return the measured rows of an attention cell, with the rooflines of their calls."""
     rows = table_rows(device, operator, family, format_name)
     sizes: dict[str, Any] = {
         name: value for name, value in rows.columns.items() if name not in _NOT_SIZES
@@ -273,7 +252,9 @@ def load_attention(
         **sizes,
     )
     shape_UD = rows.shape_table(physics_model(operator).shape_names)
-    return Rows.of(rows, shape_UD, roofline_s(calls, product_silicon(device, format_name)))
+    return cell.Rows.of(
+        rows, shape_UD, cell.roofline_s(calls, product_silicon(device, format_name))
+    )
 
 
-MAKER: Final = CellMaker(attention_cells, OPERATORS, place=4)
+MAKER: Final = cell.CellMaker(attention_cells, OPERATORS, place=4)

@@ -104,11 +104,7 @@ class Cell:
 
 
 def silicon_columns(device_name: str, format_name: str) -> FloatArray:
-    """Return the silicon columns (S,) of the measured card, at its sustained clock.
-
-    Args:
-        format_name: Number format of the product.
-    """
+    """Return the silicon columns (S,) of the measured card, at its sustained clock."""
     return silicon_row(measured_device(device_name), format_name)
 
 

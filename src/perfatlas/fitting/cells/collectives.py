@@ -16,14 +16,7 @@ from perfatlas.files import shipped_table
 from perfatlas.fitting.cells.cell import FAMILIES, Cell, CellMaker, Range, Rows, is_excluded
 from perfatlas.fitting.cells.exchange import LIBRARY_RANGES, exchange_cells
 from perfatlas.machines.gpu.devices import NUM_SILICON
-from perfatlas.measurements.tables import (
-    CUSTOM,
-    CUSTOM_TABLE,
-    LIBRARY,
-    LIBRARY_TABLE,
-    comm_rows,
-    has_table,
-)
+from perfatlas.measurements import tables
 from perfatlas.measurements.tables.comm_tables import FOLDER
 
 if TYPE_CHECKING:
@@ -61,17 +54,13 @@ NVLINK: Final = "nvlink"
 
 
 def collective_cells(device: str) -> tuple[Cell, ...]:
-    """Return the collective cells of a device: library per operation, custom per engine.
-
-    Args:
-        device: Catalog name; devices without tables have no cells.
-    """
+    """Return the collective cells of a device: library per operation, custom per engine."""
     cells: list[Cell] = []
-    if has_table(device, FOLDER, LIBRARY, LIBRARY_TABLE):
+    if tables.has_table(device, FOLDER, tables.LIBRARY, tables.LIBRARY_TABLE):
         for op, formats in OP_FORMATS.items():
             cells += [library_cell(device, op, format_name) for format_name in formats]
     for family in FAMILIES:
-        if has_table(device, FOLDER, family, CUSTOM_TABLE):
+        if tables.has_table(device, FOLDER, family, tables.CUSTOM_TABLE):
             cells.append(_custom_cell(device, family))
     cells += exchange_cells(device)
     return tuple(
@@ -87,7 +76,7 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
         op: Measured operation.
         format_name: bf16 or int8 for reductions, any for the others.
     """
-    load = partial(_load, device, op, LIBRARY, format_name)
+    load = partial(_load, device, op, tables.LIBRARY, format_name)
     rows = load()
     most = float(np.max(rows.shape_UD[:, 1]))
     # The grid keeps the fitted parameters at ten: either the overlap or the switch efficiency.
@@ -99,7 +88,7 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
     return Cell(
         device=device,
         operator=op,
-        family=LIBRARY,
+        family=tables.LIBRARY,
         format=format_name,
         load=load,
         physics=library_time_s,
@@ -150,12 +139,12 @@ def _hand_overs() -> tuple[dict[str, Any], ...]:
 
 
 def _custom_cell(device: str, family: str) -> Cell:
-    load = partial(_load, device, CUSTOM, family, "bf16")
+    load = partial(_load, device, tables.CUSTOM, family, "bf16")
     rows = load()
     most = float(np.max(rows.shape_UD[:, 1]))
     return Cell(
         device=device,
-        operator=CUSTOM,
+        operator=tables.CUSTOM,
         family=family,
         format="bf16",
         load=load,
@@ -171,9 +160,9 @@ def _custom_cell(device: str, family: str) -> Cell:
 
 
 def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
-    rows = comm_rows(device, operator, family, format_name)
+    rows = tables.comm_rows(device, operator, family, format_name)
     scale_up = hardware.resolve_system(device).device.scale_up
-    op = "all_reduce" if operator == CUSTOM else operator
+    op = "all_reduce" if operator == tables.CUSTOM else operator
     link_U = np.full(rows.bytes_U.size, scale_up.bandwidth)
     reduces = float(scale_up.in_network_reduction and format_name == "bf16")
     reduces_U = np.full(link_U.size, reduces)

@@ -93,11 +93,7 @@ SWITCH_EXPONENTS: Final = (13.5, 15.5, 17.5, 19.5, 21.5, 23.5)
 
 
 def exchange_cells(device: str) -> tuple[Cell, ...]:
-    """Return the cells of expert exchanges and of the fabric measured on a device.
-
-    Args:
-        device: Catalog name; devices without tables have no cells.
-    """
+    """Return the cells of expert exchanges and of the fabric measured on a device."""
     cells: list[Cell] = []
     if has_table(device, FOLDER, EXCHANGE_FAMILY, NVLINK_TABLE) or (
         device not in NVL72_DEVICES and has_table(device, FOLDER, EXCHANGE_FAMILY, DEEPEP_TABLE)

@@ -10,50 +10,36 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.fitting.cells.cell import (
-    FAMILIES,
-    Cell,
-    CellMaker,
-    Range,
-    Rows,
-    is_excluded,
-    silicon_columns,
-)
+from perfatlas.fitting.cells import cell
 from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
 from perfatlas.machines.gpu.gemm import GEMM_SHAPE, TILE_POLICIES, gemm_time_s
-from perfatlas.measurements.tables import (
-    GEMM_FORMATS,
-    QUANTIZED_INSIDE,
-    has_table,
-    read_table,
-    table_rows,
-)
+from perfatlas.measurements import tables
 from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 RANGES: Final = {
-    "efficiency_compute": Range(start=0.85, low=0.2, high=1.0),
-    "efficiency_bandwidth": Range(start=0.82, low=0.3, high=1.0),
-    "overhead_launch_s": Range(start=2.0e-6, low=0.2e-6, high=60e-6),
-    "overhead_wave_cycles": Range(start=1800.0, low=100.0, high=20000.0),
-    "feed_bytes_per_flop": Range(start=0.014, low=0.001, high=0.2),
-    "overhead_split_cycles": Range(start=4000.0, low=50.0, high=40000.0),
-    "overlap_power": Range(start=3.0, low=1.0, high=8.0),
-    "l2_fraction": Range(start=0.6, low=0.05, high=2.0),
-    "overhead_quantize_s": Range(start=3e-6, low=0.1e-6, high=30e-6),
-    "wave_smoothing": Range(start=0.3, low=0.01, high=1.0),
-    "quantize_passes": Range(start=3.0, low=0.5, high=20.0),
-    "tile_policy": Range(start=1.0, low=1.0, high=float(len(TILE_POLICIES))),
+    "efficiency_compute": cell.Range(start=0.85, low=0.2, high=1.0),
+    "efficiency_bandwidth": cell.Range(start=0.82, low=0.3, high=1.0),
+    "overhead_launch_s": cell.Range(start=2.0e-6, low=0.2e-6, high=60e-6),
+    "overhead_wave_cycles": cell.Range(start=1800.0, low=100.0, high=20000.0),
+    "feed_bytes_per_flop": cell.Range(start=0.014, low=0.001, high=0.2),
+    "overhead_split_cycles": cell.Range(start=4000.0, low=50.0, high=40000.0),
+    "overlap_power": cell.Range(start=3.0, low=1.0, high=8.0),
+    "l2_fraction": cell.Range(start=0.6, low=0.05, high=2.0),
+    "overhead_quantize_s": cell.Range(start=3e-6, low=0.1e-6, high=30e-6),
+    "wave_smoothing": cell.Range(start=0.3, low=0.01, high=1.0),
+    "quantize_passes": cell.Range(start=3.0, low=0.5, high=20.0),
+    "tile_policy": cell.Range(start=1.0, low=1.0, high=float(len(TILE_POLICIES))),
 }
 
 # Launch and quantization cannot be separated where both are measured together: the launch of a
 # quantized product is fixed to that of unquantized products of the same engines.
 QUANTIZED_RANGES: Final = {
     **RANGES,
-    "overhead_launch_s": Range(start=2.2e-6, low=1.5e-6, high=3.0e-6),
-    "overhead_quantize_s": Range(start=4e-6, low=0.1e-6, high=30e-6),
+    "overhead_launch_s": cell.Range(start=2.2e-6, low=1.5e-6, high=3.0e-6),
+    "overhead_quantize_s": cell.Range(start=4e-6, low=0.1e-6, high=30e-6),
 }
 # Discrete parameters. The cache of the benchmark loop matters little for the small weights of
 # quantized formats: its share is fixed, so that at most ten parameters are fitted.
@@ -72,48 +58,46 @@ PROTOCOLS: Final = {
 }
 
 
-def gemm_cells(device: str) -> tuple[Cell, ...]:
-    """Return the GEMM cells of a device, one per engine and format with measured rows.
-
-    Args:
-        device: Catalog name; devices without tables have no cells.
-    """
-    cells: list[Cell] = []
-    for family in FAMILIES:
-        if not has_table(device, "gemm", family, "gemm_perf"):
+def gemm_cells(device: str) -> tuple[cell.Cell, ...]:
+    """Return the GEMM cells of a device, one per engine and format with measured rows."""
+    cells: list[cell.Cell] = []
+    for family in cell.FAMILIES:
+        if not tables.has_table(device, "gemm", family, "gemm_perf"):
             continue
-        words = read_table(device, "gemm", family, "gemm_perf").columns.text("gemm_dtype").words
-        for word, format_name in GEMM_FORMATS.items():
-            if word in words and not is_excluded(device, "gemm", family, format_name):
+        words = (
+            tables.read_table(device, "gemm", family, "gemm_perf").columns.text("gemm_dtype").words
+        )
+        for word, format_name in tables.GEMM_FORMATS.items():
+            if word in words and not cell.is_excluded(device, "gemm", family, format_name):
                 cells.append(_cell(device, family, format_name))
     return tuple(cells)
 
 
-def _cell(device: str, family: str, format_name: str) -> Cell:
-    inside = format_name in QUANTIZED_INSIDE
-    return Cell(
+def _cell(device: str, family: str, format_name: str) -> cell.Cell:
+    inside = format_name in tables.QUANTIZED_INSIDE
+    return cell.Cell(
         device=device,
         operator="gemm",
         family=family,
         format=format_name,
         load=partial(_load, device, family, format_name),
         physics=gemm_time_s,
-        silicon=silicon_columns(device, format_name),
+        silicon=cell.silicon_columns(device, format_name),
         ranges=QUANTIZED_RANGES if inside else RANGES,
         grid=QUANTIZED_GRID if inside else (UNQUANTIZED,),
         protocol=PROTOCOLS[family],
     )
 
 
-def _load(device: str, family: str, format_name: str) -> Rows:
-    rows = table_rows(device, "gemm", family, format_name)
+def _load(device: str, family: str, format_name: str) -> cell.Rows:
+    rows = tables.table_rows(device, "gemm", family, format_name)
     shape_UD = rows.shape_table(GEMM_SHAPE)
-    return Rows.of(rows, shape_UD, _roofline_s(device, format_name, shape_UD))
+    return cell.Rows.of(rows, shape_UD, _roofline_s(device, format_name, shape_UD))
 
 
 def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:
     """Return max(FLOP/peak, cold bytes/bandwidth) of all measured work."""
-    silicon = silicon_columns(device, format_name)
+    silicon = cell.silicon_columns(device, format_name)
     m, n, k = shape_UD[:, 0], shape_UD[:, 1], shape_UD[:, 2]
     flop = 2.0 * m * n * k
     traffic = n * k * shape_UD[:, 3] + m * k * shape_UD[:, 4] + m * n * shape_UD[:, 5]
@@ -122,4 +106,4 @@ def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArr
     return least
 
 
-MAKER: Final = CellMaker(gemm_cells, ("gemm",), place=1)
+MAKER: Final = cell.CellMaker(gemm_cells, ("gemm",), place=1)

@@ -10,13 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from perfatlas import hardware
-from perfatlas.fitting.cells.attention import (
-    PROTOCOL,
-    QUERY_TILES,
-    kernel_cells,
-    load_attention,
-    product_silicon,
-)
+from perfatlas.fitting.cells import attention
 from perfatlas.fitting.cells.cell import Cell, CellMaker, Range
 from perfatlas.formats import get_format
 from perfatlas.machines.gpu.latent_attention import mla_decode_time_s, mla_prefill_time_s
@@ -42,7 +36,7 @@ PREFILL_RANGES: Final = {
 }
 PREFILL_GRID: Final = tuple(
     {"tile_queries": tile, "key_block": block, "longest_last": last, "fixed_tile": fixed}
-    for (tile, block), last, fixed in product(QUERY_TILES, (1.0, 0.0), (0.0, 1.0))
+    for (tile, block), last, fixed in product(attention.QUERY_TILES, (1.0, 0.0), (0.0, 1.0))
 )
 
 NO_SPLIT: Final = 1e9  # keys: without generated kernels there is no split
@@ -79,12 +73,8 @@ DECODE_GRID: Final = tuple(
 
 
 def latent_attention_cells(device: str) -> tuple[Cell, ...]:
-    """Return the MLA cells of a device: prefill and decode, one per engine and format.
-
-    Args:
-        device: Catalog name; devices without tables have no cells.
-    """
-    return kernel_cells(device, OPERATORS, _cell)
+    """Return the MLA cells of a device: prefill and decode, one per engine and format."""
+    return attention.kernel_cells(device, OPERATORS, _cell)
 
 
 def _decode_grid(device: str, format_name: str) -> tuple[Mapping[str, float], ...]:
@@ -105,12 +95,14 @@ def _cell(device: str, operator: str, family: str, format_name: str, kernel: str
         operator=operator,
         family=family,
         format=format_name,
-        load=partial(load_attention, LatentAttention, device, operator, family, format_name),
+        load=partial(
+            attention.load_attention, LatentAttention, device, operator, family, format_name
+        ),
         physics=mla_prefill_time_s if prefill else mla_decode_time_s,
-        silicon=product_silicon(device, format_name),
+        silicon=attention.product_silicon(device, format_name),
         ranges=PREFILL_RANGES if prefill else DECODE_RANGES,
         grid=PREFILL_GRID if prefill else _decode_grid(device, format_name),
-        protocol=PROTOCOL.format(kernel=kernel, inside=""),
+        protocol=attention.PROTOCOL.format(kernel=kernel, inside=""),
     )
 
 

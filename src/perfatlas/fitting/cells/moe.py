@@ -10,25 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.fitting.cells.cell import (
-    FAMILIES,
-    Cell,
-    CellMaker,
-    Range,
-    Rows,
-    is_excluded,
-    silicon_columns,
-)
+from perfatlas.fitting.cells import cell
 from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
 from perfatlas.machines.gpu.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
+from perfatlas.measurements import tables
 from perfatlas.measurements.calibrations import base_family
-from perfatlas.measurements.tables import (
-    MOE_FORMATS,
-    has_table,
-    main_moe_rows,
-    read_table,
-    table_rows,
-)
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -44,16 +30,16 @@ EARLIER: Final = {
 }
 
 RANGES: Final = {
-    "efficiency_compute": Range(start=0.6, low=0.05, high=1.0),
-    "efficiency_bandwidth": Range(start=0.8, low=0.2, high=1.0),
-    "overhead_launch_s": Range(start=25e-6, low=1e-6, high=200e-6),
-    "overhead_tile_cycles": Range(start=2000.0, low=50.0, high=40000.0),
-    "overlap_power": Range(start=2.0, low=1.0, high=8.0),
-    "dispatch_passes": Range(start=1.0, low=0.01, high=20.0),
-    "overhead_expert_s": Range(start=0.1e-6, low=0.001e-6, high=2e-6),
-    "foreign_rows": Range(start=0.1, low=0.001, high=4.0),
-    "l2_fraction": Range(start=0.6, low=0.1, high=2.0),
-    "tile_policy": Range(start=128.0, low=TRITON_DEFAULTS, high=256.0),
+    "efficiency_compute": cell.Range(start=0.6, low=0.05, high=1.0),
+    "efficiency_bandwidth": cell.Range(start=0.8, low=0.2, high=1.0),
+    "overhead_launch_s": cell.Range(start=25e-6, low=1e-6, high=200e-6),
+    "overhead_tile_cycles": cell.Range(start=2000.0, low=50.0, high=40000.0),
+    "overlap_power": cell.Range(start=2.0, low=1.0, high=8.0),
+    "dispatch_passes": cell.Range(start=1.0, low=0.01, high=20.0),
+    "overhead_expert_s": cell.Range(start=0.1e-6, low=0.001e-6, high=2e-6),
+    "foreign_rows": cell.Range(start=0.1, low=0.001, high=4.0),
+    "l2_fraction": cell.Range(start=0.6, low=0.1, high=2.0),
+    "tile_policy": cell.Range(start=128.0, low=TRITON_DEFAULTS, high=256.0),
 }
 POLICIES: Final = (64.0, 128.0, TRITON_DEFAULTS, FIXED_TILES)
 GRID: Final = tuple({"tile_policy": policy} for policy in POLICIES)
@@ -64,25 +50,21 @@ PROTOCOL: Final = (
 )
 
 
-def moe_cells(device: str) -> tuple[Cell, ...]:
-    """Return the MoE cells of a device, one per engine and format with measured rows.
-
-    Args:
-        device: Catalog name; devices without tables have no cells.
-    """
-    cells: list[Cell] = []
-    for family in FAMILIES:
-        if not has_table(device, "moe", family, "moe_perf"):
+def moe_cells(device: str) -> tuple[cell.Cell, ...]:
+    """Return the MoE cells of a device, one per engine and format with measured rows."""
+    cells: list[cell.Cell] = []
+    for family in cell.FAMILIES:
+        if not tables.has_table(device, "moe", family, "moe_perf"):
             continue
-        table = read_table(device, "moe", family, "moe_perf")
-        for format_name in MOE_FORMATS.values():
-            enough = int(np.sum(main_moe_rows(table, format_name))) >= MIN_ROWS
-            if enough and not is_excluded(device, "moe", family, format_name):
+        table = tables.read_table(device, "moe", family, "moe_perf")
+        for format_name in tables.MOE_FORMATS.values():
+            enough = int(np.sum(tables.main_moe_rows(table, format_name))) >= MIN_ROWS
+            if enough and not cell.is_excluded(device, "moe", family, format_name):
                 cells.append(_cell(device, family, format_name))
     return tuple(cells)
 
 
-def earlier_moe_cells(device: str, family: str) -> tuple[Cell, ...]:
+def earlier_moe_cells(device: str, family: str) -> tuple[cell.Cell, ...]:
     """Return the cells of expert kernels that a later release of an engine replaced.
 
     Args:
@@ -92,30 +74,30 @@ def earlier_moe_cells(device: str, family: str) -> tuple[Cell, ...]:
     return tuple(_cell(device, family, format_name, version) for format_name in formats)
 
 
-def _cell(device: str, family: str, format_name: str, version: str | None = None) -> Cell:
-    return Cell(
+def _cell(device: str, family: str, format_name: str, version: str | None = None) -> cell.Cell:
+    return cell.Cell(
         device=device,
         operator="moe",
         family=family,
         format=format_name,
         load=partial(_load, device, base_family(family), format_name, version),
         physics=moe_time_s,
-        silicon=silicon_columns(device, format_name),
+        silicon=cell.silicon_columns(device, format_name),
         ranges=RANGES,
         grid=GRID,
         protocol=PROTOCOL,
     )
 
 
-def _load(device: str, family: str, format_name: str, version: str | None) -> Rows:
-    rows = table_rows(device, "moe", family, format_name, version)
+def _load(device: str, family: str, format_name: str, version: str | None) -> cell.Rows:
+    rows = tables.table_rows(device, "moe", family, format_name, version)
     shape_UD = rows.shape_table(MOE_SHAPE)
-    return Rows.of(rows, shape_UD, _roofline_s(device, format_name, shape_UD))
+    return cell.Rows.of(rows, shape_UD, _roofline_s(device, format_name, shape_UD))
 
 
 def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:
     """Return max(FLOP/peak, bytes/bandwidth) of a balanced load (U,) [s]."""
-    silicon = silicon_columns(device, format_name)
+    silicon = cell.silicon_columns(device, format_name)
     tokens, hidden, intermediate, experts, top_k, ep, moe_tp = shape_UD[:, :7].T
     rows = tokens * top_k / ep
     width = intermediate / moe_tp
@@ -128,4 +110,4 @@ def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArr
     return least
 
 
-MAKER: Final = CellMaker(moe_cells, ("moe",), place=2)
+MAKER: Final = cell.CellMaker(moe_cells, ("moe",), place=2)

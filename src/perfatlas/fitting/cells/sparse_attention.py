@@ -86,11 +86,7 @@ KERNELS: Final[Mapping[str, str]] = {
 
 
 def sparse_attention_cells(device: str) -> tuple[Cell, ...]:
-    """Return the sparse-attention cells of a device, one per operator and engine with a table.
-
-    Args:
-        device: Catalog name; devices without tables have no cells.
-    """
+    """Return the sparse-attention cells of a device, one per operator and engine with a table."""
     return tuple(
         _cell(device, operator, family)
         for operator, family in product(OPERATORS, FAMILIES)

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.fitting.cells.cell import (
-    FAMILIES,
-    Cell,
-    CellMaker,
-    Range,
-    Rows,
-    is_excluded,
-    silicon_columns,
-)
+from perfatlas.fitting.cells import cell
 from perfatlas.machines.gpu.devices import BANDWIDTH
 from perfatlas.machines.gpu.streaming import STREAMING_SHAPE, streaming_time_s
 from perfatlas.measurements.tables import has_table, read_table
@@ -32,11 +24,11 @@ READ_BYTES: Final = 2.0  # bf16 activation read
 WRITTEN_BYTES: Final = 1.0  # fp8 activation written
 
 RANGES: Final = {
-    "overhead_launch_s": Range(start=2e-6, low=0.2e-6, high=40e-6),
-    "efficiency_bandwidth": Range(start=0.8, low=0.05, high=1.0),
-    "cache_speedup": Range(start=1.5, low=1.0, high=20.0),
-    "l2_fraction": Range(start=0.1, low=0.02, high=4.0),
-    "row_bytes_per_cycle": Range(start=200.0, low=0.5, high=2000.0),
+    "overhead_launch_s": cell.Range(start=2e-6, low=0.2e-6, high=40e-6),
+    "efficiency_bandwidth": cell.Range(start=0.8, low=0.05, high=1.0),
+    "cache_speedup": cell.Range(start=1.5, low=1.0, high=20.0),
+    "l2_fraction": cell.Range(start=0.1, low=0.02, high=4.0),
+    "row_bytes_per_cycle": cell.Range(start=200.0, low=0.5, high=2000.0),
 }
 PROTOCOL: Final = (
     "CUDA graph; fp8 quantization of a bf16 activation, which the loop finds in cache where it"
@@ -44,31 +36,27 @@ PROTOCOL: Final = (
 )
 
 
-def streaming_cells(device: str) -> tuple[Cell, ...]:
-    """Return the streaming cells of a device.
-
-    Args:
-        device: Catalog name; devices without tables have no cells.
-    """
+def streaming_cells(device: str) -> tuple[cell.Cell, ...]:
+    """Return the streaming cells of a device."""
     return tuple(
-        Cell(
+        cell.Cell(
             device=device,
             operator="streaming",
             family=family,
             format="bf16",
             load=partial(_load, device, family),
             physics=streaming_time_s,
-            silicon=silicon_columns(device, "bf16"),
+            silicon=cell.silicon_columns(device, "bf16"),
             ranges=RANGES,
             protocol=PROTOCOL,
         )
-        for family in FAMILIES
+        for family in cell.FAMILIES
         if has_table(device, "quantize", family, TABLE)
-        and not is_excluded(device, "streaming", family, "bf16")
+        and not cell.is_excluded(device, "streaming", family, "bf16")
     )
 
 
-def _load(device: str, family: str) -> Rows:
+def _load(device: str, family: str) -> cell.Rows:
     table = read_table(device, "quantize", family, TABLE)
     all_s = table.measured_s()
     kept = all_s > 0.0
@@ -77,7 +65,7 @@ def _load(device: str, family: str) -> Rows:
     shape_UD = np.zeros((m.size, len(STREAMING_SHAPE)))
     shape_UD[:, 0] = m * k * (READ_BYTES + WRITTEN_BYTES)
     shape_UD[:, 2] = m
-    return Rows(
+    return cell.Rows(
         shape_UD=shape_UD,
         measured_s=measured_s,
         roofline_s=_roofline_s(device, shape_UD),
@@ -89,8 +77,8 @@ def _load(device: str, family: str) -> Rows:
 
 def _roofline_s(device: str, shape_UD: FloatArray) -> FloatArray:
     """Return bytes over bandwidth, everything cold (U,) [s]."""
-    cold_s: FloatArray = shape_UD[:, 0] / silicon_columns(device, "bf16")[BANDWIDTH]
+    cold_s: FloatArray = shape_UD[:, 0] / cell.silicon_columns(device, "bf16")[BANDWIDTH]
     return cold_s
 
 
-MAKER: Final = CellMaker(streaming_cells, ("streaming",), place=3)
+MAKER: Final = cell.CellMaker(streaming_cells, ("streaming",), place=3)

@@ -4,86 +4,71 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.hardware.device_fields import (
-    BOARD,
-    CITED_CLOCKS,
-    CITED_FIRST,
-    CLOCKS,
-    INSIDE,
-    KERNELS,
-    OPERATORS,
-    PACKAGES,
-    POWER,
-    DeviceKind,
-    count,
-    factor,
-    identity,
-    number,
-    optional,
-    primary,
-    ratio,
-    size,
-)
+from perfatlas.hardware import device_fields
 
-KIND: Final = DeviceKind(
+KIND: Final = device_fields.DeviceKind(
     name="systolic",
     fields={
-        **identity("tpu", "gaudi", "neuron"),
-        "device.matrix_units": primary(count("matrix units", *OPERATORS, *POWER)),
-        "device.flop_per_clock_per_unit": primary(
-            optional(
-                ratio(
+        **device_fields.identity("tpu", "gaudi", "neuron"),
+        "device.matrix_units": device_fields.primary(
+            device_fields.count("matrix units", *device_fields.OPERATORS, *device_fields.POWER)
+        ),
+        "device.flop_per_clock_per_unit": device_fields.primary(
+            device_fields.optional(
+                device_fields.ratio(
                     "dense bf16 or fp16 FLOP per clock and matrix unit; a multiply-add is 2",
                     (1.0, 1e9),
-                    *OPERATORS,
+                    *device_fields.OPERATORS,
                 )
             )
         ),
-        "device.matrix_side": primary(
-            count(
+        "device.matrix_side": device_fields.primary(
+            device_fields.count(
                 "rows and columns of a matrix unit, to multiples of which weights are padded",
-                *OPERATORS,
+                *device_fields.OPERATORS,
             )
         ),
-        "device.fewest_rows": primary(
-            number(
+        "device.fewest_rows": device_fields.primary(
+            device_fields.number(
                 "rows for which a square of weights occupies a matrix unit at least; 0: its side",
                 ("whole", ""),
                 (0, 1e9),
-                *OPERATORS,
+                *device_fields.OPERATORS,
                 default=0.0,
             )
         ),
-        "device.vector_lanes": primary(
-            count("elements per clock of the vector units", "elementwise operators")
+        "device.vector_lanes": device_fields.primary(
+            device_fields.count("elements per clock of the vector units", "elementwise operators")
         ),
-        "device.vmem": factor(
+        "device.vmem": device_fields.factor(
             "VMEM capacity",
-            size("vector memory that software manages", *KERNELS, into="vmem_bytes"),
+            device_fields.size(
+                "vector memory that software manages", *device_fields.KERNELS, into="vmem_bytes"
+            ),
         ),
-        "device.wraparound_multiple": primary(
-            number(
+        "device.wraparound_multiple": device_fields.primary(
+            device_fields.number(
                 "lengths of torus axes whose ends are linked are multiples of this",
                 ("whole", ""),
                 (1, 1e9),
-                *INSIDE,
+                *device_fields.INSIDE,
                 default=1.0,
             )
         ),
-        **PACKAGES,
-        **CLOCKS,
-        **BOARD,
+        **device_fields.PACKAGES,
+        **device_fields.CLOCKS,
+        **device_fields.BOARD,
     },
     unit="matrix unit",
     count="device.matrix_units",
     width="device.flop_per_clock_per_unit",
     base="tpu_v5e",
     cited={
-        **CITED_FIRST,
+        **device_fields.CITED_FIRST,
         "device.matrix_units": "matrix units",
         "device.matrix_side": "matrix units",
         "device.vmem": "VMEM",
-        **CITED_CLOCKS,
+        **device_fields.CITED_CLOCKS,
         "device.scale_up.bandwidth": "links",
         "device.scale_up.latency": "hop",
     },

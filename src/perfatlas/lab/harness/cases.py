@@ -225,13 +225,7 @@ def _shapes(row: Mapping[str, Any]) -> list[dict[str, int]]:
 
 
 def priced_operator(operator: str, shape: Mapping[str, int], number_format: str) -> Operator | None:
-    """Return the operator that machines price, None if there is none.
-
-    Args:
-        operator: As calibrations name it.
-        shape: Its sizes.
-        number_format: Format of its data.
-    """
+    """Return the operator that machines price, None if there is none."""
     size = {name: np.array([float(value)]) for name, value in shape.items()}
     build = _PRICED.get(operator)
     if build is None or not number_format:
@@ -248,14 +242,7 @@ def _bytes_of(number_format: str) -> float:
 def work_of(
     operator: str, shape: Mapping[str, int], number_format: str, priced: Operator | None
 ) -> Work:
-    """Return what an operator does at least.
-
-    Args:
-        operator: As calibrations name it.
-        shape: Its sizes.
-        number_format: Format of its data.
-        priced: The operator that machines price, which knows its own work.
-    """
+    """Return what an operator does at least."""
     if priced is not None:
         work = priced.work()
         moved = float((work.cold_bytes + work.activation_bytes)[0])

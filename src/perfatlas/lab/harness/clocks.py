@@ -93,11 +93,7 @@ class TorchTimer:
     """Graphs and events of the current GPU through PyTorch."""
 
     def captured(self, run: Callable[[], object]) -> Callable[[], object]:
-        """Return the replay of a graph of what a function launches.
-
-        Args:
-            run: It is called once before the capture: libraries allocate and choose kernels.
-        """
+        """Return the replay of a graph of what a function launches."""
         from torch import cuda
 
         run()
@@ -109,11 +105,7 @@ class TorchTimer:
         return replay
 
     def elapsed_s(self, run: Callable[[], object]) -> float:
-        """Return the time between events before and after what a function launches [s].
-
-        Args:
-            run: What is timed.
-        """
+        """Return the time between events before and after what a function launches [s]."""
         from torch import cuda
 
         first, last = (cuda.Event(enable_timing=True) for _ in range(2))
@@ -133,12 +125,7 @@ class GpuClock:
     """
 
     def __init__(self, timer: GpuTimer, *, graph: bool = True) -> None:
-        """Make a clock.
-
-        Args:
-            timer: Graphs and events.
-            graph: Replay a graph; otherwise calls are launched one by one.
-        """
+        """Make a clock."""
         self.timer, self.graph = timer, graph
         self.name = "CUDA events around a graph" if graph else "CUDA events"
         self.unmeasured: tuple[str, ...] = (

@@ -42,17 +42,7 @@ def _gpus() -> int:
 
 
 def rank_times_s(operator: str, size: int, ranks: int, *, gpu: bool = False) -> list[float]:
-    """Return the times of a collective, each the longest of all ranks [s].
-
-    Args:
-        operator: One of COLLECTIVES.
-        size: Bytes as nccl-tests counts them.
-        ranks: Processes.
-        gpu: NCCL on GPUs instead of Gloo on CPUs.
-
-    Raises:
-        UnsupportedError: The machine has too few GPUs or cores for the ranks.
-    """
+    """Return the times of a collective, each the longest of all ranks [s]."""
     most = _gpus() if gpu else max(os.cpu_count() or 1, FEWEST_RANKS)
     if ranks > most:
         units = "GPUs" if gpu else "cores"
@@ -70,12 +60,7 @@ def rank_times_s(operator: str, size: int, ranks: int, *, gpu: bool = False) -> 
 
 
 def run_rank(asked: Ranks, rank: int) -> list[float]:
-    """Run one rank in a process of its own; return the longest times of all ranks [s].
-
-    Args:
-        asked: What runs.
-        rank: Which one this is.
-    """
+    """Run one rank in a process of its own; return the longest times of all ranks [s]."""
     import torch
     import torch.distributed as dist
 

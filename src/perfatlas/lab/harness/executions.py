@@ -41,16 +41,7 @@ class Builder:
         torch.manual_seed(0)
 
     def build(self, case: Case, arm: str) -> Callable[[], object]:
-        """Return an execution of a case on fresh data.
-
-        Args:
-            case: What is executed.
-            arm: By which implementation.
-
-        Raises:
-            InvalidSpecError: The implementation has no such operator or format.
-            UnsupportedError: It does not run on the device.
-        """
+        """Return an execution of a case on fresh data."""
         if self.device != "cpu" and arm in ON_CPUS:
             raise UnsupportedError(f"{arm} runs on CPUs")
         if self.device == "cpu" and arm == OWN:
@@ -62,15 +53,7 @@ class Builder:
         return call
 
     def tensor(self, number_format: str, *sizes: int) -> Tensor:
-        """Return a random tensor.
-
-        Args:
-            number_format: Its format.
-            sizes: Its shape.
-
-        Raises:
-            InvalidSpecError: PyTorch has no products in that format here.
-        """
+        """Return a random tensor."""
         if number_format not in _TORCH:
             raise InvalidSpecError(
                 f"PyTorch has no kernels in {number_format} on this device; the harness has"
@@ -80,15 +63,7 @@ class Builder:
         return self.torch.randn(*sizes, device=self.device).to(kind)
 
     def array(self, number_format: str, *sizes: int) -> NDArray[Any]:
-        """Return a random array.
-
-        Args:
-            number_format: Its format.
-            sizes: Its shape.
-
-        Raises:
-            InvalidSpecError: NumPy has no such format.
-        """
+        """Return a random array."""
         if number_format not in _NUMPY:
             raise InvalidSpecError(f"NumPy has no {number_format}; it has {', '.join(_NUMPY)}")
         return self.rng.standard_normal(sizes).astype(_NUMPY[number_format])
@@ -152,11 +127,7 @@ def gpu_target(properties: Any, *, hip: bool) -> str:  # noqa: ANN401 - a struct
 def _own(
     kernel: str, more: Mapping[str, Any]
 ) -> Callable[[Builder, Mapping[str, int], str], Callable[[], object]]:
-    """Return the builder of a kernel of the registry, on the tile of this GPU.
-
-    Args:
-        more: What a shape of the harness does not state.
-    """
+    """Return the builder of a kernel of the registry, on the tile of this GPU."""
 
     def build(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], object]:
         from perfatlas.lab.kernels.runs import prepared

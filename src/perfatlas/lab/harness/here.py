@@ -16,16 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.lab.harness import transformer
 from perfatlas.lab.harness.clocks import CpuClock
 from perfatlas.lab.harness.loop import Arm, Measurement, Protocol, measure, one_thread
-from perfatlas.lab.harness.transformer import (
-    STREAMS,
-    Piece,
-    PieceCalls,
-    Sizes,
-    Transformer,
-    step_pieces,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -56,7 +49,7 @@ BATCHES: Final = (1, 2, 3, 6, 8)
 STREAM_ROWS: Final = (1, 3, 6, 24, 96, 192, 448)
 STREAM_WIDTHS: Final = (192, 448, 960, 1920)
 HELD_OUT: Final = tuple(
-    Piece("gemm", sizes)
+    transformer.Piece("gemm", sizes)
     for sizes in (
         *((1, 1024, 1024), (1, 3072, 768), (2, 2048, 512), (4, 768, 768), (8, 4096, 1024)),
         *((16, 512, 2048), (32, 1536, 512), (64, 768, 3072), (100, 1000, 1000), (200, 640, 640)),
@@ -64,15 +57,15 @@ HELD_OUT: Final = tuple(
     )
 )
 MODELS: Final = (
-    Sizes(hidden=256, intermediate=768, layers=4, kv_heads=4),
-    Sizes(hidden=512, intermediate=1408, layers=4, kv_heads=4),
-    Sizes(hidden=768, intermediate=2048, layers=4, kv_heads=4),
+    transformer.Sizes(hidden=256, intermediate=768, layers=4, kv_heads=4),
+    transformer.Sizes(hidden=512, intermediate=1408, layers=4, kv_heads=4),
+    transformer.Sizes(hidden=768, intermediate=2048, layers=4, kv_heads=4),
 )
 # Transformers whose steps tell what layers take beyond their pieces: code and data that other
 # pieces drove out of the inner caches, and the interpreter.
 COMPOSED: Final = (
-    Sizes(hidden=320, intermediate=832, layers=3, kv_heads=5),
-    Sizes(hidden=640, intermediate=1600, layers=3, kv_heads=5),
+    transformer.Sizes(hidden=320, intermediate=832, layers=3, kv_heads=5),
+    transformer.Sizes(hidden=640, intermediate=1600, layers=3, kv_heads=5),
 )
 COMPOSED_STEPS: Final = (
     *(("prefill", 1, 48, 48), ("prefill", 2, 96, 96), ("prefill", 1, 320, 320)),
@@ -101,12 +94,7 @@ class Fit:
     """Times of one kind: non-negative rates of its features, and residuals of nearest shapes."""
 
     def __init__(self, sizes_ND: Sequence[tuple[int, ...]], times_s_N: Sequence[float]) -> None:
-        """Fit relative errors.
-
-        Args:
-            sizes_ND: Sizes of the calibrated shapes.
-            times_s_N: Their times [s].
-        """
+        """Fit relative errors."""
         from scipy.optimize import nnls
 
         times_N = np.asarray(times_s_N)
@@ -118,11 +106,7 @@ class Fit:
         self.residuals_N = np.log(times_N / (features_NF @ self.rates_F))
 
     def time_s(self, sizes: tuple[int, ...]) -> float:
-        """Return the predicted time of a shape [s].
-
-        Args:
-            sizes: Its sizes.
-        """
+        """Return the predicted time of a shape [s]."""
         distance_N = np.linalg.norm(self.places_ND - _places([sizes]), axis=1)
         nearest = np.argsort(distance_N)[:NEIGHBOURS]
         weights = 1.0 / (distance_N[nearest] + 0.1)
@@ -151,24 +135,30 @@ def _features(sizes: tuple[int, ...]) -> NDArray[np.float64]:
     return np.array([1.0, pairs, cached, queries, batch * heads])
 
 
-def calibration_pieces() -> list[Piece]:
+def calibration_pieces() -> list[transformer.Piece]:
     """Return the shapes that are calibrated; none is a shape of HELD_OUT or MODELS."""
     rng = np.random.default_rng(SEED)
     found = [
-        Piece("gemm", (rows, int(n), int(k)))
+        transformer.Piece("gemm", (rows, int(n), int(k)))
         for rows in ROWS
         for n, k in rng.choice(WIDTHS, (PRODUCTS_PER_ROWS, 2))
     ]
-    found += [Piece("gemm", (rows, 6144, k)) for rows in (1, 2, 4, 8) for k in (320, 704)]
-    found += [Piece("gemm", (rows, 9216, k)) for rows in (1, 2, 4, 8) for k in (448, 832)]
+    found += [
+        transformer.Piece("gemm", (rows, 6144, k)) for rows in (1, 2, 4, 8) for k in (320, 704)
+    ]
+    found += [
+        transformer.Piece("gemm", (rows, 9216, k)) for rows in (1, 2, 4, 8) for k in (448, 832)
+    ]
     for (heads, kv_heads), tokens in product(HEADS, PROMPTS):
         batch = int(rng.choice((1, 2, 4)))
-        found.append(Piece("prefill_attention", (batch, tokens, tokens, heads, kv_heads)))
+        found.append(
+            transformer.Piece("prefill_attention", (batch, tokens, tokens, heads, kv_heads))
+        )
     for batch, keys in product(BATCHES, CACHED):
         heads, kv_heads = HEADS[int(rng.integers(len(HEADS)))]
-        found.append(Piece("decode_attention", (batch, 1, keys, heads, kv_heads)))
-    streams = product(STREAMS, STREAM_ROWS, STREAM_WIDTHS)
-    found += [Piece(kind, (rows, width)) for kind, rows, width in streams]
+        found.append(transformer.Piece("decode_attention", (batch, 1, keys, heads, kv_heads)))
+    streams = product(transformer.STREAMS, STREAM_ROWS, STREAM_WIDTHS)
+    found += [transformer.Piece(kind, (rows, width)) for kind, rows, width in streams]
     return list(dict.fromkeys(found))
 
 
@@ -181,7 +171,7 @@ def validate_here(machine: Machine, progress: Callable[[str], None]) -> dict[str
     """
     start_s, cold_bytes = time.perf_counter(), COLD * machine.cache_bytes
     with one_thread():
-        pieces = PieceCalls(cold_bytes)
+        pieces = transformer.PieceCalls(cold_bytes)
         progress("calibrating operators")
         fits = calibrate(pieces, calibration_pieces())
         model = StepModel(fits, cold_bytes)
@@ -207,13 +197,10 @@ def validate_here(machine: Machine, progress: Callable[[str], None]) -> dict[str
     }
 
 
-def calibrate(pieces: PieceCalls, shapes: Iterable[Piece]) -> dict[str, Fit]:
-    """Return the fit of each kind.
-
-    Args:
-        pieces: What makes executions.
-        shapes: Shapes that are measured.
-    """
+def calibrate(
+    pieces: transformer.PieceCalls, shapes: Iterable[transformer.Piece]
+) -> dict[str, Fit]:
+    """Return the fit of each kind."""
     times: dict[str, dict[tuple[int, ...], float]] = {}
     for piece in shapes:
         found = _measured(pieces.calls(piece), BRIEF)
@@ -225,12 +212,7 @@ class StepModel:
     """Times of steps: the sum of their pieces, and what layers take beyond them."""
 
     def __init__(self, fits: dict[str, Fit], cold_bytes: float) -> None:
-        """Measure steps of the transformers of COMPOSED.
-
-        Args:
-            fits: Fits by kind.
-            cold_bytes: Data that no cache holds [bytes].
-        """
+        """Measure steps of the transformers of COMPOSED."""
         from scipy.optimize import nnls
 
         self.fits = fits
@@ -243,34 +225,29 @@ class StepModel:
         scale_F = np.max(rows_NF, axis=0)
         self.rates_F = nnls(np.array(rows_NF) / scale_F, np.array(beyond_N))[0] / scale_F
 
-    def time_s(self, sizes: Sizes, step: Step) -> float:
-        """Return the predicted time of a step [s].
-
-        Args:
-            sizes: Sizes of the transformer.
-            step: Which step.
-        """
-        pieces = step_pieces(sizes, *step[1:])
+    def time_s(self, sizes: transformer.Sizes, step: Step) -> float:
+        """Return the predicted time of a step [s]."""
+        pieces = transformer.step_pieces(sizes, *step[1:])
         found = sum(
             count * self.fits[piece.kind].time_s(piece.sizes) for piece, count in pieces.items()
         )
         return float(found + _layer_features(sizes, step) @ self.rates_F)
 
 
-def _layer_features(sizes: Sizes, step: Step) -> NDArray[np.float64]:
+def _layer_features(sizes: transformer.Sizes, step: Step) -> NDArray[np.float64]:
     """Return layers, and their elements and weights (F,)."""
     _, batch, q_len, _ = step
     layer = sizes.weight_bytes / 4.0 / sizes.layers
     return sizes.layers * np.array([1.0, batch * q_len * sizes.hidden, layer])
 
 
-def _steps() -> list[tuple[Sizes, Step]]:
+def _steps() -> list[tuple[transformer.Sizes, Step]]:
     steps: list[Step] = [("prefill", batch, prompt, prompt) for batch, prompt in PREFILLS]
     steps += [("decode", batch, 1, keys) for batch, keys in DECODES]
     return [(sizes, step) for sizes in MODELS for step in steps]
 
 
-def _step(model: StepModel, sizes: Sizes, step: Step, cold_bytes: float) -> Row:
+def _step(model: StepModel, sizes: transformer.Sizes, step: Step, cold_bytes: float) -> Row:
     group, batch, _, kv_len = step
     return Row(
         group=group,
@@ -280,11 +257,11 @@ def _step(model: StepModel, sizes: Sizes, step: Step, cold_bytes: float) -> Row:
     )
 
 
-def _measured_step(sizes: Sizes, step: Step, cold_bytes: float) -> Measurement:
+def _measured_step(sizes: transformer.Sizes, step: Step, cold_bytes: float) -> Measurement:
     """Return the times of a step of as many copies of a transformer as no cache holds."""
     _, batch, q_len, kv_len = step
     copies = int(np.ceil(cold_bytes / sizes.weight_bytes)) + 1
-    models = [Transformer(sizes, batch, kv_len) for _ in range(copies)]
+    models = [transformer.Transformer(sizes, batch, kv_len) for _ in range(copies)]
     return _measured([partial(model.step, q_len) for model in models], STEADY)
 
 

@@ -145,11 +145,7 @@ class Sensors:
     """Sensors read before and after a case: clock, power and temperature."""
 
     def __init__(self, machine: Machine) -> None:
-        """Remember the machine.
-
-        Args:
-            machine: Whose sensors.
-        """
+        """Remember the machine."""
         self.machine = machine
         self.energy_j = _number(RAPL, 1e-6)
 

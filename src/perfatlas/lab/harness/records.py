@@ -163,11 +163,7 @@ def _designed_s(case: Case, arm: str, bench: Bench) -> float | None:
 
 
 def _copies(case: Case, machine: Machine) -> int:
-    """Return how many copies of the data executions take in turn.
-
-    Raises:
-        UnsupportedError: One copy does not fit, or too many would leave the caches.
-    """
+    """Return how many copies of the data executions take in turn."""
     footprint = max(case.work.bytes, 1.0)
     if footprint > MEMORY_SHARE * machine.memory_bytes:
         raise UnsupportedError(
@@ -240,12 +236,7 @@ def _rates(case: Case, found: Measurement, readings: Readings) -> dict[str, Any]
 
 
 def predict(case: Case, bench: Bench) -> Prediction:
-    """Return the predicted time of a case: of the system's kernels, else the roofline.
-
-    Args:
-        case: What is predicted.
-        bench: Where.
-    """
+    """Return the predicted time of a case: of the system's kernels, else the roofline."""
     ceilings, work = bench.ceilings, case.work
     resident = work.bytes if case.data == "hot" else math.inf
     bandwidth = (

@@ -95,13 +95,7 @@ class Transformer:
     """A decoder of pre-norm layers with rotary positions, grouped queries and gated networks."""
 
     def __init__(self, sizes: Sizes, batch: int, positions: int) -> None:
-        """Make random weights and caches.
-
-        Args:
-            sizes: Its sizes.
-            batch: Sequences of its caches.
-            positions: Tokens of its caches.
-        """
+        """Make random weights and caches."""
         import torch
 
         self.torch: Any = torch
@@ -164,14 +158,7 @@ class Transformer:
 
 
 def step_pieces(sizes: Sizes, batch: int, q_len: int, kv_len: int) -> Counter[Piece]:
-    """Return the operators of a step of `Transformer` and how often each runs.
-
-    Args:
-        sizes: Sizes of the transformer.
-        batch: Sequences.
-        q_len: New tokens of each.
-        kv_len: Keys of each.
-    """
+    """Return the operators of a step of `Transformer` and how often each runs."""
     rows, hidden, wide = batch * q_len, sizes.hidden, sizes.intermediate
     mixed = (sizes.heads + sizes.kv_heads) * HEAD_DIM
     attention = "decode_attention" if q_len == 1 else "prefill_attention"
@@ -199,21 +186,13 @@ class PieceCalls:
     """Executions of single pieces: weights and caches from memory, activations from caches."""
 
     def __init__(self, cold_bytes: float) -> None:
-        """Make the data that weights and caches are views of.
-
-        Args:
-            cold_bytes: Data beyond any cache [bytes].
-        """
+        """Make the data that weights and caches are views of."""
         self.ops = Streams()
         self.torch: Any = self.ops.torch
         self.pool = self.torch.randn(int(cold_bytes) // 4) * 0.03
 
     def calls(self, piece: Piece) -> list[Callable[[], object]]:
-        """Return executions on data that they take in turn.
-
-        Args:
-            piece: What is executed.
-        """
+        """Return executions on data that they take in turn."""
         if piece.kind == "gemm":
             return self._products(*piece.sizes)
         if piece.kind == "decode_attention":

@@ -63,8 +63,6 @@ def rounded(data: Array, source: str, target: str) -> Array:
 
     Args:
         data: Numbers, or their bits.
-        source: Their format, as Triton names it.
-        target: The format of the result.
     """
     import torch
 

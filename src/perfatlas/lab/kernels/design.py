@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas import machines
 from perfatlas.formats import get_format
 from perfatlas.lab.kernels.registry import lab_kernel
-from perfatlas.machines import (
-    AttentionWork,
-    GemmWork,
-    completed_tile,
-    design_kernel,
-    family_of,
-    kernel_silicon,
-)
 from perfatlas.quantities import PerfatlasError
 
 if TYPE_CHECKING:
@@ -42,15 +35,15 @@ def designed_time_s(
         return None
     config, kind = lab_kernel(name).configs[target], get_format(number_format)
     try:
-        family = family_of(name, device, number_format)
-        silicon = kernel_silicon(device, kind.tensor_peak)
+        family = machines.family_of(name, device, number_format)
+        silicon = machines.kernel_silicon(device, kind.tensor_peak)
         work = _work(name, shape, kind.activation_bytes)
-        tile = completed_tile(work, silicon, _tile(name, config))
-        design = design_kernel(work, family, silicon, family.factor_of(device), tile)
+        tile = machines.completed_tile(work, silicon, _tile(name, config))
+        design = machines.design_kernel(work, family, silicon, family.factor_of(device), tile)
     except PerfatlasError:
         return None
     # so few tiles or rows have K in splits, which designs do not model
-    few = isinstance(work, GemmWork) and (
+    few = isinstance(work, machines.GemmWork) and (
         design.tiles <= silicon.sm_count or work.m < family.least_rows
     )
     return None if few else design.time_s
@@ -61,11 +54,13 @@ def _tile(name: str, config: Config) -> dict[str, int]:
     return tile if name == "attention" else {**tile, "stages": config.stages}
 
 
-def _work(name: str, shape: Mapping[str, int], element_bytes: float) -> AttentionWork | GemmWork:
+def _work(
+    name: str, shape: Mapping[str, int], element_bytes: float
+) -> machines.AttentionWork | machines.GemmWork:
     if name == "gemm":
         sizes = {key: shape[key] for key in "mnk"}
-        return GemmWork(**sizes, groups=1, element_bytes=element_bytes, promotes=False)
-    return AttentionWork(
+        return machines.GemmWork(**sizes, groups=1, element_bytes=element_bytes, promotes=False)
+    return machines.AttentionWork(
         batch=shape["batch"],
         q_len=shape["q_len"],
         kv_len=shape["kv_len"],

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def errors_of(kernel: LabKernel) -> Iterator[dict[str, Any]]:
-    """Return the error of each format on each shape, in a process with the interpreter.
-
-    Args:
-        kernel: A row of the registry.
-    """
+    """Return the error of each format on each shape, in a process with the interpreter."""
     import torch
 
     from perfatlas.lab.kernels.runs import run_of
@@ -45,7 +41,6 @@ def relative_error(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
 
     Args:
         found: Outputs in float64.
-        expected: Their references; outputs without one are not compared.
     """
     import torch
 

@@ -1,27 +1,14 @@
 """Kernels inspected without running them: resources, instructions, occupancy."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.lab.static.inspection import (
-        TRITON as TRITON,
-        Compilation as Compilation,
-        Inspection as Inspection,
-        inspect as inspect,
-    )
-    from perfatlas.lab.static.occupancy import (
-        MOST_THREADS as MOST_THREADS,
-        plain_target as plain_target,
-    )
-    from perfatlas.lab.static.reproducer import write_reproducer as write_reproducer
-    from perfatlas.lab.static.tools import run_tool as run_tool
-    from perfatlas.lab.static.triton_source import (
-        TritonRequest as TritonRequest,
-        compile_triton as compile_triton,
-    )
+    from perfatlas.lab.static.inspection import TRITON, Compilation, Inspection, inspect
+    from perfatlas.lab.static.occupancy import MOST_THREADS, plain_target
+    from perfatlas.lab.static.reproducer import write_reproducer
+    from perfatlas.lab.static.tools import run_tool
+    from perfatlas.lab.static.triton_source import TritonRequest, compile_triton
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -31,15 +31,7 @@ AMDGCN: Final = Dialect(
 
 
 def amdgcn_kernels(text: str, where: str) -> list[Kernel]:
-    """Return the kernels of an assembly.
-
-    Args:
-        text: The assembly, with its metadata.
-        where: Its name, for messages.
-
-    Raises:
-        InvalidSpecError: It has no target or no metadata of kernels.
-    """
+    """Return the kernels of an assembly."""
     target, metadata = TARGET.search(text), METADATA.search(text)
     rows = re.split(r"^  - ", metadata[1], flags=re.MULTILINE)[1:] if metadata else []
     kernels = [dict(FACT.findall(f"    {row}")) for row in rows]

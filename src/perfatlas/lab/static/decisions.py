@@ -15,11 +15,7 @@ SCALED: Final = ("UTCOMMA", "UTCQMMA", "OMMA", "QMMA.SF", "v_mfma_scale", "v_mfm
 
 
 def silent_decisions(kernel: Kernel) -> list[str]:
-    """Return what the compiler decided against the source, or at the cost of speed.
-
-    Args:
-        kernel: The kernel; only what its instructions show is judged.
-    """
+    """Return what the compiler decided against the source, or at the cost of speed."""
     found, limits, target = kernel.instructions, limits_of(kernel.target), kernel.target
     if found is None:
         return []

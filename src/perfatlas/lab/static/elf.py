@@ -72,14 +72,7 @@ def _refused_if_damaged(where: str) -> Iterator[None]:
 
 
 def read_elf(data: bytes, where: str) -> ElfFile:
-    """Return an ELF file as its sections.
-
-    Args:
-        where: Its name, for messages.
-
-    Raises:
-        InvalidSpecError: It is truncated, damaged, or not an ELF file of 64 bits.
-    """
+    """Return an ELF file as its sections."""
     with _refused_if_damaged(where):
         header = HEADER.unpack_from(data)
         identity, machine, table, flags = header[0], header[2], header[6], header[7]
@@ -100,14 +93,7 @@ def _text_at(table: bytes, start: int) -> str:
 
 
 def cubin_kernels(data: bytes, where: str) -> list[Kernel]:
-    """Return the kernels of a cubin, without their instructions.
-
-    Args:
-        where: Its name, for messages.
-
-    Raises:
-        InvalidSpecError: It is damaged, is not for NVIDIA GPUs, or has no kernel.
-    """
+    """Return the kernels of a cubin, without their instructions."""
     elf, shown = read_elf(data, where), printable(where)
     if elf.machine == AMDGPU:
         raise InvalidSpecError(
@@ -182,10 +168,6 @@ def embedded_cubins(data: bytes, where: str) -> list[bytes]:
 
     Args:
         data: An object, library, program or .fatbin file.
-        where: Its name, for messages.
-
-    Raises:
-        InvalidSpecError: There is none, or one cannot be decompressed.
     """
     found: list[bytes] = []
     at = data.find(FATBIN_MAGIC)

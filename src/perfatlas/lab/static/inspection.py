@@ -6,16 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_regular
+from perfatlas.lab.static import elf
 from perfatlas.lab.static.amdgcn import amdgcn_kernels
 from perfatlas.lab.static.decisions import silent_decisions
-from perfatlas.lab.static.elf import (
-    CUDA,
-    FATBIN_MAGIC,
-    MAGIC,
-    cubin_kernels,
-    embedded_cubins,
-    read_elf,
-)
 from perfatlas.lab.static.kernel import Compiled
 from perfatlas.lab.static.nvrtc import compile_cuda
 from perfatlas.lab.static.occupancy import (
@@ -159,14 +152,14 @@ def _from_source(path: Path, data: bytes, asked: Compilation) -> dict[str, Compi
 
 
 def _from_products(path: Path, data: bytes) -> Compiled:
-    if data.startswith(MAGIC) and read_elf(data, path.name).machine == CUDA:
-        return Compiled(kernels=cubin_kernels(data, path.name), cubins=(data,))
-    if FATBIN_MAGIC in data:
-        cubins = embedded_cubins(data, path.name)
-        kernels = [kernel for cubin in cubins for kernel in cubin_kernels(cubin, path.name)]
+    if data.startswith(elf.MAGIC) and elf.read_elf(data, path.name).machine == elf.CUDA:
+        return Compiled(kernels=elf.cubin_kernels(data, path.name), cubins=(data,))
+    if elf.FATBIN_MAGIC in data:
+        cubins = elf.embedded_cubins(data, path.name)
+        kernels = [kernel for cubin in cubins for kernel in elf.cubin_kernels(cubin, path.name)]
         return Compiled(kernels=kernels, cubins=tuple(cubins))
-    if data.startswith(MAGIC):
-        return Compiled(kernels=cubin_kernels(data, path.name))
+    if data.startswith(elf.MAGIC):
+        return Compiled(kernels=elf.cubin_kernels(data, path.name))
     text = data.decode("utf-8", "replace")
     if ".amdgcn_target" in text or path.suffix in ASSEMBLIES:
         return Compiled(kernels=amdgcn_kernels(text, path.name), texts={"amdgcn": text})
@@ -202,7 +195,7 @@ def _disassembled(kernels: Sequence[Kernel], products: Compiled, notes: list[str
         return list(kernels)
     lines: dict[tuple[str, str], Sequence[Line]] = {}
     for cubin in products.cubins:
-        target = f"sm_{read_elf(cubin, 'cubin').sm}"
+        target = f"sm_{elf.read_elf(cubin, 'cubin').sm}"
         if all(kernel.target != target for kernel in kernels):
             continue
         try:

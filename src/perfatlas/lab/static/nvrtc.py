@@ -31,12 +31,7 @@ def compile_cuda(path: Path, source: bytes, target: str) -> Compiled:
     """Return the kernels of a CUDA C++ source.
 
     Args:
-        path: The file; headers beside it are found.
         target: Such as sm_90.
-
-    Raises:
-        MissingDependencyError: NVRTC is not installed.
-        InvalidSpecError: The source does not compile.
     """
     number = int(target.removeprefix("sm_"))
     suffix = "a" if number >= FIRST_WITH_SUFFIX else ""

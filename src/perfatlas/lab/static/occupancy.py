@@ -81,9 +81,6 @@ def occupancy_of(kernel: Kernel) -> dict[str, Any] | None:
 
     Registers are given to warps in units, each partition to its own; shared memory to blocks.
 
-    Args:
-        kernel: The kernel; without dynamic shared memory the result is an upper limit.
-
     Source:
         cuda_occupancy.h, cudaOccMaxBlocksPerSMRegsLimit and the functions beside it.
 
@@ -125,9 +122,6 @@ def occupancy_of(kernel: Kernel) -> dict[str, Any] | None:
 
 def launch_problem(kernel: Kernel) -> str:
     """Return why no multiprocessor holds a block of the kernel; "" where nothing known forbids it.
-
-    Args:
-        kernel: The kernel; figures that are not known forbid nothing.
 
     Example:
         >>> from perfatlas.lab.static.kernel import Kernel

@@ -87,9 +87,6 @@ def natural_loops(following: Sequence[Sequence[int]]) -> list[set[int]]:
 
     Loops with the same first instruction are one.
 
-    Args:
-        following: Instructions that may follow each one; the first is the entry.
-
     Source:
         Aho, Lam, Sethi, Ullman, "Compilers" (2nd edition), section 9.6.
 

@@ -35,14 +35,7 @@ PTX: Final = Dialect(
 
 
 def ptx_kernels(text: str, where: str) -> list[Kernel]:
-    """Return the kernels of a PTX text.
-
-    Args:
-        where: Its name, for messages.
-
-    Raises:
-        InvalidSpecError: It has no target or no entry.
-    """
+    """Return the kernels of a PTX text."""
     target = TARGET.search(text)
     starts = list(ENTRY.finditer(text))
     if target is None or not starts:

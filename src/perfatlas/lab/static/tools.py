@@ -49,11 +49,7 @@ def run_tool(
 
 
 def package_folders(name: str) -> list[Path]:
-    """Return the folders of an installed package, without importing it.
-
-    Args:
-        name: Its top-level name.
-    """
+    """Return the folders of an installed package, without importing it."""
     spec = importlib.util.find_spec(name)
     return [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
 

@@ -22,11 +22,7 @@ PRODUCTS = ("ttir", "ptx", "cubin", "amdgcn")
 
 
 def main(folder: Path) -> None:
-    """Compile what the requests ask for.
-
-    Args:
-        folder: Where products go.
-    """
+    """Compile what the requests ask for."""
     import triton
 
     compiled = [

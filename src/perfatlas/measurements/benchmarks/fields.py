@@ -23,23 +23,13 @@ class Fields:
     path: str = ""  # Position in the file, "" for the outermost one
 
     def require(self, *names: str) -> None:
-        """Raise for an object with missing members.
-
-        Args:
-            names: Required members, not null.
-
-        Raises:
-            InvalidSpecError: Members are missing; the message names all.
-        """
+        """Raise for an object with missing members."""
         missing = [self._name(name) for name in names if self.members.get(name) is None]
         if missing:
             raise InvalidSpecError(f"{', '.join(missing)} missing")
 
     def number(self, name: str) -> float | None:
         """Return a number of at least 0, None where missing.
-
-        Raises:
-            InvalidSpecError: It is of another type, not finite, negative, or out of range.
 
         Example:
             >>> from perfatlas.measurements.benchmarks.fields import Fields
@@ -52,28 +42,16 @@ class Fields:
         return as_number(value, self._name(name))
 
     def positive(self, name: str) -> float | None:
-        """Return a number, None where it is 0, as benchmarks write 0 for unmeasured values.
-
-        Raises:
-            InvalidSpecError: As for `number`.
-        """
+        """Return a number, None where it is 0, as benchmarks write 0 for unmeasured values."""
         return self.number(name) or None
 
     def milliseconds(self, name: str) -> float | None:
-        """Return a time written in milliseconds [s], None where it is missing or 0.
-
-        Raises:
-            InvalidSpecError: As for `number`.
-        """
+        """Return a time written in milliseconds [s], None where it is missing or 0."""
         value = self.positive(name)
         return None if value is None else value * MILLISECOND_S
 
     def length(self, name: str, requests: float = 1.0) -> float:
-        """Return the mean tokens of a request [tokens].
-
-        Raises:
-            InvalidSpecError: There are no tokens, or as for `number`.
-        """
+        """Return the mean tokens of a request [tokens]."""
         tokens = self.positive(name)
         if tokens is None:
             raise InvalidSpecError(
@@ -82,11 +60,7 @@ class Fields:
         return tokens / requests
 
     def total(self, name: str) -> float | None:
-        """Return the sum of a list of numbers, None where missing.
-
-        Raises:
-            InvalidSpecError: It is not a list of numbers.
-        """
+        """Return the sum of a list of numbers, None where missing."""
         values = self.members.get(name)
         if values is None:
             return None
@@ -97,11 +71,7 @@ class Fields:
         return math.fsum(as_number(value, self._name(name)) for value in values)
 
     def text(self, name: str) -> str:
-        """Return a text, "" where missing.
-
-        Raises:
-            InvalidSpecError: It is not text.
-        """
+        """Return a text, "" where missing."""
         value = self.members.get(name)
         if value is None:
             return ""
@@ -110,11 +80,7 @@ class Fields:
         return value
 
     def part(self, name: str) -> Fields:
-        """Return an inner object, empty where missing.
-
-        Raises:
-            InvalidSpecError: It is not an object.
-        """
+        """Return an inner object, empty where missing."""
         value = self.members.get(name)
         if value is None:
             return Fields({}, self._name(name))
@@ -129,14 +95,7 @@ class Fields:
 
 
 def as_number(value: object, name: str) -> float:
-    """Return a JSON number of at least 0.
-
-    Args:
-        name: Name for messages.
-
-    Raises:
-        InvalidSpecError: It is of another type, not finite, negative, or out of range.
-    """
+    """Return a JSON number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidSpecError(f"{name} = {repr_for_error(value)}: expected a number")
     if value == 0 or SMALLEST <= value <= LARGEST:

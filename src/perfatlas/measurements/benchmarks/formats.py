@@ -43,9 +43,6 @@ def read_aiperf(fields: Fields) -> BenchmarkRun:
     """Return a run of AIPerf or of its predecessor GenAI-Perf.
 
     Their inter-token latency is (latency - TTFT)/(output tokens - 1) of a request: TPOT.
-
-    Raises:
-        InvalidSpecError: A member is missing or invalid.
     """
     fields.require("input_sequence_length", "output_sequence_length")
     latency_s, _ = _timed(fields, "request_latency")
@@ -165,13 +162,6 @@ NO_LATENCY: Final = (
 def reader_of(members: Mapping[str, Any]) -> Reader:
     """Return the reader of a result, chosen by its keys.
 
-    Args:
-        members: A JSON object.
-
-    Raises:
-        InvalidSpecError: It is not a result of a supported tool; the message names what it appears
-            to be.
-
     Example:
         >>> from perfatlas.measurements.benchmarks.formats import reader_of
         >>> reader_of({"engine": {}, "world_info": {}, "performance": {}}).__name__
@@ -192,11 +182,7 @@ def reader_of(members: Mapping[str, Any]) -> Reader:
 
 
 def read_vllm(fields: Fields) -> BenchmarkRun:
-    """Return a run of `vllm bench serve`.
-
-    Raises:
-        InvalidSpecError: A member is missing or invalid.
-    """
+    """Return a run of `vllm bench serve`."""
     fields.require("completed", "total_input_tokens", "total_output_tokens")
     completed = _completed(fields)
     failed = fields.number("failed")
@@ -223,14 +209,7 @@ def read_vllm(fields: Fields) -> BenchmarkRun:
 
 
 def read_sglang(fields: Fields) -> BenchmarkRun:
-    """Return a run of `python -m sglang.bench_serving`.
-
-    Args:
-        fields: The result: one line of the file.
-
-    Raises:
-        InvalidSpecError: A member is missing or invalid.
-    """
+    """Return a run of `python -m sglang.bench_serving`."""
     fields.require("completed", "total_input_tokens", "total_output_tokens")
     completed = _completed(fields)
     server = fields.part("server_info")
@@ -266,9 +245,6 @@ def read_trtllm(fields: Fields) -> BenchmarkRun:
 
     Without `--streaming` the report has neither TTFT nor TPOT. All requests are submitted as fast
     as the client allows, and waiting ones count as in flight.
-
-    Raises:
-        InvalidSpecError: A member is missing or invalid.
     """
     requests, done = fields.part("request_info"), fields.part("performance")
     requests.require("num_requests", "avg_input_length", "avg_output_length")

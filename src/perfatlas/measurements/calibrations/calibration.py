@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import read_toml
-from perfatlas.measurements.calibrations.user_folder import (
-    NO_FILE,
-    UserFile,
-    read_user_file,
-    user_file_stamp,
-)
+from perfatlas.measurements.calibrations import user_folder
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -155,13 +150,17 @@ def user_calibrations(device_name: str) -> dict[str, Calibration]:
     Raises:
         InvalidSpecError: The file is not a calibration file of that device.
     """
-    return user_cells(device_name, user_file_stamp(device_name))
+    return user_cells(device_name, user_folder.user_file_stamp(device_name))
 
 
 @cache
-def user_file(stamp: tuple[str, int, int]) -> UserFile:
+def user_file(stamp: tuple[str, int, int]) -> user_folder.UserFile:
     """Return a user's file; `stamp` identifies its version."""
-    return UserFile([], ()) if stamp == NO_FILE else read_user_file(Path(stamp[0]))
+    return (
+        user_folder.UserFile([], ())
+        if stamp == user_folder.NO_FILE
+        else user_folder.read_user_file(Path(stamp[0]))
+    )
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system, system_names
+from perfatlas.measurements.calibrations import transfer
 from perfatlas.measurements.calibrations.calibration import (
     KERNELS,
     SUBSTITUTE_FAMILIES,
@@ -23,15 +24,6 @@ from perfatlas.measurements.calibrations.calibration import (
     user_file,
 )
 from perfatlas.measurements.calibrations.releases import base_family, release_calibrations
-from perfatlas.measurements.calibrations.transfer import (
-    Silicon,
-    catalog_silicon,
-    donor_of,
-    errors_apart,
-    expected_quantiles,
-    load_transfers,
-    silicon_of,
-)
 from perfatlas.measurements.calibrations.user_folder import FIVE, NO_FILE, user_file_stamp
 
 if TYPE_CHECKING:
@@ -121,10 +113,10 @@ def kernel_errors_apart(hidden: frozenset[str]) -> Mapping[int, float]:
         >>> near < far
         True
     """
-    cells = [cell for operator in PRICED for cell in load_transfers(operator).values()]
+    cells = [cell for operator in PRICED for cell in transfer.load_transfers(operator).values()]
     names = sorted({name for cell in cells for name in cell.devices} - hidden)
-    silicon = {one.name: one for one in catalog_silicon(names, links=False)}
-    return MappingProxyType(errors_apart(cells, silicon))
+    silicon = {one.name: one for one in transfer.catalog_silicon(names, links=False)}
+    return MappingProxyType(transfer.errors_apart(cells, silicon))
 
 
 _HIDDEN: ContextVar[frozenset[str]] = ContextVar("_HIDDEN", default=frozenset())
@@ -190,11 +182,7 @@ LIBRARIES: Final = {"aiter": ("vllm", "sglang")}
 
 
 def envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the envelope of several quantile sets, with the median of their medians.
-
-    Args:
-        quantiles: Sets with the same names, at least one.
-    """
+    """Return the envelope of several quantile sets, with the median of their medians."""
     names = quantiles[0].keys()
     pooled: dict[str, float] = {}
     for name in names:
@@ -313,7 +301,7 @@ def _of_device(
     hidden: frozenset[str],
 ) -> CalibrationMatch | None:
     """Return the result of `find_calibration_at` with some devices hidden."""
-    silicon = silicon_of(device, links=cell[0] not in KERNELS)
+    silicon = transfer.silicon_of(device, links=cell[0] not in KERNELS)
     changed = _changed(device, cell[0])
     relatives = tuple(name for name in relatives_of(device) if name not in hidden)
     operator, family, format_name = cell
@@ -333,7 +321,7 @@ def _of_device(
 
 @cache
 def _of_release(
-    silicon: Silicon,
+    silicon: transfer.Silicon,
     changed: tuple[str, ...],
     cell: tuple[str, str, str],
     hidden: frozenset[str],
@@ -355,7 +343,7 @@ def _of_release(
             calibration=lent, own=True, quantiles=dict(lent.residual_quantiles), own_kernels=True
         )
         return _what_if(match, changed) if changed else match
-    for near in catalog_silicon(known, links=False):
+    for near in transfer.catalog_silicon(known, links=False):
         if near[1:] == silicon[1:]:  # vendor, architecture and kind
             note = (
                 f"{silicon.name} has no measured {operator} kernels of {family}; those of"
@@ -427,7 +415,7 @@ def _changed(device: Device, operator: str) -> tuple[str, ...]:
 
 @cache
 def _find(
-    silicon: Silicon,
+    silicon: transfer.Silicon,
     relatives: tuple[str, ...],
     changed: tuple[str, ...],
     cell: tuple[str, str, str],
@@ -534,11 +522,15 @@ def as_substitute(match: CalibrationMatch, note: str) -> CalibrationMatch:
 
 
 def _from_donor(
-    silicon: Silicon, cell: tuple[str, str, str], hidden: frozenset[str], *, calibrated: bool
+    silicon: transfer.Silicon,
+    cell: tuple[str, str, str],
+    hidden: frozenset[str],
+    *,
+    calibrated: bool,
 ) -> CalibrationMatch | None:
     """Return a match with the parameters of a donor, None if there is no donor."""
     operator, family, format_name = cell
-    transfers = load_transfers(operator).items()
+    transfers = transfer.load_transfers(operator).items()
     measured = [
         key for key, one in transfers if key[1] == format_name and not hidden.issuperset(one[0])
     ]
@@ -546,18 +538,18 @@ def _from_donor(
     lender = next((name for name in families if (name, format_name) in measured), None)
     if lender is None:
         return None
-    names, pairs = load_transfers(operator)[lender, format_name]
+    names, pairs = transfer.load_transfers(operator)[lender, format_name]
     names = tuple(name for name in names if name not in hidden)
-    known = catalog_silicon(names, links=operator not in KERNELS)
+    known = transfer.catalog_silicon(names, links=operator not in KERNELS)
     known = tuple(one for one in known if one.machine == silicon.machine)
     if not calibrated:
         known = tuple(one for one in known if one.vendor == silicon.vendor)
-    donor = donor_of(silicon, known, pairs)
+    donor = transfer.donor_of(silicon, known, pairs)
     lent = shipped_cell(donor, operator, lender, format_name)
     if lent is None:
         return None
     apart = kernel_errors_apart(hidden) if operator in KERNELS else {}
-    quantiles = expected_quantiles(silicon, known, pairs, apart) or _transfer(lent)
+    quantiles = transfer.expected_quantiles(silicon, known, pairs, apart) or _transfer(lent)
     note = (
         f"{silicon.name} has no measured {operator} {format_name} kernels; parameters of {donor}"
         f" are used, which best predict the most similar of {len(known)} measured devices"

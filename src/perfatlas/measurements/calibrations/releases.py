@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from perfatlas.measurements.calibrations.calibration import (
-    Calibration,
-    calibration_folder,
-    read_calibrations,
-)
+from perfatlas.measurements.calibrations import calibration
 
 
 def base_family(family: str) -> str:
@@ -30,7 +26,7 @@ def base_family(family: str) -> str:
 
 
 @cache
-def release_calibrations(family: str) -> dict[str, Calibration]:
+def release_calibrations(family: str) -> dict[str, calibration.Calibration]:
     """Return the calibrations of an earlier release of all devices, by id; empty without any.
 
     Example:
@@ -38,6 +34,8 @@ def release_calibrations(family: str) -> dict[str, Calibration]:
         >>> release_calibrations("abacus@1")
         {}
     """
-    folder = calibration_folder() / "releases" / family
+    folder = calibration.calibration_folder() / "releases" / family
     paths = sorted(folder.glob("*.toml")) if base_family(family) != family else []
-    return {name: cell for path in paths for name, cell in read_calibrations(path).items()}
+    return {
+        name: cell for path in paths for name, cell in calibration.read_calibrations(path).items()
+    }

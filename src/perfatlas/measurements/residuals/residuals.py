@@ -45,14 +45,7 @@ AT_ONCE: Final = 4096  # shapes per batch, to limit memory
 def expected_at(
     rows_RF: FloatArray, residual_R: FloatArray, distance_UK: FloatArray, index_UK: IntArray
 ) -> FloatArray:
-    """Return the interpolated residual (U,).
-
-    Args:
-        rows_RF: Coordinates of the rows (R, F).
-        residual_R: Their residuals (R,).
-        distance_UK: Distances to the nearest rows, nearest first (U, K).
-        index_UK: Indices of the nearest rows (U, K).
-    """
+    """Return the interpolated residual (U,)."""
     expected_U = np.empty(index_UK.shape[0])
     for first in range(0, expected_U.size, AT_ONCE):
         some = slice(first, first + AT_ONCE)
@@ -74,11 +67,6 @@ def interpolate(
     Average of the kriging mean and the inverse-distance-weighted median of the nearest eight: the
     mean accounts for clustered neighbours, the median is robust to rows of another kernel and bad
     measurements. A neighbour at distance zero has all the weight.
-
-    Args:
-        distance_UK: Distances, nearest first (U, K).
-        residual_UK: Residuals of the neighbours (U, K).
-        between_UKK: Distances between neighbours (U, K, K).
 
     Source: ordinary kriging with a linear variogram (Chiles and Delfiner, Geostatistics, 2nd ed.,
         chapter 3). Selected on groups of rows of a100_sxm, h200_sxm, b200_sxm and l40s that are
@@ -132,20 +120,12 @@ TIED: Final = 8  # further rows looked at first, among which ties with the last 
 
 
 def all_pairs(rows_RF: FloatArray) -> Search:
-    """Return a search that compares shapes with all rows.
-
-    Args:
-        rows_RF: Coordinates of the rows (R, F).
-    """
+    """Return a search that compares shapes with all rows."""
     return partial(_compare_all, rows_RF)
 
 
 def search_tree(rows_RF: FloatArray) -> Search:
-    """Return a search of a k-d tree, which takes longer to build than to compare few shapes.
-
-    Args:
-        rows_RF: Coordinates of the rows (R, F).
-    """
+    """Return a search of a k-d tree, which takes longer to build than to compare few shapes."""
     from scipy.spatial import cKDTree
 
     return partial(_search, cKDTree(rows_RF))
@@ -157,10 +137,7 @@ def nearest_rows(
     """Return rounded distances and indices of the nearest rows (U, K), ties in order of the rows.
 
     Args:
-        search: Returns distances and indices of so many rows, in any order of ties.
-        query_UF: Coordinates of the shapes (U, F).
         count: Number of neighbours, at most `rows`.
-        tied: Further rows to look at for ties with the last neighbour.
 
     Example:
         >>> import numpy as np
@@ -215,8 +192,6 @@ def to_edge(
     """Return the nearest shapes within the measured sizes (U, F) and the octaves to them (U,).
 
     Args:
-        rows_RF: Coordinates of measured shapes (R, F).
-        query_UF: Coordinates of shapes (U, F).
         octave_F: Length of one octave along extrapolated sizes, 0 along others (F,).
 
     Example:
@@ -236,10 +211,6 @@ def to_edge(
 
 def kept_beyond(edge_U: FloatArray, outside_U: FloatArray) -> FloatArray:
     """Return the correction kept outside the measured sizes (U,) [e-folds].
-
-    Args:
-        edge_U: ln(factor) at the edge (U,).
-        outside_U: Octaves beyond the edge (U,).
 
     Source: outer one and two octaves of each size of matrix products and attention held out on
         a100_sxm, h200_sxm, b200_sxm and l40s (aiconfigurator-core 0.12.0). Mean errors: with the

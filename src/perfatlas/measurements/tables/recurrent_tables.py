@@ -46,7 +46,6 @@ def recurrent_mask(table: SiliconTable, operator: str) -> NDArray[np.bool_]:
     """Return the rows of one kernel of the mixer (rows,).
 
     Args:
-        table: A gated delta net table.
         operator: A name of `KERNEL_NAMES`.
     """
     sources = table.columns.text("kernel_source")
@@ -70,7 +69,6 @@ def recurrent_columns(
     """Return the shape columns of rows, named as in the physics of the operator (U,).
 
     Args:
-        table: A gated delta net table.
         operator: A name of `KERNEL_NAMES`.
     """
     size = {name: np.asarray(table.columns[name][keep], np.float64) for name in SIZES}

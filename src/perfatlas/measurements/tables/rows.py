@@ -194,14 +194,7 @@ def read_measured_rows(path: str | Path) -> MeasuredRows:
 
 
 def check_rows(table: Table, origin: str, data_hash: str = "") -> MeasuredRows:
-    """Return a table as measured rows.
-
-    Args:
-        table: Columns as read from the file.
-
-    Raises:
-        InvalidSpecError: A column is missing or a cell is invalid.
-    """
+    """Return a table as measured rows."""
     time_name = _check_header(table, origin)
     if not table.rows:
         raise InvalidSpecError(f"measured rows '{origin}': no data rows")

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import (
-    MILLISECOND_S,
-    MissingDependencyError,
-    UnsupportedError,
-    did_you_mean,
-)
+from perfatlas import quantities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,11 +32,7 @@ class Text(NamedTuple):
     code_U: NDArray[np.int32]  # Index of each row's value (rows,)
 
     def holds(self, wanted: Iterable[str]) -> NDArray[np.bool_]:
-        """Return which rows have one of the wanted values (rows,).
-
-        Args:
-            wanted: Values; those that do not occur are ignored.
-        """
+        """Return which rows have one of the wanted values (rows,)."""
         looked_for = frozenset(wanted)
         right = np.array([word in looked_for for word in self.words], np.bool_)
         return right[self.code_U]
@@ -85,11 +76,7 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
         return self._values[name]
 
     def text(self, name: str) -> Text:
-        """Return a text column without empty cells.
-
-        Raises:
-            KeyError: There is no such column, or it is not text.
-        """
+        """Return a text column without empty cells."""
         if name not in self._texts and name in self._names:
             self._read(name)
         return self._texts[name]
@@ -132,7 +119,7 @@ class SiliconTable:
 
     def measured_s(self) -> NDArray[np.float64]:
         """Return the measured times (rows,) [s]; the files hold milliseconds."""
-        return np.asarray(self.columns["latency"], dtype=np.float64) * MILLISECOND_S
+        return np.asarray(self.columns["latency"], dtype=np.float64) * quantities.MILLISECOND_S
 
 
 @cache
@@ -144,7 +131,7 @@ def silicon_root() -> Path:
     """
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
-        raise MissingDependencyError(
+        raise quantities.MissingDependencyError(
             f"the measured tables (package {PACKAGE}) are not installed; {PIP_LINE}"
         )
     return Path(spec.origin).parent / "systems"
@@ -222,11 +209,11 @@ def read_table(
     paths = table_paths(system, family, framework, name)
     chosen = version or choose_version(system, family, framework, name)
     if chosen is None or chosen not in paths:
-        raise UnsupportedError(
+        raise quantities.UnsupportedError(
             f"no measured table {name!r} ({family}) for {system!r} and {framework!r}"
             f" version {chosen or 'any'}; available versions: {', '.join(paths) or 'none'};"
             f" systems with tables: {', '.join(silicon_systems())}"
-            f"{did_you_mean(system, silicon_systems())}"
+            f"{quantities.did_you_mean(system, silicon_systems())}"
         )
     path = paths[chosen]
     return SiliconTable(

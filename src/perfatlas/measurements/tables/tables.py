@@ -16,12 +16,8 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
+from perfatlas.measurements.tables import recurrent_tables
 from perfatlas.measurements.tables.moe_rows import left_out, matrices_per_expert
-from perfatlas.measurements.tables.recurrent_tables import (
-    KERNEL_NAMES,
-    recurrent_columns,
-    recurrent_mask,
-)
 from perfatlas.measurements.tables.silicon import Text, has_table, read_table, table_paths
 from perfatlas.measurements.tables.sparse_tables import SPARSE_TABLES, sparse_rows
 from perfatlas.operators import load_skew
@@ -45,7 +41,7 @@ TABLES: Final = {
     "mla_prefill": ("mla", "context_mla_perf"),
     "mla_decode": ("mla", "generation_mla_perf"),
     **SPARSE_TABLES,
-    **dict.fromkeys(KERNEL_NAMES, ("linear_attention", "gdn_perf")),
+    **dict.fromkeys(recurrent_tables.KERNEL_NAMES, ("linear_attention", "gdn_perf")),
 }
 # Name in the GEMM tables -> format of the product.
 GEMM_FORMATS: Final = {
@@ -155,9 +151,9 @@ def table_rows(
         found = _moe(table, format_name)
     elif operator in SPARSE_TABLES:
         found = _rows(table, *sparse_rows(table, operator, format_name))
-    elif operator in KERNEL_NAMES:
-        keep = recurrent_mask(table, operator) & (format_name == RECURRENT_FORMAT)
-        found = _rows(table, keep, recurrent_columns(table, operator, keep), {})
+    elif operator in recurrent_tables.KERNEL_NAMES:
+        keep = recurrent_tables.recurrent_mask(table, operator) & (format_name == RECURRENT_FORMAT)
+        found = _rows(table, keep, recurrent_tables.recurrent_columns(table, operator, keep), {})
     else:
         found = _attention(table, operator, format_name)
     if not found.measured_s.size:

@@ -49,11 +49,7 @@ class Chains(Generic[_AnyStep]):
         return len(self.users.get(name, ())) == 1
 
     def _after_softmax(self, name: str, inside: set[str]) -> _AnyStep | None:
-        """Return what reads weights of an attention, rows without a key set to zero; else None.
-
-        Args:
-            inside: Receives the tensors between.
-        """
+        """Return what reads weights of an attention, rows without a key set to zero; else None."""
         reads = self.users.get(name, ())
         if sorted(each.op_type for each in reads) == ["IsNaN", "Where"]:
             inside |= {each.output[0] for each in reads}
@@ -62,11 +58,7 @@ class Chains(Generic[_AnyStep]):
         return reads[0] if len(reads) == 1 else None
 
     def _scores(self, name: str, inside: set[str]) -> _AnyStep | None:
-        """Return the product behind scores through scaling and masks, None without one.
-
-        Args:
-            inside: Receives the tensors between.
-        """
+        """Return the product behind scores through scaling and masks, None without one."""
         for _ in range(MOST_SCALING):
             writer = self.writers.get(name)
             if writer is None or not self.only_reader(name):

@@ -43,10 +43,6 @@ def kinds_of_operators(framework: str) -> Mapping[str, str]:
 def is_by_output(kind: str, name: str) -> bool:
     """Return whether an operator is an activation whose derivative follows from its output.
 
-    Args:
-        kind: Kind of the operator.
-        name: Its name in its framework.
-
     Source: pytorch tools/autograd/derivatives.yaml: those whose formula reads `result`.
     """
     return kind == "activation" and name.lower() in BY_OUTPUT
@@ -131,13 +127,7 @@ def node(
 def convolution(
     image: Tensor, weight: Tensor, out: Tensor, groups: int, *, transposed: bool
 ) -> Node:
-    """Return a convolution with all its filters, depthwise where each has a channel of its own.
-
-    Args:
-        image: Items, channels and positions that are read.
-        weight: Output channels (input channels where transposed), channels of a group, and taps.
-        out: Items, channels and positions that are written.
-    """
+    """Return a convolution with all its filters, depthwise where each has a channel of its own."""
     first, second, *window = (int(size) for size in weight.sizes)
     taps = math.prod(window)
     if groups > 1 and second == 1 and first == groups:
@@ -170,11 +160,7 @@ def _scaled(one: Node, items: int) -> Node:
 
 
 def is_strided(kind: str, operands: Sequence[Tensor], out: Tensor) -> bool:
-    """Return whether an operator repeats an operand, other than a number.
-
-    Args:
-        operands: The tensors that it reads, weights among them.
-    """
+    """Return whether an operator repeats an operand, other than a number."""
     others = [operand for operand in operands if operand != out and operand.elements() != 1]
     return kind in _ELEMENT_BY_ELEMENT and bool(others)
 
@@ -196,10 +182,6 @@ def row_elements(image: Tensor, kind: str, start: int, groups: int = 0) -> Size:
 
 
 def fused_into(producers: Sequence[str]) -> str:
-    """Return the producer that an operator is fused into, "" for none.
-
-    Args:
-        producers: Kinds of the operators whose only reader it is.
-    """
+    """Return the producer that an operator is fused into, "" for none."""
     ranked = [kind for kind in _FIRST if kind in producers]
     return next(iter((*ranked, *producers)), "")

@@ -12,30 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
-from perfatlas.networks.contract import (
-    CacheLayout,
-    DividedSize,
-    LiveElements,
-    Network,
-    ParameterCounts,
-    Segment,
-)
+from perfatlas.networks import contract
+from perfatlas.networks.graphs import training
 from perfatlas.networks.graphs.nodes import BATCH, KV_LENGTH, LOOKUPS, TARGET
 from perfatlas.networks.graphs.precision import CAST, Precision, precisions
 from perfatlas.networks.graphs.sequence import sequence_nodes
-from perfatlas.networks.graphs.training import (
-    INPUT,
-    STEPS,
-    SUMS,
-    block_input,
-    blocks_of,
-    forward_operators,
-    product_backward,
-    reads_data,
-    saved_bytes_of,
-    streaming_backward,
-    weights_of_products,
-)
 from perfatlas.operators import Gemm, Phase, Streaming, with_fields
 from perfatlas.quantities import (
     InvalidSpecError,
@@ -70,11 +51,7 @@ class Limit:
     plus: int = 0  # What is left over, such as 1 of 4 k + 1 frames
 
     def check(self, name: str, value: int, network: str) -> None:
-        """Refuse another value of a size.
-
-        Raises:
-            InvalidSpecError: The rule and the nearest values are named.
-        """
+        """Refuse another value of a size."""
         over = (value - self.plus) % self.multiple_of
         near = [number for number in (value - over, value - over + self.multiple_of) if over]
         near = [number for number in near if self.least <= number <= self.most]
@@ -92,7 +69,7 @@ class Limit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WholeGraph(Segment):
+class WholeGraph(contract.Segment):
     """All operators of a graph, whose weights no plan divides."""
 
     # Numbers of heads of a denoiser that is a transformer, which context-parallel ranks divide with
@@ -103,16 +80,18 @@ class WholeGraph(Segment):
     )
 
     @property
-    def divided_sizes(self) -> tuple[DividedSize, ...]:
+    def divided_sizes(self) -> tuple[contract.DividedSize, ...]:
         """One graph, or the heads of its denoiser."""
         label = "graph of operators"
-        heads = tuple(DividedSize(label="num_heads", size=head, by="cp") for head in self.heads)
-        by_tp = DividedSize(label=label, size=1, by="tp", noun=label)
+        heads = tuple(
+            contract.DividedSize(label="num_heads", size=head, by="cp") for head in self.heads
+        )
+        by_tp = contract.DividedSize(label=label, size=1, by="tp", noun=label)
         return by_tp, *(heads or (replace(by_tp, by="cp"),))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # read once: equal if it is the same
-class GraphNetwork(Network):
+class GraphNetwork(contract.Network):
     """A graph of operators that runs once over a batch of items, or generates tokens of each.
 
     An encoder-decoder that generates runs what does not depend on `target_length` once, and its
@@ -185,7 +164,7 @@ class GraphNetwork(Network):
         """Most tokens that a decoder generates, 1 without one."""
         return self.limits.get(TARGET, Limit()).most if self.decoder else 1
 
-    def cache_layouts(self, kv_bytes_per_element: float) -> tuple[CacheLayout, ...]:
+    def cache_layouts(self, kv_bytes_per_element: float) -> tuple[contract.CacheLayout, ...]:
         """Return the cache of the decoder: keys of its tokens, and those of the encoder."""
         columns, found = self.columns(1.0), []
         for node in self.decoder:
@@ -194,7 +173,7 @@ class GraphNetwork(Network):
                 row = 2.0 * size["num_kv_heads"] * size["head_dim"] * kv_bytes_per_element
                 grows = KV_LENGTH in node.sizes["kv_len"].names
                 found.append(
-                    CacheLayout(
+                    contract.CacheLayout(
                         kind="attention",
                         layers=int(size["count"]),
                         bytes_per_token=row if grows else 0.0,
@@ -218,7 +197,7 @@ class GraphNetwork(Network):
     def denoising(self) -> frozenset[str]:
         """Names of the operators of the denoiser."""
         named = _named(self.nodes) if self.denoiser else ()
-        return frozenset(name for name, node in named if STEPS in node.count.names)
+        return frozenset(name for name, node in named if training.STEPS in node.count.names)
 
     @property
     def guided(self) -> bool:
@@ -287,7 +266,7 @@ class GraphNetwork(Network):
         return tuple(
             with_fields(forward_operator, count=forward_operator.count / self.num_layers)
             for operator in found
-            for forward_operator in forward_operators(
+            for forward_operator in training.forward_operators(
                 operator, self._precision(operator), self._weights_per_product
             )
         )
@@ -306,17 +285,14 @@ class GraphNetwork(Network):
         A denoiser that runs with and without a prompt is trained on one of both.
         Blocks are those whose weights are gathered, and that are computed again, at once: one per
         attention, else per addition, else per product. `hidden_size` is what a block reads.
-
-        Raises:
-            UnsupportedError: Most parameters are tables without `table_rows`.
         """
         part = self
         if self.denoiser:
-            nodes = tuple(node for node in self.nodes if STEPS in node.count.names)
-            sizes, share = {**self.sizes, STEPS: 1}, 1.0 / self.denoiser
+            nodes = tuple(node for node in self.nodes if training.STEPS in node.count.names)
+            sizes, share = {**self.sizes, training.STEPS: 1}, 1.0 / self.denoiser
             part = replace(self, nodes=nodes, sizes=sizes, batch_share=share, live=0.0)
         columns = part.columns(1.0)
-        weights = weights_of_products(part.nodes, columns)
+        weights = training.weights_of_products(part.nodes, columns)
         lookups = [node.values(columns) for node in part.nodes if node.kind in LOOKUPS]
         known = [
             lookup["count"] * lookup.get("table_rows", 0.0) * lookup["width"] for lookup in lookups
@@ -333,9 +309,9 @@ class GraphNetwork(Network):
             part,
             layers=(WholeGraph(count=1, tables=self.tables),)
             if self.tables
-            else (WholeGraph(count=blocks_of(part.nodes, columns)),),
+            else (WholeGraph(count=training.blocks_of(part.nodes, columns)),),
             decoder=(),
-            hidden_size=block_input(part.nodes, columns),
+            hidden_size=training.block_input(part.nodes, columns),
             weight_count=dense,
             fuses_casts=CAST in fused,
         )
@@ -343,9 +319,9 @@ class GraphNetwork(Network):
     def backward(self, operator: Operator, *, frozen: bool = False) -> Backward:
         """Return the gradients of an operator; those of data do not exist."""
         if isinstance(operator, Gemm):
-            found = product_backward(operator)
+            found = training.product_backward(operator)
         elif isinstance(operator, Streaming):
-            found = streaming_backward(operator, self._precision(operator))
+            found = training.streaming_backward(operator, self._precision(operator))
         else:
             found = operator.backward(frozen=frozen)
         return found._replace(inputs=()) if operator.name in self._of_data else found
@@ -355,7 +331,7 @@ class GraphNetwork(Network):
         if isinstance(operator, Streaming):
             kept = operator.name not in self._by_output  # the next operator keeps its output
             kept = kept and self._precision(operator).keeps
-            return saved_bytes_of(operator) * kept
+            return training.saved_bytes_of(operator) * kept
         if isinstance(operator, Gemm):
             second_C = operator.n * operator.k * operator.groups * operator.weight_bytes_per_element
             first_C = operator.m * operator.k * operator.input_bytes_per_element
@@ -364,13 +340,13 @@ class GraphNetwork(Network):
 
     def _precision(self, operator: Operator) -> Precision:
         """Return the formats of an operator of a training step, or of what runs before it."""
-        name = operator.name.removeprefix(f"{INPUT}_").removeprefix(f"{SUMS}_")
+        name = operator.name.removeprefix(f"{training.INPUT}_").removeprefix(f"{training.SUMS}_")
         return self._precisions.get(name, Precision())
 
     @cached_property
     def _weights_per_product(self) -> float:
         """Weights over those of all products, below 1 where executions share them."""
-        of_products = weights_of_products(self.nodes, self.columns(1.0))
+        of_products = training.weights_of_products(self.nodes, self.columns(1.0))
         return min(self.weight_count / max(of_products, 1), 1.0)
 
     @cached_property
@@ -382,17 +358,17 @@ class GraphNetwork(Network):
     @cached_property
     def _of_data(self) -> frozenset[str]:
         """Names of the operators whose input is data."""
-        first = self.nodes[: reads_data(self.nodes, self.columns(1.0))]
+        first = self.nodes[: training.reads_data(self.nodes, self.columns(1.0))]
         return frozenset(name for name, _ in _named(first))
 
-    def parameters(self) -> ParameterCounts:
+    def parameters(self) -> contract.ParameterCounts:
         """Return the parameters, all of them active."""
         none = dict.fromkeys(("embedding", "lm_head", "mixer_linear", "expert", "other", "mtp"), 0)
         total = self.weight_count
-        return ParameterCounts(total=total, active=total, dense_linear=total, **none)
+        return contract.ParameterCounts(total=total, active=total, dense_linear=total, **none)
 
     @cached_property
-    def _live_elements(self) -> LiveElements:
+    def _live_elements(self) -> contract.LiveElements:
         """Most elements that are live at once: of the graph, or of one operator."""
         one, two = (self._moved(self.columns(batch)) for batch in (1.0, 2.0))
         fixed = [first for first, second in zip(one, two, strict=True) if second == first]
@@ -402,7 +378,7 @@ class GraphNetwork(Network):
         if not self._tokens:  # no ranks divide it
             divided, whole = whole, [0.0]
         fixed_most = max(fixed, default=0.0)
-        return LiveElements(repeated=max(divided), whole=max(whole), fixed=fixed_most)
+        return contract.LiveElements(repeated=max(divided), whole=max(whole), fixed=fixed_most)
 
     @cached_property
     def _sums(self) -> float:
@@ -423,22 +399,18 @@ class GraphNetwork(Network):
             found.append(moved)
         return found
 
-    def live_elements(self) -> tuple[LiveElements, ...]:
+    def live_elements(self) -> tuple[contract.LiveElements, ...]:
         """Return the elements live at once: of each item, and of items one after another."""
         live = self._live_elements
         return (
-            *([LiveElements(repeated=0.0, tables=self._sums)] if self.tables else ()),
-            LiveElements(repeated=live.repeated),
-            LiveElements(repeated=0.0, whole=live.whole),
-            LiveElements(repeated=0.0, fixed=live.fixed),
+            *([contract.LiveElements(repeated=0.0, tables=self._sums)] if self.tables else ()),
+            contract.LiveElements(repeated=live.repeated),
+            contract.LiveElements(repeated=0.0, whole=live.whole),
+            contract.LiveElements(repeated=0.0, fixed=live.fixed),
         )
 
     def changed(self, settings: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
-        """Return the network with other sizes, and these.
-
-        Raises:
-            InvalidSpecError: It has no such size, or the value is no positive integer.
-        """
+        """Return the network with other sizes, and these."""
         for name in settings:
             if name not in self.sizes:
                 known = ", ".join(self.sizes)
@@ -452,11 +424,7 @@ class GraphNetwork(Network):
         return changed, changes
 
     def check_sizes(self) -> None:
-        """Refuse sizes beyond their limits, that leave an operator empty or do not divide.
-
-        Raises:
-            InvalidSpecError: The size, or the expression that is not whole, is named.
-        """
+        """Refuse sizes beyond their limits, that leave an operator empty or do not divide."""
         for name, limit in self.limits.items():
             limit.check(name, self.sizes[name], self.model_type)
         columns = self.columns(1.0)

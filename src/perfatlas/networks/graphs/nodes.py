@@ -12,23 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas import operators
 from perfatlas.formats import get_format
-from perfatlas.operators import (
-    ACTIVATION_BYTES,
-    EMBEDDING,
-    EMBEDDING_BAG,
-    Attention,
-    Gemm,
-    Operator,
-    Streaming,
-)
 from perfatlas.quantities import Expression, InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.networks.emission import ModelFormats
-    from perfatlas.operators import FloatArray, Phase
 
 BATCH: Final = "batch"
 TARGET: Final = "target_length"  # output tokens that a decoder runs at once, as in training
@@ -43,7 +34,7 @@ GROUP_NORM: Final = "group_norm"
 STATISTICS: Final = 2.0  # a group norm reads its input for its statistics, and once more
 ROWS: Final = (GROUP_NORM, "norm", "softmax")
 ROW_PASSES: Final = 2.0  # a thread block that reduces a row reads and writes it
-LOOKUPS: Final = (EMBEDDING, EMBEDDING_BAG)
+LOOKUPS: Final = (operators.EMBEDDING, operators.EMBEDDING_BAG)
 # The sizes of each kind; those with a value may be left out. A norm without rows is one of channels
 # over all items (a batch norm), and a softmax without them is one of unknown rows.
 SIZES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -151,8 +142,8 @@ class Node:
         return 2.0 * size["count"] * size["write"] * size["taps"] if "taps" in size else 0.0
 
     def operator(
-        self, name: str, formats: ModelFormats, phase: Phase, columns: Mapping[str, Any]
-    ) -> Operator:
+        self, name: str, formats: ModelFormats, phase: operators.Phase, columns: Mapping[str, Any]
+    ) -> operators.Operator:
         """Return it as an operator over candidates.
 
         Args:
@@ -161,7 +152,7 @@ class Node:
             columns: The sizes of the network, and `batch` (C,).
         """
         ones_C = np.ones_like(columns[BATCH])
-        size: dict[str, FloatArray] = {
+        size: dict[str, operators.FloatArray] = {
             key: value * ones_C for key, value in self.values(columns).items()
         }
         shared: dict[str, Any] = {"name": name, "phase": phase, "count": size["count"]}
@@ -169,7 +160,7 @@ class Node:
             return _product(self.kind, size, formats, shared)
         if self.kind == "attention":
             shared |= {key: size[key] for key in ("q_len", "kv_len", "num_heads", "num_kv_heads")}
-            return Attention(
+            return operators.Attention(
                 **shared,
                 batch=size["sequences"],
                 head_dim=size["head_dim"],
@@ -189,17 +180,18 @@ class Node:
         if self.kind in LOOKUPS:
             cold_C = gathers_C * size["width"]
             moved["write"] = size.get("samples", gathers_C) * size["width"]
-        return Streaming(
+        return operators.Streaming(
             **shared,
             stream=self.kind,
             tokens=np.maximum(moved["read"], moved["write"]) / BLOCK_ELEMENTS,
-            read_bytes=moved["read"] * ACTIVATION_BYTES,
-            write_bytes=moved["write"] * ACTIVATION_BYTES,
-            cold_read_bytes=cold_C * ACTIVATION_BYTES,
+            read_bytes=moved["read"] * operators.ACTIVATION_BYTES,
+            write_bytes=moved["write"] * operators.ACTIVATION_BYTES,
+            cold_read_bytes=cold_C * operators.ACTIVATION_BYTES,
             taps=size.get("taps", 0.0),
             gathers=gathers_C,
             table_rows=size.get("table_rows", 0.0),
-            row_bytes=size.get("width", ROW_PASSES * size.get("row", 0.0)) * ACTIVATION_BYTES,
+            row_bytes=size.get("width", ROW_PASSES * size.get("row", 0.0))
+            * operators.ACTIVATION_BYTES,
         )
 
 
@@ -208,17 +200,20 @@ _LOOKED_UP: Final = frozenset(("rows", "width", "samples"))  # above 0, less tha
 
 
 def _product(
-    kind: str, size: Mapping[str, FloatArray], formats: ModelFormats, shared: Mapping[str, Any]
-) -> Gemm:
+    kind: str,
+    size: Mapping[str, operators.FloatArray],
+    formats: ModelFormats,
+    shared: Mapping[str, Any],
+) -> operators.Gemm:
     """Return a linear layer, a convolution, or a product of activations."""
     number_format = get_format(formats.attention if kind == "matmul" else formats.gemm)
     groups_C = size.get("groups", np.ones_like(size["m"]))
-    input_bytes: FloatArray | float = number_format.activation_bytes
-    output_bytes = ACTIVATION_BYTES
+    input_bytes: operators.FloatArray | float = number_format.activation_bytes
+    output_bytes = operators.ACTIVATION_BYTES
     if kind == "conv":  # neighbouring windows share most of their inputs
         input_bytes = input_bytes * size["read"] / (size["m"] * size["k"] * groups_C)
         output_bytes = number_format.activation_bytes  # of quantized networks, images stay so
-    return Gemm(
+    return operators.Gemm(
         **shared,
         m=size["m"] * groups_C,
         n=size["n"],

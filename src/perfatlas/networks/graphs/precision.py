@@ -57,7 +57,6 @@ def precisions(
     """Yield the precision of each node in a training step.
 
     Args:
-        columns: What expressions of nodes read, with one item.
         fuses_casts: Whether casts are part of the kernels around them. Norms then read what they
             are given, and write 32 bits only where an addition reads them.
 

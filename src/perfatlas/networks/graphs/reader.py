@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import (
-    Array,
-    Field,
-    Flag,
-    Named,
-    Number,
-    Record,
-    Text,
-    Whole,
-    read_fields,
-    read_toml as read_toml_file,
-)
+from perfatlas import files
 from perfatlas.formats import get_format
 from perfatlas.networks.contract import CheckpointFormats
 from perfatlas.networks.graphs.network import MAX_SIZE, GraphNetwork, Limit
@@ -83,14 +72,14 @@ def _node(
 class _Nodes:
     """The operators, each with its place in messages."""
 
-    record: Final = Record(
+    record: Final = files.Record(
         fields={
-            "kind": Field(Text(choices=KINDS), required=True),
-            "count": Field(_Size()),
-            "after": Field(Text(choices=KINDS)),
-            "causal": Field(Flag()),
-            "by_output": Field(Flag()),
-            **{name: Field(_Size()) for name in _SIZE_NAMES},
+            "kind": files.Field(files.Text(choices=KINDS), required=True),
+            "count": files.Field(_Size()),
+            "after": files.Field(files.Text(choices=KINDS)),
+            "causal": files.Field(files.Flag()),
+            "by_output": files.Field(files.Flag()),
+            **{name: files.Field(_Size()) for name in _SIZE_NAMES},
         },
         build=_node,
     )
@@ -116,24 +105,29 @@ class _Nodes:
         return tuple(found)
 
 
-_LIMITS: Final[Mapping[str, Field[Any]]] = {
-    **{name: Field(Whole(least=1, most=MAX_SIZE)) for name in ("least", "most", "multiple_of")},
-    "plus": Field(Whole(least=0, most=MAX_SIZE)),
+_LIMITS: Final[Mapping[str, files.Field[Any]]] = {
+    **{
+        name: files.Field(files.Whole(least=1, most=MAX_SIZE))
+        for name in ("least", "most", "multiple_of")
+    },
+    "plus": files.Field(files.Whole(least=0, most=MAX_SIZE)),
 }
-FIELDS: Final[Mapping[str, Field[Any]]] = {
-    "name": Field(Text(empty=False), required=True, into="model_type"),
-    "item": Field(Text(empty=False)),
-    "source": Field(Text(longest=LONGEST_TEXT)),
-    "parameters": Field(Whole(least=0, most=MOST_PARAMETERS), required=True, into="weight_count"),
-    "format": Field(Text(empty=False)),
-    "live_elements": Field(Number(least=0.0), into="live"),
-    "denoiser": Field(Whole(least=1, most=MAX_SIZE)),
-    "sizes": Field(Named(of=Whole(least=1))),
-    "lengths": Field(Named(of=_Size())),
-    "limits": Field(Named(of=Record(fields=_LIMITS, build=Limit))),
-    "notes": Field(Array(of=Text(longest=LONGEST_TEXT))),
-    "operators": Field(_Nodes(), required=True, into="nodes"),
-    "decoder": Field(_Nodes()),
+FIELDS: Final[Mapping[str, files.Field[Any]]] = {
+    "name": files.Field(files.Text(empty=False), required=True, into="model_type"),
+    "item": files.Field(files.Text(empty=False)),
+    "source": files.Field(files.Text(longest=LONGEST_TEXT)),
+    "parameters": files.Field(
+        files.Whole(least=0, most=MOST_PARAMETERS), required=True, into="weight_count"
+    ),
+    "format": files.Field(files.Text(empty=False)),
+    "live_elements": files.Field(files.Number(least=0.0), into="live"),
+    "denoiser": files.Field(files.Whole(least=1, most=MAX_SIZE)),
+    "sizes": files.Field(files.Named(of=files.Whole(least=1))),
+    "lengths": files.Field(files.Named(of=_Size())),
+    "limits": files.Field(files.Named(of=files.Record(fields=_LIMITS, build=Limit))),
+    "notes": files.Field(files.Array(of=files.Text(longest=LONGEST_TEXT))),
+    "operators": files.Field(_Nodes(), required=True, into="nodes"),
+    "decoder": files.Field(_Nodes()),
 }
 
 
@@ -159,7 +153,7 @@ def read_graph(table: Mapping[str, object], origin: str) -> GraphNetwork:
         >>> read_graph({"name": "head", "parameters": 5120, "operators": [row]}, "head").item
         'item'
     """
-    given = {"item": "item", "sizes": {}, **read_fields(table, FIELDS, origin)}
+    given = {"item": "item", "sizes": {}, **files.read_fields(table, FIELDS, origin)}
     given.pop("source", None)
     if stored := given.pop("format", ""):
         source = f"{origin}: format = {stored}"
@@ -232,7 +226,7 @@ def _check_denoiser(network: GraphNetwork, origin: str) -> None:
 
 
 def _read_path(path: Path) -> GraphNetwork:
-    return read_graph(read_toml_file(path), str(path))
+    return read_graph(files.read_toml(path), str(path))
 
 
 READER: Final = Reader(name="graphs", suffixes=(".toml",), read=_read_path)

@@ -24,9 +24,6 @@ def sequence_nodes(nodes: Sequence[Node], columns: Mapping[str, Any]) -> tuple[i
     per sequence, and what moves an element per token. Text that image tokens attend to in a
     cross-attention is not divided.
 
-    Args:
-        columns: What expressions of nodes read, for one item.
-
     Source: Ulysses, Jacobs et al. 2023 (arXiv 2309.14509, section 3.1); xdit-project/xDiT,
         xfuser/model_executor/pipelines/pipeline_flux.py: text of a joint attention is divided too.
     Limits: Tokens that do not divide are padded by engines. Equal nodes of an image and its text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas import operators
 from perfatlas.formats import get_format
 from perfatlas.networks.graphs.nodes import (
     BLOCK_ELEMENTS,
@@ -20,21 +21,11 @@ from perfatlas.networks.graphs.nodes import (
     Node,
 )
 from perfatlas.networks.graphs.precision import CAST, FLOAT32_WIDTH, Precision
-from perfatlas.operators import (
-    ACTIVATION_BYTES,
-    INDEX_BYTES,
-    Backward,
-    Gemm,
-    Operator,
-    Streaming,
-    with_fields,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from perfatlas.operators import FloatArray
 
 INPUT: Final = "input"
 SUMS: Final = "sums"
@@ -60,11 +51,7 @@ BLOCKS: Final = ("attention", "add", *PRODUCTS)
 
 
 def weights_of_products(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
-    """Return the weights of linear layers and convolutions.
-
-    Args:
-        columns: What expressions of nodes read.
-    """
+    """Return the weights of linear layers and convolutions."""
     total = 0.0
     for node in nodes:
         if node.kind in ("linear", "conv"):
@@ -74,11 +61,7 @@ def weights_of_products(nodes: Iterable[Node], columns: Mapping[str, Any]) -> in
 
 
 def blocks_of(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
-    """Return the blocks whose weights are gathered at once: one per attention, else per addition.
-
-    Args:
-        columns: What expressions of nodes read.
-    """
+    """Return the blocks whose weights are gathered together: by attention, else by addition."""
     counts = dict.fromkeys(BLOCKS, 0.0)
     for node in nodes:
         if node.kind in counts:
@@ -91,9 +74,6 @@ def block_input(nodes: Sequence[Node], columns: Mapping[str, Any]) -> int:
 
     It is what additions write of the size of a product, else what products write. Several streams
     are read together, up to the size of the largest.
-
-    Args:
-        columns: What expressions of nodes read, of one item.
 
     Limits: At most what blocks read, where streams have different sizes.
     """
@@ -130,8 +110,8 @@ def reads_data(nodes: Iterable[Node], columns: Mapping[str, Any]) -> int:
 
 
 def forward_operators(
-    operator: Operator, precision: Precision, weights_per_product: float
-) -> tuple[Operator, ...]:
+    operator: operators.Operator, precision: Precision, weights_per_product: float
+) -> tuple[operators.Operator, ...]:
     """Return what an operator runs in a forward pass of training.
 
     Weights are cast to 16 bits before the first product that reads them, and inputs to the format
@@ -144,19 +124,19 @@ def forward_operators(
         aten/src/ATen/native/cuda/Normalization.cuh: statistics are those of one thread block per
         channel, where images are stored as NCHW.
     """
-    if isinstance(operator, Gemm):
+    if isinstance(operator, operators.Gemm):
         read = operator.m * operator.k * operator.input_bytes_per_element
         before = _input_cast(operator, precision.casts, FLOAT32_WIDTH * read, read)
         if not operator.has_weights:
             return *before, operator
         return _weight_cast(operator, weights_per_product), *before, operator
-    if not isinstance(operator, Streaming):
+    if not isinstance(operator, operators.Streaming):
         return (operator,)
     if operator.stream == "depthwise_conv":
         read = operator.read_bytes
         return *_input_cast(operator, precision.casts, FLOAT32_WIDTH * read, read), operator
     rows = operator.row_bytes * 0.5 * (precision.read + precision.write)
-    done = with_fields(
+    done = operators.with_fields(
         operator,
         read_bytes=precision.read * operator.read_bytes,
         write_bytes=precision.write * operator.write_bytes,
@@ -170,40 +150,47 @@ def forward_operators(
 
 
 def _input_cast(
-    operator: Gemm | Streaming, share: float, read: FloatArray, write: FloatArray
-) -> tuple[Streaming, ...]:
+    operator: operators.Gemm | operators.Streaming,
+    share: float,
+    read: operators.FloatArray,
+    write: operators.FloatArray,
+) -> tuple[operators.Streaming, ...]:
     """Return the kernel that casts the input of a share of the executions, if there is one."""
     cast = _kernel(operator, f"{INPUT}_{operator.name}", CAST, read, write)
-    return (with_fields(cast, count=share * operator.count),) if share else ()
+    return (operators.with_fields(cast, count=share * operator.count),) if share else ()
 
 
-def _weight_cast(product: Gemm, share: float) -> Streaming:
+def _weight_cast(product: operators.Gemm, share: float) -> operators.Streaming:
     """Return the kernel that casts the weights of a share of the executions."""
     elements_C = product.weight_elements()
-    read, write = WEIGHT_BYTES * elements_C, ACTIVATION_BYTES * elements_C
+    read, write = WEIGHT_BYTES * elements_C, operators.ACTIVATION_BYTES * elements_C
     cast = _kernel(product, f"{CAST}_{product.name}", CAST, read, write)
-    return with_fields(cast, count=share * product.count)
+    return operators.with_fields(cast, count=share * product.count)
 
 
 def _kernel(
-    near: Gemm | Streaming, name: str, stream: str, read: FloatArray, write: FloatArray
-) -> Streaming:
+    near: operators.Gemm | operators.Streaming,
+    name: str,
+    stream: str,
+    read: operators.FloatArray,
+    write: operators.FloatArray,
+) -> operators.Streaming:
     """Return a kernel that runs as often as an operator near it."""
-    return Streaming(
+    return operators.Streaming(
         name=name,
         phase=near.phase,
         count=near.count,
         stream=stream,
-        tokens=np.maximum(read, write) / (BLOCK_ELEMENTS * ACTIVATION_BYTES),
+        tokens=np.maximum(read, write) / (BLOCK_ELEMENTS * operators.ACTIVATION_BYTES),
         read_bytes=read,
         write_bytes=write,
         cold_read_bytes=0.0 * read,
     )
 
 
-def _statistics(norm: Streaming, channels: float) -> Streaming:
+def _statistics(norm: operators.Streaming, channels: float) -> operators.Streaming:
     """Return the kernel that reads an image for the mean and variance of each channel."""
-    return with_fields(
+    return operators.with_fields(
         norm,
         name=f"{SUMS}_{norm.name}",
         stream=f"batch_norm_{SUMS}",
@@ -212,24 +199,24 @@ def _statistics(norm: Streaming, channels: float) -> Streaming:
     )
 
 
-def input_bytes(operator: Streaming) -> FloatArray:
+def input_bytes(operator: operators.Streaming) -> operators.FloatArray:
     """Return the bytes of the input of an operator, which a group norm reads twice (C,) [bytes]."""
     return operator.read_bytes / (TWICE if operator.stream == GROUP_NORM else 1.0)
 
 
-def _is_batch_norm(operator: Streaming) -> bool:
+def _is_batch_norm(operator: operators.Streaming) -> bool:
     """Return whether a norm is one of channels over all items, which has no rows."""
     return operator.stream == "norm" and not np.any(operator.row_bytes)
 
 
-def saved_bytes_of(operator: Streaming) -> FloatArray:
+def saved_bytes_of(operator: operators.Streaming) -> operators.FloatArray:
     """Return what one execution keeps for its backward pass (C,) [bytes].
 
     Norms, activations, elementwise operators and depthwise convolutions keep their inputs, softmax
     its output, lookups their indices, and casts the weights in 16 bits.
     """
     if operator.stream in LOOKUPS:
-        return np.asarray(operator.gathers) * INDEX_BYTES
+        return np.asarray(operator.gathers) * operators.INDEX_BYTES
     if operator.stream == "softmax" or operator.name.startswith(CAST):
         return operator.write_bytes
     if operator.stream in READ_AGAIN and not operator.name.startswith(BIASES):
@@ -237,7 +224,7 @@ def saved_bytes_of(operator: Streaming) -> FloatArray:
     return 0.0 * operator.read_bytes
 
 
-def streaming_backward(operator: Streaming, precision: Precision) -> Backward:
+def streaming_backward(operator: operators.Streaming, precision: Precision) -> operators.Backward:
     """Return the gradient of an operator that memory bandwidth limits.
 
     It reads the gradient of its output and what the operator keeps, and writes the gradient of its
@@ -253,73 +240,85 @@ def streaming_backward(operator: Streaming, precision: Precision) -> Backward:
     gradient, own = operator.write_bytes, operator.read_bytes
     stream = f"{operator.stream}_gradient"
     if operator.stream.endswith(SUMS):
-        return Backward(())
+        return operators.Backward(())
     if operator.stream in NORMS:
         return _norm_backward(operator, precision)
     if operator.stream == "scan":
-        return Backward((with_fields(operator, count=operator.backward_passes * operator.count),))
+        return operators.Backward(
+            (operators.with_fields(operator, count=operator.backward_passes * operator.count),)
+        )
     if operator.stream in (*LOOKUPS, "depthwise_conv") or operator.name.startswith(BIASES):
         return _weight_backward(operator, stream)
     if operator.stream == "pool" and np.all(own > WHOLE_IMAGE * gradient):
         stream = "strided_gradient"  # the mean of an image: its gradient is repeated
     kept = 0.0 if operator.name.startswith(CAST) else saved_bytes_of(operator)
-    back = with_fields(operator, stream=stream, read_bytes=gradient + kept, write_bytes=own)
+    back = operators.with_fields(
+        operator, stream=stream, read_bytes=gradient + kept, write_bytes=own
+    )
     if operator.stream == CAST and precision.shared:
-        added = with_fields(
+        added = operators.with_fields(
             operator,
             stream="add",
             count=precision.shared * operator.count,
             read_bytes=TWICE * own,
             write_bytes=own,
         )
-        return Backward((back, added))
-    return Backward((back,))
+        return operators.Backward((back, added))
+    return operators.Backward((back,))
 
 
-def _weight_backward(operator: Streaming, stream: str) -> Backward:
+def _weight_backward(operator: operators.Streaming, stream: str) -> operators.Backward:
     """Return the gradients of a table, of a depthwise convolution, or of the bias of one."""
     gradient, own = operator.write_bytes, operator.read_bytes
     if operator.stream in LOOKUPS:
         rows = np.asarray(operator.gathers) * operator.row_bytes
-        added = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=rows)
-        return Backward((added,))
+        added = operators.with_fields(
+            operator, stream=stream, read_bytes=gradient, write_bytes=rows
+        )
+        return operators.Backward((added,))
     if operator.name.startswith(BIASES):
-        summed = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=0.0 * own)
-        return Backward((), (summed,))
-    by_input = with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=own)
-    return Backward((by_input,), (with_fields(operator, stream="depthwise_conv_weight_gradient"),))
+        summed = operators.with_fields(
+            operator, stream=stream, read_bytes=gradient, write_bytes=0.0 * own
+        )
+        return operators.Backward((), (summed,))
+    by_input = operators.with_fields(operator, stream=stream, read_bytes=gradient, write_bytes=own)
+    return operators.Backward(
+        (by_input,), (operators.with_fields(operator, stream="depthwise_conv_weight_gradient"),)
+    )
 
 
-def _norm_backward(norm: Streaming, precision: Precision) -> Backward:
+def _norm_backward(norm: operators.Streaming, precision: Precision) -> operators.Backward:
     """Return the gradient of a norm: of a layer norm and of its weights apart."""
     gradient, own = norm.write_bytes, input_bytes(norm)
     both = gradient + own
     if norm.stream == GROUP_NORM or _is_batch_norm(norm):
-        twice = with_fields(norm, read_bytes=TWICE * both, write_bytes=own)
+        twice = operators.with_fields(norm, read_bytes=TWICE * both, write_bytes=own)
         if norm.stream == GROUP_NORM:
-            return Backward((with_fields(twice, stream="group_norm_gradient"),))
+            return operators.Backward((operators.with_fields(twice, stream="group_norm_gradient"),))
         each = (TWICE * both + own) / (precision.channels or np.inf)
-        return Backward((with_fields(twice, stream="batch_norm_gradient", row_bytes=each),))
+        return operators.Backward(
+            (operators.with_fields(twice, stream="batch_norm_gradient", row_bytes=each),)
+        )
     rows = np.maximum(both, 1.0) / np.maximum(norm.row_bytes, 1.0)
-    by_input = with_fields(
+    by_input = operators.with_fields(
         norm,
         stream="norm_gradient",
         read_bytes=both,
         write_bytes=own,
         row_bytes=(both + own) / rows,
     )
-    column_bytes = rows * COLUMNS * TWICE * ACTIVATION_BYTES
-    by_weight = with_fields(
+    column_bytes = rows * COLUMNS * TWICE * operators.ACTIVATION_BYTES
+    by_weight = operators.with_fields(
         norm,
         stream="norm_weight_gradient",
         read_bytes=both,
         write_bytes=0.0 * own,
         row_bytes=np.where(rows > LONGEST_COLUMN, 0.0, column_bytes),
     )
-    return Backward((by_input,), (by_weight,))
+    return operators.Backward((by_input,), (by_weight,))
 
 
-def product_backward(product: Gemm) -> Backward:
+def product_backward(product: operators.Gemm) -> operators.Backward:
     """Return dX = dY W^T and dW = dY^T X of each group, and the sum of a linear layer's bias.
 
     A convolution with strides is one without on positions that hold the channels of several: each
@@ -331,13 +330,13 @@ def product_backward(product: Gemm) -> Backward:
     # channels of a position over those under all taps; 1 of a linear layer
     share = product.input_bytes_per_element / each
     gradient_bytes = product.output_bytes_per_element
-    by_input = with_fields(
+    by_input = operators.with_fields(
         product,
         n=product.k * share,
         k=product.n / share,
         input_bytes_per_element=gradient_bytes * share,
     )
-    by_weight = with_fields(
+    by_weight = operators.with_fields(
         product,
         m=product.n * product.groups,
         n=product.k,
@@ -346,11 +345,11 @@ def product_backward(product: Gemm) -> Backward:
         weight_bytes_per_element=product.input_bytes_per_element,
     )
     if not product.name.startswith("linear"):
-        return Backward((by_input,), (by_weight,))
-    return Backward((by_input,), (by_weight, _bias_gradient(product)))
+        return operators.Backward((by_input,), (by_weight,))
+    return operators.Backward((by_input,), (by_weight, _bias_gradient(product)))
 
 
-def _bias_gradient(product: Gemm) -> Streaming:
+def _bias_gradient(product: operators.Gemm) -> operators.Streaming:
     """Return the sum of the output gradient over rows.
 
     Thread blocks of 128 columns share rows; the last one of each adds what the others summed.
@@ -363,4 +362,4 @@ def _bias_gradient(product: Gemm) -> Streaming:
     blocks = np.minimum(SUM_BLOCKS * SUM_COLUMNS / product.n, product.m / SUM_ROWS)
     summed = _kernel(product, product.name, "bias_gradient", read, 0.0 * read)
     row_bytes = np.maximum(blocks, 1.0) * SUM_COLUMNS * WEIGHT_BYTES
-    return with_fields(summed, row_bytes=row_bytes)
+    return operators.with_fields(summed, row_bytes=row_bytes)

@@ -27,9 +27,6 @@ def gqa(
         head_dim: Default of head_dim; None means hidden_size / num_attention_heads.
         kv_heads: num_key_value_heads if the key is absent; None, and null in the config, mean one
             per query head.
-
-    Raises:
-        InvalidSpecError: The number of heads is missing or not a multiple of key-value heads.
     """
     num_heads = fields.integer("num_attention_heads")
     stated = "num_key_value_heads" in fields.values
@@ -61,11 +58,7 @@ def _head_dim(fields: Fields, num_heads: int, default: int | None) -> int:
 
 
 def mla(fields: Fields) -> MlaAttention:
-    """Return the multi-head latent attention of DeepSeek configs, without an indexer.
-
-    Raises:
-        InvalidSpecError: A dimension is missing or out of range.
-    """
+    """Return the multi-head latent attention of DeepSeek configs, without an indexer."""
     num_heads = fields.integer("num_attention_heads")
     kv_heads = fields.integer("num_key_value_heads", default=num_heads)
     if num_heads % kv_heads:
@@ -85,25 +78,12 @@ def mla(fields: Fields) -> MlaAttention:
 
 
 def dense(fields: Fields, *, bias: bool = False, gated: bool = True) -> DenseFfn:
-    """Return the dense feed-forward of `intermediate_size`.
-
-    Args:
-        bias: Whether its projections have biases.
-        gated: Whether it has a gate projection: three matrices instead of two.
-    """
+    """Return the dense feed-forward of `intermediate_size`."""
     return DenseFfn(intermediate_size=fields.integer("intermediate_size"), gated=gated, bias=bias)
 
 
 def moe(fields: Fields, *, experts: Sequence[str], width: str = "moe_intermediate_size") -> MoeFfn:
-    """Return the routed experts of a config, without shared experts, gates or biases.
-
-    Args:
-        experts: Alternative keys for the number of routed experts.
-        width: Key of the intermediate size of a routed expert.
-
-    Raises:
-        InvalidSpecError: A field is missing, or top_k exceeds the number of experts.
-    """
+    """Return the routed experts of a config, without shared experts, gates or biases."""
     num_experts = fields.integer(*experts)
     top_k = fields.integer("num_experts_per_tok", "experts_per_token")
     if top_k > num_experts:
@@ -119,9 +99,6 @@ def layer_types(fields: Fields, allowed: Sequence[str], default: Sequence[str]) 
 
     Args:
         default: One kind per layer, used if `layer_types` is absent.
-
-    Raises:
-        InvalidSpecError: `layer_types` has the wrong length or an unknown kind.
     """
     stated = fields.texts("layer_types")
     if fields.has("layer_types") is None:
@@ -138,14 +115,7 @@ def layer_types(fields: Fields, allowed: Sequence[str], default: Sequence[str]) 
 
 
 def flags(fields: Fields, name: str, depth: int, default: Sequence[bool]) -> tuple[bool, ...]:
-    """Return one flag per layer from a list of 0 and 1, or the default if it is absent.
-
-    Args:
-        depth: Number of layers; entries of multi-token-prediction layers may follow.
-
-    Raises:
-        InvalidSpecError: The list is too short or has other entries.
-    """
+    """Return one flag per layer from a list of 0 and 1, or the default if it is absent."""
     stated = fields.integers(name, maximum=1)
     if not stated:
         return tuple(default)
@@ -175,11 +145,7 @@ def moe_layers(fields: Fields, depth: int) -> tuple[bool, ...]:
 
 
 def shared_expert_moe(fields: Fields) -> MoeFfn:
-    """Return routed experts and a shared expert with a sigmoid gate (Qwen).
-
-    Raises:
-        InvalidSpecError: A field is missing or inconsistent with another.
-    """
+    """Return routed experts and a shared expert with a sigmoid gate (Qwen)."""
     return replace(
         moe(fields, experts=("num_experts",)),
         shared_intermediate_size=fields.integer("shared_expert_intermediate_size"),
@@ -234,8 +200,6 @@ def assemble(
     Args:
         tied: `tie_word_embeddings` when absent.
         default_vocab: `vocab_size` when absent; None means required.
-        mtp_layers: Multi-token-prediction layers.
-        notes: Remarks for the user.
     """
     return Architecture(
         model_type=fields.text("model_type"),

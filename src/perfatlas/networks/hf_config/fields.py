@@ -77,9 +77,6 @@ class Fields:
 
         Args:
             default: Default of the config class if absent or null; None means required.
-
-        Raises:
-            InvalidSpecError: The field is missing without a default, no integer, or out of range.
         """
         name = self.has(*names)
         if name is None:
@@ -93,11 +90,7 @@ class Fields:
         return Whole(least=minimum, most=maximum).read(self.values[name], self._located(name))
 
     def boolean(self, *names: str, default: bool) -> bool:
-        """Return a boolean field, or its default if absent or null.
-
-        Raises:
-            InvalidSpecError: The value is not a boolean.
-        """
+        """Return a boolean field, or its default if absent or null."""
         name = self.has(*names)
         if name is None:
             return default
@@ -107,31 +100,19 @@ class Fields:
         return Flag().read(value, self._located(name))
 
     def text(self, name: str, *, default: str = "") -> str:
-        """Return a string field, or its default if absent or null.
-
-        Raises:
-            InvalidSpecError: The value is not a string.
-        """
+        """Return a string field, or its default if absent or null."""
         value = self.values.get(name)
         if value is None:
             return default
         return _WORD.read(value, self._located(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a list of strings, empty if absent or null.
-
-        Raises:
-            InvalidSpecError: The value is not a list of strings.
-        """
+        """Return a list of strings, empty if absent or null."""
         value = self._items(name, f"expected a list of at most {MAX_ITEMS:,} strings")
         return Array(of=_WORD).read(value, self._located(name))
 
     def integers(self, name: str, *, maximum: int) -> tuple[int, ...]:
-        """Return a list of integers from 0 to `maximum`, empty if absent or null.
-
-        Raises:
-            InvalidSpecError: The value is not such a list.
-        """
+        """Return a list of integers from 0 to `maximum`, empty if absent or null."""
         rule = f"expected a list of at most {MAX_ITEMS:,} integers from 0 to {maximum:,}"
         value = self._items(name, rule)
         return Array(of=Whole(least=0, most=maximum)).read(value, self._located(name))
@@ -145,11 +126,7 @@ class Fields:
         return value
 
     def child(self, name: str) -> Fields | None:
-        """Return the fields of a nested object, None if absent or null.
-
-        Raises:
-            InvalidSpecError: The value is not a JSON object.
-        """
+        """Return the fields of a nested object, None if absent or null."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -158,11 +135,7 @@ class Fields:
         return Fields(values=value, origin=f"{self.origin}: {name}")
 
     def window(self, name: str = "sliding_window", *, absent: int = 0) -> int:
-        """Return a sliding window [tokens]; null means 0 (none), `absent` is the default.
-
-        Raises:
-            InvalidSpecError: The value is not an integer in range.
-        """
+        """Return a sliding window [tokens]; null means 0 (none), `absent` is the default."""
         return self.tokens(name) if name in self.values else absent
 
     def num_layers(self) -> int:

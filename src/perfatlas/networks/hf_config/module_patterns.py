@@ -98,7 +98,6 @@ def covered_parts(
     Args:
         patterns: Module paths, globs, or regular expressions marked "re:".
         sizes: Number of layers with each part, from `part_sizes`.
-        depth: Layers of the model; higher layer numbers (MTP layers) are ignored.
         paths: Module paths of each part, from `module_paths`.
 
     Returns:

@@ -85,11 +85,7 @@ def checkpoint_formats(
     """Return the formats that the checkpoint states, and remarks on what is missing.
 
     Args:
-        outer: The whole config.json.
         fields: Its text part (the same if there is no wrapper).
-
-    Raises:
-        InvalidSpecError: quantization_config is not an object, or a field has the wrong type.
     """
     stated = _stated(outer) or _stated(fields)
     if stated is None or not stated.values:

@@ -34,13 +34,6 @@ def read_encoder(outer: Fields, hidden_size: int) -> tuple[VisionEncoder | None,
     """Return the vision encoder of a multi-modal model, None if none is stated or described.
 
     Also what its description lacks, a clause.
-
-    Args:
-        outer: The whole config.json.
-        hidden_size: Hidden size of the language model.
-
-    Raises:
-        InvalidSpecError: A field is invalid or contradicts another.
     """
     vision = outer.child("vision_config")
     family = _FAMILIES.get(outer.text("model_type"))
@@ -147,11 +140,7 @@ def _width_of_text(vision: Fields, name: str, hidden_size: int) -> int:
 
 
 def _transformer(vision: Fields, position_rows: int) -> Architecture:
-    """Return the layers of an encoder: layer norms, attention and feed-forward with biases.
-
-    Args:
-        position_rows: Rows of the table of learned positions.
-    """
+    """Return the layers of an encoder: layer norms, attention and feed-forward with biases."""
     attention = replace(gqa(vision), bidirectional=True, qkv_bias=True, output_bias=True)
     ffn = dense(vision, bias=True, gated=False)
     return Architecture(

@@ -50,12 +50,6 @@ class Folding:
         """Replace operators by what they compute; return whether any was.
 
         An `If` whose condition is such a value is replaced by the operators of its branch.
-
-        Args:
-            inferred: The graph with shapes; nothing is done where all are known without branches.
-
-        Raises:
-            UnsupportedError: A condition follows from the number of items.
         """
         import onnx
 

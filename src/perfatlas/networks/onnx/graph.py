@@ -12,31 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas import quantities
+from perfatlas.networks.graphs import imports
 from perfatlas.networks.graphs.attentions import Chains
-from perfatlas.networks.graphs.imports import (
-    STRIDED,
-    WITHOUT_KERNEL,
-    Imported,
-    Tensor,
-    added_bias,
-    convolution,
-    fused_into,
-    is_by_output,
-    is_strided,
-    kinds_of_operators,
-    node,
-    row_elements,
-)
 from perfatlas.networks.graphs.nodes import GROUP_NORM, ROWS
 from perfatlas.networks.onnx.folding import Folding, reads_of
 from perfatlas.networks.onnx.patterns import Group, groups, is_folded_norm
-from perfatlas.quantities import (
-    Expression,
-    InvalidSpecError,
-    MissingDependencyError,
-    UnsupportedError,
-    repr_for_error,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,12 +70,12 @@ _STANDARD: Final = ("", "ai.onnx", "ai.onnx.ml")  # operator sets whose shapes O
 
 
 def _kinds() -> Mapping[str, str]:
-    return kinds_of_operators("onnx")
+    return imports.kinds_of_operators("onnx")
 
 
 def nodes_of_file(
     path: Path, batch: int | None = None, sizes: Mapping[str, int] | None = None
-) -> Imported:
+) -> imports.Imported:
     """Return the operators of an ONNX file.
 
     Args:
@@ -113,10 +94,12 @@ def nodes_of_file(
     try:
         return _imported(model, path, batch, dict(sizes or {}))
     except UnicodeDecodeError as problem:  # names are decoded when they are read
-        raise InvalidSpecError(f"{path}: a name is not UTF-8: {problem.reason}") from problem
+        raise quantities.InvalidSpecError(
+            f"{path}: a name is not UTF-8: {problem.reason}"
+        ) from problem
 
 
-def _imported(model: Any, path: Path, batch: int | None, given: dict[str, int]) -> Imported:  # noqa: ANN401
+def _imported(model: Any, path: Path, batch: int | None, given: dict[str, int]) -> imports.Imported:  # noqa: ANN401
     """Return the operators of a model."""
     items, of_batch = _fix_sizes(model.graph, batch, given, path)
     weights = _drop_weights(model.graph)
@@ -125,7 +108,7 @@ def _imported(model: Any, path: Path, batch: int | None, given: dict[str, int]) 
     reader.read()
     read = {*reader.users, *(one.name for one in graph.output)}
     number_format, notes = _stored_format(reader.formats)
-    return Imported(
+    return imports.Imported(
         nodes=tuple(reader.nodes),
         parameters=sum(weights[name] for name in weights.keys() & read)
         + sum(reader.computed.values()),
@@ -156,23 +139,23 @@ def _loaded(path: Path) -> Any:  # noqa: ANN401 - `onnx.ModelProto`
         import onnx
         from google.protobuf.message import Error
     except ImportError as problem:
-        raise MissingDependencyError(
+        raise quantities.MissingDependencyError(
             "graphs of ONNX need the package onnx: pip install '.[graph]' in the clone"
         ) from problem
     if path.exists() and path.stat().st_size > LARGEST_FILE:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"{path} has 2 GB or more; export it with external data, which is not opened"
         )
     try:
         model = onnx.load(str(path), load_external_data=False)
     except OSError as problem:
-        raise InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
+        raise quantities.InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
     except (Error, ValueError) as problem:
-        raise InvalidSpecError(f"{path} is no ONNX file: {problem}") from problem
+        raise quantities.InvalidSpecError(f"{path} is no ONNX file: {problem}") from problem
     if not model.graph.node:
-        raise InvalidSpecError(f"{path} has no operators; is it an ONNX file?")
+        raise quantities.InvalidSpecError(f"{path} has no operators; is it an ONNX file?")
     if model.functions:
-        raise UnsupportedError(
+        raise quantities.UnsupportedError(
             f"{path} has functions of its own; inline them with onnx.inliner.inline_local_functions"
         )
     return model
@@ -191,7 +174,9 @@ def _fix_sizes(
     names, symbols = _free_sizes(inputs), set[str]()
     for wrong in sorted(given.keys() - names):
         known = f"its free sizes are {', '.join(names)}" if names else "it has no free sizes"
-        raise InvalidSpecError(f"{path} has no free size {repr_for_error(wrong)}; {known}")
+        raise quantities.InvalidSpecError(
+            f"{path} has no free size {quantities.repr_for_error(wrong)}; {known}"
+        )
     for one in inputs:
         for index, size in enumerate(one.type.tensor_type.shape.dim):
             name = f"{one.name}_{index}"
@@ -211,7 +196,7 @@ def _fix_sizes(
             if index == 0 and not items:
                 items = size.dim_value
     if free:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"{path} has free sizes: {', '.join(free)}; set them as in --sizes {free[0]}=224"
         )
     return items or batch or 1, of_batch
@@ -261,7 +246,9 @@ def _inferred(folding: Folding, path: Path, weights: dict[str, int]) -> Any:  # 
             weights |= _drop_weights(model.graph) | weights
             found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
-        raise InvalidSpecError(f"{path}: shapes cannot be inferred: {problem}") from problem
+        raise quantities.InvalidSpecError(
+            f"{path}: shapes cannot be inferred: {problem}"
+        ) from problem
     return found
 
 
@@ -287,7 +274,7 @@ class _Graph:
     graph: Any
     weights: set[str]
     producer: str = ""
-    shapes: dict[str, Tensor] = field(default_factory=dict)
+    shapes: dict[str, imports.Tensor] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)
     readers: Counter[str] = field(default_factory=Counter)
     users: defaultdict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
@@ -319,7 +306,7 @@ class _Graph:
                 try:
                     self._add(one)
                 except (ValueError, LookupError, ZeroDivisionError) as problem:
-                    raise InvalidSpecError(
+                    raise quantities.InvalidSpecError(
                         f"{one.op_type} {one.name!r} has inputs, shapes or attributes that are not"
                         f" those of the operator: {problem}"
                     ) from problem
@@ -333,9 +320,9 @@ class _Graph:
             known = tensor.HasField("shape")
             if known and all(size.HasField("dim_value") for size in tensor.shape.dim):
                 sizes = tuple(int(size.dim_value) for size in tensor.shape.dim)
-                self.shapes[one.name] = Tensor(sizes)
+                self.shapes[one.name] = imports.Tensor(sizes)
         for one in graph.initializer:
-            self.shapes[one.name] = Tensor(tuple(int(size) for size in one.dims))
+            self.shapes[one.name] = imports.Tensor(tuple(int(size) for size in one.dims))
             self.types[one.name] = one.data_type
         self.stored = {name: self.types.get(name, 1) for name in self.weights}
 
@@ -359,8 +346,8 @@ class _Graph:
         if group.kind != GROUP_NORM:
             return found
         groups = int(self.shape(group.anchor.input[0], group.anchor).sizes[1])
-        row = row_elements(self.shape(group.read, group.last), GROUP_NORM, -1, groups)
-        return replace(found, sizes={**found.sizes, "row": Expression(str(row))})
+        row = imports.row_elements(self.shape(group.read, group.last), GROUP_NORM, -1, groups)
+        return replace(found, sizes={**found.sizes, "row": quantities.Expression(str(row))})
 
     def _put(self, found: Node, one: Any) -> None:  # noqa: ANN401 - `onnx.NodeProto`
         self.nodes.append(found)
@@ -377,7 +364,7 @@ class _Graph:
                     self.stored[name] = self.stored[source]
             return
         if (
-            _kinds().get(one.op_type) in WITHOUT_KERNEL
+            _kinds().get(one.op_type) in imports.WITHOUT_KERNEL
             or self._is_shape(one)
             or self._is_view(one, read)
         ):
@@ -386,7 +373,7 @@ class _Graph:
                 self.kinds |= dict.fromkeys(one.output, self.kinds.get(source, ""))
             return
         if one.op_type in _CONTROL:
-            raise UnsupportedError(
+            raise quantities.UnsupportedError(
                 f"{one.op_type} {one.name!r} is control flow, whose path depends on data; export"
                 " the graph without it, for example with fixed sizes and onnxsim"
             )
@@ -419,20 +406,16 @@ class _Graph:
         bias = self.shapes.get(fixed[0]) if biased else None
         return self.kinds.get(other) == "linear" and bias is not None and len(bias.sizes) == 1
 
-    def shape(self, name: str, one: Any) -> Tensor:  # noqa: ANN401
-        """Return the sizes of a tensor.
-
-        Raises:
-            UnsupportedError: ONNX did not infer them.
-        """
+    def shape(self, name: str, one: Any) -> imports.Tensor:  # noqa: ANN401
+        """Return the sizes of a tensor."""
         found = self.shapes.get(name)
         if found is None and one.domain not in _STANDARD:
-            raise UnsupportedError(
+            raise quantities.UnsupportedError(
                 f"{one.op_type} {one.name!r} is an operator of {one.domain}, whose shapes ONNX does"
                 " not infer; export the graph with standard operators of ONNX"
             )
         if found is None:
-            raise UnsupportedError(
+            raise quantities.UnsupportedError(
                 f"the shape of {name!r}, of {one.op_type} {one.name!r}, depends on data; export the"
                 " graph with fixed sizes"
             )
@@ -453,8 +436,8 @@ class _Graph:
         if name == "Gather" and read[0] in self.weights:
             table = self.shape(read[0], one)
             rows = _count(self.shape(read[1], one))
-            sizes = {"rows": rows, "width": _count(Tensor(table.sizes[1:]))}
-            return [node("embedding", sizes)]
+            sizes = {"rows": rows, "width": _count(imports.Tensor(table.sizes[1:]))}
+            return [imports.node("embedding", sizes)]
         if name == "Einsum":
             return [self._einsum(one, read)]
         if name not in _kinds():
@@ -463,39 +446,33 @@ class _Graph:
         return [self._moving(_kinds().get(name, "elementwise"), one, read, alone)]
 
     def _moving(self, kind: str, one: Any, read: list[str], alone: list[str]) -> Node:  # noqa: ANN401
-        """Return an operator that is limited by memory bandwidth.
-
-        Args:
-            one: What writes its result.
-            read: The tensors that it reads.
-            alone: Those that nothing else reads.
-        """
+        """Return an operator that is limited by memory bandwidth."""
         moved = [self.shape(each, one) for each in read if each not in self.weights]
         if kind == "add" and len(moved) < 2:
             kind = "elementwise"
         producers = [self.kinds.get(each, "") for each in alone]
         out = self.shape(one.output[0], one)
         operands = [self.shape(each, one) for each in read]
-        if one.op_type in _kinds() and is_strided(kind, operands, out):
-            kind = STRIDED
-        moves = {"read": Tensor.total(moved), "write": out.elements()}
+        if one.op_type in _kinds() and imports.is_strided(kind, operands, out):
+            kind = imports.STRIDED
+        moves = {"read": imports.Tensor.total(moved), "write": out.elements()}
         if kind in ROWS and one.op_type not in BATCH_NORMS:
             start, groups = int(_attribute(one, "axis", -1)), int(_attribute(one, "num_groups", 0))
-            moves["row"] = row_elements(self.shape(read[0], one), kind, start, groups)
-        made = node(kind, moves, after=fused_into(producers))
-        return replace(made, by_output=is_by_output(kind, one.op_type))
+            moves["row"] = imports.row_elements(self.shape(read[0], one), kind, start, groups)
+        made = imports.node(kind, moves, after=imports.fused_into(producers))
+        return replace(made, by_output=imports.is_by_output(kind, one.op_type))
 
     def _convolution(self, one: Any) -> list[Node]:  # noqa: ANN401
         """Return a convolution, and the batch norm that an exporter folded into its weights."""
         image, weight = (self.shape(one.input[index], one) for index in _CONVOLUTIONS[one.op_type])
         out, number = self.shape(one.output[0], one), int(_attribute(one, "group", 1))
         transposed = one.op_type == "ConvTranspose"
-        found = convolution(image, weight, out, number, transposed=transposed)
+        found = imports.convolution(image, weight, out, number, transposed=transposed)
         if not is_folded_norm(one):
             biased = len(one.input) > BIAS and one.op_type in ("Conv", "ConvTranspose")
-            return [found, *([added_bias(out, found.kind)] if biased else ())]
+            return [found, *([imports.added_bias(out, found.kind)] if biased else ())]
         moved = dict.fromkeys(("read", "write"), out.elements())
-        return [found, node("norm", moved, after=found.kind)]
+        return [found, imports.node("norm", moved, after=found.kind)]
 
     def _tally_format(self, one: Any, operands: tuple[int, int]) -> None:  # noqa: ANN401
         """Count the weights of a product in the format that they are stored in."""
@@ -511,11 +488,7 @@ class _Graph:
         self.formats[_FORMATS[bits, quantized] if bits else ""] += _count(self.shapes[weight])
 
     def _einsum(self, one: Any, read: list[str]) -> Node:  # noqa: ANN401
-        """Return the product of two operands that an equation states, by element without a sum.
-
-        Raises:
-            UnsupportedError: It is no product of two operands.
-        """
+        """Return the product of two operands that an equation states, by element without a sum."""
         text = _attribute(one, "equation", b"").decode().replace(" ", "")
         left, arrow, out = text.partition("->")
         terms = left.split(",")
@@ -528,7 +501,7 @@ class _Graph:
         first, second = (set(terms[0]), set(terms[-1]))
         summed = (first ^ second) - set(out)
         if not known or summed or any(len(set(term)) < len(term) for term in terms):
-            raise UnsupportedError(
+            raise quantities.UnsupportedError(
                 f"Einsum {one.name!r} of {text!r} is no product of two operands with named"
                 " dimensions, each of one size; export it as MatMul"
             )
@@ -550,8 +523,8 @@ class _Graph:
         if groups == 1 and self.weights.intersection(one.input):
             own = [each for each in one.input if each in self.weights and each not in self.stored]
             self.computed |= {each: _count(self.shape(each, one)) for each in own}
-            return node("linear", {"m": m, "n": n, "k": k})
-        return node("matmul", {"m": m, "n": n, "k": k, "groups": groups})
+            return imports.node("linear", {"m": m, "n": n, "k": k})
+        return imports.node("matmul", {"m": m, "n": n, "k": k, "groups": groups})
 
     def _product(self, one: Any) -> Node:  # noqa: ANN401
         first, second = (one.input[index] for index in _PRODUCTS[one.op_type])
@@ -562,13 +535,13 @@ class _Graph:
         )
         if second in self.weights and len(right.sizes) <= 2:
             n = int(out.sizes[-1]) if len(right.sizes) == 2 else 1
-            return node("linear", {"m": _count(out) // n, "n": n, "k": k})
+            return imports.node("linear", {"m": _count(out) // n, "n": n, "k": k})
         if first in self.weights and len(left.sizes) == 2:
             n = int(left.sizes[0])
-            return node("linear", {"m": _count(out) // n, "n": n, "k": k})
+            return imports.node("linear", {"m": _count(out) // n, "n": n, "k": k})
         rows, n = (int(size) for size in (1, 1, *out.sizes)[-2:])
         groups = _count(out) // (rows * n)
-        return node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
+        return imports.node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
 
     def _recurrent(self, one: Any) -> list[Node]:  # noqa: ANN401
         """Return the products of a recurrent layer: of all inputs, and of each state in turn."""
@@ -577,9 +550,9 @@ class _Graph:
         both = 2 if _attribute(one, "direction", b"forward") == b"bidirectional" else 1
         rows, wide = length * sequences, gates * hidden * both
         return [
-            node("linear", {"m": rows, "n": wide, "k": width}),
-            node("linear", {"m": sequences, "n": wide, "k": hidden}, times=length),
-            node("elementwise", {"read": rows * wide, "write": rows * hidden * both}),
+            imports.node("linear", {"m": rows, "n": wide, "k": width}),
+            imports.node("linear", {"m": sequences, "n": wide, "k": hidden}, times=length),
+            imports.node("elementwise", {"read": rows * wide, "write": rows * hidden * both}),
         ]
 
     def _attention(self, one: Any) -> tuple[Any, Node, set[str]] | None:  # noqa: ANN401
@@ -595,7 +568,7 @@ class _Graph:
         scaled = [self._scaling(query), self._scaling(key)]
         if self.producer == PYTORCH and not all(scaled):
             return None  # products and a softmax in PyTorch, too
-        return last, node("attention", sizes), inside | scaled[0] | scaled[1]
+        return last, imports.node("attention", sizes), inside | scaled[0] | scaled[1]
 
     def _chains(self) -> Chains[Any]:
         return Chains(
@@ -638,7 +611,7 @@ class _Graph:
         return found
 
 
-def _count(tensor: Tensor) -> int:
+def _count(tensor: imports.Tensor) -> int:
     return math.prod(int(size) for size in tensor.sizes)
 
 

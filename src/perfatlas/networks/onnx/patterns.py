@@ -58,11 +58,7 @@ def is_folded_norm(one: Any) -> bool:  # noqa: ANN401 - `onnx.NodeProto`
 
 
 def groups(graph: Any, fixed: Collection[str]) -> Iterator[Group]:  # noqa: ANN401 - a graph
-    """Yield groups of operators that are one, which read one tensor and write one.
-
-    Args:
-        fixed: Tensors that no input of the network changes.
-    """
+    """Yield groups of operators that are one, which read one tensor and write one."""
     wires = _Wires(list(graph.node), fixed, {one.name for one in graph.output})
     for anchor, node in enumerate(wires.nodes):
         if node.op_type in _patterns():

@@ -90,11 +90,7 @@ class Program:
     bodies: int = 0
 
     def new(self, value: ir.Value) -> Operand:
-        """Return a tensor for a value of the module.
-
-        Raises:
-            UnsupportedError: A size is not known.
-        """
+        """Return a tensor for a value of the module."""
         from jaxlib.mlir import ir
 
         self._count()
@@ -118,13 +114,7 @@ class Program:
     def block(
         self, block: ir.Block, known: dict[ir.Value, Operand], times: int, depth: int
     ) -> list[Operand]:
-        """Add the operators of a block; return what it returns.
-
-        Args:
-            known: Its values so far, which it extends.
-            times: How often it runs.
-            depth: Calls and loops around it.
-        """
+        """Add the operators of a block; return what it returns."""
         if depth > DEEPEST_CALL:
             raise InvalidSpecError(f"functions call each other deeper than {DEEPEST_CALL}")
         for one in block.operations:
@@ -230,11 +220,7 @@ class Program:
         first: list[Operand],
         known: Mapping[ir.Value, Operand],
     ) -> int:
-        """Return how often a loop runs that counts to a constant.
-
-        Raises:
-            UnsupportedError: It ends otherwise.
-        """
+        """Return how often a loop runs that counts to a constant."""
         from jaxlib.mlir import ir
         from jaxlib.mlir.dialects import stablehlo
 
@@ -287,15 +273,7 @@ class Program:
 
 
 def program_of(module: ir.Module, free: frozenset[int], path: Path) -> Program:
-    """Return what a module runs.
-
-    Args:
-        free: Arguments of main that have a free size.
-        path: What errors name.
-
-    Raises:
-        UnsupportedError: It has loops whose number of runs is not known.
-    """
+    """Return what a module runs."""
     program = Program(functions_of(module, path))
     block = program.functions["main"].regions[0].blocks[0]
     known = {}

@@ -9,12 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from perfatlas.quantities import (
-    InvalidSpecError,
-    MissingDependencyError,
-    UnsupportedError,
-    repr_for_error,
-)
+from perfatlas import quantities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,19 +46,13 @@ def read_modules(
     """Return what is read of a file for each number of items, once if no size is free.
 
     Args:
-        batches: Numbers of items of a module whose first size is free.
         sizes: Values of other free sizes by their symbol, or by argument and dimension.
-        read: Reads a module with static shapes; the arguments of main that had a free size.
-
-    Raises:
-        InvalidSpecError: It cannot be parsed or refined, or a size is free.
-        MissingDependencyError: The package jaxlib is not installed.
     """
     text = _text(path)
     try:
         from jaxlib.mlir import ir
     except ImportError as problem:
-        raise MissingDependencyError(
+        raise quantities.MissingDependencyError(
             "modules of StableHLO need the package jaxlib: pip install '.[stablehlo]' in the clone"
         ) from problem
     with _context(), ir.Location.unknown():
@@ -72,10 +61,12 @@ def read_modules(
         known = {*names.values()} - {"batch"}
         for wrong in sorted(sizes.keys() - known):
             told = f"its free sizes are {', '.join(sorted(known))}" if known else "it has none"
-            raise InvalidSpecError(f"{path} has no free size {repr_for_error(wrong)}; {told}")
+            raise quantities.InvalidSpecError(
+                f"{path} has no free size {quantities.repr_for_error(wrong)}; {told}"
+            )
         missing = [name for name in dict.fromkeys(names.values()) if name in known - sizes.keys()]
         if missing:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 f"{path} has free sizes: {', '.join(missing)};"
                 f" set them as in --sizes {missing[0]}=128"
             )
@@ -89,39 +80,38 @@ def read_modules(
 
 
 def _text(path: Path) -> str:
-    """Return the text of a module.
-
-    Raises:
-        InvalidSpecError: It is too long, no text, or has more nesting than MLIR can parse.
-    """
+    """Return the text of a module."""
     try:
         if path.stat().st_size > LARGEST_TEXT:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 f"{path} has more than {LARGEST_TEXT:,} bytes; pass weights as arguments of the"
                 " function, so that the text has none of them"
             )
         content = path.read_bytes()
     except OSError as problem:
-        raise InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
+        raise quantities.InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
     if content.startswith(BYTECODE):
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"{path} is bytecode of MLIR; write text, as jax.jit(f).lower(x).as_text() or"
             " jax.export.export(jax.jit(f))(x).mlir_module() returns it"
         )
     try:
         text = content.decode()
     except UnicodeDecodeError as problem:
-        raise InvalidSpecError(f"{path} is no text of StableHLO: {problem.reason}") from problem
+        raise quantities.InvalidSpecError(
+            f"{path} is no text of StableHLO: {problem.reason}"
+        ) from problem
     text, depth = _LOCATION.sub(r"\1loc(unknown)", text), 0
     for found in _TOKENS.finditer(text):
         sign = found[0]
         if len(sign) == 1:
             depth = max(0, depth + (1 if sign in "<({[" else -1))
         if depth > DEEPEST or (sign[0] == "-" and len(sign) > DEEPEST):
-            raise InvalidSpecError(f"{path} is nested deeper than {DEEPEST} brackets")
+            raise quantities.InvalidSpecError(f"{path} is nested deeper than {DEEPEST} brackets")
         if sign[0] in "#!":
-            raise InvalidSpecError(
-                f"{path} has an alias {repr_for_error(sign)} other than of locations, as JAX writes"
+            raise quantities.InvalidSpecError(
+                f"{path} has an alias {quantities.repr_for_error(sign)} other than of locations,"
+                " as JAX writes"
             )
     return text
 
@@ -149,22 +139,18 @@ def _parsed(text: str, path: Path) -> ir.Module:
         return ir.Module.parse(text)
     except ir.MLIRError as problem:
         told = " ".join(str(problem).split())[:LONGEST_REASON]
-        raise InvalidSpecError(f"{path} is no module of StableHLO: {told}") from problem
+        raise quantities.InvalidSpecError(f"{path} is no module of StableHLO: {told}") from problem
 
 
 def functions_of(module: ir.Module, path: Path) -> dict[str, ir.Operation]:
-    """Return the functions of a module by name; one of them is main.
-
-    Raises:
-        InvalidSpecError: It has no function main with a body.
-    """
+    """Return the functions of a module by name; one of them is main."""
     found = {
         str(one.attributes["sym_name"].value): one
         for one in module.body.operations
         if one.operation.name == "func.func" and len(one.regions[0].blocks)
     }
     if "main" not in found:
-        raise InvalidSpecError(f"{path} has no function main")
+        raise quantities.InvalidSpecError(f"{path} has no function main")
     return found
 
 
@@ -182,7 +168,9 @@ def _free_sizes(module: ir.Module, path: Path) -> dict[tuple[int, int], str]:
     names: dict[tuple[int, int], str] = {}
     for number, argument in enumerate(block.arguments):
         if not isinstance(argument.type, ir.RankedTensorType):
-            raise UnsupportedError(f"{path}: argument {number} of main is no tensor with a rank")
+            raise quantities.UnsupportedError(
+                f"{path}: argument {number} of main is no tensor with a rank"
+            )
         for index in range(argument.type.rank):
             if argument.type.is_dynamic_dim(index):
                 names[number, index] = f"arg{number}_{index}"
@@ -223,11 +211,7 @@ def _refined(
     values: Mapping[str, int],
     path: Path,
 ) -> ir.Module:
-    """Return a module with static shapes: its arguments have the sizes given.
-
-    Raises:
-        InvalidSpecError: The shapes do not follow from the sizes.
-    """
+    """Return a module with static shapes: its arguments have the sizes given."""
     from jaxlib.mlir import ir, passmanager
     from jaxlib.mlir.dialects import stablehlo
 
@@ -247,11 +231,11 @@ def _refined(
         passmanager.PassManager.parse(_REFINED.format(",".join(types))).run(module.operation)
     except (ir.MLIRError, ValueError) as problem:
         told = " ".join(str(problem).split())[:LONGEST_REASON]
-        raise InvalidSpecError(f"{path} has no shapes of {asked}: {told}") from problem
+        raise quantities.InvalidSpecError(f"{path} has no shapes of {asked}: {told}") from problem
     for one in functions_of(module, path)["main"].regions[0].blocks[0].operations:
         if one.operation.name == "stablehlo.custom_call" and _is_false(one):
             told = str(one.attributes["error_message"].value)[:LONGEST_REASON]
-            raise InvalidSpecError(f"{path} refuses {asked}: {told}")
+            raise quantities.InvalidSpecError(f"{path} refuses {asked}: {told}")
     return module
 
 

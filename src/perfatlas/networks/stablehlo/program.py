@@ -8,18 +8,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.networks.graphs import imports
 from perfatlas.networks.graphs.attentions import Chains
-from perfatlas.networks.graphs.imports import (
-    STRIDED,
-    Imported,
-    Tensor,
-    added_bias,
-    convolution,
-    fused_into,
-    is_strided,
-    kinds_of_operators,
-    node,
-)
 from perfatlas.networks.graphs.nodes import BATCH, GROUP_NORM
 from perfatlas.networks.stablehlo.flattening import FRAMEWORK, program_of
 from perfatlas.networks.stablehlo.module import read_modules
@@ -37,7 +27,6 @@ if TYPE_CHECKING:
 
     from jaxlib.mlir import ir
 
-    from perfatlas.networks.graphs.imports import Size
     from perfatlas.networks.graphs.nodes import Node
     from perfatlas.networks.stablehlo.flattening import Op, Program
     from perfatlas.networks.stablehlo.regions import Step
@@ -57,7 +46,7 @@ _BY_OUTPUT: Final = (RELU, "logistic", "tanh")
 
 def nodes_of_file(
     path: Path, batch: int | None = None, sizes: Mapping[str, int] | None = None
-) -> Imported:
+) -> imports.Imported:
     """Return the operators of a module of StableHLO.
 
     Args:
@@ -102,7 +91,7 @@ def nodes_of_file(
     else:
         data = [one for name, one in reader.program.arguments.items() if name not in weights]
         items = next((one.sizes[0] for one in data if one.sizes), 1)
-    return Imported(
+    return imports.Imported(
         nodes=nodes,
         parameters=sum(one.held for one in held) + reader.program.constants,
         sizes={},
@@ -113,11 +102,7 @@ def nodes_of_file(
 
 
 def _of_batch(found: Sequence[Sequence[Node]], path: Path) -> tuple[Node, ...]:
-    """Return nodes of any number of items from those of `BATCHES`.
-
-    Raises:
-        InvalidSpecError: Their sizes are no polynomials of degree 2.
-    """
+    """Return nodes of any number of items from those of `BATCHES`."""
     kinds = {tuple((one.label, tuple(one.sizes)) for one in nodes) for nodes in found}
     if len(kinds) > 1:
         raise InvalidSpecError(f"{path} runs other operators for other numbers of items")
@@ -256,16 +241,18 @@ class _Reader:
         fixed = [one.name in self.fixed for one in op.read]
         if any(fixed) and not op.details["batch"]:
             m, n = (rows, columns) if fixed[1] else (columns, rows)
-            return node("linear", {"m": m, "n": n, "k": op.details["k"]})
-        return node("matmul", {"m": rows, "n": columns, "k": op.details["k"], "groups": batch})
+            return imports.node("linear", {"m": m, "n": n, "k": op.details["k"]})
+        return imports.node(
+            "matmul", {"m": rows, "n": columns, "k": op.details["k"], "groups": batch}
+        )
 
     def _moving(self, op: Op) -> Node:
         """Return an operator of its own that is limited by memory bandwidth."""
         out = sum(one.held for one in op.written)
         if op.kind == "gather" and op.read[0].name in self.fixed:
             rows = max(1, op.read[1].held // max(1, op.details["index"]))
-            return node("embedding", {"rows": rows, "width": max(1, out // rows)})
-        kinds = kinds_of_operators(FRAMEWORK)
+            return imports.node("embedding", {"rows": rows, "width": max(1, out // rows)})
+        kinds = imports.kinds_of_operators(FRAMEWORK)
         if op.kind not in kinds:
             self.unknown[op.kind] += op.times
         kind = kinds.get(op.kind, "elementwise")
@@ -278,14 +265,14 @@ class _Reader:
             read = out
         if kind == "add" and len({one.name for one in moved}) < 2:
             kind = "elementwise"
-        seen = [Tensor((one.held,)) for one in op.read if one.held > 1]
-        if is_pointwise(op) and is_strided(kind, seen, Tensor((out,))):
-            kind = STRIDED
+        seen = [imports.Tensor((one.held,)) for one in op.read if one.held > 1]
+        if is_pointwise(op) and imports.is_strided(kind, seen, imports.Tensor((out,))):
+            kind = imports.STRIDED
         names = dict.fromkeys(one.name for one in moved)
         producers = [
             self.kinds[name] for name in names if self.kinds.get(name) and self._is_alone(name)
         ]
-        return node(kind, {"read": read, "write": out}, after=fused_into(producers))
+        return imports.node(kind, {"read": read, "write": out}, after=imports.fused_into(producers))
 
     def _region(self, step: Step) -> list[Node]:
         """Return the kernel of a region, after the bias that its first operator may add."""
@@ -299,24 +286,28 @@ class _Reader:
             ops = ops[1:]
         elif vectors > 1 and (source.endswith("conv") or ops[0].kind == "subtract"):
             ops, moved = ops[len(first) :], dict.fromkeys(("read", "write"), held)
-            made, source = [node("norm", moved, after=source)], "norm"
+            made, source = [imports.node("norm", moved, after=source)], "norm"
         elif source.endswith("conv") and _adds_bias(ops[0], step.root, self.fixed):
             ops = ops[1:]
-            made, source = [added_bias(Tensor((held,)), source)], STRIDED
+            made, source = [imports.added_bias(imports.Tensor((held,)), source)], imports.STRIDED
         if not ops:
             return made
         kind = step.op_type
-        sizes: dict[str, Size] = {"read": held, "write": out.held}
+        sizes: dict[str, imports.Size] = {"read": held, "write": out.held}
         if kind == SCALE:
-            kind = STRIDED if any(_by_vector(one, self.fixed) for one in ops) else "elementwise"
+            kind = (
+                imports.STRIDED
+                if any(_by_vector(one, self.fixed) for one in ops)
+                else "elementwise"
+            )
         elif kind in ("softmax", "norm"):
             row, kind = _row(step, kind)
             sizes |= {"row": row} if row else {}
         elif kind not in ("activation", "reduce"):
-            kind = kinds_of_operators(FRAMEWORK).get(kind, "elementwise")
+            kind = imports.kinds_of_operators(FRAMEWORK).get(kind, "elementwise")
             kind = "elementwise" if kind == "add" else kind
         by_output = kind == "activation" and len(ops) == 1 and ops[0].kind in _BY_OUTPUT
-        found = node(kind, sizes, after=source)
+        found = imports.node(kind, sizes, after=source)
         return [*made, replace(found, by_output=by_output)]
 
     def _scale_of_channels(self, step: Step) -> list[Op]:
@@ -358,7 +349,7 @@ class _Reader:
         for name in scores.input:
             self.skipped |= self._scaling(name, chains)
         sequences, heads = (batch[0], math.prod(batch[1:])) if len(batch) > 1 else (1, batch[0])
-        sizes: dict[str, Size] = {
+        sizes: dict[str, imports.Size] = {
             "sequences": sequences,
             "q_len": q_len,
             "kv_len": keys,
@@ -366,7 +357,7 @@ class _Reader:
             "num_kv_heads": heads,
             "head_dim": before["k"],
         }
-        return node("attention", sizes)
+        return imports.node("attention", sizes)
 
     def _scaling(self, name: str, chains: Chains[Step]) -> set[str]:
         """Return a tensor that is a projection scaled by a number, which attention does itself."""
@@ -379,11 +370,11 @@ class _Reader:
 
 
 def _convolution(details: Mapping[str, Any]) -> Node:
-    image, weight, out = (Tensor(details[name]) for name in ("image", "weight", "out"))
+    image, weight, out = (imports.Tensor(details[name]) for name in ("image", "weight", "out"))
     groups, transposed = details["groups"], details["transposed"]
     if transposed:
-        weight = Tensor((image.sizes[1], int(weight.sizes[0]) // groups, *weight.sizes[2:]))
-    return convolution(image, weight, out, groups, transposed=transposed)
+        weight = imports.Tensor((image.sizes[1], int(weight.sizes[0]) // groups, *weight.sizes[2:]))
+    return imports.convolution(image, weight, out, groups, transposed=transposed)
 
 
 def _adds_bias(op: Op, root: str, fixed: frozenset[str]) -> bool:
@@ -396,7 +387,7 @@ def _by_vector(op: Op, fixed: frozenset[str]) -> bool:
     return any(one.name in fixed and one.held > 1 for one in op.read)
 
 
-def _row(step: Step, kind: str) -> tuple[Size, str]:
+def _row(step: Step, kind: str) -> tuple[imports.Size, str]:
     """Return the elements of a row of a region, 0 for channels over all items, and its kind."""
     first = next(one for one in step.ops if one.kind == "reduce")
     sizes, dimensions = first.read[0].sizes, sorted(first.details["dimensions"])

@@ -15,21 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perfatlas.networks.graphs.imports import (
-    FREE,
-    STRIDED,
-    VIEW,
-    Imported,
-    Tensor,
-    added_bias,
-    convolution,
-    fused_into,
-    is_by_output,
-    is_strided,
-    kinds_of_operators,
-    node,
-    row_elements,
-)
+from perfatlas.networks.graphs import imports
 from perfatlas.networks.graphs.nodes import BATCH, ROWS
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, repr_for_error
 
@@ -100,7 +86,7 @@ def read_archive(path: Path) -> dict[str, Any]:
 
 def nodes_of_program(
     program: Mapping[str, Any], names: Mapping[str, str] | None = None
-) -> Imported:
+) -> imports.Imported:
     """Return the operators of a program.
 
     Args:
@@ -134,7 +120,7 @@ def nodes_of_program(
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as problem:
         wrong = f"lacks {problem}" if isinstance(problem, KeyError) else "has values of other types"
         raise InvalidSpecError(f"{_NO_PROGRAM}: {where} {wrong}") from problem
-    return Imported(
+    return imports.Imported(
         nodes=tuple(reader.nodes),
         parameters=reader.parameters,
         sizes=reader.sizes,
@@ -145,11 +131,7 @@ def nodes_of_program(
 
 
 def _part(holder: object, path: str, kind: type[_Json]) -> _Json:
-    """Return the part of a program at keys that dots join.
-
-    Raises:
-        InvalidSpecError: There is none, or it is of another type.
-    """
+    """Return the part of a program at keys that dots join."""
     for key in path.split("."):
         if not isinstance(holder, dict) or key not in holder:
             raise InvalidSpecError(f"{_NO_PROGRAM}: it has no key {key!r} of {path}")
@@ -252,18 +234,18 @@ class _Program:
         if any(limits.values()):
             self.limits[name] = {key: value for key, value in limits.items() if value}
 
-    def tensor(self, name: str) -> Tensor:
+    def tensor(self, name: str) -> imports.Tensor:
         """Return the sizes of a tensor as numbers or expressions."""
-        return Tensor(tuple(self._size(one) for one in self.values[name]["sizes"]))
+        return imports.Tensor(tuple(self._size(one) for one in self.values[name]["sizes"]))
 
     def _bytes(self, name: str) -> int:
         return _FLOAT_BYTES.get(self.values[name].get("dtype", 0), 0) or self.element_bytes
 
-    def _moved(self, name: str) -> Tensor:
+    def _moved(self, name: str) -> imports.Tensor:
         """Return a tensor whose elements are as wide as those of the parameters."""
         wider = self._bytes(name) // self.element_bytes
         sizes = self.tensor(name).sizes
-        return Tensor((wider, *sizes) if wider > 1 else sizes)
+        return imports.Tensor((wider, *sizes) if wider > 1 else sizes)
 
     def _size(self, size: Mapping[str, Any]) -> int | str:
         if "as_int" in size:
@@ -281,13 +263,13 @@ class _Program:
         read, written = _tensors(call["inputs"]), _tensors_of(call)
         if not written or written[0] not in self.values:
             return
-        kinds = kinds_of_operators("torch_export")
+        kinds = imports.kinds_of_operators("torch_export")
         if name not in kinds and name.strip("_") in kinds:
             name = name.strip("_")  # in place, or an operator of Python
         if name == "einsum" and len(read) == 1:
             name = "permute"
-        view = kinds.get(name) == VIEW or (name in _COPIES and self._is_view(read, written))
-        if view or kinds.get(name) == FREE or all(key in self.weights for key in read):
+        view = kinds.get(name) == imports.VIEW or (name in _COPIES and self._is_view(read, written))
+        if view or kinds.get(name) == imports.FREE or all(key in self.weights for key in read):
             # what is computed of weights alone is folded into them
             if read and all(key in self.weights for key in read):
                 self.weights.update(written)
@@ -298,7 +280,7 @@ class _Program:
         found = self._node(name, given, read, written)
         self.nodes.append(found)
         if name in _CONVOLUTIONS and isinstance(given.get("bias"), dict):
-            self.nodes.append(added_bias(self.tensor(written[0]), found.kind))
+            self.nodes.append(imports.added_bias(self.tensor(written[0]), found.kind))
         self.kinds |= dict.fromkeys(written, found.kind)
 
     def _is_view(self, read: list[str], written: list[str]) -> bool:
@@ -325,48 +307,50 @@ class _Program:
             table, index = (self.tensor(given[key]["name"]) for key in ("weight", "indices"))
             sizes = {"rows": index.elements(), "width": table.sizes[-1]}
             if name == "embedding":
-                return node(name, sizes)
+                return imports.node(name, sizes)
             sizes["samples"] = self.tensor(written[0]).sizes[0]
             once = self.readers[given["weight"]["name"]] == 1  # others would be counted twice
             sizes |= {"table_rows": table.sizes[0]} if once else {}
-            return node("embedding_bag", sizes)
+            return imports.node("embedding_bag", sizes)
         moved = [self._moved(key) for key in read if key not in self.weights]
-        kinds = kinds_of_operators("torch_export")
+        kinds = imports.kinds_of_operators("torch_export")
         kind = kinds.get(name, "elementwise")
         if kind == "add" and len(moved) < 2:
             kind = "elementwise"
         operands = [self.tensor(text) for text in read]
         if name in _COPIES:
             source, result = (self.values[key]["strides"] for key in (read[0], written[0]))
-            kind = kind if source == result else STRIDED
-        elif name in kinds and is_strided(kind, operands, self.tensor(written[0])):
-            kind = STRIDED
+            kind = kind if source == result else imports.STRIDED
+        elif name in kinds and imports.is_strided(kind, operands, self.tensor(written[0])):
+            kind = imports.STRIDED
         if name not in kinds:
             self.unknown[name] += 1
         producers = [self.kinds.get(key, "") for key in read if self.readers[key] == 1]
-        sizes = {"read": Tensor.total(moved), "write": self._moved(written[0]).elements()}
+        sizes = {"read": imports.Tensor.total(moved), "write": self._moved(written[0]).elements()}
         if kind in ROWS and "batch_norm" not in name:
             start = given.get("dim", -len(given.get("normalized_shape", ("last",))))
             groups = int(given.get("num_groups", given.get("group", 0)))
-            sizes["row"] = row_elements(self.tensor(read[0]), kind, int(start), groups)
-        made = node(kind, sizes, after=fused_into(producers))
-        return replace(made, by_output=is_by_output(kind, name))
+            sizes["row"] = imports.row_elements(self.tensor(read[0]), kind, int(start), groups)
+        made = imports.node(kind, sizes, after=imports.fused_into(producers))
+        return replace(made, by_output=imports.is_by_output(kind, name))
 
     def _convolution(self, name: str, given: Mapping[str, Any], written: str) -> Node:
         image, weight = (self.tensor(given[key]["name"]) for key in ("input", "weight"))
         out, groups = self.tensor(written), int(given.get("groups", 1))
         transposed = "transpose" in name or bool(given.get("transposed"))
-        return convolution(image, weight, out, groups, transposed=transposed)
+        return imports.convolution(image, weight, out, groups, transposed=transposed)
 
     def _product(self, first: str, second: str, written: str, name: str) -> Node:
         left, right = self.tensor(first), self.tensor(second)
         k = right.sizes[-1] if name == "linear" or len(right.sizes) == 1 else right.sizes[-2]
         n: int | str = 1 if len(right.sizes) == 1 else right.sizes[0 if name == "linear" else -1]
         if second in self.weights and len(right.sizes) <= MATRIX:
-            return node("linear", {"m": Tensor(left.sizes[:-1]).elements(), "n": n, "k": k})
+            return imports.node(
+                "linear", {"m": imports.Tensor(left.sizes[:-1]).elements(), "n": n, "k": k}
+            )
         rows = left.sizes[-2] if len(left.sizes) > 1 else 1
-        groups = Tensor(self.tensor(written).sizes[:-2]).elements()
-        return node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
+        groups = imports.Tensor(self.tensor(written).sizes[:-2]).elements()
+        return imports.node("matmul", {"m": rows, "n": n, "k": k, "groups": groups})
 
     def _attention(self, given: Mapping[str, Any]) -> Node:
         query, key, value = (self.tensor(given[name]["name"]) for name in ("query", "key", "value"))
@@ -377,14 +361,14 @@ class _Program:
                 " priced; export it with matrix products"
             )
         sizes = {
-            "sequences": Tensor(tuple(batch)).elements(),
+            "sequences": imports.Tensor(tuple(batch)).elements(),
             "q_len": q_len,
             "kv_len": key.sizes[-2],
             "num_heads": heads,
             "num_kv_heads": key.sizes[-3],
             "head_dim": head_dim,
         }
-        return node("attention", sizes, causal=bool(given.get("is_causal", False)))
+        return imports.node("attention", sizes, causal=bool(given.get("is_causal", False)))
 
 
 def _symbols(size: Mapping[str, Any]) -> list[str]:
@@ -406,10 +390,6 @@ def expression_of(text: str, names: Mapping[str, str]) -> str:
 
     Args:
         text: Such as "Mul(Integer(2), Symbol('s0'))"; other texts are returned with other names.
-        names: Expressions by symbol.
-
-    Raises:
-        InvalidSpecError: A constructor is not one of arithmetic.
 
     Example:
         >>> from perfatlas.networks.torch_export.program import expression_of

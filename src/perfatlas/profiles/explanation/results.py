@@ -33,11 +33,7 @@ class OperatorRow(NamedTuple):
     prediction: Prediction  # One execution as predicted
 
     def total_s(self, time_s: float | None) -> float | None:
-        """Return the time of all executions, None if that of one is unknown [s].
-
-        Args:
-            time_s: Time of one [s].
-        """
+        """Return the time of all executions, None if that of one is unknown [s]."""
         return None if time_s is None else time_s * self.measured.executions
 
     @property

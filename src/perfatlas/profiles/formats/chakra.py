@@ -25,11 +25,7 @@ def matches(head: str) -> bool:
 
 
 def read(path: str | Path) -> Profile:
-    """Return the operators of devices with their durations.
-
-    Raises:
-        InvalidSpecError: It is damaged, or has no operator of a device with a duration.
-    """
+    """Return the operators of devices with their durations."""
     shown = printable(str(path))
     try:
         values = list(json_values(path))

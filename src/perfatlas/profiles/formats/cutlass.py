@@ -34,11 +34,7 @@ def matches(head: str) -> bool:
 
 
 def read(path: str | Path) -> Profile:
-    """Return the mean time of each kernel and problem.
-
-    Raises:
-        InvalidSpecError: It is damaged, or no kernel ran.
-    """
+    """Return the mean time of each kernel and problem."""
     calls: list[OperatorCall] = []
     times_s: list[float] = []
     failed = 0

@@ -34,11 +34,7 @@ class _EndOfFileError(Exception):
 
 
 def open_bytes(path: str | Path) -> IO[bytes]:
-    """Return a file opened for reading, decompressed if it is gzip.
-
-    Raises:
-        InvalidSpecError: It does not exist, is a folder, or may not be read.
-    """
+    """Return a file opened for reading, decompressed if it is gzip."""
     check_regular(path)
     try:
         with Path(path).open("rb") as file:
@@ -88,11 +84,7 @@ class JsonStream:
         self._file.close()
 
     def elements(self) -> Iterator[object]:
-        """Return the elements of the array, and read the other members on the way.
-
-        Raises:
-            InvalidSpecError: The file is no JSON object or array, or is malformed.
-        """
+        """Return the elements of the array, and read the other members on the way."""
         try:
             yield from self._elements()
         except _EndOfFileError:
@@ -184,11 +176,7 @@ class JsonStream:
             raise self._malformed(f"unexpected {self._text[self._at : self._at + 20]!r}")
 
     def _more(self) -> None:
-        """Append the next chunk; a value that spans chunks doubles it.
-
-        Raises:
-            _EndOfFileError: There is none.
-        """
+        """Append the next chunk; a value that spans chunks doubles it."""
         if self._ended:
             raise _EndOfFileError
         rest = self._text[self._at :]

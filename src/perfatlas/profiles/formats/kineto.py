@@ -135,11 +135,7 @@ class _Records:
 
 
 def read(path: str | Path) -> Profile:
-    """Return the profile of a trace.
-
-    Raises:
-        InvalidSpecError: The file has no events of this format.
-    """
+    """Return the profile of a trace."""
     records = _Records()
     events = 0
     with JsonStream(path, "traceEvents") as stream:
@@ -275,12 +271,7 @@ def _calls_of(
 
 
 def _nanoseconds(event: Mapping[str, Any]) -> tuple[int, int]:
-    """Return start and duration of an event [ns].
-
-    Raises:
-        TypeError: One is not a number.
-        ValueError: One is not possible.
-    """
+    """Return start and duration of an event [ns]."""
     start_us, time_us = event["ts"], event["dur"]
     if not (abs(start_us) < MAX_MICROSECONDS and 0 <= time_us < MAX_MICROSECONDS):
         raise ValueError

@@ -32,9 +32,6 @@ def text_lines(path: str | Path) -> Iterator[str]:
 
     Args:
         path: The file, plain or gzip; bytes that are no UTF-8 are replaced.
-
-    Raises:
-        InvalidSpecError: It cannot be read, or is damaged.
     """
     with open_bytes(path) as file:
         text = io.TextIOWrapper(file, "utf-8-sig", "replace")
@@ -54,11 +51,6 @@ def table_rows(
 
     Args:
         path: The file, plain or gzip.
-        columns: Columns that the first row of a table has.
-        begins: How its lines begin, as far as others are not read.
-
-    Raises:
-        InvalidSpecError: It cannot be read, or a table is damaged.
     """
     header: list[str] = []
     csv.field_size_limit(MAX_LINE)
@@ -79,10 +71,6 @@ def json_values(path: str | Path) -> Iterator[Any]:
 
     Args:
         path: The file, plain or gzip.
-
-    Raises:
-        InvalidSpecError: It is too large.
-        ValueError: It is no JSON, or cut off; other errors of `DAMAGED` too.
     """
     with open_bytes(path) as file:
         data = file.read(MAX_BYTES + 1)

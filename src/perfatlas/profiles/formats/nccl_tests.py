@@ -89,11 +89,7 @@ class _Parser:
 
 
 def read(path: str | Path) -> Profile:
-    """Return the out-of-place times of all tests in a text, one case for each size.
-
-    Raises:
-        InvalidSpecError: It has no results.
-    """
+    """Return the out-of-place times of all tests in a text, one case for each size."""
     parser = _Parser(_named_in(path))
     for line in text_lines(path):
         parser.read(line)

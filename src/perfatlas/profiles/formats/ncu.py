@@ -30,11 +30,7 @@ def matches(head: str) -> bool:
 
 
 def read(path: str | Path) -> Profile:
-    """Return the kernels of a report with their durations.
-
-    Raises:
-        InvalidSpecError: It has no table, or no durations.
-    """
+    """Return the kernels of a report with their durations."""
     times_s: dict[str, float] = {}
     names: dict[str, str] = {}
     sizes: dict[str, str] = {}
@@ -76,11 +72,7 @@ def read(path: str | Path) -> Profile:
 
 
 def _duration_s(row: Mapping[str, str]) -> float | None:
-    """Return the duration in a row, None for a row of another metric [s].
-
-    Raises:
-        ValueError: It is no number, or in an unknown unit.
-    """
+    """Return the duration in a row, None for a row of another metric [s]."""
     if "Metric Name" in row:  # a row for each metric
         if row["Metric Name"] not in DURATIONS:
             return None

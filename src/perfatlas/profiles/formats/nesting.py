@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 def innermost(start_K: IntArray, end_K: IntArray, moment_L: IntArray) -> IntArray:
     """Return the index of the innermost interval around each moment, -1 without one.
 
-    Args:
-        start_K: Starts of properly nested intervals (K).
-        end_K: Their ends (K).
-        moment_L: Moments (L).
-
     Example:
         >>> import numpy as np
         >>> from perfatlas.profiles.formats.nesting import innermost

@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.profiles.events import (
-    COPY,
-    KERNEL,
-    NO_INDEX,
-    Activities,
-    Launches,
-    OperatorCall,
-    Profile,
-    launch_kind,
-    wait_kind,
-)
+from perfatlas.profiles import events
 from perfatlas.profiles.formats.nesting import innermost
 from perfatlas.quantities import NANOSECOND_S, InvalidSpecError, counted, printable
 
@@ -51,12 +41,8 @@ def matches(head: str) -> bool:
     return head.startswith("SQLite format 3\0")
 
 
-def read(path: str | Path) -> Profile:
-    """Return the profile of an exported database, which is opened for reading only.
-
-    Raises:
-        InvalidSpecError: It is damaged, or no profile of GPUs.
-    """
+def read(path: str | Path) -> events.Profile:
+    """Return the profile of an exported database, which is opened for reading only."""
     address = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
     try:
         database = sqlite3.connect(address, uri=True)
@@ -98,7 +84,7 @@ class _Reader:
         words = ["SELECT", wanted, "FROM", name]
         return self._rows(" ".join(words))
 
-    def profile(self) -> Profile:
+    def profile(self) -> events.Profile:
         """Return the profile."""
         if not {"StringIds", RUNTIME, KERNELS} & set(self.tables):
             raise InvalidSpecError(
@@ -111,12 +97,12 @@ class _Reader:
         wanted = ("start", "end", "deviceId", "correlationId", "globalPid", "streamId")
         for row in self.table(KERNELS, (*wanted, "demangledName", "shortName")):
             name = texts.get(row[6]) or texts.get(row[7]) or "kernel without a name"
-            rows.append((*row[:6], KERNEL, names.setdefault(str(name), len(names))))
+            rows.append((*row[:6], events.KERNEL, names.setdefault(str(name), len(names))))
         for table in COPIES:
             stem = table.rsplit("_", maxsplit=1)[-1].lower()
             for row in self.table(table, (*wanted, "copyKind")):
                 name = f"{stem} {DIRECTIONS[row[6]]}" if row[6] in DIRECTIONS else stem
-                rows.append((*row[:6], COPY, names.setdefault(name, len(names))))
+                rows.append((*row[:6], events.COPY, names.setdefault(name, len(names))))
         valid = [row for row in rows if row[0] is not None and (row[1] or 0) >= row[0]]
         notes = [*self._losses()]
         if len(valid) < len(rows):
@@ -125,9 +111,9 @@ class _Reader:
             )
         if not valid:
             notes.append("no GPU activity: record with nsys profile --trace cuda,nvtx")
-        calls: dict[OperatorCall, int] = {}
+        calls: dict[events.OperatorCall, int] = {}
         activities, launches = self._columns(valid, texts, calls)
-        return Profile(
+        return events.Profile(
             path=self.path,
             format=FORMAT_NAME,
             device=self._device(),
@@ -139,28 +125,31 @@ class _Reader:
         )
 
     def _columns(
-        self, rows: Sequence[tuple[Any, ...]], texts: dict[int, str], calls: dict[OperatorCall, int]
-    ) -> tuple[Activities, Launches]:
+        self,
+        rows: Sequence[tuple[Any, ...]],
+        texts: dict[int, str],
+        calls: dict[events.OperatorCall, int],
+    ) -> tuple[events.Activities, events.Launches]:
         columns_N = _integers(rows, 8)
         start_N, end_N, device_N, correlation_N, process_N, stream_N, kind_N, name_N = columns_N
         runtime = self.table(RUNTIME, ("start", "end", "correlationId", "globalTid", "nameId"))
         start_L, end_L, correlation_L, thread_L, _ = _integers(runtime, 5)
         called = [str(texts.get(row[4], "")) for row in runtime]
-        kinds = [("", "kernel", "graph").index(launch_kind(name)) for name in called]
+        kinds = [("", "kernel", "graph").index(events.launch_kind(name)) for name in called]
         kind_L = np.array(kinds, np.int64)
-        wait_L = np.array([wait_kind(name) for name in called], np.int64)
+        wait_L = np.array([events.wait_kind(name) for name in called], np.int64)
         launch_N = _joined(
             (process_N >> PROCESS_BITS, correlation_N), (thread_L >> PROCESS_BITS, correlation_L)
         )
         kept_L = (kind_L > 0) | (wait_L > 0)
         kept_L[launch_N[launch_N >= 0]] = True
-        launch_N = np.append(np.cumsum(kept_L) - 1, NO_INDEX)[launch_N]
+        launch_N = np.append(np.cumsum(kept_L) - 1, events.NO_INDEX)[launch_N]
         origin = min((int(column.min()) for column in (start_N, start_L) if len(column)), default=0)
         start_L, end_L, thread_L = start_L[kept_L], end_L[kept_L], thread_L[kept_L]
         kind_L, wait_L = kind_L[kept_L], wait_L[kept_L]
         call_L, instance_L = self._ranges(thread_L, start_L, texts, calls)
-        call_L[kind_L == 2] = NO_INDEX  # kernels of a graph come of many operators
-        activities = Activities(
+        call_L[kind_L == 2] = events.NO_INDEX  # kernels of a graph come of many operators
+        activities = events.Activities(
             name_N=name_N,
             kind_N=kind_N,
             device_N=device_N,
@@ -168,17 +157,17 @@ class _Reader:
             start_s_N=_seconds(start_N - origin),
             time_s_N=_seconds(end_N - start_N),
             launch_N=launch_N,
-            call_N=np.append(call_L, NO_INDEX)[launch_N],
-            instance_N=np.append(instance_L, NO_INDEX)[launch_N],
+            call_N=np.append(call_L, events.NO_INDEX)[launch_N],
+            instance_N=np.append(instance_L, events.NO_INDEX)[launch_N],
         )
-        launches = Launches(
+        launches = events.Launches(
             start_s_L=_seconds(start_L - origin),
             end_s_L=_seconds(np.maximum(end_L, start_L) - origin),
             process_L=thread_L >> PROCESS_BITS,
             wait_L=wait_L,
             is_kernel_L=kind_L > 0,
             is_graph_L=kind_L == 2,
-            name_L=np.full(len(start_L), NO_INDEX, np.int64),
+            name_L=np.full(len(start_L), events.NO_INDEX, np.int64),
             call_L=call_L,
             instance_L=instance_L,
         )
@@ -189,7 +178,7 @@ class _Reader:
         thread_L: IntArray,
         start_L: IntArray,
         texts: dict[int, str],
-        calls: dict[OperatorCall, int],
+        calls: dict[events.OperatorCall, int],
     ) -> tuple[IntArray, IntArray]:
         """Return the innermost NVTX range around each launch and its number (L)."""
         names = ("start", "end", "globalTid")
@@ -200,11 +189,13 @@ class _Reader:
         ]
         start_K, end_K, thread_K = _integers([row[:3] for row in ranges], 3)
         call_K = [calls.setdefault(_operator_call(row[3]), len(calls)) for row in ranges]
-        call_L, instance_L = (np.full(len(thread_L), NO_INDEX, np.int64) for _ in range(2))
+        call_L, instance_L = (np.full(len(thread_L), events.NO_INDEX, np.int64) for _ in range(2))
         for thread in np.unique(thread_L).tolist():
             at_L, at_K = np.flatnonzero(thread_L == thread), np.flatnonzero(thread_K == thread)
-            found = np.append(at_K, NO_INDEX)[innermost(start_K[at_K], end_K[at_K], start_L[at_L])]
-            call_L[at_L], instance_L[at_L] = np.append(call_K, NO_INDEX)[found], found
+            found = np.append(at_K, events.NO_INDEX)[
+                innermost(start_K[at_K], end_K[at_K], start_L[at_L])
+            ]
+            call_L[at_L], instance_L[at_L] = np.append(call_K, events.NO_INDEX)[found], found
         return call_L, instance_L
 
     def _device(self) -> str:
@@ -219,12 +210,12 @@ class _Reader:
         return [f"Nsight Systems says: {text}" for text in lost[:MAX_DIAGNOSTICS]]
 
 
-def _operator_call(text: str) -> OperatorCall:
+def _operator_call(text: str) -> events.OperatorCall:
     """Return the operator of an NVTX range, with the shapes of its inputs if the text has them."""
     name, sizes = _APPENDED.split(text, maxsplit=1)[0], _SIZES.search(text)
     listed = re.findall(r"\[([\d, ]*)\]", sizes[1][1:-1]) if sizes else []
     shapes = [tuple(int(one) for one in re.findall(r"\d{1,18}", shape)) for shape in listed]
-    return OperatorCall(name, tuple(shapes))
+    return events.OperatorCall(name, tuple(shapes))
 
 
 def _integers(rows: Sequence[tuple[Any, ...]], columns: int) -> list[IntArray]:
@@ -232,7 +223,7 @@ def _integers(rows: Sequence[tuple[Any, ...]], columns: int) -> list[IntArray]:
     if not rows:
         return [np.zeros(0, np.int64)] * columns
     return [
-        np.array([NO_INDEX if one is None else int(one) for one in column], np.int64)
+        np.array([events.NO_INDEX if one is None else int(one) for one in column], np.int64)
         for column in zip(*rows, strict=True)
     ]
 
@@ -242,12 +233,19 @@ def _joined(keys_N: tuple[IntArray, IntArray], keys_L: tuple[IntArray, IntArray]
 
     A schema without processes has one process.
     """
-    process_L = keys_L[0] if (keys_N[0] != NO_INDEX).any() else np.full_like(keys_L[0], NO_INDEX)
+    process_L = (
+        keys_L[0]
+        if (keys_N[0] != events.NO_INDEX).any()
+        else np.full_like(keys_L[0], events.NO_INDEX)
+    )
     known = {
         key: at for at, key in enumerate(zip(process_L.tolist(), keys_L[1].tolist(), strict=True))
     }
     pairs = zip(keys_N[0].tolist(), keys_N[1].tolist(), strict=True)
-    found = [known.get(pair, NO_INDEX) if pair[1] != NO_INDEX else NO_INDEX for pair in pairs]
+    found = [
+        known.get(pair, events.NO_INDEX) if pair[1] != events.NO_INDEX else events.NO_INDEX
+        for pair in pairs
+    ]
     return np.array(found, np.int64)
 
 

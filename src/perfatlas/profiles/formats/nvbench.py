@@ -29,11 +29,7 @@ def matches(head: str) -> bool:
 
 
 def read(path: str | Path) -> Profile:
-    """Return the mean GPU time of each state.
-
-    Raises:
-        InvalidSpecError: It is damaged, or no state has a time.
-    """
+    """Return the mean GPU time of each state."""
     shown = printable(str(path))
     try:
         results = next(json_values(path))

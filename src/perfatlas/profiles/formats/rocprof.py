@@ -39,11 +39,7 @@ def matches(head: str) -> bool:
 
 
 def read(path: str | Path) -> Profile:
-    """Return the kernels of a trace.
-
-    Raises:
-        InvalidSpecError: It is damaged, or has no kernel with a valid time.
-    """
+    """Return the kernels of a trace."""
     shown, device = printable(str(path)), ""
     try:
         if not next(text_lines(path)).lstrip().startswith("{"):

@@ -33,11 +33,7 @@ class Wait(NamedTuple):
 
 
 def wait_of(event: Mapping[str, Any]) -> Wait | None:
-    """Return the wait that an event of category cuda_sync records, None if it names no stream.
-
-    Raises:
-        KeyError: It is not as Kineto writes it; so TypeError and ValueError.
-    """
+    """Return the wait that an event of category cuda_sync records, None if it names no stream."""
     args, name = event["args"], event["name"]
     correlation, device = int(args["correlation"]), int(args.get("device", 0))
     stream = int(args.get("stream", NO_INDEX))

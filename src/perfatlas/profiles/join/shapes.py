@@ -162,11 +162,7 @@ def softmax_of(call: OperatorCall) -> Softmax | None:
 
 
 def stream_of(call: OperatorCall) -> Stream | None:
-    """Return the bytes of a pointwise operator, softmax or norm; None for others.
-
-    Args:
-        call: The call. The output has the type of the first input.
-    """
+    """Return the bytes of a pointwise operator, softmax or norm; None for others."""
     if call.name not in _POINTWISE:
         return None
     inputs = [

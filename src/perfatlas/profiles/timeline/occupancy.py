@@ -99,11 +99,7 @@ def _times(profile: Profile, class_N: IntArray, device: int) -> DeviceTimes:
 
 
 def _idle_causes(profile: Profile, order: IntArray, busy: Intervals) -> tuple[float, float, float]:
-    """Return idle time before and after the launch of what ends each gap, and without one [s].
-
-    Args:
-        order: Activities of the device in order of their start.
-    """
+    """Return idle time before and after the launch of what ends each gap, and without one [s]."""
     of, launches = profile.activities, profile.launches
     gap_start, gap_end = busy.end_I[:-1], busy.start_I[1:]
     launch = of.launch_N[order[np.searchsorted(of.start_s_N[order], gap_end)]]

@@ -55,11 +55,7 @@ class Replayed:
     causes_T: Sequence[Cause | None]
 
     def critical_path(self, class_N: IntArray) -> FloatArray:
-        """Return the time of each of `PARTS` that the last activity waited for [s].
-
-        Args:
-            class_N: Class of each activity (N,).
-        """
+        """Return the time of each of `PARTS` that the last activity waited for [s]."""
         of, time_s = self.profile.activities, np.zeros(len(PARTS))
         end_s_N = of.start_s_N + of.time_s_N
         first_s, moment = float(of.start_s_N.min()), int(np.argmax(end_s_N))

@@ -1,3 +1,1 @@
 """Cluster logs as histories of failures and repairs, and fits to them."""
-
-from __future__ import annotations

@@ -12,26 +12,13 @@ import math
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from perfatlas.quantities import format_quantity
+from perfatlas.report.charts import drawings
 from perfatlas.report.charts.colours import BLUE, CLEAR, COLOURS, ORANGE
-from perfatlas.report.charts.drawings import (
-    MANY_DIGITS,
-    MOST_LABELS,
-    Axis,
-    BarChart,
-    DaysChart,
-    HeatMap,
-    Histogram,
-    LineChart,
-    PipelineChart,
-    StackedBars,
-    Waterfall,
-)
 from perfatlas.report.text import typeset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.charts.drawings import Drawing, Line, PassBars, Span
 
 DIGITS: Final = 6  # significant digits of a point, to keep pages small
 LEGEND: Final = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
@@ -74,7 +61,7 @@ class _Figure:
         self.layout[name] |= _given(values)
 
 
-def plotly_figure(drawing: Drawing) -> dict[str, Any]:
+def plotly_figure(drawing: drawings.Drawing) -> dict[str, Any]:
     """Return a chart as a figure of plotly.js, `data` and `layout`.
 
     `plotly.graph_objects.Figure(figure)` shows it in a notebook.
@@ -88,28 +75,28 @@ def plotly_figure(drawing: Drawing) -> dict[str, Any]:
     """
     figure = _Figure(drawing.height)
     match drawing:
-        case LineChart():
+        case drawings.LineChart():
             _draw_lines(figure, drawing)
-        case BarChart():
+        case drawings.BarChart():
             _draw_bars(figure, drawing)
-        case Waterfall():
+        case drawings.Waterfall():
             _draw_waterfall(figure, drawing)
-        case StackedBars():
+        case drawings.StackedBars():
             _draw_stacks(figure, drawing)
-        case Histogram():
+        case drawings.Histogram():
             _draw_bins(figure, drawing)
-        case DaysChart():
+        case drawings.DaysChart():
             _draw_days(figure, drawing)
-        case PipelineChart():
+        case drawings.PipelineChart():
             _draw_pipeline(figure, drawing)
-        case HeatMap():
+        case drawings.HeatMap():
             _draw_cells(figure, drawing)
         case _:
             assert_never(drawing)
     return {"data": figure.data, "layout": figure.layout}
 
 
-def figure_json(drawing: Drawing) -> str:
+def figure_json(drawing: drawings.Drawing) -> str:
     """Return a chart as JSON for a page, which sets colors and fonts itself.
 
     <, > and / are escaped, so that the text cannot end the enclosing script.
@@ -118,7 +105,7 @@ def figure_json(drawing: Drawing) -> str:
     return text.translate({ord(letter): f"\\u{ord(letter):04x}" for letter in "<>/"})
 
 
-def _draw_lines(figure: _Figure, chart: LineChart) -> None:
+def _draw_lines(figure: _Figure, chart: drawings.LineChart) -> None:
     x, y, lines = chart.x, chart.y, chart.drawn
     known: dict[str, str] = {}
     banded = False
@@ -167,7 +154,7 @@ def _draw_lines(figure: _Figure, chart: LineChart) -> None:
     figure.update(showlegend=several, hovermode=hover)
 
 
-def _draw_bars(figure: _Figure, chart: BarChart) -> None:
+def _draw_bars(figure: _Figure, chart: drawings.BarChart) -> None:
     bars = chart.bars
     ends = [bar.interval or (bar.value, bar.value) for bar in bars]
     error = _error([bar.value for bar in bars], *zip(*ends, strict=True)) if bars else None
@@ -184,7 +171,7 @@ def _draw_bars(figure: _Figure, chart: BarChart) -> None:
     figure.update_axis("xaxis", **_axis_layout(chart.values))
 
 
-def _draw_waterfall(figure: _Figure, chart: Waterfall) -> None:
+def _draw_waterfall(figure: _Figure, chart: drawings.Waterfall) -> None:
     """Draw bars that each start where what is left ends."""
     steps = chart.steps
     shares = [share for _, share, _ in steps]
@@ -202,7 +189,7 @@ def _draw_waterfall(figure: _Figure, chart: Waterfall) -> None:
     figure.update_axis("xaxis", **_axis_layout(chart.values))
 
 
-def _draw_stacks(figure: _Figure, chart: StackedBars) -> None:
+def _draw_stacks(figure: _Figure, chart: drawings.StackedBars) -> None:
     named = {part.name: part for part in reversed(chart.parts)}
     for part in chart.parts:
         figure.add(
@@ -222,7 +209,7 @@ def _draw_stacks(figure: _Figure, chart: StackedBars) -> None:
     figure.update(barmode="stack", showlegend=True)
 
 
-def _draw_bins(figure: _Figure, chart: Histogram) -> None:
+def _draw_bins(figure: _Figure, chart: drawings.Histogram) -> None:
     figure.add(
         "bar",
         x=_rounded(chart.centres),
@@ -234,7 +221,7 @@ def _draw_bins(figure: _Figure, chart: Histogram) -> None:
     figure.update_axis("yaxis", **_axis_layout(chart.y))
 
 
-def _draw_days(figure: _Figure, chart: DaysChart) -> None:
+def _draw_days(figure: _Figure, chart: drawings.DaysChart) -> None:
     figure.add("bar", x=list(chart.days), y=list(chart.counts), marker={"color": ORANGE})
     figure.update_axis("xaxis", type="date", title={"text": "day"})
     if len(chart.days) <= DAYS_NAMED:
@@ -243,12 +230,12 @@ def _draw_days(figure: _Figure, chart: DaysChart) -> None:
     _tick_counts(figure, chart.y, max(chart.counts, default=0))
 
 
-def _draw_pipeline(figure: _Figure, chart: PipelineChart) -> None:
+def _draw_pipeline(figure: _Figure, chart: drawings.PipelineChart) -> None:
     for bars in chart.bars:
-        _add_passes(figure, bars, labelled=chart.size <= MOST_LABELS)
+        _add_passes(figure, bars, labelled=chart.size <= drawings.MOST_LABELS)
     ranks = chart.ranks
     figure.update(barmode="overlay", showlegend=True, bargap=0)
-    figure.update_axis("xaxis", **_axis_layout(Axis("time", "s")))
+    figure.update_axis("xaxis", **_axis_layout(drawings.Axis("time", "s")))
     figure.update_axis(
         "yaxis",
         title={"text": "pipeline rank"},
@@ -257,7 +244,7 @@ def _draw_pipeline(figure: _Figure, chart: PipelineChart) -> None:
     )
 
 
-def _add_passes(figure: _Figure, bars: PassBars, *, labelled: bool) -> None:
+def _add_passes(figure: _Figure, bars: drawings.PassBars, *, labelled: bool) -> None:
     """Add the bars of one kind of pass, of half the height where passes overlap."""
     rows, title = bars.rows, bars.title
     figure.add(
@@ -281,7 +268,7 @@ def _add_passes(figure: _Figure, bars: PassBars, *, labelled: bool) -> None:
     )
 
 
-def _draw_cells(figure: _Figure, chart: HeatMap) -> None:
+def _draw_cells(figure: _Figure, chart: drawings.HeatMap) -> None:
     (x, columns), (y, rows) = chart.x, chart.y
     figure.add(
         "heatmap",
@@ -302,14 +289,14 @@ def _draw_cells(figure: _Figure, chart: HeatMap) -> None:
         figure.update_axis(name, title={"text": _text(title)}, type="category", automargin=True)
 
 
-def _color_value(axis: Axis, value: float | None) -> float | None:
+def _color_value(axis: drawings.Axis, value: float | None) -> float | None:
     """Return what colors a cell: plotly has no logarithmic colors, so that its logarithm is."""
     if value is None:
         return None
     return _rounded([math.log10(value) if axis.log else value])[0]
 
 
-def _color_ticks(chart: HeatMap) -> dict[str, Any]:
+def _color_ticks(chart: drawings.HeatMap) -> dict[str, Any]:
     """Return the ticks of the color bar: powers of ten where it is logarithmic."""
     known = [value for row in chart.cells for value in row if value is not None]
     if not chart.values.log:
@@ -319,7 +306,7 @@ def _color_ticks(chart: HeatMap) -> dict[str, Any]:
     return {"tickvals": list(powers), "ticktext": texts}
 
 
-def _hover(line: Line) -> str | None:
+def _hover(line: drawings.Line) -> str | None:
     """Return what is shown beside a point, None for what plotly shows."""
     value = HOVER if line.low and not line.is_dotted else "%{x}, %{y}"
     if line.details:
@@ -327,14 +314,14 @@ def _hover(line: Line) -> str | None:
     return None if value != HOVER else HOVER
 
 
-def _ends(line: Line) -> list[list[float | None]] | None:
+def _ends(line: drawings.Line) -> list[list[float | None]] | None:
     """Return the ends of the intervals of a joined line by point, for its hover text and CSV."""
     if not line.low or line.is_dotted:
         return None
     return [_rounded(ends) for ends in zip(line.low, line.high, strict=True)]
 
 
-def _band(figure: _Figure, line: Line, *, named: bool) -> None:
+def _band(figure: _Figure, line: drawings.Line, *, named: bool) -> None:
     """Add the interval of a line as a band of its color, the first one to the legend too."""
     figure.add(
         "scatter",
@@ -360,21 +347,17 @@ def _error(values: Sequence[float], low: Sequence[float], high: Sequence[float])
     }
 
 
-def _tick_format(axis: Axis, largest: float) -> dict[str, str]:
+def _tick_format(axis: drawings.Axis, largest: float) -> dict[str, str]:
     """Return the format of ticks; large numbers have SI prefixes."""
     if axis.unit == "%":
         return {"tickformat": ".3~p"}
     if axis.is_scaled:
         return {"tickformat": "~s", "ticksuffix": axis.unit}
-    return {"tickformat": "~s" if largest >= MANY_DIGITS else ",~r"}
+    return {"tickformat": "~s" if largest >= drawings.MANY_DIGITS else ",~r"}
 
 
-def _axis_layout(axis: Axis, largest: float = 0.0) -> dict[str, Any]:
-    """Return an axis as plotly takes it.
-
-    Args:
-        largest: The largest of its values.
-    """
+def _axis_layout(axis: drawings.Axis, largest: float = 0.0) -> dict[str, Any]:
+    """Return an axis as plotly takes it."""
     return {
         "title": {"text": _text(axis.title)},
         "type": "log" if axis.log else "linear",
@@ -385,7 +368,7 @@ def _axis_layout(axis: Axis, largest: float = 0.0) -> dict[str, Any]:
 
 
 def _tick_decades(
-    figure: _Figure, name: str, axis: Axis, columns: Sequence[Sequence[float]]
+    figure: _Figure, name: str, axis: drawings.Axis, columns: Sequence[Sequence[float]]
 ) -> None:
     """Label 1, 2 and 5 in each decade if there are few decades, else only powers of ten."""
     positive = [value for column in columns for value in column if value > 0.0]
@@ -395,7 +378,7 @@ def _tick_decades(
         figure.update_axis(name, dtick="D2" if few else 1, minor=minor)
 
 
-def _tick_counts(figure: _Figure, axis: Axis, highest: float) -> None:
+def _tick_counts(figure: _Figure, axis: drawings.Axis, highest: float) -> None:
     """Use integer tick labels for counts."""
     if axis.unit == "count" and highest < INTEGER_TICK_COUNTS:
         figure.update_axis("yaxis", dtick=1)
@@ -409,7 +392,7 @@ def _name_rows(figure: _Figure) -> None:
         trace["cliponaxis"] = False
 
 
-def _shade(figure: _Figure, spans: Sequence[Span], last: float) -> None:
+def _shade(figure: _Figure, spans: Sequence[drawings.Span], last: float) -> None:
     """Shade spans up to the last point, with one legend entry per name."""
     named: set[str] = set()
     top = figure.layout["yaxis"]["range"][1]

@@ -13,26 +13,13 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from perfatlas.quantities import MissingDependencyError, UsageError
+from perfatlas.report.charts import drawings
 from perfatlas.report.charts.colours import BLUE, CLEAR, COLOURS, ORANGE
-from perfatlas.report.charts.drawings import (
-    MANY_DIGITS,
-    MOST_LABELS,
-    Axis,
-    BarChart,
-    DaysChart,
-    HeatMap,
-    Histogram,
-    LineChart,
-    PipelineChart,
-    StackedBars,
-    Waterfall,
-)
 from perfatlas.report.text import typeset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.report.charts.drawings import Drawing, PassBars
 
 FORMATS: Final = ("png", "svg", "pdf")
 WIDTH_INCHES: Final = 7.2
@@ -103,7 +90,7 @@ def require_matplotlib() -> None:
         ) from problem
 
 
-def figure_bytes(charts: Sequence[tuple[str, Drawing]], file_format: str) -> bytes:
+def figure_bytes(charts: Sequence[tuple[str, drawings.Drawing]], file_format: str) -> bytes:
     """Return charts with titles as an image, one below the other.
 
     Args:
@@ -126,7 +113,7 @@ def figure_bytes(charts: Sequence[tuple[str, Drawing]], file_format: str) -> byt
     return written.getvalue()
 
 
-def drawn_figure(charts: Sequence[tuple[str, Drawing]]) -> Any:  # noqa: ANN401 - of matplotlib
+def drawn_figure(charts: Sequence[tuple[str, drawings.Drawing]]) -> Any:  # noqa: ANN401 - of matplotlib
     """Return charts with titles as a figure of matplotlib, one below the other.
 
     Args:
@@ -161,32 +148,32 @@ def drawn_figure(charts: Sequence[tuple[str, Drawing]]) -> Any:  # noqa: ANN401 
     return figure
 
 
-def _draw(panel: Any, drawing: Drawing) -> None:  # noqa: ANN401 - axes of matplotlib
+def _draw(panel: Any, drawing: drawings.Drawing) -> None:  # noqa: ANN401 - axes of matplotlib
     match drawing:
-        case LineChart():
+        case drawings.LineChart():
             _draw_lines(panel, drawing)
-        case BarChart():
+        case drawings.BarChart():
             _draw_bars(panel, drawing)
-        case Waterfall():
+        case drawings.Waterfall():
             _draw_waterfall(panel, drawing)
-        case StackedBars():
+        case drawings.StackedBars():
             _draw_stacks(panel, drawing)
-        case Histogram():
+        case drawings.Histogram():
             width = drawing.centres[1] - drawing.centres[0]
             panel.bar(drawing.centres, drawing.shares, width=width, color=COLOURS[0])
             _set_axis(panel, "x", drawing.x)
             _set_axis(panel, "y", drawing.y)
-        case DaysChart():
+        case drawings.DaysChart():
             _draw_days(panel, drawing)
-        case PipelineChart():
+        case drawings.PipelineChart():
             _draw_pipeline(panel, drawing)
-        case HeatMap():
+        case drawings.HeatMap():
             _draw_cells(panel, drawing)
         case _:
             assert_never(drawing)
 
 
-def _draw_lines(panel: Any, chart: LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
+def _draw_lines(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
     known: dict[str, str] = {}
     named: set[str] = set()
     for line in chart.drawn:
@@ -227,7 +214,7 @@ def _draw_lines(panel: Any, chart: LineChart) -> None:  # noqa: ANN401 - axes of
     _label_points(panel, chart)
 
 
-def _label_points(panel: Any, chart: LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
+def _label_points(panel: Any, chart: drawings.LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
     """Write the names of points beside them, without those that would cover another name."""
     taken: list[tuple[float, float, float, float]] = []
     for line in chart.drawn:
@@ -251,7 +238,7 @@ def _covers(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def _draw_bars(panel: Any, chart: BarChart) -> None:  # noqa: ANN401 - axes of matplotlib
+def _draw_bars(panel: Any, chart: drawings.BarChart) -> None:  # noqa: ANN401 - axes of matplotlib
     values = [bar.value for bar in chart.bars]
     places = list(range(len(values)))
     ends = [bar.interval or (math.nan, math.nan) for bar in chart.bars]
@@ -274,7 +261,7 @@ def _draw_bars(panel: Any, chart: BarChart) -> None:  # noqa: ANN401 - axes of m
     _set_axis(panel, "x", chart.values)
 
 
-def _draw_waterfall(panel: Any, chart: Waterfall) -> None:  # noqa: ANN401 - axes of matplotlib
+def _draw_waterfall(panel: Any, chart: drawings.Waterfall) -> None:  # noqa: ANN401 - axes of matplotlib
     left = 0.0
     for index, (_, share, text) in enumerate(chart.steps):
         whole = index in (0, len(chart.steps) - 1)
@@ -286,7 +273,7 @@ def _draw_waterfall(panel: Any, chart: Waterfall) -> None:  # noqa: ANN401 - axe
     _set_axis(panel, "x", chart.values)
 
 
-def _draw_stacks(panel: Any, chart: StackedBars) -> None:  # noqa: ANN401 - axes of matplotlib
+def _draw_stacks(panel: Any, chart: drawings.StackedBars) -> None:  # noqa: ANN401 - axes of matplotlib
     places = list(range(len(chart.names)))
     left = [0.0] * len(places)
     named: set[str] = set()
@@ -300,7 +287,7 @@ def _draw_stacks(panel: Any, chart: StackedBars) -> None:  # noqa: ANN401 - axes
     _place_legend(panel)
 
 
-def _draw_cells(panel: Any, chart: HeatMap) -> None:  # noqa: ANN401 - axes of matplotlib
+def _draw_cells(panel: Any, chart: drawings.HeatMap) -> None:  # noqa: ANN401 - axes of matplotlib
     values = [[math.nan if value is None else value for value in row] for row in chart.cells]
     (x, columns), (y, rows) = chart.x, chart.y
     scale = "log" if chart.values.log else "linear"
@@ -326,7 +313,7 @@ def _draw_cells(panel: Any, chart: HeatMap) -> None:  # noqa: ANN401 - axes of m
             panel.text(column, row, _text(text), ha="center", va="center", color=colour, fontsize=7)
 
 
-def _draw_days(panel: Any, chart: DaysChart) -> None:  # noqa: ANN401 - axes of matplotlib
+def _draw_days(panel: Any, chart: drawings.DaysChart) -> None:  # noqa: ANN401 - axes of matplotlib
     from datetime import date
 
     panel.bar([date.fromisoformat(day) for day in chart.days], chart.counts, color=ORANGE)
@@ -335,8 +322,8 @@ def _draw_days(panel: Any, chart: DaysChart) -> None:  # noqa: ANN401 - axes of 
     _set_axis(panel, "y", chart.y)
 
 
-def _draw_pipeline(panel: Any, chart: PipelineChart) -> None:  # noqa: ANN401 - axes of matplotlib
-    labelled = chart.size <= MOST_LABELS
+def _draw_pipeline(panel: Any, chart: drawings.PipelineChart) -> None:  # noqa: ANN401 - axes of matplotlib
+    labelled = chart.size <= drawings.MOST_LABELS
     named: set[str] = set()
     for bars in chart.bars:
         starts = [float(row["start_s"]) for row in bars.rows]
@@ -359,12 +346,12 @@ def _draw_pipeline(panel: Any, chart: PipelineChart) -> None:  # noqa: ANN401 - 
     panel.grid(visible=False)
     panel.set_ylim(chart.ranks - 0.5, -0.5)
     panel.set_ylabel("pipeline rank")
-    _set_axis(panel, "y", Axis("pipeline rank", "count"))
-    _set_axis(panel, "x", Axis("time", "s"))
+    _set_axis(panel, "y", drawings.Axis("pipeline rank", "count"))
+    _set_axis(panel, "x", drawings.Axis("time", "s"))
     _place_legend(panel)
 
 
-def _label_passes(panel: Any, bars: PassBars) -> None:  # noqa: ANN401 - axes of matplotlib
+def _label_passes(panel: Any, bars: drawings.PassBars) -> None:  # noqa: ANN401 - axes of matplotlib
     for row in bars.rows:
         middle = (float(row["start_s"]) + float(row["end_s"])) / 2.0
         height = int(row["rank"]) + bars.offset + bars.height / 2.0
@@ -380,7 +367,7 @@ def _label_passes(panel: Any, bars: PassBars) -> None:  # noqa: ANN401 - axes of
         )
 
 
-def _set_axis(panel: Any, name: str, axis: Axis) -> None:  # noqa: ANN401 - axes of matplotlib
+def _set_axis(panel: Any, name: str, axis: drawings.Axis) -> None:  # noqa: ANN401 - axes of matplotlib
     """Set title, ticks and scale of the axis x or y."""
     from matplotlib.ticker import (
         EngFormatter,
@@ -405,7 +392,7 @@ def _set_axis(panel: Any, name: str, axis: Axis) -> None:  # noqa: ANN401 - axes
         own.set_major_formatter((lambda one, _: f"{100.0 * one:.3g}%") if axis.log else shares)
     elif axis.is_scaled:
         own.set_major_formatter(EngFormatter(unit=axis.unit))
-    elif axis.log or max(map(abs, own.get_view_interval())) >= MANY_DIGITS:
+    elif axis.log or max(map(abs, own.get_view_interval())) >= drawings.MANY_DIGITS:
         shown = EngFormatter(sep="")
         own.set_major_formatter(lambda one, _: f"{one:g}" if abs(one) < 1.0 else shown(one))
 

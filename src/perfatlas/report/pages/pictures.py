@@ -4,24 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.charts import (
-    BLUE,
-    BOUND_COLOURS,
-    COLOURS,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    TEAL,
-    YELLOW,
-    Axis,
-    Bar,
-    BarChart,
-    BarPart,
-    Line,
-    LineChart,
-    StackedBars,
-)
+from perfatlas.report import charts
 from perfatlas.report.pages.page import Section, Table
 from perfatlas.report.text import format_share, format_value, label_of, share_text
 
@@ -37,14 +20,14 @@ MOST_BARS: Final = 10  # of a tornado
 LEAST_SHOWN: Final = 0.005
 NOT_PARTS: Final = ("total_bytes", "capacity_bytes")
 MEMORY_COLOURS: Final = {
-    "weights_bytes": BLUE,
-    "kv_bytes": TEAL,
-    "gradients_bytes": GREEN,
-    "optimizer_bytes": PURPLE,
-    "activation_bytes": YELLOW,
-    "other_bytes": ORANGE,
+    "weights_bytes": charts.BLUE,
+    "kv_bytes": charts.TEAL,
+    "gradients_bytes": charts.GREEN,
+    "optimizer_bytes": charts.PURPLE,
+    "activation_bytes": charts.YELLOW,
+    "other_bytes": charts.ORANGE,
 }
-RATE: Final = Axis("arithmetic", "FLOP/s", log=True)
+RATE: Final = charts.Axis("arithmetic", "FLOP/s", log=True)
 
 
 def roofline(
@@ -52,7 +35,7 @@ def roofline(
     peaks: Mapping[str, float],
     bytes_per_s: float,
     per: str = "byte of device memory",
-) -> LineChart:
+) -> charts.LineChart:
     """Return operators as points below the ceilings of a machine.
 
     Args:
@@ -68,21 +51,23 @@ def roofline(
     left, right = min([*found, *ridges]) / 2.0, max([*found, *ridges]) * 2.0
     name = f"memory, {format_value('bytes_per_s', bytes_per_s)}"
     slope = [left, max(ridges)]
-    ceilings = [Line(name, slope, [bytes_per_s * x for x in slope], GREY)]
+    ceilings = [charts.Line(name, slope, [bytes_per_s * x for x in slope], charts.GREY)]
     for format_name, peak in peaks.items():
         name = f"{format_name}, {format_value('flop_per_s', peak)}"
-        ceilings.append(Line(name, [peak / bytes_per_s, right], [peak, peak], GREY))
-    return LineChart([*ceilings, *points], Axis(f"FLOP per {per}", log=True), RATE)
+        ceilings.append(charts.Line(name, [peak / bytes_per_s, right], [peak, peak], charts.GREY))
+    return charts.LineChart([*ceilings, *points], charts.Axis(f"FLOP per {per}", log=True), RATE)
 
 
-def _points(groups: Mapping[str, Rows]) -> Iterator[Line]:
+def _points(groups: Mapping[str, Rows]) -> Iterator[charts.Line]:
     """Yield the operators of each group that have arithmetic, the longest first."""
-    for (name, rows), colour in zip(groups.items(), (BLUE, ORANGE, GREEN, PURPLE), strict=False):
+    for (name, rows), colour in zip(
+        groups.items(), (charts.BLUE, charts.ORANGE, charts.GREEN, charts.PURPLE), strict=False
+    ):
         own = [row for row in rows if row["flop"] and row["memory_bytes"] and row["time_s"]]
         own.sort(key=lambda row: -float(row["time_s"]))
         rates = [row["flop"] / row["time_s"] for row in own]
         known = all(row.get(f"time_s_{end}") for row in own for end in ("low", "high"))
-        yield Line(
+        yield charts.Line(
             name,
             [row["flop"] / row["memory_bytes"] for row in own],
             rates,
@@ -114,11 +99,13 @@ def steps_section(title: str, rows: Rows) -> Section:
     for row in kept:
         time_s[row["bound"]] = time_s.get(row["bound"], 0.0) + row["time_s"]
     for bound in (
-        *(key for key in BOUND_COLOURS if key in time_s),
-        *(time_s.keys() - BOUND_COLOURS),
+        *(key for key in charts.BOUND_COLOURS if key in time_s),
+        *(time_s.keys() - charts.BOUND_COLOURS),
     ):
         values = [row["time_s"] / total_s if row["bound"] == bound else 0.0 for row in kept]
-        parts.append(BarPart(bound, values, texts, BOUND_COLOURS.get(bound, GREY)))
+        parts.append(
+            charts.BarPart(bound, values, texts, charts.BOUND_COLOURS.get(bound, charts.GREY))
+        )
     cells = [
         [
             part.name,
@@ -130,7 +117,7 @@ def steps_section(title: str, rows: Rows) -> Section:
     table = Table(
         head=("bound", "time", "share"), rows=cells, colours=[part.colour for part in parts]
     )
-    chart = StackedBars(names, parts, Axis("share of the time of the step", "%"))
+    chart = charts.StackedBars(names, parts, charts.Axis("share of the time of the step", "%"))
     return Section.charted(title, chart, table)
 
 
@@ -141,15 +128,15 @@ def memory_section(title: str, memory: Mapping[str, Any]) -> Section:
         for name, value in memory.items()
         if name.endswith("_bytes") and name not in NOT_PARTS and value
     }
-    spare = iter(COLOURS[::-1])
-    colours = {name: MEMORY_COLOURS.get(name) or next(spare, GREY) for name in amounts} | {
-        FREE: GREY
+    spare = iter(charts.COLOURS[::-1])
+    colours = {name: MEMORY_COLOURS.get(name) or next(spare, charts.GREY) for name in amounts} | {
+        FREE: charts.GREY
     }
     amounts[FREE] = max(memory["capacity_bytes"] - memory["total_bytes"], 0.0)
     labels = {name: FREE if name == FREE else label_of(f"memory.{name}") for name in amounts}
     texts = {name: format_value("memory.total_bytes", value) for name, value in amounts.items()}
     parts = [
-        BarPart(labels[name], [value], [texts[name]], colours[name])
+        charts.BarPart(labels[name], [value], [texts[name]], colours[name])
         for name, value in amounts.items()
     ]
     rows = [
@@ -157,18 +144,27 @@ def memory_section(title: str, memory: Mapping[str, Any]) -> Section:
         for name, value in amounts.items()
     ]
     table = Table(head=("part", "memory", "share"), rows=rows, colours=list(colours.values()))
-    return Section.charted(title, StackedBars([""], parts, Axis("memory", "B")), table)
+    return Section.charted(
+        title, charts.StackedBars([""], parts, charts.Axis("memory", "B")), table
+    )
 
 
-def tornado(values: Mapping[str, float], axis: Axis, *, higher_is_better: bool) -> BarChart:
+def tornado(
+    values: Mapping[str, float], axis: charts.Axis, *, higher_is_better: bool
+) -> charts.BarChart:
     """Return signed elasticities as bars, the largest on top; what improves the result is green.
 
     Values that are shown as 0 have none.
     """
     largest = sorted(values.items(), key=lambda pair: -abs(pair[1]))[:MOST_BARS]
     bars = [
-        Bar(name, value, f"{value:+.2f}", GREEN if (value > 0.0) is higher_is_better else ORANGE)
+        charts.Bar(
+            name,
+            value,
+            f"{value:+.2f}",
+            charts.GREEN if (value > 0.0) is higher_is_better else charts.ORANGE,
+        )
         for name, value in largest
         if abs(value) >= LEAST_SHOWN
     ]
-    return BarChart(bars, axis)
+    return charts.BarChart(bars, axis)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import BOTTLENECK
+from perfatlas.report.text import latencies
 from perfatlas.report.text.breakdown import (
     BOUND_STYLES,
     break_name,
@@ -15,12 +16,6 @@ from perfatlas.report.text.breakdown import (
     phases_of,
 )
 from perfatlas.report.text.closing import print_closing
-from perfatlas.report.text.latencies import (
-    is_printed,
-    print_distributions,
-    print_tail,
-    stability_line,
-)
 from perfatlas.report.text.limits import limits_of
 from perfatlas.report.text.memory_use import memory_bar, memory_verdict
 from perfatlas.report.text.quantities import MISSING, format_share, format_value
@@ -176,9 +171,9 @@ def print_question(console: Console, answer: Mapping[str, Any]) -> None:
 def _print_all(console: Console, answer: Mapping[str, Any]) -> None:
     results = answer.get("results") or {}
     limits = limits_of(results, tier=str((answer.get("evidence") or {}).get("tier") or ""))
-    print_distributions(console, results, limits=limits)
+    latencies.print_distributions(console, results, limits=limits)
     if "tail_ttft_s" in results:
-        print_tail(console, results)
+        latencies.print_tail(console, results)
     print_results(console, results, limits=limits)
     print_kinds(console, results)
     for name, memory in _memories(results).items():
@@ -193,10 +188,10 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
     breakdown = answer.get("breakdown") or []
     kinds = kinds_of(results)  # their table shows the bottlenecks
     simulated = "tail_ttft_s" in results  # tail latency matters more than operators
-    print_distributions(console, results, limits=limits, brief=True)
-    if is_printed(results):
-        print_tail(console, results, brief=True)
-    if line := stability_line(results, limits):
+    latencies.print_distributions(console, results, limits=limits, brief=True)
+    if latencies.is_printed(results):
+        latencies.print_tail(console, results, brief=True)
+    if line := latencies.stability_line(results, limits):
         print_line(console, line)
     print_results(console, results, limits=limits, brief=True)
     if kinds:

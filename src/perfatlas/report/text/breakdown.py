@@ -134,7 +134,6 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
     """Return a table of one phase's operators; small ones share one line.
 
     Args:
-        rows: Breakdown rows of one phase, slowest first.
         width: Maximum width; the calibration is shown if it fits, and the count, the roofline
             time and the tier are omitted if they do not.
         most: Number of operators with their own row; by default all that are not small, with their
@@ -236,7 +235,6 @@ def break_name(name: str, width: int) -> str:
 
     Args:
         name: Name of an operator, a calibration or a field.
-        width: Maximum width of a line, without the indentation of two.
 
     Example:
         >>> from perfatlas.report.text.breakdown import break_name

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import HOUR_S, format_quantity
-from perfatlas.report.text.quantities import (
-    format_number,
-    format_share,
-    format_value,
-    share_text,
-    time_text,
-)
+from perfatlas.report.text import quantities
 from perfatlas.report.text.terminal import print_plain, speaks_unicode
 from perfatlas.vocabulary.metrics import find_metric
 
@@ -71,14 +65,14 @@ def job_value(name: str, value: Any) -> str:  # noqa: ANN401 - a field or result
     if name in ENERGIES and isinstance(value, int | float):
         return format_quantity(value / HOUR_S, "Wh", exact=False)
     if find_metric(name) or isinstance(value, bool) or not isinstance(value, int | float):
-        return format_value(name, value)
+        return quantities.format_value(name, value)
     if "bytes" in name.split("_"):
         return format_quantity(value, "B/s" if name.endswith("_per_s") else "B", exact=False)
     if name in SHARES or name.endswith("_s"):
-        return (share_text if name in SHARES else time_text)(value)
+        return (quantities.share_text if name in SHARES else quantities.time_text)(value)
     if "usd" in name.split("_"):
         return f"${value:,.2f}" if abs(value) < 1000 else f"${value:,.0f}"
-    return format_number(value)
+    return quantities.format_number(value)
 
 
 def job_field(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
@@ -92,7 +86,7 @@ def job_field(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any ki
     if name in PER_UNIT:
         return f"{job_value(name, value)} per {PER_UNIT[name]}"
     if name in WATTS:
-        return f"{WATTS[name]} {format_value('power_w', value)}"
+        return f"{WATTS[name]} {quantities.format_value('power_w', value)}"
     label = job_field_label(name)
     return label if value is True else f"{label} {job_value(name, value)}"
 
@@ -139,7 +133,9 @@ def print_waterfall(
         last = max(last, first + 1) if row["share"] else first
         bar = light * first + full * (last - first) + light * (BAR - last)
         hours = f"  {row['gpu_hours']:>11{digits}} GPU-hours" if "gpu_hours" in row else ""
-        text.append(f"  {name:<{widest}}  {format_share(row['share']):>6}  {bar}{hours}\n")
+        text.append(
+            f"  {name:<{widest}}  {quantities.format_share(row['share']):>6}  {bar}{hours}\n"
+        )
     text.rstrip()
     print_plain(console, text, wrap=False)
 

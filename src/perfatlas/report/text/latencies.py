@@ -57,7 +57,6 @@ def print_distributions(
 
     Args:
         limits: From `limits_of`: name -> "at least" if all statistics are limits.
-        brief: Whether to show only client latencies, without an empty line before tails.
     """
     from rich.table import Table
 
@@ -219,11 +218,7 @@ def _unbroken(text: str) -> str:
 
 
 def print_tail(console: Console, results: Mapping[str, Any], *, brief: bool = False) -> None:
-    """Write the causes of tail latency, one line per metric.
-
-    Args:
-        brief: Whether to show only the largest causes, as percentages.
-    """
+    """Write the causes of tail latency, one line per metric."""
     for tail in tails(results):
         if brief:
             largest = ", ".join(

@@ -28,10 +28,6 @@ PARTS: Final[tuple[tuple[str, str, str, str], ...]] = (
 def share_cells(amounts: Sequence[float], cells: int) -> list[int]:
     """Return whole cells per amount that sum to `cells`; non-zero amounts get at least one.
 
-    Args:
-        amounts: Non-negative amounts, at least one positive.
-        cells: Number of cells, at least the number of amounts.
-
     Example:
         >>> from perfatlas.report.text.memory_use import share_cells
         >>> share_cells([70.0, 29.9, 0.1], 10)

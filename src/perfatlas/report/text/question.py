@@ -246,11 +246,7 @@ def _formats(scenario: Mapping[str, Any]) -> list[str]:
 
 
 def _traffic(scenario: Mapping[str, Any], of_images: int) -> list[str]:
-    """Return requests, rate and lengths, and the number of replicas if it varies.
-
-    Args:
-        of_images: Tokens that images add to a prompt.
-    """
+    """Return requests, rate and lengths, and the number of replicas if it varies."""
     words = []
     if most := scenario.get("max_replicas"):
         words.append(f"{scenario.get('min_replicas', 1):,} to {most:,} replicas")

@@ -118,12 +118,7 @@ def print_kinds(
     breakdown: Sequence[Mapping[str, Any]] = (),
     brief: bool = False,
 ) -> None:
-    """Write a table of kinds, in blocks that fit; nothing for a single kind.
-
-    Args:
-        breakdown: Breakdown of the answer, for step times and bounds of each kind.
-        brief: Whether to show only shares, latencies, utilization and rates of the kinds that fit.
-    """
+    """Write a table of kinds, in blocks that fit; nothing for a single kind."""
     kinds = kinds_of(results)
     if not kinds:
         return

@@ -6,14 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.quantities import format_quantity
+from perfatlas.report.text import quantities
 from perfatlas.report.text.breakdown import break_name
-from perfatlas.report.text.quantities import (
-    MISSING,
-    format_exact_bytes,
-    format_value,
-    is_empty,
-    unit_of,
-)
 from perfatlas.report.text.rows import print_labelled
 from perfatlas.report.text.terminal import print_line, print_plain
 from perfatlas.report.text.typesetting import typeset
@@ -53,7 +47,7 @@ def print_sourced(console: Console, values: Sequence[SourcedValue]) -> None:
     for name in ("kind", "source") if has_kinds else ("source",):
         table.add_column(name, no_wrap=True, style="dim", header_style="dim")
     for value in values:
-        cells = [break_name(value.field, console.width // 2 - 4), value.value or MISSING]
+        cells = [break_name(value.field, console.width // 2 - 4), value.value or quantities.MISSING]
         cells += [value.kind] if has_kinds else []
         table.add_row(*cells, "".join(numbers[ref] for ref in value.refs))
     print_plain(console, table)
@@ -162,7 +156,7 @@ def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterato
     """Yield the values of a nested mapping; `source` applies to its siblings."""
     own = _refs(facts) or refs
     for name, value in facts.items():
-        if name in SOURCES or name.endswith(("_source", "_sources")) or is_empty(value):
+        if name in SOURCES or name.endswith(("_source", "_sources")) or quantities.is_empty(value):
             continue
         field = f"{path}{name}"
         refs_of = (str(facts[f"{name}_source"]),) if facts.get(f"{name}_source") else own
@@ -179,13 +173,17 @@ def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterato
         elif isinstance(value, list) and isinstance(value[0], dict):
             for item in value:
                 facts_of = {key: part for key, part in item.items() if key not in SOURCES}
-                yield SourcedValue(field, format_value(name, facts_of), refs=_refs(item) or refs_of)
+                yield SourcedValue(
+                    field, quantities.format_value(name, facts_of), refs=_refs(item) or refs_of
+                )
         else:
             yield SourcedValue(field, _text(name, value), refs=refs_of)
 
 
 def _limits_text(limits: Mapping[str, float]) -> str:
-    return ", ".join(f"{format_exact_bytes(size)} at tp {tp}" for tp, size in limits.items())
+    return ", ".join(
+        f"{quantities.format_exact_bytes(size)} at tp {tp}" for tp, size in limits.items()
+    )
 
 
 def _refs(facts: Mapping[str, Any]) -> tuple[str, ...]:
@@ -195,11 +193,11 @@ def _refs(facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _text(name: str, value: Any) -> str:  # noqa: ANN401 - a scalar or a list of them
     if isinstance(value, list) and len(value) > MOST_ITEMS:
-        first = ", ".join(format_value(name, item) for item in value[:5])
-        return f"{first} ... {format_value(name, value[-1])} ({len(value)} in all)"
+        first = ", ".join(quantities.format_value(name, item) for item in value[:5])
+        return f"{first} ... {quantities.format_value(name, value[-1])} ({len(value)} in all)"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return format_value(name, value)
+        return quantities.format_value(name, value)
     if name.endswith("_bytes"):
-        return format_exact_bytes(value)
-    unit = unit_of(name)
+        return quantities.format_exact_bytes(value)
+    unit = quantities.unit_of(name)
     return format_quantity(value, unit, digits=4) if unit else f"{value:,.6g}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
 
-PARTS: Final = (
+PARTS: Final[tuple[str, ...]] = (
     *("work_energy_j", "lost_work_energy_j", "stalled_energy_j", "idle_gpu_energy_j"),
     "repair_energy_j",
 )

@@ -25,15 +25,7 @@ class Topology(NamedTuple):
 
 
 def cluster_of(inputs: Schedule) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster, and its topology as text.
-
-    Args:
-        inputs: The fields; by default nodes and GPUs are those of the fleet, then of the system.
-
-    Raises:
-        InvalidSpecError: The fleet or system is unknown, their nodes have another number of GPUs,
-            or jobs ask for domains that are not known.
-    """
+    """Return the cluster, and its topology as text."""
     nodes, gpus = inputs.nodes, inputs.gpus_per_node
     tree = None if inputs.system is None else failure_domains(resolve_system(inputs.system))
     if inputs.fleet is not None:

@@ -35,15 +35,7 @@ class JobSource:
 
 
 def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> JobSource:
-    """Return the jobs as in their source.
-
-    Args:
-        cluster: The cluster, which scales generated jobs.
-        stream: Whether generated jobs are part of a stream in steady state.
-
-    Raises:
-        InvalidSpecError: The file cannot be read or is invalid; names the position.
-    """
+    """Return the jobs as in their source."""
     if inputs.jobs is None:
         return _generated(inputs, cluster, stream=stream)
     is_accounting = inputs.job_format == "sacct"
@@ -126,14 +118,7 @@ def completed(inputs: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, lis
 
 
 def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, str]:
-    """Return the jobs that can run, and a note on excluded ones, "" for none.
-
-    Args:
-        policy: The policy, for required locality.
-
-    Raises:
-        InfeasibleError: No job can run.
-    """
+    """Return the jobs that can run, and a note on excluded ones, "" for none."""
     never_J = never_fit(jobs, cluster, policy)
     count = int(never_J.sum())
     if not count:

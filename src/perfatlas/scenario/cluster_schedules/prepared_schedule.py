@@ -6,15 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.quantities import InfeasibleError, UnsupportedError, counted
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.laws import Constant, Exponential, mean_s
-from perfatlas.reliability.fleet.model import (
-    Cause,
-    Fleet,
-    Repair,
-    RepairStage,
-    cause_rate_per_s,
-    resolve_fleet,
-)
 from perfatlas.reliability.jobs.failures import draw_failures, no_place
 from perfatlas.reliability.jobs.model import (
     LAUNCHERS,
@@ -43,22 +36,14 @@ if TYPE_CHECKING:
 class NodeFailures:
     """Node failures."""
 
-    fleet: Fleet | None = None  # Fleet from which failures are drawn; None for none
+    fleet: model.Fleet | None = None  # Fleet from which failures are drawn; None for none
     listed: Failures | None = None  # Listed failures; None for none
     notes: tuple[str, ...] = ()  # Assumptions
     warnings: tuple[str, ...] = ()  # Excluded failures
 
 
 def node_failures(inputs: Schedule, cluster: Cluster, start_s: float) -> NodeFailures:
-    """Return the node failures.
-
-    Args:
-        start_s: Time of the first submission in the clock of the jobs' source [s].
-
-    Raises:
-        InvalidSpecError: A file cannot be read or is invalid.
-        UnsupportedError: No cause of the fleet is supported.
-    """
+    """Return the node failures."""
     if inputs.failures is not None:
         found = read_failures(inputs.failures, nodes=cluster.nodes, start_s=start_s)
         listed = found.failures.as_drains() if inputs.response == "drain" else found.failures
@@ -84,19 +69,19 @@ def node_failures(inputs: Schedule, cluster: Cluster, start_s: float) -> NodeFai
     return _of_fleet(inputs, cluster)
 
 
-def _memoryless(mtbf_s: float, repair_s: float, cluster: Cluster) -> Fleet:
-    cause = Cause(name="node", lifetime=Exponential(mean_s=mtbf_s), per_unit=1.0)
-    stage = RepairStage(name="repair", lasts=Constant(value_s=repair_s))
-    return Fleet(
+def _memoryless(mtbf_s: float, repair_s: float, cluster: Cluster) -> model.Fleet:
+    cause = model.Cause(name="node", lifetime=Exponential(mean_s=mtbf_s), per_unit=1.0)
+    stage = model.RepairStage(name="repair", lasts=Constant(value_s=repair_s))
+    return model.Fleet(
         units=cluster.nodes,
         causes=(cause,),
-        repairs=(Repair(name="repair", stages=(stage,)),),
+        repairs=(model.Repair(name="repair", stages=(stage,)),),
         gpus_per_unit=cluster.gpus_per_node,
     )
 
 
 def _of_fleet(inputs: Schedule, cluster: Cluster) -> NodeFailures:
-    fleet = replace(resolve_fleet(str(inputs.fleet)), units=cluster.nodes)
+    fleet = replace(model.resolve_fleet(str(inputs.fleet)), units=cluster.nodes)
     left_out = {cause.name: no_place(cause) for cause in fleet.causes if no_place(cause)}
     kept = tuple(cause for cause in fleet.causes if cause.name not in left_out)
     if not kept:
@@ -105,7 +90,7 @@ def _of_fleet(inputs: Schedule, cluster: Cluster) -> NodeFailures:
             f"fleet = {inputs.fleet!r}: none of its causes is supported by fleet schedule"
             f" ({reasons}); set node_mtbf_s and repair_s"
         )
-    per_s = {cause.name: cause_rate_per_s(cause, fleet.units) for cause in fleet.causes}
+    per_s = {cause.name: model.cause_rate_per_s(cause, fleet.units) for cause in fleet.causes}
     total = sum(per_s.values())
     warnings = [
         f"cause {name} of the fleet is not simulated, {100.0 * per_s[name] / total:.3g}% of its"
@@ -132,14 +117,7 @@ def _of_fleet(inputs: Schedule, cluster: Cluster) -> NodeFailures:
 def drawn(
     inputs: Schedule, what: NodeFailures, cluster: Cluster, horizon_s: float
 ) -> Failures | None:
-    """Return the failures up to a horizon, None for none.
-
-    Args:
-        horizon_s: How long [s].
-
-    Raises:
-        InvalidSpecError: Too many failures.
-    """
+    """Return the failures up to a horizon, None for none."""
     if what.fleet is None:
         return what.listed
     failures = draw_failures(what.fleet, cluster, horizon_s=horizon_s, seed=inputs.seed)

@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas import quantization
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import UnsupportedError
-from perfatlas.quantization import (
-    ACCURACY,
-    CLASSES,
-    DEFAULT_METHOD,
-    Change,
-    Quantized,
-    change_columns,
-    format_change,
-    stream_noise,
-)
 from perfatlas.scenario.resolution import format_of
 
 if TYPE_CHECKING:
@@ -34,7 +25,7 @@ BILLION: Final = 1e9
 HALF: Final = "bf16"
 
 
-def quantized(candidates: Candidates, benchmark: str, method: str | None) -> Quantized:
+def quantized(candidates: Candidates, benchmark: str, method: str | None) -> quantization.Quantized:
     """Return the number formats of candidates, their method, benchmark and size.
 
     Args:
@@ -43,11 +34,11 @@ def quantized(candidates: Candidates, benchmark: str, method: str | None) -> Qua
         method: Quantization method, None for the default.
     """
     formats, network = candidates.formats, candidates.model.network
-    return Quantized(
+    return quantization.Quantized(
         gemm=formats.gemm,
         moe=formats.moe if network.has_experts else formats.gemm,
         kv=formats.kv,
-        method=method or DEFAULT_METHOD,
+        method=method or quantization.DEFAULT_METHOD,
         benchmark=benchmark,
         parameters_b=network.parameters().total / BILLION,
     )
@@ -71,7 +62,9 @@ def accuracy_columns(
     if not distinct:
         return {}
     places = {pair: at for at, pair in enumerate(distinct)}
-    found = change_columns([quantized(candidates, str(name), by) for name, by in distinct])
+    found = quantization.change_columns(
+        [quantized(candidates, str(name), by) for name, by in distinct]
+    )
     index_C = [places.get(pair, -1) for pair in pairs]  # the last value is that of none
     return {name: np.append(values, np.nan)[index_C] for name, values in found.items()}
 
@@ -79,8 +72,8 @@ def accuracy_columns(
 class QuantizedModel(NamedTuple):
     """A model with its number formats and what they change."""
 
-    asked: Quantized  # Formats, method, benchmark and size
-    change: Change  # Change of the benchmark and of perplexity
+    asked: quantization.Quantized  # Formats, method, benchmark and size
+    change: quantization.Change  # Change of the benchmark and of perplexity
     layers: int  # Layers of the network
     assumptions: tuple[str, ...]  # Where its formats come from
 
@@ -111,7 +104,7 @@ def quantized_model(
             checkpoint.refuse_unread(field)
     gemm = format_of(formats[0] or checkpoint.gemm_format or HALF).name
     experts = None if formats[0] else checkpoint.moe_format
-    asked = Quantized(
+    asked = quantization.Quantized(
         gemm=gemm,
         moe=format_of(experts).name if experts else gemm,
         kv=format_of(formats[1] or checkpoint.kv_format or HALF).name,
@@ -122,18 +115,20 @@ def quantized_model(
     own = formats[0] is None and checkpoint.gemm_format is not None
     notes = (f"formats of the checkpoint: {checkpoint.source}",) if own else ()
     layers = sum(segment.count for segment in network.layers)
-    return QuantizedModel(asked, format_change(asked), layers, notes)
+    return QuantizedModel(asked, quantization.format_change(asked), layers, notes)
 
 
 def accuracy_results(found: QuantizedModel) -> dict[str, Any]:
     """Return the results of `accuracy` by name; None for what is declined or has no noise."""
     change = found.change
-    values = dict(zip(ACCURACY, (change.delta[1], change.delta[0], change.delta[2]), strict=True))
+    values = dict(
+        zip(quantization.ACCURACY, (change.delta[1], change.delta[0], change.delta[2]), strict=True)
+    )
     ends = zip(("_low", "", "_high"), change.ratio, strict=True)
     values |= {f"perplexity_ratio{end}": value for end, value in ends}
     results: dict[str, Any] = {n: None if math.isnan(v) else v for n, v in values.items()}
-    total = stream_noise(sum(change.noise), found.layers)
-    for name, noise in zip((*CLASSES, "stream"), (*change.noise, total), strict=True):
+    total = quantization.stream_noise(sum(change.noise), found.layers)
+    for name, noise in zip((*quantization.CLASSES, "stream"), (*change.noise, total), strict=True):
         results[f"{name}_sqnr_db"] = -10.0 * math.log10(noise) if noise else None
     side = "loss" if change.delta[1] < 0.0 else "gain"
     known = change.standing != "declined"

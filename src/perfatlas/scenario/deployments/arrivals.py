@@ -42,11 +42,7 @@ def resolve_traffic(traffic: Traffic, scenario: Scenario) -> ResolvedTraffic:
 
 
 def is_closed(traffic: Traffic, scenario: Scenario) -> bool:
-    """Return whether requests arrive when others end.
-
-    Args:
-        traffic: The arrival process, where it is set.
-    """
+    """Return whether requests arrive when others end."""
     if traffic.arrival is not None:
         return traffic.arrival == "closed"
     return scenario.concurrency is not None and traffic.request_rate is None

@@ -269,11 +269,7 @@ def _closed_loop(
 def _with_cached_prefix(
     requests: Requests, scenario: Scenario, sample: RequestSample | None
 ) -> Requests:
-    """Return requests whose prompts begin with what a prefix cache has.
-
-    Raises:
-        InvalidSpecError: The prefix is so short that prompts have too many blocks of its length.
-    """
+    """Return requests whose prompts begin with what a prefix cache has."""
     cached_N, block = np.full_like(requests.isl_N, scenario.prefix), scenario.prefix
     if sample is not None and sample.hash_block:
         row_N = drawn_rows(requests.isl_N.size, sample.isl_E.size, SEED)

@@ -73,8 +73,6 @@ def deployment_costs(
     Args:
         columns: Those of `RATED` (C,).
         pools: As for `cost_columns`.
-        prompt_share: Likewise.
-        candidates: Candidates of the pool with the prompts, and those with the decodes.
         cached_share: As `cached_share` returns it, None where cached tokens have no cost apart.
     """
     first, last = candidates[0].load, candidates[1].load
@@ -90,9 +88,6 @@ def cached_share(question: Candidates, prefill: StepCost) -> FloatArray:
 
     It is that of attention, times the pairs of query and key whose key is cached: those of a prompt
     of n new tokens after c cached ones are n x (c + (n + 1) / 2).
-
-    Args:
-        prefill: A full chunk of prompts.
 
     Limits: Every layer attends to all keys: too high for layers with a window.
     """

@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas import inference
 from perfatlas.cost import TokenCounts, cost_columns, cost_parts
 from perfatlas.energy import NODE_COLUMNS, board_energy
-from perfatlas.inference import (
-    PER_KWH,
-    TokenEnergy,
-    common_nodes,
-    energies_at,
-    metered_nodes,
-    one_column,
-    plain_results,
-    unused_meter,
-)
 from perfatlas.scenario.deployments.costs import RATED, Given, pool_prices
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -163,7 +154,7 @@ def energy_results(
     )
     none_j = np.zeros_like(bubbles_j)
     prefill_width, decode_width = _widths(ready)
-    energy = TokenEnergy(
+    energy = inference.TokenEnergy(
         prefill_j=prefill_j,
         decode_j=decode_j,
         prefill_bubble_j=none_j,
@@ -177,12 +168,12 @@ def energy_results(
         high=high,
         prompt_share=none_j,
     )
-    found = energies_at(energy, _rates(results), tokens / completed)
+    found = inference.energies_at(energy, _rates(results), tokens / completed)
     limit_w = ready.entry.scenario.node_power_cap_w
-    known = one_column({**results, **found}, dict.fromkeys((*NODE_COLUMNS, *RATED)))
-    meters = one_column(vars(ready.entry.scenario), PER_KWH)
+    known = inference.one_column({**results, **found}, dict.fromkeys((*NODE_COLUMNS, *RATED)))
+    meters = inference.one_column(vars(ready.entry.scenario), inference.PER_KWH)
     limit = math.inf if limit_w is None else limit_w
-    of_nodes = plain_results(metered_nodes(known, _nodes(ready), meters, limit))
+    of_nodes = inference.plain_results(inference.metered_nodes(known, _nodes(ready), meters, limit))
     return found | _ends_of_run(found, results) | of_nodes
 
 
@@ -191,7 +182,9 @@ def run_prices(ready: Service, energies: Mapping[str, Any]) -> list[PoolPrices]:
     scenario = ready.entry.scenario
     asked = Given(*([getattr(scenario, name)] for name in Given._fields))
     pools = [(pool.question.take([0]), _gpus(pool) * pool.replicas.number) for pool in ready.pools]
-    return pool_prices(pools, asked, one_column(energies, ["node_power_w"])["node_power_w"])
+    return pool_prices(
+        pools, asked, inference.one_column(energies, ["node_power_w"])["node_power_w"]
+    )
 
 
 def cost_results(
@@ -215,7 +208,9 @@ def cost_results(
     prompts = spent.prompt_gpu_s / spent.busy_gpu_s if spent.busy_gpu_s else math.nan
     share = None if ready.named else np.array([prompts])
     tokens = TokenCounts(max(spent.input_tokens, 1.0), spent.tokens)
-    found = plain_results(cost_columns(one_column(rates, RATED), prices, share, tokens))
+    found = inference.plain_results(
+        cost_columns(inference.one_column(rates, RATED), prices, share, tokens)
+    )
     if (parts := cost_parts(found, prices)) is not None:
         found["parts_usd_per_million_output_tokens"] = parts
     return found
@@ -237,7 +232,9 @@ def _widths(ready: Service) -> tuple[float, float]:
 def meters_without_power(ready: Service, energies: Mapping[str, Any]) -> list[str]:
     """Return a warning if PUE or rates have no effect, as the power of nodes is unknown."""
     scenario = ready.entry.scenario
-    return unused_meter(energies, _nodes(ready), {n: getattr(scenario, n) for n in PER_KWH})
+    return inference.unused_meter(
+        energies, _nodes(ready), {n: getattr(scenario, n) for n in inference.PER_KWH}
+    )
 
 
 def unknown_power(ready: Service) -> list[str]:
@@ -250,7 +247,7 @@ def unknown_power(ready: Service) -> list[str]:
 
 def _nodes(ready: Service) -> Sequence[Node]:
     """Return the common node of all pools."""
-    return common_nodes(*(pool.question for pool in ready.pools))
+    return inference.common_nodes(*(pool.question for pool in ready.pools))
 
 
 def mean_power(results: Mapping[str, Any]) -> dict[str, float]:
@@ -268,11 +265,7 @@ def known_energy(ready: Service) -> bool:
 
 
 def window_power_w(outcome: Outcome) -> FloatArray:
-    """Return the mean power of all GPUs in equal windows, as many as the series has rows (B,) [W].
-
-    Args:
-        outcome: Results of a run with a time series.
-    """
+    """Return the mean power of all GPUs in equal windows, one per row of the series (B,) [W]."""
     time_W = outcome.energy.time_W / TICKS_PER_SECOND
     if time_W.size < 2 or time_W[-1] <= time_W[0]:
         return np.zeros(0)

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from perfatlas.inference import (
-    breaks_limits,
-    front_end_note,
-    memory_columns,
-    plain_results,
-    power_limit_error,
-    reading,
-)
+from perfatlas import inference
 from perfatlas.parallelism import plan_problems, stage_layers
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.capacity import derived_blocks
@@ -63,20 +56,14 @@ AT_ENGINE: Final = FrontEnd(
 
 
 def front_end(question: Candidates, traffic: Traffic, *, pooled: bool) -> FrontEnd:
-    """Return the front end of a replica.
-
-    Args:
-        traffic: The traffic, and where latencies are measured.
-        pooled: Whether it serves prefill and decode workers: a router tokenizes and streams with
-            as many threads as needed, so that requests do not wait for each other.
-    """
+    """Return the front end of a replica."""
     if traffic.measured_at == "engine":
         return AT_ENGINE
     front = question.profile.front
-    read = reading(question, traffic.prompt_text)
+    read = inference.reading(question, traffic.prompt_text)
     several = int(question.limits.server_processes[0])
     interval = int(question.limits.stream_interval[0])
-    note = front_end_note(question, read, pooled=pooled)
+    note = inference.front_end_note(question, read, pooled=pooled)
     read_token = 0 if read is None else round(read.token_s * TICKS_PER_SECOND)
     if pooled:
         seen = ClientDelays(front.request_s, front.token_s, front.response_s)
@@ -145,7 +132,7 @@ class Deployment:
         share = min(self.limits.kv_blocks / blocks, 1.0)
         kv_bytes = share * (memory.capacity_bytes - fixed_bytes)
         held = replace(memory, kv_bytes=kv_bytes, total_bytes=fixed_bytes + kv_bytes)
-        return plain_results(memory_columns(held))
+        return inference.plain_results(inference.memory_columns(held))
 
 
 def deployment(
@@ -258,15 +245,7 @@ def _stage_layers(question: Candidates) -> tuple[int, ...]:
 
 
 def check_count(name: str, engines: int, ranks: int) -> None:
-    """Refuse more schedulers than a simulation supports.
-
-    Args:
-        name: Field that sets the number of engines.
-        ranks: Attention-data-parallel ranks per engine, each with its own scheduler.
-
-    Raises:
-        InvalidSpecError: The limit is exceeded.
-    """
+    """Refuse more schedulers than a simulation supports."""
     if engines * ranks > MAX_SCHEDULERS:
         each = f" with {ranks:,} schedulers each" if ranks > 1 else ""
         raise InvalidSpecError(
@@ -293,8 +272,8 @@ def _table(
     if key not in known:
         known[key] = price_table(question.context(), reach, alike=_alike(known, *key))
     steps = (known[key].prefill, known[key].decode)
-    if breaks_limits(question, steps)[0]:
-        raise power_limit_error(question, steps)
+    if inference.breaks_limits(question, steps)[0]:
+        raise inference.power_limit_error(question, steps)
     return known[key]
 
 

@@ -10,32 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.answer import (
-    ASSUMED_LOSSES,
-    BOTTLENECK,
-    node_notes,
-    other_vendors_note,
-    overrides_of_steps,
-    pool_node_notes,
-    raised_step_notes,
-    used_matches,
-)
+from perfatlas import answer, inference, parallelism
 from perfatlas.energy import board_energy
 from perfatlas.engines import resolve_engine
-from perfatlas.inference import (
-    MIN_BOUND_SHARE,
-    beside_prompt,
-    client_side,
-    unreached_limits,
-    unseen_notes,
-    unused_zeros,
-)
-from perfatlas.parallelism import (
-    GATHERING,
-    has_compressed_keys,
-    kv_bytes_per_sequence,
-    paged_bytes_per_sequence,
-)
 from perfatlas.quantities import significant, two_digits
 from perfatlas.step import assumes_losses
 
@@ -44,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.inference import Evaluation, PoolRates
     from perfatlas.operators import FloatArray
     from perfatlas.step import Candidates, StepCost
 
@@ -77,13 +53,11 @@ WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
 
 def estimate_warnings(
-    question: Candidates, evaluation: Evaluation, phases: Sequence[str] = ("prefill", "decode")
+    question: Candidates,
+    evaluation: inference.Evaluation,
+    phases: Sequence[str] = ("prefill", "decode"),
 ) -> list[tuple[str, ...]]:
-    """Return the warnings about each answer (C).
-
-    Args:
-        phases: Phases that run; a worker of a pool runs one of them.
-    """
+    """Return the warnings about each answer (C)."""
     steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
     notes: dict[int, list[str]] = {}
     for found in (
@@ -93,20 +67,20 @@ def estimate_warnings(
         _of_other_vendors([steps[phase] for phase in phases]),
         _not_validated([steps[phase] for phase in phases]),
         _smaller_batches(question, [steps[phase] for phase in phases]),
-        *(raised_step_notes(steps[phase], question.placement) for phase in phases),
+        *(answer.raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
-        unseen_notes(question),
+        inference.unseen_notes(question),
         _wide(question, evaluation, phases),
         network_notes(question),
         _front_end_limited(question, evaluation),
         _gathered_tokens(question, [steps[phase] for phase in phases]),
         _too_long(question),
-        node_notes(question),
+        answer.node_notes(question),
         _without_energies(question),
-        unused_zeros(question),
-        unreached_limits(question),
+        inference.unused_zeros(question),
+        inference.unreached_limits(question),
         _of_another_release(question),
-        overrides_of_steps(question),
+        answer.overrides_of_steps(question),
     ):
         for candidate, text in found:
             notes.setdefault(candidate, []).append(text)
@@ -238,7 +212,7 @@ def _without_energies(question: Candidates) -> Notes:
 
 
 def pool_warnings(
-    rates: PoolRates[Evaluation],
+    rates: inference.PoolRates[inference.Evaluation],
     workers: Sequence[Sequence[tuple[str, ...]]],
     simulated: Sequence[bool],
 ) -> list[tuple[str, ...]]:
@@ -255,7 +229,7 @@ def pool_warnings(
             *workers, simulated, _decode_underload(rates), strict=True
         )
     ]
-    for c, text in pool_node_notes((rates.prefill[0], rates.decode[0]), numbers):
+    for c, text in answer.pool_node_notes((rates.prefill[0], rates.decode[0]), numbers):
         found[c].append(text)
     return [tuple(dict.fromkeys(texts)) for texts in found]
 
@@ -272,7 +246,7 @@ def split_warnings(workers: Sequence[Sequence[tuple[str, ...]]]) -> list[tuple[s
     ]
 
 
-def _decode_underload(rates: PoolRates[Evaluation]) -> list[tuple[str, ...]]:
+def _decode_underload(rates: inference.PoolRates[inference.Evaluation]) -> list[tuple[str, ...]]:
     """Return a warning if prefill limits the decode pool to fewer sequences than priced (C)."""
     rate_C, load = rates.times.prefill_rate("latencies"), rates.decode[0].load
     seen, rest_s_C = rates.times.predicted, rates.times.decoding("latencies").rest_s
@@ -304,7 +278,7 @@ def losses_notes(question: Candidates, costs: Sequence[StepCost]) -> Notes:
     placement = question.placement
     for c in np.flatnonzero(assumes_losses(costs)).tolist():
         device = placement.systems[int(placement.index_C[c])].device
-        yield c, ASSUMED_LOSSES.format(device=device.name)
+        yield c, answer.ASSUMED_LOSSES.format(device=device.name)
 
 
 def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
@@ -328,8 +302,8 @@ def _of_other_vendors(costs: Sequence[StepCost]) -> Notes:
     if not any(match.foreign_device for cost in costs for match in cost.prices.matches):
         return
     for candidate in range(costs[0].prices.match_CO.shape[0]):
-        used = used_matches(costs, candidate)
-        if note := other_vendors_note(match.foreign_device for match in used):
+        used = answer.used_matches(costs, candidate)
+        if note := answer.other_vendors_note(match.foreign_device for match in used):
             yield candidate, note
 
 
@@ -344,7 +318,7 @@ def _not_validated(costs: Sequence[StepCost]) -> Notes:
 def _smaller_batches(question: Candidates, costs: Sequence[StepCost]) -> Notes:
     """Yield a warning for batches below those of the services that a machine is fitted to."""
     for candidate, batch in enumerate(question.load.sequences.tolist()):
-        for match in used_matches(costs, candidate):
+        for match in answer.used_matches(costs, candidate):
             least = match.calibration.least_shape.get("served_batch", 0.0)
             if batch < least:
                 device = match.calibration.device
@@ -356,7 +330,9 @@ def _some_at_bound(cost: StepCost, requested_C: NDArray[np.bool_]) -> Notes:
     busy_CO = cost.count_CO * cost.prices.time_s_CO
     bound_CO = (cost.prices.match_CO < 0) & (busy_CO > 0)
     share_C = np.where(bound_CO, busy_CO, 0.0).sum(axis=1) / cost.total_s()
-    for c in np.flatnonzero(requested_C & bound_CO.any(axis=1) & (share_C >= MIN_BOUND_SHARE)):
+    for c in np.flatnonzero(
+        requested_C & bound_CO.any(axis=1) & (share_C >= inference.MIN_BOUND_SHARE)
+    ):
         names = dict.fromkeys(cost.operators[o].name for o in np.flatnonzero(bound_CO[c]).tolist())
         notes = (
             f"{cost.operators[0].phase}: {', '.join(names)} have no measured kernels and are priced"
@@ -365,7 +341,7 @@ def _some_at_bound(cost: StepCost, requested_C: NDArray[np.bool_]) -> Notes:
         yield int(c), notes
 
 
-def _queueing(question: Candidates, evaluation: Evaluation) -> Notes:
+def _queueing(question: Candidates, evaluation: inference.Evaluation) -> Notes:
     """Yield a warning if fewer requests run concurrently than are in flight."""
     served_C, requested_C, limits = evaluation.served, question.load.sequences, question.limits
     fewer_C = question.aggregated_C & (served_C < requested_C)
@@ -387,13 +363,13 @@ def _unknown_pages(question: Candidates) -> Notes:
     network, example = question.model.network, resolve_engine(PAGED)
     other = example.memory.compressed_pages
     ideal = question.profile.name == "ideal"  # a limit in all respects
-    if known or ideal or other is None or not has_compressed_keys(network):
+    if known or ideal or other is None or not parallelism.has_compressed_keys(network):
         return
     tokens_C = question.load.isl + question.load.osl
     in_flight_C = other.reserved_batches * question.limits.max_num_batched_tokens
     of_model = network, other.formats[0], question.plan
-    paged_C = paged_bytes_per_sequence(*of_model, (tokens_C, in_flight_C), other)
-    ratio_C = paged_C / kv_bytes_per_sequence(*of_model, tokens_C)
+    paged_C = parallelism.paged_bytes_per_sequence(*of_model, (tokens_C, in_flight_C), other)
+    ratio_C = paged_C / parallelism.kv_bytes_per_sequence(*of_model, tokens_C)
     for c in range(question.size):
         note = (
             f"the KV capacity is an upper limit: the pages in which {question.profile.id} keeps"
@@ -404,9 +380,9 @@ def _unknown_pages(question: Candidates) -> Notes:
         yield c, note
 
 
-def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Notes:
+def _whole_prompts(question: Candidates, evaluation: inference.Evaluation) -> Notes:
     """Yield a warning if prompts that are not split wait for decodes to end."""
-    load, limits, beside_C = question.load, question.limits, beside_prompt(question)
+    load, limits, beside_C = question.load, question.limits, inference.beside_prompt(question)
     on_rank_C = np.ceil(load.sequences / question.plan.attention_dp)
     others_C = np.minimum(evaluation.memory.max_sequences, limits.max_num_seqs)
     waits_C = question.aggregated_C & (beside_C < np.minimum(on_rank_C, others_C))
@@ -415,7 +391,8 @@ def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Notes:
         enough = new + (1.0 + question.drafts) * (min(on_rank_C[c], others_C[c]) - 1.0)
         several = f"{beside_C[c]:,g} requests" if beside_C[c] > 1.0 else "one request"
         note = (
-            f"{BOTTLENECK}max_num_batched_tokens = {tokens:g} lets only {several} run at a time,"
+            f"{answer.BOTTLENECK}max_num_batched_tokens = {tokens:g} lets only {several} run at a"
+            " time,"
             f" as a step holds a whole prompt of {new:,g} tokens, which {question.profile.id} does"
             " not split, and the decodes of the others; leave max_num_batched_tokens out, or set at"
             f" least {enough:g}"
@@ -423,9 +400,9 @@ def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Notes:
         yield c, note
 
 
-def _wide(question: Candidates, evaluation: Evaluation, phases: Sequence[str]) -> Notes:
+def _wide(question: Candidates, evaluation: inference.Evaluation, phases: Sequence[str]) -> Notes:
     """Yield a warning for intervals too wide to base decisions on, unless their kind is unseen."""
-    unseen = {candidate for candidate, _ in unseen_notes(question)}
+    unseen = {candidate for candidate, _ in inference.unseen_notes(question)}
     unseen |= {c for c, _ in _of_another_release(question)}  # says so itself
     ends = {"prefill": "ttft_s", "decode": "tpot_s"}
     for name in (ends[phase] for phase in phases):
@@ -438,9 +415,9 @@ def _wide(question: Candidates, evaluation: Evaluation, phases: Sequence[str]) -
             yield c, notes
 
 
-def _front_end_limited(question: Candidates, evaluation: Evaluation) -> Notes:
+def _front_end_limited(question: Candidates, evaluation: inference.Evaluation) -> Notes:
     """Yield a warning if the front end limits the rate."""
-    stream_s_C = client_side(question).gap_s
+    stream_s_C = inference.client_side(question).gap_s
     most_C = np.full(stream_s_C.shape, np.inf)
     np.divide(question.plan.attention_dp, stream_s_C, out=most_C, where=stream_s_C > 0.0)
     held_C = evaluation.latencies.output_tokens_per_s >= most_C * (1.0 - ROUNDING)
@@ -457,7 +434,7 @@ def _front_end_limited(question: Candidates, evaluation: Evaluation) -> Notes:
 def _gathered_tokens(question: Candidates, costs: Sequence[StepCost]) -> Notes:
     """Yield a warning if gathering the tokens of many ranks takes much of a step."""
     exchange, plan = question.profile.expert_exchange, question.plan
-    if exchange not in GATHERING:
+    if exchange not in parallelism.GATHERING:
         return
     share_CP = np.stack([_exchange_share(cost) for cost in costs], axis=1)
     many_C = (plan.attention_dp > 1.0) & (plan.ep > NODE_RANKS)

@@ -12,33 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas import inference
 from perfatlas.answer import bound_codes, tier_codes, tier_names
 from perfatlas.energy import NODE_COLUMNS
 from perfatlas.files import DictionaryCells
-from perfatlas.inference import (
-    PER_KWH,
-    Evaluation,
-    PoolRates,
-    SplitLayers,
-    TokenEnergy,
-    breaks_limits,
-    common_nodes,
-    energies_at,
-    evaluate,
-    memory_columns,
-    metered_nodes,
-    number_cells,
-    pass_results,
-    plain_results,
-    power_limit_error,
-    prompt_rejection,
-    rejects_prompts,
-    result_columns,
-    unused_meter_note,
-)
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.pricing import TIERS
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
+from perfatlas.scenario.deployments import estimate_remarks
 from perfatlas.scenario.deployments.accuracies import accuracy_columns
 from perfatlas.scenario.deployments.costs import (
     RATED,
@@ -46,12 +27,6 @@ from perfatlas.scenario.deployments.costs import (
     cached_share,
     deployment_costs,
     pool_prices,
-)
-from perfatlas.scenario.deployments.estimate_remarks import (
-    FRONT_LEFT_OUT,
-    estimate_warnings,
-    pool_warnings,
-    split_warnings,
 )
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.resolution import (
@@ -95,20 +70,20 @@ class EvaluatedPool(NamedTuple):
 
     rows_C: IntArray  # Their rows (C,)
     candidates: Candidates
-    evaluation: Evaluation
+    evaluation: inference.Evaluation
     phases: Sequence[str]  # The phases that they run
 
     def memory(self) -> dict[str, FloatArray]:
         """Return memory results, with the interval of the cache, each (C,)."""
         memory = self.evaluation.memory
-        return memory_columns(memory) | cache_limits(self.candidates, memory)
+        return inference.memory_columns(memory) | cache_limits(self.candidates, memory)
 
     def kept(self, places_C: IntArray) -> Candidates:
         """Return the candidates at some positions, ascending."""
         whole = places_C.size == self.rows_C.size
         return self.candidates if whole else self.candidates.take(places_C.tolist())
 
-    def at(self, places_C: IntArray) -> tuple[Candidates, Evaluation]:
+    def at(self, places_C: IntArray) -> tuple[Candidates, inference.Evaluation]:
         """Return the candidates and results at some positions, ascending."""
         whole = places_C.size == self.rows_C.size
         own = self.evaluation if whole else self.evaluation.take(places_C.tolist())
@@ -124,10 +99,10 @@ class Answered:
     pools: tuple[EvaluatedPool, ...]
     places: tuple[IntArray, ...]  # Position of each row in each pool, each (C,)
     # Results of two pools or of split layers (C), None for one pool
-    rates: PoolRates[Evaluation] | SplitLayers | None
+    rates: inference.PoolRates[inference.Evaluation] | inference.SplitLayers | None
     simulated_C: BoolArray  # Whether a simulation replaces the closed forms (C,)
 
-    def energy(self) -> TokenEnergy:
+    def energy(self) -> inference.TokenEnergy:
         """Return the energy of the output tokens of the rows (C)."""
         if self.rates is not None:
             return self.rates.energy()
@@ -137,15 +112,17 @@ class Answered:
         """Return what to know before relying on each row (C)."""
         workers = []
         for pool, places_C in zip(self.pools, self.places, strict=True):
-            texts = estimate_warnings(pool.candidates, pool.evaluation, pool.phases)
+            texts = estimate_remarks.estimate_warnings(
+                pool.candidates, pool.evaluation, pool.phases
+            )
             workers.append([texts[place] for place in places_C.tolist()])
         found = workers[0]
-        if isinstance(self.rates, SplitLayers):
-            found = split_warnings(workers)
+        if isinstance(self.rates, inference.SplitLayers):
+            found = estimate_remarks.split_warnings(workers)
         elif self.rates is not None:
-            found = pool_warnings(self.rates, workers, self.simulated_C.tolist())
+            found = estimate_remarks.pool_warnings(self.rates, workers, self.simulated_C.tolist())
         for c in np.flatnonzero(self.simulated_C).tolist():
-            found[c] = tuple(text.replace(FRONT_LEFT_OUT, "") for text in found[c])
+            found[c] = tuple(text.replace(estimate_remarks.FRONT_LEFT_OUT, "") for text in found[c])
         return found
 
 
@@ -173,14 +150,7 @@ class EstimatedRows:
         *,
         advises: bool = False,
     ) -> None:
-        """Start without results.
-
-        Args:
-            progress: Called before each simulated row with how many of a block are simulated, and
-                how many will be.
-            advises: Whether the error of a row that does not fit has the changes with which it
-                does, each of which is priced.
-        """
+        """Start without results."""
         self._progress = progress
         self._advises = advises
         self._remarks: dict[int, str] = {}
@@ -234,7 +204,8 @@ class EstimatedRows:
         texts = {"tier": (tiers, self.tier_codes_N)}
         texts |= {f"{p}_bound": (BOUND_NAMES, codes_N) for p, codes_N in self.bound_codes_N.items()}
         found: dict[str, Sequence[Any]] = {
-            name: number_cells(name, values_N) for name, values_N in self._reported().items()
+            name: inference.number_cells(name, values_N)
+            for name, values_N in self._reported().items()
         }
         return found | {
             name: DictionaryCells(
@@ -247,7 +218,7 @@ class EstimatedRows:
     def results(self, row: int) -> dict[str, Any]:
         """Return the results of a row as plain values, its memory by name."""
         found = {
-            name: number_cells(name, values_N[row : row + 1])[0]
+            name: inference.number_cells(name, values_N[row : row + 1])[0]
             for name, values_N in self._reported().items()
             if not (name == CHUNKS and self.simulated_N[row])
         }
@@ -259,7 +230,10 @@ class EstimatedRows:
         if not self._graph_N.any():
             return self.columns
         osl_N = self.resolution.columns.numbers("osl")
-        passes, without_N = pass_results(self.columns, osl_N), self._graph_N & (osl_N <= 1.0)
+        passes, without_N = (
+            inference.pass_results(self.columns, osl_N),
+            self._graph_N & (osl_N <= 1.0),
+        )
         own = {}
         for name, v_N in self.columns.items():
             hidden_N = self._graph_N if any(word in name for word in OF_REQUESTS) else without_N
@@ -303,7 +277,7 @@ class EstimatedRows:
         stage = EVALUATED[role in ("decode", PARTS[1])]
         refusals = self.resolution.refusals
         try:
-            evaluation = evaluate(question)
+            evaluation = inference.evaluate(question)
         except PerfatlasError as error:
             refusals.refuse(rows_C, always(error), stage)
             return None
@@ -323,18 +297,20 @@ class EstimatedRows:
         steps = evaluation.steps(prefills=role != "decode", decodes=role != "prefill")
         rejected_C = np.zeros_like(memory.fits)
         if role != "decode":
-            rejected_C = memory.fits & rejects_prompts(question)
-        broken_C = memory.fits & ~rejected_C & breaks_limits(question, steps)
+            rejected_C = memory.fits & inference.rejects_prompts(question)
+        broken_C = memory.fits & ~rejected_C & inference.breaks_limits(question, steps)
         refuse(~memory.fits, lambda c: self._shortfall(pool, role, memory, c))
-        refuse(rejected_C, lambda c: prompt_rejection(question, c))
-        refuse(broken_C, lambda c: power_limit_error(question, steps, c))
+        refuse(rejected_C, lambda c: inference.prompt_rejection(question, c))
+        refuse(broken_C, lambda c: inference.power_limit_error(question, steps, c))
         refused_C = rejected_C | broken_C
         if refused_C.any():
             memory = replace(memory, fits=memory.fits & ~refused_C)
             evaluation = replace(evaluation, memory=memory)
         return EvaluatedPool(rows_C, question, evaluation, phases)
 
-    def _count(self, rows_C: IntArray, evaluation: Evaluation, phases: Sequence[str]) -> None:
+    def _count(
+        self, rows_C: IntArray, evaluation: inference.Evaluation, phases: Sequence[str]
+    ) -> None:
         """Add tiers, bounds and the number of operator shapes of a pool."""
         other_C = np.maximum(self.tier_codes_N[rows_C], 0)  # of the other pool
         self.tier_codes_N[rows_C] = other_C | tier_codes((evaluation.prefill, evaluation.decode))
@@ -371,8 +347,8 @@ class EstimatedRows:
         else:
             worker = getattr(split_pools(scenario), role) if role else scenario
             sentence, advice = fitting_changes(worker, own)
-        columns = {name: v[candidate:] for name, v in memory_columns(memory).items()}
-        return InfeasibleError(sentence, advice=advice, memory=plain_results(columns))
+        columns = {name: v[candidate:] for name, v in inference.memory_columns(memory).items()}
+        return InfeasibleError(sentence, advice=advice, memory=inference.plain_results(columns))
 
     def _closed_forms(self, block: Group) -> Answered | None:
         """Put the closed forms of a block; return the rows that have them, None without any."""
@@ -393,7 +369,7 @@ class EstimatedRows:
         self._set_rows(pool.rows_C, {f"{MEMORY}{name}": v for name, v in pool.memory().items()})
         columns = {
             name: values[good_C]
-            for name, values in result_columns(pool.candidates, pool.evaluation).items()
+            for name, values in inference.result_columns(pool.candidates, pool.evaluation).items()
         }
         rows_C = pool.rows_C[good_C]
         self._set_rows(rows_C, columns)
@@ -413,12 +389,14 @@ class EstimatedRows:
         """Put the closed forms of rows in mode disaggregated, or with split layers."""
         first, second = (pool.at(some_C) for pool, some_C in zip(pools, places, strict=True))
         inputs = self.resolution.columns.take(rows_C)
-        rates: PoolRates[Evaluation] | SplitLayers
+        rates: inference.PoolRates[inference.Evaluation] | inference.SplitLayers
         if self._is_split(rows_C):
-            rates = SplitLayers(load=split_load(inputs), attention=first, feed_forward=second)
+            rates = inference.SplitLayers(
+                load=split_load(inputs), attention=first, feed_forward=second
+            )
             simulated_C, told = np.zeros(rows_C.size, np.bool_), first
         else:
-            rates = PoolRates(load=pool_load(inputs), prefill=first, decode=second)
+            rates = inference.PoolRates(load=pool_load(inputs), prefill=first, decode=second)
             simulated_C, told = are_pools_simulated(inputs, rates), second
         self._set_rows(rows_C, rates.columns())
         memory = EvaluatedPool(rows_C, *told, ("decode",)).memory()
@@ -448,7 +426,7 @@ class EstimatedRows:
                 continue
             self.simulated_N[row] = True
             self.simulation_notes[row] = note
-            results |= energies_at(energy.take(np.array([index])), results, scenario.osl)
+            results |= inference.energies_at(energy.take(np.array([index])), results, scenario.osl)
             values = {name: np.array([value], np.float64) for name, value in results.items()}
             if CHUNKS in self.columns:
                 values[CHUNKS] = np.array([np.nan])
@@ -461,7 +439,7 @@ class EstimatedRows:
         if images is None:
             return
         columns = {"image_tokens": np.full(found.rows_C.size, float(images.prompt_tokens))}
-        if not isinstance(found.rates, SplitLayers):  # whose step is one of decodes
+        if not isinstance(found.rates, inference.SplitLayers):  # whose step is one of decodes
             columns["encoder_time_s"] = first.evaluation.encoder_s()[places_C]
         self._set_rows(found.rows_C, columns)
 
@@ -469,18 +447,18 @@ class EstimatedRows:
         """Add the power of nodes and facility to rows with power."""
         rows_C, given = found.rows_C, self.resolution.columns
         pools = zip(found.pools, found.places, strict=True)
-        nodes = common_nodes(*(pool.kept(places_C) for pool, places_C in pools))
+        nodes = inference.common_nodes(*(pool.kept(places_C) for pool, places_C in pools))
         known = {
             name: self.columns[name][rows_C] for name in dict.fromkeys((*NODE_COLUMNS, *RATED))
         }
-        meters = {name: given[name].numbers[rows_C] for name in PER_KWH}
+        meters = {name: given[name].numbers[rows_C] for name in inference.PER_KWH}
         limit_w_C = given.numbers("node_power_cap_w", np.inf)[rows_C]
-        columns = metered_nodes(known, nodes, meters, limit_w_C)
+        columns = inference.metered_nodes(known, nodes, meters, limit_w_C)
         self._set_rows(rows_C, columns)
         given_C = np.logical_or.reduce([np.isfinite(one_C) for one_C in meters.values()])
         for c in np.flatnonzero(given_C & np.isnan(columns["node_power_w"])).tolist():
             asked = {n: None if np.isnan(v_C[c]) else float(v_C[c]) for n, v_C in meters.items()}
-            self._remarks[int(rows_C[c])] = unused_meter_note(nodes[c], asked)
+            self._remarks[int(rows_C[c])] = inference.unused_meter_note(nodes[c], asked)
         self._set_rows(rows_C, self._costs(found, known, columns["node_power_w"]))
         plain = given.take(rows_C)
         quantization = (plain[name].plain() for name in QUANTIZATION)
@@ -497,7 +475,7 @@ class EstimatedRows:
         shares = [prompt_share, 1.0 - prompt_share] if two else [1.0]
         prompts, at_C = found.pools[0], found.places[0]
         cached: FloatArray | None = None
-        if not isinstance(found.rates, SplitLayers):
+        if not isinstance(found.rates, inference.SplitLayers):
             cached = cached_share(prompts.candidates, prompts.evaluation.prefill)[at_C]
         else:  # both parts run prompts and decodes
             two, ttft_C = False, self.columns["ttft_s"][found.rows_C]
@@ -533,27 +511,22 @@ def evaluated_pools(scenario: Scenario) -> tuple[EvaluatedPool, ...]:
     return found[0]
 
 
-def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
+def evaluate_one(scenario: Scenario) -> tuple[Candidates, inference.Evaluation]:
     """Return the candidates of one scenario and their closed forms.
 
     Args:
         scenario: In mode static or aggregated.
-
-    Raises:
-        PerfatlasError: As for `evaluated_pools`.
     """
     (pool,) = evaluated_pools(scenario)
     return pool.candidates, pool.evaluation
 
 
-def evaluate_pools(scenario: Scenario) -> PoolRates[Evaluation]:
-    """Return the rates of the two pools of a disaggregated scenario.
-
-    Raises:
-        PerfatlasError: As for `evaluated_pools`; an InfeasibleError names the pool.
-    """
+def evaluate_pools(scenario: Scenario) -> inference.PoolRates[inference.Evaluation]:
+    """Return the rates of the two pools of a disaggregated scenario."""
     prefill, decode = ((pool.candidates, pool.evaluation) for pool in evaluated_pools(scenario))
-    return PoolRates(load=pool_load(columns_of([scenario])), prefill=prefill, decode=decode)
+    return inference.PoolRates(
+        load=pool_load(columns_of([scenario])), prefill=prefill, decode=decode
+    )
 
 
 def memory_of(row: dict[str, Any]) -> dict[str, Any]:

@@ -17,19 +17,11 @@ from perfatlas.cost import cost_parts
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import POOL_RULES, SplitLayers, plain_results
 from perfatlas.quantization import format_change
+from perfatlas.scenario import resolution
 from perfatlas.scenario.deployments.accuracies import quantized
 from perfatlas.scenario.deployments.costs import cost_notes
 from perfatlas.scenario.deployments.estimated_rows import GRAPH_PHASE, PHASES, EstimatedRows
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, parse_scenario, resolved_names
-from perfatlas.scenario.resolution import (
-    image_fields,
-    pool_plan,
-    resolve_one,
-    resolved_plan,
-    split_pools,
-    with_formats,
-    worker_batches,
-)
 from perfatlas.vocabulary.fields import ESTIMATED, fields_of
 
 if TYPE_CHECKING:
@@ -57,12 +49,9 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
 
     Args:
         fields: Arguments of `estimate`.
-
-    Raises:
-        PerfatlasError: As for `estimate`.
     """
     scenario = parse_scenario(fields)
-    rows = EstimatedRows(resolve_one(scenario), advises=True)
+    rows = EstimatedRows(resolution.resolve_one(scenario), advises=True)
     answered = list(rows.answered())
     rows.resolution.refusals.raise_first()
     (found,) = answered
@@ -94,11 +83,8 @@ def step_costs(fields: Mapping[str, Any]) -> list[tuple[str, StepCost]]:
 
     Args:
         fields: Arguments of `estimate`.
-
-    Raises:
-        PerfatlasError: As for `estimate`.
     """
-    rows = EstimatedRows(resolve_one(parse_scenario(fields)), advises=False)
+    rows = EstimatedRows(resolution.resolve_one(parse_scenario(fields)), advises=False)
     (found,) = rows.answered()
     return _steps(found)
 
@@ -177,35 +163,35 @@ def _resolved_fields(scenario: Scenario, found: Answered) -> dict[str, Any]:
     fields |= scenario.model_dump(exclude_unset=True, exclude_none=True)
     fields = resolved_names(fields_of(*ESTIMATED), fields)
     fields |= {"engine": pools[-1].profile.id, "isl": scenario.isl, "osl": scenario.osl}
-    fields |= image_fields(dict(scenario))
+    fields |= resolution.image_fields(dict(scenario))
     if found.rates is None or isinstance(found.rates, SplitLayers):
         fields["engine"] = pools[0].profile.id
         if found.rates is not None:
             fields["feed_forward_engine"] = pools[1].profile.id
-            sizes = resolved_plan(pools[1])
+            sizes = resolution.resolved_plan(pools[1])
             fields |= {f"feed_forward_{n}": sizes[n] for n in ("tp", "pp", "ep") if n in sizes}
-        fields = with_formats(_with_load(fields, scenario, pools[0]), *pools)
+        fields = resolution.with_formats(_with_load(fields, scenario, pools[0]), *pools)
         network = pools[0].model.network
         left_out = [
             n for n in NOT_OF_GRAPHS if network.item and not (n == "osl" and network.decodes)
         ]
         return {name: value for name, value in fields.items() if name not in left_out}
-    own = resolve_engine(split_pools(scenario).prefill.engine).id
+    own = resolve_engine(resolution.split_pools(scenario).prefill.engine).id
     if own != fields["engine"]:
         fields["prefill_engine"] = own
     fields.pop("decode_engine", None)  # it is engine
-    fields |= worker_batches(scenario)
+    fields |= resolution.worker_batches(scenario)
     if found.simulated_C[0]:  # fields not given are no limits
         for name in {"prefill_batch", "decode_batch"} - scenario.model_fields_set:
             del fields[name]
     for role, pool in zip(PHASES, pools, strict=True):
-        fields |= pool_plan(role, pool)
-    return with_formats(fields, *pools)
+        fields |= resolution.pool_plan(role, pool)
+    return resolution.with_formats(fields, *pools)
 
 
 def _with_load(fields: dict[str, Any], scenario: Scenario, question: Candidates) -> dict[str, Any]:
     """Return fields with the plan of one pool, and the load that is implied."""
-    fields |= resolved_plan(question)
+    fields |= resolution.resolved_plan(question)
     dp = fields["dp"]
     if scenario.mode == "static" and scenario.batch is None:
         per_replica, rest = divmod(scenario.concurrency or dp, dp)

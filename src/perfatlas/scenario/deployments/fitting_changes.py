@@ -25,11 +25,7 @@ FIRST_NUMBERS: Final = 8  # numbers of GPUs resolved at once at first
 
 
 def fitting_changes(scenario: Scenario, question: Candidates) -> tuple[str, tuple[str, ...]]:
-    """Return the memory shortfall of a scenario, and the changes with which it is answered.
-
-    Args:
-        question: Its candidate, which does not fit.
-    """
+    """Return the memory shortfall of a scenario, and the changes with which it is answered."""
     smallest = _smallest_plan(scenario)
     pooled, tables = question.pooled, question.model.network.tables
     of_gpus = scenario.gpus is not None and scenario.tp is None

@@ -51,16 +51,7 @@ class Generated(NamedTuple):
 
 
 def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generated:
-    """Return requests drawn as the traffic specifies.
-
-    Args:
-        traffic: Arrivals and shared prefixes.
-        scenario: Gives isl, osl and concurrency.
-        closed: Whether a request starts when another ends.
-
-    Raises:
-        InvalidSpecError: Fields contradict each other, or exceed a limit.
-    """
+    """Return requests drawn as the traffic specifies."""
     _refuse_contradictions(traffic, closed=closed)
     count = traffic.num_requests
     if count is None:
@@ -122,11 +113,7 @@ def _requests(count: int) -> str:
 
 
 def seeds_text(traffic: Traffic) -> str:
-    """Return "seed 0", or "seeds 0 to 4" for several simulations.
-
-    Args:
-        traffic: Gives the first seed and the number of seeds.
-    """
+    """Return "seed 0", or "seeds 0 to 4" for several simulations."""
     if traffic.num_seeds == 1:
         return f"seed {traffic.seed}"
     return f"seeds {traffic.seed} to {traffic.seed + traffic.num_seeds - 1}"

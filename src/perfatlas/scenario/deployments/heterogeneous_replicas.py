@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import (
-    engine_assumptions,
-    held_prompts_note,
-    merged_evidence,
-    step_evidence,
-    tier_of,
-)
+from perfatlas import answer
 from perfatlas.scenario.deployments.services import by_holders
 from perfatlas.scenario.fields import ReplicaKind
 from perfatlas.serving.outcome import request_latencies
@@ -32,7 +26,6 @@ from perfatlas.vocabulary.metrics import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.answer import Evidence
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
@@ -74,9 +67,6 @@ def kind_results(
 
     Rates are over the makespan of the whole run, and utilization is the mean fraction of it in
     which replicas ran steps.
-
-    Args:
-        makespan_s: First arrival to last token of all [s].
     """
     parts = parts_of(ready, outcome)
     sent = sum(part.requests for part in parts)
@@ -90,7 +80,7 @@ def kind_results(
         results[part.name.replace(" ", "_")] = {
             "system": pool.scenario.system,
             "engine": pool.question.profile.id,
-            "tier": tier_of((pool.table.prefill, pool.table.decode), 0),
+            "tier": answer.tier_of((pool.table.prefill, pool.table.decode), 0),
             "replicas": pool.replicas.number,
             "gpus": part.ready.gpus,
             "requests": part.requests,
@@ -105,25 +95,25 @@ def kind_results(
     return results
 
 
-def kinds_evidence(ready: Service, standing: Sequence[str]) -> Evidence:
+def kinds_evidence(ready: Service, standing: Sequence[str]) -> answer.Evidence:
     """Return the merged evidence of all kinds; entries that differ name their kinds.
 
     Args:
         standing: Assumptions of the simulation itself.
     """
     found = [
-        step_evidence(
+        answer.step_evidence(
             pool.question,
             pool.table,
             [
-                *engine_assumptions(pool.question),
-                *held_prompts_note(pool.limits.rank_balance_iters),
+                *answer.engine_assumptions(pool.question),
+                *answer.held_prompts_note(pool.limits.rank_balance_iters),
             ],
         )
         for pool in ready.pools
     ]
     engines = dict.fromkeys(evidence.data_versions["engine"] for evidence in found)
-    merged = reduce(merged_evidence, found)
+    merged = reduce(answer.merged_evidence, found)
     return replace(
         merged,
         assumptions=(*standing, *by_holders([evidence.assumptions for evidence in found])),

@@ -23,7 +23,6 @@ def operation_results(
 
     Args:
         ready: The deployment; the first one if there are several kinds.
-        found: Results so far.
     """
     availability = ready.replicas.availability
     if not availability.varies:
@@ -61,11 +60,7 @@ def operation_results(
 
 
 def saturation_warning(results: Mapping[str, Any]) -> str:
-    """Return a warning about a growing queue, and whether failures contribute to it.
-
-    Args:
-        results: Results of a saturated simulation.
-    """
+    """Return a warning about a growing queue, and whether failures contribute to it."""
     there = results.get("replica_availability")
     if there is None or there >= 1.0:
         return (

@@ -11,13 +11,7 @@ from perfatlas.scenario.deployments.services import fleet_of
 from perfatlas.scenario.fields import tier_results
 from perfatlas.serving.outcome import tail_parts
 from perfatlas.serving.requests import TICKS_PER_SECOND
-from perfatlas.vocabulary.metrics import (
-    metrics_of,
-    output_tokens_per_s_per_gpu,
-    share,
-    stem_of,
-    utilization,
-)
+from perfatlas.vocabulary import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.outcome import Outcome
 
-BOTH_ENDS: Final = [metric for metric in metrics_of("simulate") if metric.has_interval]
+BOTH_ENDS: Final = [metric for metric in metrics.metrics_of("simulate") if metric.has_interval]
 TIMES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "lower")
 RATES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "higher")
 SEARCHED: Final = (
@@ -47,7 +41,7 @@ def item_row(results: Mapping[str, Any]) -> dict[str, Any]:
     """Return results of requests with one output token as those of items, without tokens."""
     found: dict[str, Any] = {}
     for name, value in results.items():
-        stem = stem_of(name)
+        stem = metrics.stem_of(name)
         if (renamed := OF_REQUESTS.get(stem)) is not None:
             found[f"{renamed}{name.removeprefix(stem)}"] = value
         elif stem in KEPT or not any(part in name for part in OF_TOKENS):
@@ -64,7 +58,7 @@ def item_results(results: Mapping[str, Any], item: str) -> dict[str, Any]:
     """
     found = item_row(results)
     found["series"] = {name: v for name, v in results["series"].items() if "kv_" not in name}
-    passes = share(results["requests_completed"], results["steps"])
+    passes = metrics.share(results["requests_completed"], results["steps"])
     return found | {"item": item, "items_per_pass": passes}
 
 
@@ -93,7 +87,7 @@ def traffic_results(
     )
     results |= {
         "gpus": ready.gpus,
-        "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(rate, ready.gpus),
+        "output_tokens_per_s_per_gpu": metrics.output_tokens_per_s_per_gpu(rate, ready.gpus),
         "kv_capacity_tokens": smallest.capacity_tokens,
         "kv_blocks": smallest.limits.kv_blocks,
     }
@@ -114,7 +108,7 @@ def _utilization(
     """Return the fraction of time in which engines without separate pools run steps."""
     busy_s = float(outcome.busy_F.sum()) / TICKS_PER_SECOND
     there_s = makespan_s * outcome.busy_F.size if held_s is None else held_s
-    return {"utilization": utilization(busy_s, there_s)}
+    return {"utilization": metrics.utilization(busy_s, there_s)}
 
 
 def _pool_results(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str, Any]:
@@ -125,7 +119,7 @@ def _pool_results(ready: Service, outcome: Outcome, makespan_s: float) -> dict[s
         busy_F = outcome.busy_F[first : first + pool.replicas.number]
         first += pool.replicas.number
         busy_s = float(busy_F.mean()) / TICKS_PER_SECOND
-        found[f"{role}_utilization"] = utilization(busy_s, makespan_s)
+        found[f"{role}_utilization"] = metrics.utilization(busy_s, makespan_s)
     return found | {
         "prefill_kv_capacity_tokens": ready.entry.capacity_tokens,
         "prefill_kv_blocks": ready.entry.limits.kv_blocks,

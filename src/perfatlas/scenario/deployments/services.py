@@ -339,14 +339,7 @@ def holds_all(ready: Service, requests: Requests) -> bool:
 
 
 def check_room(isl: int, most_osl: int, ready: Service) -> None:
-    """Refuse requests that do not fit in the cache, including draft tokens of two steps.
-
-    Args:
-        isl: Longest prompt.
-
-    Raises:
-        InfeasibleError: A request does not fit.
-    """
+    """Refuse requests that do not fit in the cache, including draft tokens of two steps."""
     for role, pool in (ready.named or {"": ready.entry}).items():
         limits = pool.limits
         osl = 1 if role == "prefill" else most_osl

@@ -10,12 +10,8 @@ import numpy as np
 from perfatlas.answer import interval_remark, node_notes, pool_node_notes
 from perfatlas.inference import unseen_notes
 from perfatlas.quantities import two_digits
+from perfatlas.scenario.deployments import replica_results
 from perfatlas.scenario.deployments.estimate_remarks import losses_notes, network_notes
-from perfatlas.scenario.deployments.replica_results import (
-    operation_warnings,
-    requests_were,
-    saturation_warning,
-)
 from perfatlas.scenario.deployments.step_interval import price_ends
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -91,11 +87,11 @@ def traffic_warnings(
         costs = pool.table.prefill, pool.table.decode
         notes += [text for _, text in losses_notes(pool.question, costs) if text not in notes]
     if results["saturated"] and "stability" not in results:  # otherwise reported from rates
-        notes.append(saturation_warning(results))
+        notes.append(replica_results.saturation_warning(results))
     if results["requests_rejected"]:
         notes += _rejected(ready, resolved, outcome, results)
     notes += _front_ends_hold_back(ready, resolved, outcome)
-    notes += operation_warnings(results)
+    notes += replica_results.operation_warnings(results)
     pools = [pool.question for pool in ready.pools]
     if ready.named:
         placed = pool_node_notes(pools, [pool.plan.dp for pool in pools])
@@ -166,12 +162,13 @@ def _rejected(
     notes = []
     if whole:
         notes.append(
-            f"{requests_were(whole)} rejected: the prompt exceeds the {budget:,} tokens of a step"
-            " (max_num_batched_tokens) and cannot be split (chunked_prefill)"
+            f"{replica_results.requests_were(whole)} rejected: the prompt exceeds the {budget:,}"
+            " tokens of a step (max_num_batched_tokens) and cannot be split (chunked_prefill)"
         )
     if results["requests_rejected"] > whole:
         notes.append(
-            f"{requests_were(results['requests_rejected'] - whole)} rejected: the KV cache"
+            f"{replica_results.requests_were(results['requests_rejected'] - whole)} rejected: the"
+            " KV cache"
             f" ({_capacities(results)}) is too small for prompt and output{_drafted(ready)}"
         )
     return notes

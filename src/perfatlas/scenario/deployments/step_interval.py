@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from perfatlas import inference
 from perfatlas.answer import tier_of
-from perfatlas.inference import (
-    MIN_BOUND_SHARE,
-    FrontScale,
-    StepTails,
-    fastest_s,
-    front_ends,
-    slowest_s,
-    step_tails,
-)
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -31,13 +23,13 @@ class StepScale(NamedTuple):
 
     decode: float  # Factor on decode steps and on host times, above 0
     prompts: float  # Factor on the prompts of steps, above 0
-    front: FrontScale = FrontScale()  # Factors on the times of the front end
+    front: inference.FrontScale = inference.FrontScale()  # Factors on the times of the front end
     # Whether steps take their roofline time: assumed losses are no fixed share of it
     at_roofline: bool = False
 
     def to_power(self, exponent: float) -> StepScale:
         """Return the factors to a power, between 1 (0) and an end of the interval (1)."""
-        front = FrontScale(self.front.sending**exponent, self.front.request**exponent)
+        front = inference.FrontScale(self.front.sending**exponent, self.front.request**exponent)
         return self._replace(
             decode=self.decode**exponent, prompts=self.prompts**exponent, front=front
         )
@@ -105,11 +97,11 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
         The scales of all pools or kinds, by end; all deviate in the same direction.
     """
     tiers = {tier_of((pool.table.prefill, pool.table.decode), 0) for pool in ready.pools}
-    tails = [step_tails(pool.question) for pool in ready.pools]
+    tails = [inference.step_tails(pool.question) for pool in ready.pools]
     if "bound" in tiers:
         return {}
     pools = list(zip(ready.pools, tails, strict=True))
-    fronts = [front_ends(pool.question) for pool in ready.pools]
+    fronts = [inference.front_ends(pool.question) for pool in ready.pools]
     ends = {
         "low": tuple(
             _fastest(pool.table, tail)._replace(front=fast)
@@ -127,22 +119,22 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
 def _partly_bound(table: PriceTable) -> bool:
     """Return whether a step is partly priced at the roofline for lack of calibrations."""
     shares = (cost.bound_share()[0] for cost in (table.decode, table.prefill))
-    return any(share >= MIN_BOUND_SHARE for share in shares)
+    return any(share >= inference.MIN_BOUND_SHARE for share in shares)
 
 
-def _fastest(table: PriceTable, tails: StepTails) -> StepScale:
+def _fastest(table: PriceTable, tails: inference.StepTails) -> StepScale:
     if table.roofline is not None:
         return StepScale(1.0, 1.0, at_roofline=True)
     decode, prompts = (
-        float((fastest_s(cost, tails) / cost.total_s())[0])
+        float((inference.fastest_s(cost, tails) / cost.total_s())[0])
         for cost in (table.decode, table.prefill)
     )
     return StepScale(decode, prompts)
 
 
-def _slowest(table: PriceTable, tails: StepTails) -> StepScale:
+def _slowest(table: PriceTable, tails: inference.StepTails) -> StepScale:
     decode, prompts = (
-        float((slowest_s(cost, tails) / cost.total_s())[0])
+        float((inference.slowest_s(cost, tails) / cost.total_s())[0])
         for cost in (table.decode, table.prefill)
     )
     return StepScale(decode, prompts)

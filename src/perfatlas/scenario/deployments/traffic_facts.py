@@ -11,22 +11,8 @@ from perfatlas.engines import resolve_engine
 from perfatlas.inference import unreached_limits, unused_zeros
 from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import fields, resolution
 from perfatlas.scenario.deployments.load import has_steady_rate
-from perfatlas.scenario.fields import (
-    ReplicaKind,
-    Scenario,
-    kind_scenarios,
-    no_effect_sentence,
-    refuse_unused,
-    unused_warnings,
-)
-from perfatlas.scenario.resolution import (
-    SHARED,
-    facts_of,
-    is_overridden,
-    overridden_format,
-    overridden_sentence,
-)
 from perfatlas.serving.requests import PREFIX_AWARE
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of
 
@@ -35,14 +21,15 @@ if TYPE_CHECKING:
 
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.services import Service
-    from perfatlas.scenario.fields import Traffic
 
     Facts = dict[str, Callable[[], Missing | None]]
 
 Searched = Literal["", "rate", "replicas"]
 
 
-def refuse_unused_options(traffic: Traffic, scenario: Scenario, *, searched: Searched = "") -> None:
+def refuse_unused_options(
+    traffic: fields.Traffic, scenario: fields.Scenario, *, searched: Searched = ""
+) -> None:
     """Refuse options that have no effect because a condition is not met.
 
     Args:
@@ -67,12 +54,12 @@ def refuse_unused_options(traffic: Traffic, scenario: Scenario, *, searched: Sea
         if traffic.routing == PREFIX_AWARE:
             why = f"requests of {scenario.model}, a graph of operators, have no prefixes"
             missing = Missing(why, "set another routing")
-            raise InvalidSpecError(no_effect_sentence({"routing": traffic.routing}, missing))
-    refuse_unused(values, fields_of(*SIMULATED), _facts(traffic, scenario, searched))
+            raise InvalidSpecError(fields.no_effect_sentence({"routing": traffic.routing}, missing))
+    fields.refuse_unused(values, fields_of(*SIMULATED), _facts(traffic, scenario, searched))
     _refuse_overridden(traffic, scenario)
 
 
-def _facts(traffic: Traffic, scenario: Scenario, searched: Searched) -> Facts:
+def _facts(traffic: fields.Traffic, scenario: fields.Scenario, searched: Searched) -> Facts:
     """Return the facts of a simulation that conditions of fields refer to."""
 
     def search() -> Missing | None:
@@ -89,7 +76,7 @@ def _facts(traffic: Traffic, scenario: Scenario, searched: Searched) -> Facts:
         return Missing("arrivals and lengths are fixed, so that all seeds give equal results", "")
 
     scheduler = {"scheduler": traffic.scheduler}
-    kinds = [facts_of(dict(kind) | scheduler) for kind in _kinds(traffic, scenario)]
+    kinds = [resolution.facts_of(dict(kind) | scheduler) for kind in _kinds(traffic, scenario)]
     return {name: partial(_of_any_kind, kinds, name) for name in kinds[0]} | {
         "steady rate": lambda: _steady_rate(traffic, scenario, searched),
         "search": search,
@@ -103,7 +90,9 @@ def _of_any_kind(kinds: Sequence[Facts], name: str) -> Missing | None:
     return None if any(missing is None for missing in found) else found[0]
 
 
-def _steady_rate(traffic: Traffic, scenario: Scenario, searched: Searched) -> Missing | None:
+def _steady_rate(
+    traffic: fields.Traffic, scenario: fields.Scenario, searched: Searched
+) -> Missing | None:
     """Return why the number of requests does not follow from a precision."""
     if traffic.num_requests is not None:
         return Missing(f"num_requests = {traffic.num_requests:,} is a fixed sample", "")
@@ -115,14 +104,14 @@ def _steady_rate(traffic: Traffic, scenario: Scenario, searched: Searched) -> Mi
     return None
 
 
-def _kinds(traffic: Traffic, scenario: Scenario) -> list[Scenario]:
+def _kinds(traffic: fields.Traffic, scenario: fields.Scenario) -> list[fields.Scenario]:
     """Return the scenario of each kind of replica."""
     if traffic.replica_kinds is None:
         return [scenario]
-    return kind_scenarios(scenario, traffic.replica_kinds)
+    return fields.kind_scenarios(scenario, traffic.replica_kinds)
 
 
-def _refuse_of_scheduler(traffic: Traffic, scenario: Scenario) -> None:
+def _refuse_of_scheduler(traffic: fields.Traffic, scenario: fields.Scenario) -> None:
     """Refuse options of other schedulers; schedulers declare which options they read."""
     from perfatlas.serving.policies import POLICIES
 
@@ -145,7 +134,7 @@ def _alternatives(names: Iterable[str]) -> str:
     return " or ".join(dict.fromkeys(names))
 
 
-def _rules(traffic: Traffic, scenario: Scenario) -> list[str]:
+def _rules(traffic: fields.Traffic, scenario: fields.Scenario) -> list[str]:
     """Return the distinct scheduling policies."""
     if traffic.scheduler is not None:
         return [traffic.scheduler]
@@ -153,7 +142,7 @@ def _rules(traffic: Traffic, scenario: Scenario) -> list[str]:
     return list(dict.fromkeys(resolve_engine(one.engine).scheduler.rules for one in ones))
 
 
-def draws(traffic: Traffic, scenario: Scenario) -> bool:
+def draws(traffic: fields.Traffic, scenario: fields.Scenario) -> bool:
     """Return whether anything is random, so that the seed has an effect."""
     chances = scenario.acceptance_by_position or (scenario.speculative_acceptance or 0.0,)
     drafted = scenario.speculative_depth and any(0.0 < chance < 1.0 for chance in chances)
@@ -169,36 +158,38 @@ def draws(traffic: Traffic, scenario: Scenario) -> bool:
     return by_rate and traffic.arrival not in ("constant", "closed")
 
 
-def _refuse_overridden(traffic: Traffic, scenario: Scenario) -> None:
+def _refuse_overridden(traffic: fields.Traffic, scenario: fields.Scenario) -> None:
     """Refuse shared values that every pool or kind overrides with another one.
 
     Not a condition, since it compares the values of pools or kinds.
     """
     if scenario.mode == "disaggregated":
-        for name in ("system", *SHARED):
+        for name in ("system", *resolution.SHARED):
             if name in scenario.model_fields_set:
                 own = [
                     getattr(scenario, field)
                     for field in (f"prefill_{name}", f"decode_{name}")
-                    if field in Scenario.model_fields
+                    if field in fields.Scenario.model_fields
                 ]
                 _refuse_where_all_differ(scenario, name, own, "pools")
-    if traffic.replica_kinds is None and (sentence := overridden_format(dict(scenario))):
+    if traffic.replica_kinds is None and (sentence := resolution.overridden_format(dict(scenario))):
         raise InvalidSpecError(sentence)
-    for name in ReplicaKind.model_fields if traffic.replica_kinds is not None else ():
+    for name in fields.ReplicaKind.model_fields if traffic.replica_kinds is not None else ():
         if name in scenario.model_fields_set:
             own = [getattr(kind, name) for kind in traffic.replica_kinds]
             _refuse_where_all_differ(scenario, name, own, "kinds")
 
 
-def _refuse_where_all_differ(scenario: Scenario, name: str, own: list[object], whose: str) -> None:
+def _refuse_where_all_differ(
+    scenario: fields.Scenario, name: str, own: list[object], whose: str
+) -> None:
     shared = getattr(scenario, name)
-    if is_overridden(shared, own):
-        raise InvalidSpecError(overridden_sentence(name, shared, own, whose))
+    if resolution.is_overridden(shared, own):
+        raise InvalidSpecError(resolution.overridden_sentence(name, shared, own, whose))
 
 
 def no_effect_remarks(
-    traffic: Traffic, scenario: Scenario, resolved: ResolvedTraffic, ready: Service
+    traffic: fields.Traffic, scenario: fields.Scenario, resolved: ResolvedTraffic, ready: Service
 ) -> list[str]:
     """Return remarks on options that are valid but have no effect on this traffic."""
     notes = []
@@ -220,7 +211,9 @@ def no_effect_remarks(
     )
     replicas = Missing("there is one replica", "") if number == 1 else None
     facts = _facts(traffic, scenario, "") | {"several replicas": lambda: replicas}
-    notes += unused_warnings({**dict(traffic), **dict(scenario)}, fields_of(*SIMULATED), facts)
+    notes += fields.unused_warnings(
+        {**dict(traffic), **dict(scenario)}, fields_of(*SIMULATED), facts
+    )
     further = () if traffic.host_cache_bytes is None else (OFFLOADING,)
     unread = partial(overrides_of_steps, further=further)
     notes += dict.fromkeys(

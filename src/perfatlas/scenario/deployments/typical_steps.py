@@ -29,11 +29,7 @@ class TypicalSteps(NamedTuple):
 
 
 def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> TypicalSteps:
-    """Return the typical steps of a simulation.
-
-    Args:
-        outcome: Results of the run, with at least one completed request.
-    """
+    """Return the typical steps of a simulation."""
     done = outcome.finished_N >= 0
     if ready.item:
         return _typical_pass(ready, int(np.count_nonzero(done)) / max(outcome.steps, 1))

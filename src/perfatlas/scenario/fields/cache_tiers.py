@@ -27,11 +27,7 @@ class CacheTiers(InputFields, KvOffloading):
     """KV cache tiers below the GPU. None means "not used", or the catalog's value."""
 
     def refuse_half(self) -> None:
-        """Refuse an SSD cache without a bandwidth.
-
-        Raises:
-            InvalidSpecError: The bandwidth is not set.
-        """
+        """Refuse an SSD cache without a bandwidth."""
         if self.ssd_cache_bytes is not None and self.ssd_bandwidth is None:
             raise InvalidSpecError(
                 "ssd_cache_bytes needs ssd_bandwidth, the read bandwidth of the SSDs of a replica,"

@@ -42,11 +42,7 @@ class ReplicaEvent(BaseModel):
     kind: Literal["crash", "drain"] = "crash"
 
     def outage(self) -> Outage:
-        """Return the event in simulated time.
-
-        Raises:
-            InvalidSpecError: It returns before it fails, or has two return times.
-        """
+        """Return the event in simulated time."""
         note = f"replica {self.replica} fails at {self.fails_at_s:g} s"
         if self.back_at_s is not None and self.down_for_s is not None:
             raise InvalidSpecError(
@@ -76,9 +72,6 @@ def read_events(given: Any) -> tuple[ReplicaEvent, ...] | None:  # noqa: ANN401 
 
     Args:
         given: Rows of named fields, text, or a path to CSV, Parquet or JSON Lines; None for none.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, or a row is invalid; the message names it.
 
     Example:
         >>> from perfatlas.scenario.fields.operation import read_events
@@ -140,9 +133,6 @@ class Operation(InputFields, ReplicaOperation):
 
         Args:
             replicas: Initial replicas, or None if not set.
-
-        Raises:
-            InvalidSpecError: An event or the autoscaler is inconsistent.
         """
         events: tuple[ReplicaEvent, ...] = self.replica_events or ()
         return Availability(

@@ -34,9 +34,6 @@ def read_kinds(given: Any) -> tuple[ReplicaKind, ...] | None:  # noqa: ANN401 - 
     Args:
         given: Rows of named fields, text, or a path to CSV, Parquet or JSON Lines; None for none.
 
-    Raises:
-        InvalidSpecError: The file cannot be read, is empty, or a row is invalid.
-
     Example:
         >>> from perfatlas.scenario.fields.replica_kinds import read_kinds
         >>> [kind.dp for kind in read_kinds('[{"tp": 4, "dp": 2}, {"system": "b200_sxm"}]')]

@@ -18,12 +18,7 @@ def input_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[
 
     Args:
         given: A list, JSON text that starts with [ or {, or a path to CSV, Parquet or JSON Lines.
-        name: The field, for messages.
         wanted: Description of the expected value, such as "a list of events".
-        most: Maximum number of rows.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, the text is not JSON, or it has no such list.
     """
     where, rows = name, given
     if isinstance(given, str) and given.lstrip().startswith(("[", "{")):

@@ -60,7 +60,7 @@ ONE_PASS: Final[Mapping[str, int]] = {"isl": 1, "osl": 1}
 # pools of workers that may run on systems of their own
 WORKER_POOLS: Final = ("prefill", "decode", "feed_forward")
 # fields of tokens: a graph of operators refuses any but their defaults
-OF_TOKENS: Final = (
+OF_TOKENS: Final[tuple[str, ...]] = (
     *("prefix", "kv_format", "kv_blocks", "block_size", "max_num_batched_tokens"),
     *("speculative_depth", "sampling_penalties", "expert_distribution"),
     *("benchmark", "quantization_method"),

@@ -11,18 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.quantities import significant
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.closed_form import kept_for
 from perfatlas.reliability.fleet.laws import mean_s, scaled
-from perfatlas.reliability.fleet.model import (
-    Fleet,
-    Repair,
-    Restart,
-    Shrink,
-    Spares,
-    Strategy,
-    not_memoryless,
-    scaled_rates,
-)
 from perfatlas.reliability.fleet.simulator import chosen_interval_s, simulate
 from perfatlas.scenario.interrupted_jobs.job_on_fleet import whole_units
 from perfatlas.vocabulary.metrics import gpu_hours
@@ -42,8 +33,8 @@ class _Change(NamedTuple):
     """A change and the changed job."""
 
     name: str  # Name shown in tables
-    fleet: Fleet
-    strategy: Strategy
+    fleet: model.Fleet
+    strategy: model.Strategy
     gpus_added: int = 0  # Additional reserved GPUs
     assumes: str = ""  # Further assumptions, "" for none
 
@@ -135,7 +126,9 @@ def _changes(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         sooner = replace(fleet, causes=causes)
         yield _Change("detection in half the time", sooner, strategy, assumes="for every cause")
     assumes = f"half as many parts of every cause; {_SAME_INTERVAL}"
-    yield _Change("half as many failures", scaled_rates(fleet, 0.5), strategy, assumes=assumes)
+    yield _Change(
+        "half as many failures", model.scaled_rates(fleet, 0.5), strategy, assumes=assumes
+    )
     yield from _of_lemons(fleet, strategy)
     yield from _of_spares(inputs, ready)
     for other in ready.others:
@@ -171,12 +164,16 @@ def _of_checkpoints(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
             yield _Change("checkpoints written in the background", fleet, later, assumes=assumes)
     if ready.interval_is_given and ready.optimal_interval_s:
         best = replace(strategy, interval_s=ready.optimal_interval_s)
-        name = "best interval found" if not_memoryless(fleet, strategy) else "optimal interval"
+        name = (
+            "best interval found" if model.not_memoryless(fleet, strategy) else "optimal interval"
+        )
         assumes = f"{significant(best.interval_s, 4)} s of work between"
         yield _Change(f"checkpoints at the {name}", fleet, best, assumes=assumes)
 
 
-def _at_its_best(inputs: FleetGoodput, ready: FleetJob, changed: Strategy) -> tuple[Strategy, str]:
+def _at_its_best(
+    inputs: FleetGoodput, ready: FleetJob, changed: model.Strategy
+) -> tuple[model.Strategy, str]:
     """Return a changed strategy at its optimal interval, and a note on the interval.
 
     A set interval is unchanged, as is one without a known optimum.
@@ -186,7 +183,7 @@ def _at_its_best(inputs: FleetGoodput, ready: FleetJob, changed: Strategy) -> tu
     best_s, _ = chosen_interval_s(ready.job, changed, inputs.seed)
     if best_s is None:
         return changed, _SAME_INTERVAL
-    what = "the best found" if not_memoryless(ready.job.fleet, changed) else "the optimum"
+    what = "the best found" if model.not_memoryless(ready.job.fleet, changed) else "the optimum"
     return replace(
         changed, interval_s=best_s
     ), f"{significant(best_s, 4)} s of work between, {what} then"
@@ -221,7 +218,7 @@ def _of_silent_errors(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change
         yield _Change(f"{kept:,} checkpoints kept", fleet, more, assumes=assumes)
 
 
-def _of_lemons(fleet: Fleet, strategy: Strategy) -> Iterator[_Change]:
+def _of_lemons(fleet: model.Fleet, strategy: model.Strategy) -> Iterator[_Change]:
     """Yield the retirement of lemons."""
     if all(cause.lemons is None for cause in fleet.causes):
         return
@@ -248,7 +245,7 @@ def _of_spares(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     yield _Change(_spares_more(more), room, larger, added, assumes)
     if strategy.spares.kind != "hot" and mean_s(strategy.spares.start):
         assumes = "no start time; they can fail while idle"
-        hot = replace(strategy, spares=Spares(count=count or more, kind="hot"))
+        hot = replace(strategy, spares=model.Spares(count=count or more, kind="hot"))
         if count:
             yield _Change("hot spares", fleet, hot, assumes=assumes)
         else:
@@ -267,7 +264,7 @@ def _spares_more(more: int) -> str:
     return f"{more:,} more {'spare' if more == 1 else 'spares'}"
 
 
-def _shrink(inputs: FleetGoodput, ready: FleetJob) -> tuple[Shrink, str]:
+def _shrink(inputs: FleetGoodput, ready: FleetJob) -> tuple[model.Shrink, str]:
     """Return the elastic operation of a job, and its assumptions.
 
     The size of a replica is `replica_gpus`, or that of another strategy; otherwise single units are
@@ -282,7 +279,7 @@ def _shrink(inputs: FleetGoodput, ready: FleetJob) -> tuple[Shrink, str]:
     else:
         replica, why = whole_units(inputs.replica_gpus, fleet, "replica_gpus"), ", a replica"
     fewest = max((units // replica + 1) // 2, 1) * replica
-    return Shrink(replica_units=replica, fewest=fewest), (
+    return model.Shrink(replica_units=replica, fewest=fewest), (
         f"{replica * fleet.gpus_per_unit:,} GPUs are dropped at a time{why}, down to"
         f" {fewest * fleet.gpus_per_unit:,}; throughput is proportional and units rejoin without a"
         " pause"
@@ -293,7 +290,7 @@ def _time(phase: float | Law) -> float:
     return float(phase) if isinstance(phase, float | int) else mean_s(phase)
 
 
-def _quicker(restart: Restart) -> Restart:
+def _quicker(restart: model.Restart) -> model.Restart:
     """Return a restart with phases of half the duration."""
     phases = {
         name: phase / 2.0 if isinstance(phase, float | int) else scaled(phase, 0.5)
@@ -302,6 +299,6 @@ def _quicker(restart: Restart) -> Restart:
     return replace(restart, phases=phases)
 
 
-def _faster(repair: Repair) -> Repair:
+def _faster(repair: model.Repair) -> model.Repair:
     stages = tuple(replace(stage, lasts=scaled(stage.lasts, 0.5)) for stage in repair.stages)
     return replace(repair, stages=stages)

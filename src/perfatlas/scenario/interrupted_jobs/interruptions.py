@@ -8,14 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.quantities import (
-    DAY_S,
-    InvalidSpecError,
-    counted,
-    repr_for_error,
-    significant,
-    two_digits,
-)
+from perfatlas import quantities
 from perfatlas.reliability.fleet.model import NARROWER, NINETY, PublishedRate, find_rate
 from perfatlas.sampling import exact_rate_interval
 from perfatlas.scenario.interrupted_jobs.job_fields import SimpleGoodput
@@ -45,7 +38,7 @@ def interruptions_of(inputs: SimpleGoodput) -> Interruptions:
     interruptions = [name for name, value in ways.items() if value is not None]
     if len(interruptions) != 1:
         found = " and ".join(interruptions) or "none"
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             "expected exactly one of mtti_s (of the job), node_mtbf_s (per node) or failure_rate"
             f" (a published one, such as llama3_node_unexpected); {found} set"
         )
@@ -54,7 +47,9 @@ def interruptions_of(inputs: SimpleGoodput) -> Interruptions:
     if inputs.node_mtbf_s is not None:
         nodes = nodes_of(inputs)
         return _seen(
-            inputs.node_mtbf_s / nodes, inputs, f"node_mtbf_s over {counted(nodes, 'node')}"
+            inputs.node_mtbf_s / nodes,
+            inputs,
+            f"node_mtbf_s over {quantities.counted(nodes, 'node')}",
         )
     rate = find_rate(str(inputs.failure_rate))
     nodes_of(inputs)  # whole nodes
@@ -62,17 +57,15 @@ def interruptions_of(inputs: SimpleGoodput) -> Interruptions:
 
 
 def nodes_of(inputs: SimpleGoodput) -> int:
-    """Return the number of whole nodes of the job.
-
-    Raises:
-        InvalidSpecError: gpus is missing or not a multiple of a node.
-    """
+    """Return the number of whole nodes of the job."""
     if inputs.gpus is None:
-        raise InvalidSpecError("gpus is required: it determines the number of nodes that can fail")
+        raise quantities.InvalidSpecError(
+            "gpus is required: it determines the number of nodes that can fail"
+        )
     nodes, rest = divmod(inputs.gpus, inputs.gpus_per_node)
     if rest or not nodes:
         whole = max(nodes, 1) * inputs.gpus_per_node
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"gpus = {inputs.gpus} is not a multiple of {inputs.gpus_per_node} per node: use"
             f" {whole}, or set gpus_per_node"
         )
@@ -96,10 +89,10 @@ def _seen(mtti_s: float, inputs: SimpleGoodput, source: str) -> Interruptions:
 def _published(rate: PublishedRate, inputs: SimpleGoodput, gpus: int) -> Interruptions:
     try:
         number = rate.ones_in(gpus)
-    except InvalidSpecError as problem:
-        raise InvalidSpecError(
-            f"failure_rate = {repr_for_error(rate.name)}: {problem}; set mtti_s, or use a fleet"
-            " file with"
+    except quantities.InvalidSpecError as problem:
+        raise quantities.InvalidSpecError(
+            f"failure_rate = {quantities.repr_for_error(rate.name)}: {problem}; set mtti_s, or use"
+            " a fleet file with"
             " the number of parts"
         ) from problem
     mtti_s = rate.mean_s / number
@@ -118,7 +111,8 @@ def _published(rate: PublishedRate, inputs: SimpleGoodput, gpus: int) -> Interru
         mtti_s=mtti_s,
         low_s=ends[0],
         high_s=ends[1],
-        source=f"{rate.name}, {rate.rate_kind}, {significant(rate.per_day)} per day per {rate.of}"
+        source=f"{rate.name}, {rate.rate_kind}, {quantities.significant(rate.per_day)} per day per"
+        f" {rate.of}"
         f" ({rate.source}; {rate.evidence}); interval: {known}{scaling}",
     )
 
@@ -135,7 +129,7 @@ def frequency(
         "mtti_s": interruptions.mtti_s,
         "mtti_s_low": interruptions.low_s,
         "mtti_s_high": interruptions.high_s,
-        "interruptions_per_day": DAY_S / cycle_s,
+        "interruptions_per_day": quantities.DAY_S / cycle_s,
         "interruptions": inputs.duration_s / cycle_s,
         "duration_s": inputs.duration_s,
     }
@@ -182,11 +176,8 @@ def bucket_rows(shares: dict[str, float], gpu_s: float | None) -> list[dict[str,
 
 
 def half_width_text(half_width: float, outcome: Outcome) -> str:
-    """Return how narrow the interval of the mean is, and how narrow it was to be.
-
-    Args:
-        half_width: Half-width that was asked for, relative to the mean.
-    """
+    """Return how narrow the interval of the mean is, and how narrow it was to be."""
     met = outcome.half_width / outcome.goodput if outcome.goodput else 0.0
-    replicas = counted(outcome.ticks_RF.shape[0], "replica")
-    return f"half_width = {half_width:g} was asked for, {two_digits(met)} is met with {replicas}"
+    replicas = quantities.counted(outcome.ticks_RF.shape[0], "replica")
+    reached = quantities.two_digits(met)
+    return f"half_width = {half_width:g} was asked for, {reached} is met with {replicas}"

@@ -7,25 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, repr_for_error
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.closed_form import likely_interval_s
 from perfatlas.reliability.fleet.laws import Constant
-from perfatlas.reliability.fleet.model import (
-    Fleet,
-    Job,
-    Level,
-    Restart,
-    Shrink,
-    Spares,
-    Strategy,
-    check_strategy,
-    choose,
-    recovery_policies,
-    resolve_fleet,
-    resolve_strategies,
-    under_policy,
-    units_differ,
-    with_policy,
-)
 from perfatlas.reliability.fleet.simulator import chosen_interval_s
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.vocabulary.fields import Missing
@@ -33,7 +17,6 @@ from perfatlas.vocabulary.fields import Missing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.reliability.fleet.model import RecoveryPolicy, StrategyTable
     from perfatlas.scenario.interrupted_jobs.job_fields import FleetGoodput
 
 GIVEN_UP: Final = 20.0  # multiple of the work after which an unfinished job is abandoned
@@ -43,8 +26,8 @@ GIVEN_UP: Final = 20.0  # multiple of the work after which an unfinished job is 
 class FleetJob:
     """A job, its fault-tolerance strategy and its checkpoint interval."""
 
-    job: Job
-    strategy: Strategy
+    job: model.Job
+    strategy: model.Strategy
     # Optimal work between checkpoints by a closed form, or by simulation where parts age [s]; None
     # where writes take no time or there is none
     optimal_interval_s: float | None
@@ -52,7 +35,7 @@ class FleetJob:
     interval_is_given: bool  # Whether the interval was set
     strategy_is_named: bool  # Whether a file has the strategy, under its name
     spares_are_default: bool  # Whether the fleet decides the number of spares
-    others: tuple[Strategy, ...] = ()  # Other strategies of the same file
+    others: tuple[model.Strategy, ...] = ()  # Other strategies of the same file
 
     @property
     def gpus(self) -> int:
@@ -70,7 +53,7 @@ def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJo
         InvalidSpecError: The fleet or strategy is unknown, or a number is invalid.
         InfeasibleError: The job is larger than the fleet.
     """
-    fleet = resolve_fleet(inputs.fleet)
+    fleet = model.resolve_fleet(inputs.fleet)
     if inputs.fleet_units is not None:
         spares = fleet.spares * inputs.fleet_units // fleet.units
         fleet = replace(fleet, units=inputs.fleet_units, spares=spares)
@@ -80,14 +63,14 @@ def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJo
             fleet, causes=tuple(replace(cause, detection=detection) for cause in fleet.causes)
         )
     elif inputs.response is not None:
-        fleet = with_policy(fleet, recovery_policies()[inputs.response])
+        fleet = model.with_policy(fleet, model.recovery_policies()[inputs.response])
     chosen, rest = _tables(inputs)
     tried = rest if inputs.what_if else []
     reads_bytes = any(table.reads_bytes for table in (*([chosen] if chosen else []), *tried))
     ranks = inputs.gpus or fleet.units * fleet.gpus_per_unit
     from_file = {} if chosen is None else chosen.fields(ranks=ranks, state_bytes=state_bytes)
     units, spares = _sizes(inputs, fleet, from_file.get("spares"))
-    differs = units_differ(
+    differs = model.units_differ(
         fleet, spares, elastic=bool(inputs.fewest_gpus or from_file.get("shrink"))
     )
     facts = _facts(fleet, from_file, reads_bytes=reads_bytes, differs=differs)
@@ -111,14 +94,9 @@ def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJo
 
 
 def _facts(
-    fleet: Fleet, from_file: dict[str, Any], *, reads_bytes: bool, differs: bool
+    fleet: model.Fleet, from_file: dict[str, Any], *, reads_bytes: bool, differs: bool
 ) -> dict[str, Callable[[], Missing | None]]:
-    """Return the conditions of fields on a fleet and a strategy: None where met.
-
-    Args:
-        reads_bytes: Whether a strategy has bandwidths, so that the checkpoint size matters.
-        differs: Whether it matters which spare joins the job.
-    """
+    """Return the conditions of fields on a fleet and a strategy: None where met."""
     name = repr_for_error(from_file.get("name", ""))
     corrupts = any(cause.effect == "corrupts" for cause in fleet.causes)
     return {
@@ -150,27 +128,27 @@ def _facts(
     }
 
 
-def _job(inputs: FleetGoodput, fleet: Fleet, units: int) -> Job:
+def _job(inputs: FleetGoodput, fleet: model.Fleet, units: int) -> model.Job:
     given_up_s = None if inputs.work_s is None else GIVEN_UP * inputs.work_s
     horizon_s = given_up_s or inputs.duration_s
-    return Job(fleet=fleet, units=units, horizon_s=horizon_s, work_s=inputs.work_s)
+    return model.Job(fleet=fleet, units=units, horizon_s=horizon_s, work_s=inputs.work_s)
 
 
-def _tables(inputs: FleetGoodput) -> tuple[StrategyTable | None, list[StrategyTable]]:
+def _tables(inputs: FleetGoodput) -> tuple[model.StrategyTable | None, list[model.StrategyTable]]:
     """Return the selected strategy of a file, if any, and the others."""
     origin = inputs.strategy_file or inputs.fleet
-    found = resolve_strategies(origin)
+    found = model.resolve_strategies(origin)
     if not found and inputs.strategy is None and inputs.strategy_file is None:
         return None, []
     if not found:
         raise InvalidSpecError(f"{origin} has no [[strategy]] table; see docs/fleet.md")
-    chosen = choose(found, inputs.strategy, origin)
+    chosen = model.choose(found, inputs.strategy, origin)
     return chosen, [table for table in found if table is not chosen]
 
 
 def _strategy(
-    inputs: FleetGoodput, fleet: Fleet, sizes: tuple[int, int], from_file: dict[str, Any]
-) -> tuple[Strategy, float | None, str]:
+    inputs: FleetGoodput, fleet: model.Fleet, sizes: tuple[int, int], from_file: dict[str, Any]
+) -> tuple[model.Strategy, float | None, str]:
     """Return a strategy, its optimal interval [s] and the basis of the optimum.
 
     Checkpoints and restarts of a file cannot be set by fields too; other fields override it.
@@ -181,13 +159,13 @@ def _strategy(
         _refuse_twice(inputs, ("checkpoint_write_s", "checkpoint_lag_s"), from_file["name"])
     else:
         write_s = _needed(inputs.checkpoint_write_s, "checkpoint_write_s")
-        given["levels"] = (Level(write_s=write_s, lag_s=inputs.checkpoint_lag_s),)
+        given["levels"] = (model.Level(write_s=write_s, lag_s=inputs.checkpoint_lag_s),)
     if "restarts" in from_file:
         _refuse_twice(inputs, ("restart_s",), from_file["name"])
     else:
         restart_s = _needed(inputs.restart_s, "restart_s")
-        given["restarts"] = (Restart(name="restart", phases={"restart": restart_s}),)
-    standing = replace(from_file.get("spares", Spares()), count=spares)
+        given["restarts"] = (model.Restart(name="restart", phases={"restart": restart_s}),)
+    standing = replace(from_file.get("spares", model.Spares()), count=spares)
     if "spare_kind" in inputs.model_fields_set:
         standing = replace(standing, kind=inputs.spare_kind)
     if "spare_start_s" in inputs.model_fields_set:
@@ -197,12 +175,12 @@ def _strategy(
     given["spares"] = standing
     given["shrink"] = _shrink(inputs, fleet, units) or from_file.get("shrink")
     interval_s = inputs.checkpoint_interval_s or from_file.get("interval_s")
-    draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
+    draft = model.Strategy(**(given | {"interval_s": interval_s or 1.0}))
     if inputs.response is not None:
-        policy = recovery_policies()[inputs.response]
+        policy = model.recovery_policies()[inputs.response]
         check_spare_kind(inputs, policy)
-        draft = under_policy(draft, policy, inputs.step_time_s)
-    check_strategy(draft, units)
+        draft = model.under_policy(draft, policy, inputs.step_time_s)
+    model.check_strategy(draft, units)
     best_s, note = chosen_interval_s(_job(inputs, fleet, units), draft, inputs.seed)
     if interval_s is None and best_s is None:
         interval_s, why = likely_interval_s(fleet, units, draft)
@@ -212,12 +190,8 @@ def _strategy(
     return replace(draft, interval_s=interval_s or best_s or 1.0), best_s, note
 
 
-def check_spare_kind(inputs: FleetGoodput, policy: RecoveryPolicy) -> None:
-    """Raise if spares are set to another kind than the one that a policy documents.
-
-    Raises:
-        InvalidSpecError: They are of another kind.
-    """
+def check_spare_kind(inputs: FleetGoodput, policy: model.RecoveryPolicy) -> None:
+    """Raise if spares are set to another kind than the one that a policy documents."""
     given = inputs.spare_kind if "spare_kind" in inputs.model_fields_set else policy.spares
     if policy.spares not in ("", given):
         raise InvalidSpecError(
@@ -246,7 +220,9 @@ def _refuse_twice(inputs: FleetGoodput, names: tuple[str, ...], strategy: str) -
         )
 
 
-def _sizes(inputs: FleetGoodput, fleet: Fleet, from_file: Spares | None) -> tuple[int, int]:
+def _sizes(
+    inputs: FleetGoodput, fleet: model.Fleet, from_file: model.Spares | None
+) -> tuple[int, int]:
     """Return the units of the job and the spares."""
     wanted = inputs.spares if inputs.spares is not None or from_file is None else from_file.count
     if inputs.gpus is None:
@@ -273,7 +249,7 @@ def _sizes(inputs: FleetGoodput, fleet: Fleet, from_file: Spares | None) -> tupl
     return units, fleet.spares_for(units) if wanted is None else wanted
 
 
-def _too_large(fleet: Fleet, units: int, spares: int) -> InfeasibleError:
+def _too_large(fleet: model.Fleet, units: int, spares: int) -> InfeasibleError:
     """Return the error for a job larger than its fleet, with a remedy."""
     beside = f" and {counted(spares, 'spare')}" if spares else ""
     room = fleet.units - spares
@@ -287,12 +263,8 @@ def _too_large(fleet: Fleet, units: int, spares: int) -> InfeasibleError:
     )
 
 
-def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
-    """Return the number of units of a number of GPUs.
-
-    Raises:
-        InvalidSpecError: They are not a multiple of a unit.
-    """
+def whole_units(gpus: int, fleet: model.Fleet, name: str) -> int:
+    """Return the number of units of a number of GPUs."""
     units, rest = divmod(gpus, fleet.gpus_per_unit)
     if rest or not units:
         raise InvalidSpecError(
@@ -302,7 +274,7 @@ def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
     return units
 
 
-def _shrink(inputs: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
+def _shrink(inputs: FleetGoodput, fleet: model.Fleet, units: int) -> model.Shrink | None:
     if inputs.fewest_gpus is None:
         if inputs.replica_gpus is not None:
             _check_replica(inputs.replica_gpus, fleet, units)
@@ -325,10 +297,10 @@ def _shrink(inputs: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
             f" never runs on {fewest * fleet.gpus_per_unit:,}: set fewest_gpus ="
             f" {' or '.join(works)}"
         )
-    return Shrink(replica_units=replica_units, fewest=fewest)
+    return model.Shrink(replica_units=replica_units, fewest=fewest)
 
 
-def _check_replica(gpus: int, fleet: Fleet, units: int) -> None:
+def _check_replica(gpus: int, fleet: model.Fleet, units: int) -> None:
     """Raise for a replica size that does not divide the job."""
     if units % whole_units(gpus, fleet, "replica_gpus") or units * fleet.gpus_per_unit == gpus:
         raise InvalidSpecError(

@@ -8,22 +8,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.closed_form import likely_interval_s, spares_covering
-from perfatlas.reliability.fleet.model import (
-    cause_rate_per_s,
-    check_strategy,
-    mean_repair_s,
-    recovery_policies,
-    under_policy,
-    with_policy,
-)
 from perfatlas.reliability.fleet.simulator import chosen_interval_s
 from perfatlas.scenario.interrupted_jobs.job_on_fleet import check_spare_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.reliability.fleet.model import Fleet, Level, RecoveryPolicy, Strategy
     from perfatlas.scenario.interrupted_jobs.job_fields import FleetGoodput
     from perfatlas.scenario.interrupted_jobs.job_on_fleet import FleetJob
 
@@ -36,8 +28,8 @@ class Tried(NamedTuple):
     """A strategy to price."""
 
     policy: str  # Name of its recovery policy
-    fleet: Fleet  # The fleet, with the detection times of the policy and room for the spares
-    strategy: Strategy
+    fleet: model.Fleet  # The fleet, with the detection times of the policy and room for the spares
+    strategy: model.Strategy
 
 
 class Strategies(NamedTuple):
@@ -55,14 +47,14 @@ def tried_strategies(inputs: FleetGoodput, ready: FleetJob) -> Strategies:
     Raises:
         InvalidSpecError: No policy applies.
     """
-    policies = recovery_policies()
+    policies = model.recovery_policies()
     names = [inputs.response] if inputs.response is not None else list(policies)
     levels, counts = _level_sets(ready.strategy), _spare_counts(inputs, ready)
     tried: list[Tried] = []
     skipped: Counter[str] = Counter()
     per_level = len(counts) * len(AROUND)
     for name in names:
-        fleet = with_policy(ready.job.fleet, policies[name])
+        fleet = model.with_policy(ready.job.fleet, policies[name])
         for kept in levels:
             try:
                 check_spare_kind(inputs, policies[name])
@@ -90,17 +82,22 @@ def tried_strategies(inputs: FleetGoodput, ready: FleetJob) -> Strategies:
 
 
 def _under(
-    ready: FleetJob, policy: RecoveryPolicy, levels: tuple[Level, ...], step_s: float | None
-) -> Strategy:
+    ready: FleetJob,
+    policy: model.RecoveryPolicy,
+    levels: tuple[model.Level, ...],
+    step_s: float | None,
+) -> model.Strategy:
     """Return the strategy of a job under a policy, which shrinks only where the policy does."""
     shrink = None if policy.elastic == "never" else ready.strategy.shrink
     draft = replace(ready.strategy, levels=levels, shrink=shrink)
-    draft = under_policy(draft, policy, step_s)
-    check_strategy(draft, ready.job.units)
+    draft = model.under_policy(draft, policy, step_s)
+    model.check_strategy(draft, ready.job.units)
     return draft
 
 
-def _intervals(inputs: FleetGoodput, ready: FleetJob, fleet: Fleet, draft: Strategy) -> list[float]:
+def _intervals(
+    inputs: FleetGoodput, ready: FleetJob, fleet: model.Fleet, draft: model.Strategy
+) -> list[float]:
     """Return the intervals to try [s]: around the optimum, and the set one."""
     job = replace(ready.job, fleet=fleet)
     best_s, note = chosen_interval_s(job, draft, inputs.seed)
@@ -114,7 +111,7 @@ def _intervals(inputs: FleetGoodput, ready: FleetJob, fleet: Fleet, draft: Strat
     return sorted({*set_s, *(factor * best_s for factor in AROUND)})
 
 
-def _level_sets(strategy: Strategy) -> list[tuple[Level, ...]]:
+def _level_sets(strategy: model.Strategy) -> list[tuple[model.Level, ...]]:
     """Return the sets of checkpoint levels with the most durable one, the first one every time."""
     *near, last = strategy.levels
     sets = []
@@ -129,9 +126,9 @@ def _level_sets(strategy: Strategy) -> list[tuple[Level, ...]]:
 def _spare_counts(inputs: FleetGoodput, ready: FleetJob) -> list[int]:
     """Return the numbers of spares to try: none, the set one, and enough for `COVERED`."""
     fleet, units = ready.job.fleet, ready.job.units
-    repairs = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
+    repairs = {repair.name: model.mean_repair_s(repair) for repair in fleet.repairs}
     mean = sum(
-        cause_rate_per_s(cause, units)
+        model.cause_rate_per_s(cause, units)
         * cause.units
         * repairs[cause.repair or fleet.repairs[0].name]
         for cause in fleet.causes
@@ -146,7 +143,7 @@ def _spare_counts(inputs: FleetGoodput, ready: FleetJob) -> list[int]:
 def _varied(
     inputs: FleetGoodput,
     names: Sequence[str],
-    levels: Sequence[tuple[Level, ...]],
+    levels: Sequence[tuple[model.Level, ...]],
     counts: Sequence[int],
 ) -> tuple[str, ...]:
     """Return what was varied, as sentences."""

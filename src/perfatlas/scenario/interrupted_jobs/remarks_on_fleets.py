@@ -6,16 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import DAY_S, InvalidSpecError, counted, significant
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.closed_form import (
     late_detection_remarks,
     snapshots_in_flight,
-)
-from perfatlas.reliability.fleet.model import (
-    NINETY,
-    NO_REPAIR_TIMES,
-    mean_repair_s,
-    recovery_policies,
-    ticks,
 )
 from perfatlas.reliability.fleet.simulator import simulate
 from perfatlas.scenario.fields import unused_warnings
@@ -25,7 +19,6 @@ from perfatlas.vocabulary.fields import Missing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.reliability.fleet.model import Strategy
     from perfatlas.scenario.interrupted_jobs.job_fields import FleetGoodput
     from perfatlas.scenario.interrupted_jobs.job_on_fleet import FleetJob
 
@@ -50,7 +43,7 @@ def fleet_remarks(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
 def _spare_facts(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Callable[[], Missing | None]]:
     """Return the conditions of fields on the spares of a job: None where met."""
     spares, response = ready.strategy.spares, inputs.response
-    documented = response and recovery_policies()[response].spares
+    documented = response and model.recovery_policies()[response].spares
 
     def no_other_kind() -> Missing | None:
         if not spares.count:
@@ -95,7 +88,7 @@ def _all_units(units: int) -> str:
 def _of_repairs(ready: FleetJob) -> list[str]:
     """Return remarks on zero repair times, or on waiting for all repairs."""
     fleet, strategy, units = ready.job.fleet, ready.strategy, ready.job.units
-    times = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
+    times = {repair.name: model.mean_repair_s(repair) for repair in fleet.repairs}
     out = [c for c in fleet.causes if c.effect == "stops" and c.takes != "nothing"]
     if not out:
         return []
@@ -114,7 +107,7 @@ def _of_repairs(ready: FleetJob) -> list[str]:
             )
         return [f"there are no spares: {why}"]
     returns = "the job never waits for units and spares have no effect"
-    if fleet.repairs is not NO_REPAIR_TIMES:
+    if fleet.repairs is not model.NO_REPAIR_TIMES:
         return [f"repairs take no time in this fleet: a failed unit returns at once, so {returns}"]
     note = (
         "repair times are not given: failed units are assumed to return at once, as if their"
@@ -124,7 +117,7 @@ def _of_repairs(ready: FleetJob) -> list[str]:
     return [note]
 
 
-def _overlaps(strategy: Strategy) -> list[str]:
+def _overlaps(strategy: model.Strategy) -> list[str]:
     """Return remarks on snapshots due before the previous one is durable."""
     notes = []
     for level in strategy.levels:
@@ -171,8 +164,8 @@ def deadline_probability(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any
     from scipy.stats import binomtest
 
     replicas = simulate(ready.job, ready.strategy, replicas=REPLICAS, seed=inputs.seed)
-    late = int((replicas.column("finished") > ticks(inputs.finish_by_s)).sum())
-    ends = binomtest(late, REPLICAS).proportion_ci(NINETY)
+    late = int((replicas.column("finished") > model.ticks(inputs.finish_by_s)).sum())
+    ends = binomtest(late, REPLICAS).proportion_ci(model.NINETY)
     return {
         "finish_by_s": inputs.finish_by_s,
         "late_probability": late / REPLICAS,

@@ -6,26 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.quantities import DAY_S, InvalidSpecError, counted, significant
+from perfatlas.reliability.fleet import laws, model
 from perfatlas.reliability.fleet.closed_form import FASTER, optimal_interval_s, what_is_lost
-from perfatlas.reliability.fleet.laws import (
-    TICKS_PER_SECOND,
-    Constant,
-    Exponential,
-    Law,
-    weibull_of_mean,
-)
-from perfatlas.reliability.fleet.model import (
-    NARROWER,
-    Cause,
-    Fleet,
-    Job,
-    Level,
-    Repair,
-    RepairStage,
-    Restart,
-    Spares,
-    Strategy,
-)
 from perfatlas.reliability.fleet.simulator import chosen_interval_s, exact_sum, simulate_until
 from perfatlas.scenario.interrupted_jobs.interruptions import (
     bucket_rows,
@@ -60,10 +42,10 @@ def simulated_goodput(inputs: SimpleGoodput, interruptions: Interruptions, beyon
     for end, mtti_s in (("low", interruptions.low_s), ("high", interruptions.high_s)):
         found = middle if mtti_s is None else run(inputs, mtti_s, interval_s)
         sign = -1.0 if end == "low" else 1.0
-        value = found.goodput + sign * NARROWER * found.half_width
+        value = found.goodput + sign * model.NARROWER * found.half_width
         value -= found.unsaved if end == "low" else 0.0  # it may still be lost
         ends[end] = min(max(value, 0.0), 1.0)
-    ended_s = exact_sum(middle.ended_R) / TICKS_PER_SECOND
+    ended_s = exact_sum(middle.ended_R) / laws.TICKS_PER_SECOND
     count = int(middle.column("interruptions").sum())
     results = {
         "goodput": middle.goodput,
@@ -153,15 +135,7 @@ def _interval(inputs: SimpleGoodput, interruptions: Interruptions) -> tuple[floa
 
 
 def run(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
-    """Return enough replicas of the job for the requested half-width.
-
-    Args:
-        mtti_s: Mean time between interruptions [s].
-        interval_s: Work between checkpoints [s].
-
-    Raises:
-        InvalidSpecError: Too many failures to simulate, or ageing without gpus.
-    """
+    """Return enough replicas of the job for the requested half-width."""
     expected = inputs.duration_s / mtti_s
     most = int(min(MOST_FAILURES / max(expected, 1.0), MOST_REPLICAS))
     if most < 2:
@@ -176,41 +150,43 @@ def run(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
     )
 
 
-def _posed(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> tuple[Job, Strategy]:
+def _posed(
+    inputs: SimpleGoodput, mtti_s: float, interval_s: float
+) -> tuple[model.Job, model.Strategy]:
     nodes = nodes_of(inputs) if inputs.gpus is not None else 1
     if nodes == 1 and inputs.gpus is None and (inputs.failure_shape != 1.0 or inputs.spares):
         nodes = nodes_of(inputs)  # raises: gpus is missing
-    strategy = Strategy(
+    strategy = model.Strategy(
         interval_s=interval_s,
-        levels=(Level(write_s=inputs.checkpoint_write_s),),
-        restarts=(Restart(name="restart", phases={"restart": inputs.restart_s}),),
-        spares=Spares(count=inputs.spares),
+        levels=(model.Level(write_s=inputs.checkpoint_write_s),),
+        restarts=(model.Restart(name="restart", phases={"restart": inputs.restart_s}),),
+        spares=model.Spares(count=inputs.spares),
     )
-    job = Job(fleet=_fleet(inputs, mtti_s, nodes), units=nodes, horizon_s=inputs.duration_s)
+    job = model.Job(fleet=_fleet(inputs, mtti_s, nodes), units=nodes, horizon_s=inputs.duration_s)
     return job, strategy
 
 
-def _fleet(inputs: SimpleGoodput, mtti_s: float, nodes: int) -> Fleet:
+def _fleet(inputs: SimpleGoodput, mtti_s: float, nodes: int) -> model.Fleet:
     ageless = inputs.failure_shape == 1.0
-    lifetime: Law = Exponential(mean_s=mtti_s * nodes)
+    lifetime: laws.Law = laws.Exponential(mean_s=mtti_s * nodes)
     if not ageless:
-        lifetime = weibull_of_mean(mtti_s * nodes, inputs.failure_shape)
-    cause = Cause(
+        lifetime = laws.weibull_of_mean(mtti_s * nodes, inputs.failure_shape)
+    cause = model.Cause(
         name="node",
         lifetime=lifetime,
         per_unit=1.0,
         takes="nothing" if inputs.spares is None else "unit",
         ages="new" if ageless else "mixed",
-        detection=Constant(value_s=inputs.detection_s),
+        detection=laws.Constant(value_s=inputs.detection_s),
     )
     if inputs.spares is not None and inputs.repair_s is None:
         raise InvalidSpecError(
             f"spares = {inputs.spares}: set repair_s, the repair time of a node, such as 86400"
         )
-    stage = RepairStage(name="repair", lasts=Exponential(mean_s=inputs.repair_s or 1.0))
-    return Fleet(
+    stage = model.RepairStage(name="repair", lasts=laws.Exponential(mean_s=inputs.repair_s or 1.0))
+    return model.Fleet(
         units=nodes + (inputs.spares or 0),
         causes=(cause,),
-        repairs=(Repair(name="repair", stages=(stage,)),),
+        repairs=(model.Repair(name="repair", stages=(stage,)),),
         gpus_per_unit=inputs.gpus_per_node,
     )

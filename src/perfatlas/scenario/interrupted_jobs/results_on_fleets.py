@@ -7,17 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import DAY_S, HOUR_S, counted, significant, two_digits
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.closed_form import (
     Expected,
     known_mtti_s,
 )
 from perfatlas.reliability.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND
-from perfatlas.reliability.fleet.model import (
-    NARROWER,
-    initial_ages_text,
-    recovery_policies,
-    scaled_rates,
-)
 from perfatlas.reliability.fleet.simulator import (
     Outcome,
     exact_sum,
@@ -28,7 +23,6 @@ from perfatlas.scenario.interrupted_jobs.interruptions import half_width_text
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.model import Strategy
     from perfatlas.scenario.interrupted_jobs.job_fields import FleetGoodput
     from perfatlas.scenario.interrupted_jobs.job_on_fleet import FleetJob
 
@@ -43,9 +37,7 @@ WITH_P5: Final = METRICS["cost_usd"].statistics
 
 def most_replicas(ready: FleetJob) -> int:
     """Return the number of replicas that are simulated at most."""
-    from perfatlas.reliability.fleet.model import fleet_rate_per_s
-
-    failures = fleet_rate_per_s(ready.job.fleet, ready.job.units) * ready.job.horizon_s
+    failures = model.fleet_rate_per_s(ready.job.fleet, ready.job.units) * ready.job.horizon_s
     return int(min(max(MOST_FAILURES / max(failures, 1.0), 2.0), MOST_REPLICAS))
 
 
@@ -105,14 +97,14 @@ def goodput_ends(
     for end, sign in (("low", 1.0), ("high", -1.0)):
         goodput, half_width, unsaved = outcome.goodput, outcome.half_width, outcome.unsaved
         if share:
-            job = replace(ready.job, fleet=scaled_rates(ready.job.fleet, 1.0 + sign * share))
+            job = replace(ready.job, fleet=model.scaled_rates(ready.job.fleet, 1.0 + sign * share))
             size = paired.ticks_RF.shape[0]
             moved = simulate(job, ready.strategy, replicas=size, seed=inputs.seed)
             goodput, half_width, unsaved = moved.goodput, moved.half_width, moved.unsaved
             if size < count:
                 goodput += outcome.goodput - paired.goodput
                 half_width = math.hypot(outcome.half_width, moved.difference_half_width(paired))
-        value = goodput - sign * NARROWER * half_width
+        value = goodput - sign * model.NARROWER * half_width
         value -= unsaved if sign > 0.0 else 0.0  # it may still be lost
         found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
     return found
@@ -178,7 +170,7 @@ def closed_form_text(expected: Expected, outcome: Outcome) -> str:
     return f"{notes}; it does not model {', '.join(expected.leaves_out)}"
 
 
-def _strategy_text(strategy: Strategy) -> str:
+def _strategy_text(strategy: model.Strategy) -> str:
     """Return the description of a strategy."""
     levels = [
         f"{level.name}" + (f" every {level.every}" if level.every > 1 else "")
@@ -211,11 +203,11 @@ def fleet_assumptions(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -
     )
     met = half_width_text(inputs.half_width, outcome)
     notes = [ran, met, f"causes of failure: {', '.join(cause.name for cause in fleet.causes)}"]
-    notes += initial_ages_text(fleet)
+    notes += model.initial_ages_text(fleet)
     if ready.strategy.name != "synchronous":
         notes.append(f"strategy {ready.strategy.name!r}: {_strategy_text(ready.strategy)}")
     if inputs.response is not None:
-        notes.append(recovery_policies()[inputs.response].text())
+        notes.append(model.recovery_policies()[inputs.response].text())
     if not ready.interval_is_given:
         notes.append(f"work between checkpoints: {ready.interval_note}")
     if inputs.scheduling is None:

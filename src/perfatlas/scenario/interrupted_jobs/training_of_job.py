@@ -103,11 +103,7 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
 
 
 def _with_price(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields with the price of a GPU-hour as a number, if it is given otherwise.
-
-    Raises:
-        InvalidSpecError: No system says which price is meant, or it has none.
-    """
+    """Return fields with the price of a GPU-hour as a number, if it is given otherwise."""
     given = Goodput.read(fields).usd_per_gpu_hour
     if not isinstance(given, str):
         return dict(fields)
@@ -129,9 +125,6 @@ def _of_checkpoints(step: TrainingStep, inputs: Goodput) -> dict[str, Any]:
 
     Args:
         step: The step, as `train` answers it.
-
-    Raises:
-        InvalidSpecError: Both sides set how long checkpoints take.
     """
     stall_s = step.results.get("checkpoint_stall_s")
     if stall_s is None:

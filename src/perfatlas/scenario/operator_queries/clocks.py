@@ -49,10 +49,7 @@ def at_clocks(
     Args:
         inputs: The queries (C).
         operator: Their columns (C).
-        gathered: The operator with its calibrations.
         devices: The device at its sustained clock (C).
-        kernels: Returns the prices of kernels other than the calibrated ones, on devices with
-            their clocks.
 
     Returns:
         The prices; the clocks over the sustained one (C); the half-width of ln(energy of the chip)
@@ -104,7 +101,6 @@ def _widened(prices: PricedOperators, width_C: FloatArray) -> PricedOperators:
 
     Args:
         prices: The prices (C, 1).
-        width_C: Half-width of ln(time) by the clock (C,).
     """
     if not width_C.any():
         return prices

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas import collectives
 from perfatlas.answer import price_columns, require_tier, require_vendor
-from perfatlas.collectives import (
-    LIBRARY_FAMILY,
-    CollectiveShapes,
-    Implementation,
-    bus_bandwidth,
-    one_hop_s,
-    price_collectives,
-)
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
 from perfatlas.quantities import InvalidSpecError
@@ -32,7 +25,6 @@ from perfatlas.vocabulary.fields import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.collectives import PricedCollectives
     from perfatlas.hardware import System
     from perfatlas.operators import FloatArray
 
@@ -73,9 +65,6 @@ def spread(system: System, gpus: int, nodes: int | None) -> System:
     Args:
         gpus: Participating GPUs, a multiple of `nodes`.
         nodes: Number of nodes, None for the minimum.
-
-    Raises:
-        InvalidSpecError: There are more GPUs per node than a scale-up domain holds.
     """
     if nodes is None:
         return slice_of_pod(system, gpus)
@@ -104,14 +93,16 @@ class PricedCollectiveQueries:
     inputs: Sequence[CollectiveInputs]  # The queries (U)
     # The system of each query, with a reduced domain if nodes are given (U)
     systems: Sequence[System]
-    shapes: CollectiveShapes  # Sizes and groups (U)
-    found: PricedCollectives  # Prices and algorithms (U)
+    shapes: collectives.CollectiveShapes  # Sizes and groups (U)
+    found: collectives.PricedCollectives  # Prices and algorithms (U)
     hop_s_U: FloatArray  # One hop of their links (U,) [s]
 
     def results(self) -> dict[str, list[Any]]:
         """Return the results of all queries by name, each (U)."""
         prices, shapes = self.found.prices, self.shapes
-        bandwidth_U = bus_bandwidth(shapes.op, shapes.bytes, shapes.ranks, prices.time_s_CO[:, 0])
+        bandwidth_U = collectives.bus_bandwidth(
+            shapes.op, shapes.bytes, shapes.ranks, prices.time_s_CO[:, 0]
+        )
         machine = price_columns(prices)
         # no machine delivers a message within less than a hop
         least_s_U = np.minimum(self.hop_s_U, machine["tabulated_low_s"])
@@ -147,14 +138,14 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
     implementation = _implementation(first, named)
     require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
     size = columns_of(inputs, COLLECTIVE_SIZES)
-    shapes = CollectiveShapes(
+    shapes = collectives.CollectiveShapes(
         op=first.op,
         bytes=size["bytes"],
         ranks=size["gpus"],
         stride=np.ones(len(inputs)),
         format_name=format_of(first.format).name,
     )
-    found = price_collectives(
+    found = collectives.price_collectives(
         shapes,
         systems=systems,
         system_index_U=index_U,
@@ -166,22 +157,17 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
         systems=[systems[place] for place in index_U],
         shapes=shapes,
         found=found,
-        hop_s_U=one_hop_s(shapes, systems, index_U),
+        hop_s_U=collectives.one_hop_s(shapes, systems, index_U),
     )
 
 
-def _implementation(inputs: CollectiveInputs, system: System) -> Implementation:
-    """Return the collective implementation.
-
-    Raises:
-        InvalidSpecError: The engine is unknown.
-        UnsupportedError: The engine runs on devices of other vendors.
-    """
-    if inputs.kernel_family == LIBRARY_FAMILY:
-        return Implementation()
+def _implementation(inputs: CollectiveInputs, system: System) -> collectives.Implementation:
+    """Return the collective implementation."""
+    if inputs.kernel_family == collectives.LIBRARY_FAMILY:
+        return collectives.Implementation()
     engine = kernel_engine(inputs.kernel_family)
     require_vendor(system, engine, "kernel_family")
-    return Implementation(
+    return collectives.Implementation(
         family=engine.kernel_family,
         custom_groups=all_reduce_groups(engine),
         pcie_groups=all_reduce_groups(engine, pcie=True),

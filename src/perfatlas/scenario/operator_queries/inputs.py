@@ -119,11 +119,7 @@ def read_operator(
 
 
 def check_attention(inputs: AttentionInputs) -> None:
-    """Refuse contradictory sizes, masks and appends to the cache.
-
-    Raises:
-        InvalidSpecError: Two fields contradict each other.
-    """
+    """Refuse contradictory sizes, masks and appends to the cache."""
     _check_sizes(inputs)
     if inputs.mask == "none" and inputs.window:
         raise InvalidSpecError(
@@ -137,11 +133,7 @@ def check_attention(inputs: AttentionInputs) -> None:
 
 
 def check_moe(inputs: MoeInputs) -> None:
-    """Refuse experts that a token or a rank cannot have.
-
-    Raises:
-        InvalidSpecError: Two fields contradict each other.
-    """
+    """Refuse experts that a token or a rank cannot have."""
     if inputs.top_k > inputs.experts:
         raise InvalidSpecError(f"top_k = {inputs.top_k} exceeds experts = {inputs.experts}")
     if inputs.experts % inputs.ep or inputs.intermediate % inputs.moe_tp:
@@ -152,12 +144,7 @@ def check_moe(inputs: MoeInputs) -> None:
 
 
 def check_conv(inputs: ConvInputs) -> None:
-    """Refuse groups that do not divide channels, kernels larger than the padded image, and tables.
-
-    Raises:
-        InvalidSpecError: Two fields contradict each other.
-        UnsupportedError: There are no measured tables of convolutions.
-    """
+    """Refuse groups that do not divide channels, kernels beyond the padded image, and tables."""
     if inputs.tier == "measured":
         raise UnsupportedError(
             "tier = measured: there are no measured tables of convolutions; set tier = physics"
@@ -180,11 +167,7 @@ def check_conv(inputs: ConvInputs) -> None:
 
 
 def check_norm(inputs: NormInputs) -> None:
-    """Refuse groups that do not divide channels, and images that do not divide the rows.
-
-    Raises:
-        InvalidSpecError: Two fields contradict each other.
-    """
+    """Refuse groups that do not divide channels, and images that do not divide the rows."""
     if inputs.kind != "group":
         return
     for name, parts, whole in (

@@ -82,8 +82,6 @@ def own_kernels(
     Args:
         inputs: Queries that differ in sizes alone (C).
         operator: Their columns (C).
-        devices: Their device at its sustained clock.
-        family: Family of kernel calibrations.
     """
     first, tier = inputs[0], inputs[0].tier
     engine = eager_engine(first, devices.devices[0])

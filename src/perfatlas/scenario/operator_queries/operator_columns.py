@@ -7,20 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas import operators
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import ModelFormats, RowBytes, norm_bytes, stream_bytes
 from perfatlas.networks.graphs import GROUP_NORM, ROW_PASSES, Node
-from perfatlas.operators import (
-    ACTIVATION_BYTES,
-    EMBEDDING_BAG,
-    Attention,
-    Gemm,
-    GroupedGemm,
-    LatentAttention,
-    Phase,
-    Streaming,
-)
 from perfatlas.quantities import Expression, UnsupportedError
 from perfatlas.scenario.fields import columns_of
 from perfatlas.scenario.resolution import format_of
@@ -28,7 +19,6 @@ from perfatlas.scenario.resolution import format_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.operators import FloatArray, Operator
     from perfatlas.scenario.operator_queries.inputs import (
         AttentionInputs,
         ConvInputs,
@@ -71,18 +61,14 @@ CONVOLUTIONS: Final = {
 }
 
 
-def gemm_columns(inputs: Sequence[GemmInputs]) -> Gemm:
-    """Return matrix products of one format as an operator over candidates.
-
-    Args:
-        inputs: Queries that differ in sizes alone.
-    """
+def gemm_columns(inputs: Sequence[GemmInputs]) -> operators.Gemm:
+    """Return matrix products of one format as an operator over candidates."""
     number_format = format_of(inputs[0].format)
     tiles = np.array([fixed_tile(gemm_inputs) for gemm_inputs in inputs], dtype=np.float64)
     size = columns_of(inputs, GEMM_SIZES)
-    return Gemm(
+    return operators.Gemm(
         name="gemm",
-        phase=Phase.PREFILL,
+        phase=operators.Phase.PREFILL,
         count=np.ones(len(inputs)),
         m=size["m"] * size["groups"],
         n=size["n"],
@@ -98,15 +84,13 @@ def gemm_columns(inputs: Sequence[GemmInputs]) -> Gemm:
     )
 
 
-def attention_columns(inputs: Sequence[AttentionInputs]) -> Attention | LatentAttention:
-    """Return attentions of one phase, type and format as an operator over candidates.
-
-    Args:
-        inputs: Queries that differ in sizes alone.
-    """
-    phase, cache = Phase(inputs[0].phase), format_of(inputs[0].kv_format)
+def attention_columns(
+    inputs: Sequence[AttentionInputs],
+) -> operators.Attention | operators.LatentAttention:
+    """Return attentions of one phase, type and format as an operator over candidates."""
+    phase, cache = operators.Phase(inputs[0].phase), format_of(inputs[0].kv_format)
     size = columns_of(inputs, ATTENTION_SIZES)
-    queries = np.ones(len(inputs)) if phase == Phase.DECODE else size["kv_len"]
+    queries = np.ones(len(inputs)) if phase == operators.Phase.DECODE else size["kv_len"]
     shared: dict[str, Any] = {
         "name": "attention",
         "phase": phase,
@@ -120,7 +104,7 @@ def attention_columns(inputs: Sequence[AttentionInputs]) -> Attention | LatentAt
         "kv_bytes_per_element": cache.weight_bytes,
     }
     if inputs[0].kind == "mla":
-        return LatentAttention(
+        return operators.LatentAttention(
             **shared,
             kv_lora_rank=size["kv_lora_rank"],
             rope_dim=size["rope_dim"],
@@ -128,7 +112,7 @@ def attention_columns(inputs: Sequence[AttentionInputs]) -> Attention | LatentAt
             value_head_dim=size["head_dim"],
             selected=size["window"],
         )
-    return Attention(
+    return operators.Attention(
         **shared,
         num_kv_heads=np.where(
             np.isnan(size["num_kv_heads"]), size["num_heads"], size["num_kv_heads"]
@@ -148,17 +132,13 @@ def appends(inputs: AttentionInputs) -> bool:
     return inputs.cache_append == "included"
 
 
-def moe_columns(inputs: Sequence[MoeInputs]) -> GroupedGemm:
-    """Return MoE layers of one format and distribution as an operator over candidates.
-
-    Args:
-        inputs: Queries that differ in sizes alone.
-    """
+def moe_columns(inputs: Sequence[MoeInputs]) -> operators.GroupedGemm:
+    """Return MoE layers of one format and distribution as an operator over candidates."""
     number_format = format_of(inputs[0].format)
     sizes: dict[str, Any] = {**columns_of(inputs, MOE_SIZES)}
-    return GroupedGemm(
+    return operators.GroupedGemm(
         name="experts",
-        phase=Phase.PREFILL,
+        phase=operators.Phase.PREFILL,
         count=np.ones(len(inputs)),
         **sizes,
         matrices=3,
@@ -174,7 +154,7 @@ def is_depthwise(inputs: ConvInputs) -> bool:
     return 1 < inputs.groups == inputs.channels == inputs.filters
 
 
-def conv_columns(inputs: Sequence[ConvInputs]) -> Operator:
+def conv_columns(inputs: Sequence[ConvInputs]) -> operators.Operator:
     """Return convolutions of one format as an operator over candidates.
 
     Args:
@@ -192,26 +172,28 @@ def conv_columns(inputs: Sequence[ConvInputs]) -> Operator:
     formats = ModelFormats(gemm=name, moe=name, kv=name, attention=name)
     kind = "depthwise_conv" if is_depthwise(inputs[0]) else "conv"
     node = Node(kind=kind, sizes=CONVOLUTIONS[kind], count=Expression("1"))
-    return node.operator("conv", formats, Phase.PREFILL, size)
+    return node.operator("conv", formats, operators.Phase.PREFILL, size)
 
 
-def _norm(inputs: NormInputs, size: Mapping[str, FloatArray]) -> RowBytes:
+def _norm(inputs: NormInputs, size: Mapping[str, operators.FloatArray]) -> RowBytes:
     residual = inputs.kind in ("rms", "layer") and inputs.residual == "included"
     row = norm_bytes(size["width"], residual=residual)
     reads = 2.0 if inputs.kind == "group" else 1.0
     return row._replace(read=reads * row.read, cold=_NORM_VECTORS[inputs.kind] * row.cold)
 
 
-def _softmax(_: SoftmaxInputs, size: Mapping[str, FloatArray]) -> RowBytes:
-    return RowBytes(size["width"] * ACTIVATION_BYTES, size["width"] * ACTIVATION_BYTES)
+def _softmax(_: SoftmaxInputs, size: Mapping[str, operators.FloatArray]) -> RowBytes:
+    return RowBytes(
+        size["width"] * operators.ACTIVATION_BYTES, size["width"] * operators.ACTIVATION_BYTES
+    )
 
 
-def _embedding(_: EmbeddingInputs, size: Mapping[str, FloatArray]) -> RowBytes:
-    row = size["width"] * ACTIVATION_BYTES
+def _embedding(_: EmbeddingInputs, size: Mapping[str, operators.FloatArray]) -> RowBytes:
+    row = size["width"] * operators.ACTIVATION_BYTES
     return RowBytes(0.0, row, cold=np.fmin(size["tokens"] * size["ids"], size["rows"]) * row)
 
 
-def _elementwise(inputs: ElementwiseInputs, size: Mapping[str, FloatArray]) -> RowBytes:
+def _elementwise(inputs: ElementwiseInputs, size: Mapping[str, operators.FloatArray]) -> RowBytes:
     return stream_bytes(
         inputs.op,
         size["width"],
@@ -232,26 +214,25 @@ ROWS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Any, Any], RowBytes]]]
 }
 
 
-def row_columns(operator: str, inputs: Sequence[RowInputs]) -> Streaming:
+def row_columns(operator: str, inputs: Sequence[RowInputs]) -> operators.Streaming:
     """Return operators on rows, of one kind and format, as an operator over candidates.
 
     Args:
         operator: A key of `ROWS`.
-        inputs: Queries that differ in sizes alone.
     """
     names, row_bytes = ROWS[operator]
     size = columns_of(inputs, names)
     tokens, row = size["tokens"], row_bytes(inputs[0], size)
     name = getattr(inputs[0], "op", operator)
-    row_C = size["width"] * ACTIVATION_BYTES
+    row_C = size["width"] * operators.ACTIVATION_BYTES
     kind = getattr(inputs[0], "kind", "")
     if kind == "group":  # a thread block reads and writes the channels of a group of an image
         row_C = row_C * tokens / (size["batch"] * size["groups"])
     if operator != "embedding":
         row_C = row_C * (0.0 if kind == "batch" else ROW_PASSES)
-    return Streaming(
+    return operators.Streaming(
         name=_label(operator, inputs[0]),
-        phase=Phase.PREFILL,
+        phase=operators.Phase.PREFILL,
         count=np.ones(len(inputs)),
         stream=GROUP_NORM if kind == "group" else name,
         tokens=tokens,
@@ -271,7 +252,7 @@ def is_bag(inputs: RowInputs) -> bool:
 def _label(operator: str, inputs: RowInputs) -> str:
     """Return the name under which rates of kernels are known."""
     if is_bag(inputs):
-        return EMBEDDING_BAG
+        return operators.EMBEDDING_BAG
     kind = getattr(inputs, "kind", "")
     return _NORMS.get(kind, str(getattr(inputs, "op", operator)))
 

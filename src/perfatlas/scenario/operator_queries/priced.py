@@ -11,28 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import (
-    ASSUMED_LOSSES,
-    POWER,
-    format_readers,
-    on_any_machine,
-    other_vendors_note,
-    price_columns,
-    quantization_of,
-    raised_clock_notes,
-    require_tier,
-    require_vendor,
-    unread_overrides,
-)
-from perfatlas.energy import (
-    ZEROS,
-    ZEROS_UNUSED,
-    board_energy,
-    power_columns,
-    power_interval,
-    unreached_limit_note,
-    with_energy,
-)
+from perfatlas import answer, energy
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, device_peak, gather_operators
@@ -40,6 +19,7 @@ from perfatlas.measurements.calibrations import find_schedule
 from perfatlas.operators import ATTENTION_BACKWARD, Streaming, Work, with_fields
 from perfatlas.pricing import scaled
 from perfatlas.quantities import UnsupportedError
+from perfatlas.scenario.operator_queries import operator_columns
 from perfatlas.scenario.operator_queries.clocks import CLOCKS, at_clocks, limits_w
 from perfatlas.scenario.operator_queries.inputs import (
     AttentionInputs,
@@ -60,20 +40,6 @@ from perfatlas.scenario.operator_queries.kernels import (
     borrows_format,
     eager_engine,
     own_kernels,
-)
-from perfatlas.scenario.operator_queries.operator_columns import (
-    ATTENTION_SIZES,
-    CONV_SIZES,
-    GEMM_SIZES,
-    MOE_SIZES,
-    ROWS,
-    attention_columns,
-    conv_columns,
-    gemm_columns,
-    is_bag,
-    is_depthwise,
-    moe_columns,
-    row_columns,
 )
 from perfatlas.scenario.resolution import half_format, kernel_engine
 
@@ -185,7 +151,7 @@ class PricedQueries:
         Args:
             c: Index of the query.
         """
-        return float(power_columns(self.devices, limits_w(self.inputs)).cap_w[c])
+        return float(energy.power_columns(self.devices, limits_w(self.inputs)).cap_w[c])
 
     def results(self) -> dict[str, Sequence[Any]]:
         """Return the results of all queries by name, each (C)."""
@@ -198,7 +164,7 @@ class PricedQueries:
             device_peak(self.system.device, self._peak_format()),
         )
         columns: dict[str, Sequence[Any]] = {
-            **price_columns(prices),
+            **answer.price_columns(prices),
             "flop": work.flop.tolist(),
             "cold_bytes": work.cold_bytes.tolist(),
             "activation_bytes": work.activation_bytes.tolist(),
@@ -207,9 +173,9 @@ class PricedQueries:
             "peak_share": [None if rate is None else rate / peak for rate in flop_per_s],
             "roofline_share": _rates(prices.bound_s_CO[:, 0], time_s_C),
             "arithmetic_intensity": (work.flop / bytes_C).tolist(),
-            **self._energy(on_any_machine(self.prices), prices.match_CO[:, 0] >= 0),
+            **self._energy(answer.on_any_machine(self.prices), prices.match_CO[:, 0] >= 0),
         }
-        shared = quantization_of(self.operator)
+        shared = answer.quantization_of(self.operator)
         return columns | {name: [value] * len(self.inputs) for name, value in shared.items()}
 
     def energy_in(self, time_s: float, ends_s: tuple[float, float] | None) -> dict[str, float]:
@@ -225,7 +191,7 @@ class PricedQueries:
         times = {"time_s_CO": time_s, "low_s_CO": low_s, "high_s_CO": high_s}
         other = with_fields(self.prices, **{name: np.array([[s]]) for name, s in times.items()})
         before, after = (
-            with_energy([self.operator], priced_operators, self.devices)
+            energy.with_energy([self.operator], priced_operators, self.devices)
             for priced_operators in (self.prices, other)
         )
         # at the voltage of the clock, which the energies of the queries have
@@ -243,9 +209,10 @@ class PricedQueries:
 
         Args:
             prices: The prices (C, 1).
-            known_C: Whether times have an interval.
         """
-        power = power_columns(self.devices, limits_w(self.inputs), self.devices.clock_ratio_C)
+        power = energy.power_columns(
+            self.devices, limits_w(self.inputs), self.devices.clock_ratio_C
+        )
         energy_C = prices.chip_energy_j_CO[:, 0] + prices.memory_energy_j_CO[:, 0]
         time_s_C, low_s_C, high_s_C = (
             times_CO[:, 0] for times_CO in (prices.time_s_CO, prices.low_s_CO, prices.high_s_CO)
@@ -256,7 +223,7 @@ class PricedQueries:
         # a roofline counts neither time nor energy where caches may hold all bytes
         counted_C = ~(total_j_C == 0.0)
         width_C = np.divide(width_j_C, total_j_C, out=np.zeros_like(total_j_C), where=counted_C)
-        low, high = power_interval(power.low, power.high, width_C)
+        low, high = energy.power_interval(power.low, power.high, width_C)
         least_w, most_w = (power.mean_w(energy_C, column) for column in (high_s_C, low_s_C))
         columns = {
             "power_w": power_C,
@@ -284,12 +251,12 @@ class PricedQueries:
     def warnings(self, c: int) -> tuple[str, ...]:
         """Return the warnings about the answer of a query."""
         device, inputs = self.system.device, self.inputs[c]
-        board, limit_w = board_energy(device), inputs.power_cap_w
+        board, limit_w = energy.board_energy(device), inputs.power_cap_w
         texts: list[str] = []
         if (match := self.match(c)) is not None:
-            texts += filter(None, [other_vendors_note([match.foreign_device])])
+            texts += filter(None, [answer.other_vendors_note([match.foreign_device])])
             texts += self._raised_clock(c)
-            if isinstance(inputs, ConvInputs) and not is_depthwise(inputs):
+            if isinstance(inputs, ConvInputs) and not operator_columns.is_depthwise(inputs):
                 texts.append(IMPLICIT_GEMM)
             if borrows_format(inputs, match):
                 texts.append(
@@ -299,14 +266,18 @@ class PricedQueries:
                 )
         elif inputs.tier != "bound":
             above = self.prices.exceeds_bound()[c, 0]
-            texts.append((ASSUMED_LOSSES if above else AT_ROOFLINE).format(device=device.name))
+            texts.append(
+                (answer.ASSUMED_LOSSES if above else AT_ROOFLINE).format(device=device.name)
+            )
         if limit_w is not None and limit_w > board.cap_w:
-            texts.append(unreached_limit_note(device.name, limit_w, board.cap_w))
+            texts.append(energy.unreached_limit_note(device.name, limit_w, board.cap_w))
         if np.isnan(board.on_w):
             texts += board.notes
-            texts += [ZEROS_UNUSED] if inputs.input_distribution == ZEROS else []
-        readers = {READERS.get(self.operator.kind, "elementwise operators"), POWER}
-        texts += unread_overrides(self.system, readers | format_readers(self._peak_format()))
+            texts += [energy.ZEROS_UNUSED] if inputs.input_distribution == energy.ZEROS else []
+        readers = {READERS.get(self.operator.kind, "elementwise operators"), answer.POWER}
+        texts += answer.unread_overrides(
+            self.system, readers | answer.format_readers(self._peak_format())
+        )
         return tuple(texts)
 
     def _raised_clock(self, c: int) -> tuple[str, ...]:
@@ -314,11 +285,11 @@ class PricedQueries:
         clock = self.inputs[c].clock_ratio
         if clock <= 1.0:
             return ()
-        power = power_columns(self.devices, limits_w(self.inputs))
+        power = energy.power_columns(self.devices, limits_w(self.inputs))
         energy_j = self.prices.chip_energy_j_CO[c, 0] + self.prices.memory_energy_j_CO[c, 0]
         watts = power.on_w[c] + energy_j / self.prices.time_s_CO[c, 0]
         columns = (np.array([one]) for one in (clock, watts, power.cap_w[c]))
-        return tuple(text for _, text in raised_clock_notes("this kernel", *columns))
+        return tuple(text for _, text in answer.raised_clock_notes("this kernel", *columns))
 
 
 def _rates(work_C: FloatArray, time_s_C: FloatArray) -> list[float | None]:
@@ -335,22 +306,17 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
     Args:
         inputs: The queries (C).
         operator: Their columns (C).
-
-    Raises:
-        InvalidSpecError: The system or engine is unknown.
-        UnsupportedError: The device does not support the format or kernels, or there are no
-            measured kernels for the tier.
     """
     first = inputs[0]
     system = resolve_system(first.system)
     eager = None if first.kernel_family else eager_engine(first, system.device)
     engine = eager or kernel_engine(first.kernel_family)
-    require_vendor(system, engine, "kernel_family")
+    answer.require_vendor(system, engine, "kernel_family")
     family = engine.kernel_family
     sustained = DeviceColumns(devices=(system.device,), index_C=np.zeros(len(inputs), np.int64))
     own, version = own_kernels(inputs, operator, sustained, family), first.silicon_version or ""
     if first.tier == "measured":
-        require_tier(system, first.tier, family, version or None)
+        answer.require_tier(system, first.tier, family, version or None)
     gathered = gather_operators(
         [operator], sustained, family=family, tier=first.tier, silicon_version=version
     )
@@ -394,10 +360,6 @@ class OperatorQuery:
 
         Args:
             fields: The fields as given; None means "not given".
-
-        Raises:
-            InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another,
-                or has no effect.
         """
         inputs = read_operator(self.schema, fields, self.half_formats)
         if self.check is not None:
@@ -414,55 +376,56 @@ class OperatorQuery:
 
         Args:
             inputs: The queries (C).
-
-        Raises:
-            InvalidSpecError: The system or engine is unknown.
-            UnsupportedError: The device does not support the format, or there are no measured
-                kernels for the tier.
         """
         return _priced_queries(inputs, self.operator(inputs))
 
 
 QUERIES: Final[Mapping[str, OperatorQuery]] = {
     "gemm": OperatorQuery(
-        schema=GemmInputs, operator=gemm_columns, sizes=GEMM_SIZES, half_formats=("format",)
+        schema=GemmInputs,
+        operator=operator_columns.gemm_columns,
+        sizes=operator_columns.GEMM_SIZES,
+        half_formats=("format",),
     ),
     "attention": OperatorQuery(
         schema=AttentionInputs,
-        operator=attention_columns,
-        sizes=ATTENTION_SIZES,
+        operator=operator_columns.attention_columns,
+        sizes=operator_columns.ATTENTION_SIZES,
         half_formats=("format", "kv_format"),
         check=check_attention,
         alike=lambda query: query.window > 0,  # sparse attention is priced as one operator
     ),
     "moe": OperatorQuery(
         schema=MoeInputs,
-        operator=moe_columns,
-        sizes=MOE_SIZES,
+        operator=operator_columns.moe_columns,
+        sizes=operator_columns.MOE_SIZES,
         half_formats=("format",),
         check=check_moe,
     ),
     "conv": OperatorQuery(
         schema=ConvInputs,
-        operator=conv_columns,
-        sizes=CONV_SIZES,
+        operator=operator_columns.conv_columns,
+        sizes=operator_columns.CONV_SIZES,
         half_formats=("format",),
         check=check_conv,
-        alike=is_depthwise,
+        alike=operator_columns.is_depthwise,
     ),
     "norm": OperatorQuery(
         schema=NormInputs,
-        operator=partial(row_columns, "norm"),
-        sizes=ROWS["norm"][0],
+        operator=partial(operator_columns.row_columns, "norm"),
+        sizes=operator_columns.ROWS["norm"][0],
         check=check_norm,
     ),
     **{
         name: OperatorQuery(
-            schema=schema, operator=partial(row_columns, name), sizes=ROWS[name][0], alike=alike
+            schema=schema,
+            operator=partial(operator_columns.row_columns, name),
+            sizes=operator_columns.ROWS[name][0],
+            alike=alike,
         )
         for name, schema, alike in (
             ("softmax", SoftmaxInputs, type),
-            ("embedding", EmbeddingInputs, is_bag),
+            ("embedding", EmbeddingInputs, operator_columns.is_bag),
             ("elementwise", ElementwiseInputs, type),
         )
     },

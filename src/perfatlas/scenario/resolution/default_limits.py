@@ -59,8 +59,6 @@ def filled_limits(
 
     Args:
         given: Limits, NaN if not given (C,).
-        placement: System of each candidate.
-        load: Lengths and requests.
     """
     rules = profile.scheduler
     devices = [system.device for system in placement.systems]

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.parallelism import (
-    PlanColumns,
-    cuts_groups,
-    default_moe_split,
-    most_replicas,
-    plan_problems,
-    plan_rules,
-)
+from perfatlas import parallelism
 from perfatlas.step import Candidates, candidate_memory
 
 if TYPE_CHECKING:
@@ -42,7 +35,9 @@ def has_free_plan(columns: ScenarioColumns) -> BoolArray:
     return free_N
 
 
-def across_domains(columns: ScenarioColumns, plan: PlanColumns, placement: Placement) -> BoolArray:
+def across_domains(
+    columns: ScenarioColumns, plan: parallelism.PlanColumns, placement: Placement
+) -> BoolArray:
     """Return the rows whose gpus and dp leave no plan inside scale-up domains (C,).
 
     Args:
@@ -54,9 +49,9 @@ def across_domains(columns: ScenarioColumns, plan: PlanColumns, placement: Place
 
 def fitted_plans(
     columns: ScenarioColumns,
-    plan: PlanColumns,
-    candidates: Callable[[PlanColumns], Candidates],
-) -> PlanColumns:
+    plan: parallelism.PlanColumns,
+    candidates: Callable[[parallelism.PlanColumns], Candidates],
+) -> parallelism.PlanColumns:
     """Return plans with the smallest tensor parallelism that fits, and replicas (F,).
 
     Tensor parallelism and attention data parallelism stay inside a scale-up domain (tensor
@@ -70,7 +65,6 @@ def fitted_plans(
 
     Args:
         columns: Fields of the rows, which have a free plan (F).
-        plan: Their plans, of which tp, dp and what follows from them are replaced.
         candidates: Returns the candidates (F) with other plans.
     """
     gpus_F, attention_dp_F = columns.numbers("gpus"), plan.attention_dp
@@ -95,9 +89,9 @@ def fitted_plans(
             may_F &= _inside(np.full_like(pp_F, tp), attention_dp_F, domain_F)
             may_F &= np.isnan(given_dp_F) | (gpus_F == inner_F * given_dp_F)
             tried = _plan(columns, plan, np.full_like(pp_F, tp), pp_F)
-            may_F &= (tried.dp <= most_replicas(inner_F, node_F, gpus_F)) & ~cuts_groups(
-                tried, node_F
-            )
+            may_F &= (
+                tried.dp <= parallelism.most_replicas(inner_F, node_F, gpus_F)
+            ) & ~parallelism.cuts_groups(tried, node_F)
             if not np.any(may_F):
                 continue
             room_F = _room(columns, candidates, tried)
@@ -119,7 +113,7 @@ def _inside(tp_C: FloatArray, attention_dp_C: FloatArray, domain_C: FloatArray) 
 
 
 def _legal_sizes(
-    network: Network, columns: ScenarioColumns, plan: PlanColumns, domain_F: FloatArray
+    network: Network, columns: ScenarioColumns, plan: parallelism.PlanColumns, domain_F: FloatArray
 ) -> tuple[list[float], FloatArray]:
     """Return the tensor-parallel sizes that are legal in some rows, and the widest group of each.
 
@@ -146,8 +140,8 @@ def _legal_sizes(
         pp_T, cp_T, ranks_T, rings_T, passes_T, *given_T = (
             np.full_like(tp_T, size or np.nan) for size in sizes
         )
-        ep_T, moe_tp_T = default_moe_split(tp_T, ranks_T, *given_T)
-        tried = PlanColumns(
+        ep_T, moe_tp_T = parallelism.default_moe_split(tp_T, ranks_T, *given_T)
+        tried = parallelism.PlanColumns(
             tp=tp_T,
             pp=pp_T,
             cp=cp_T,
@@ -158,7 +152,7 @@ def _legal_sizes(
             ring_degree=rings_T,
             guidance_degree=passes_T,
         )
-        broken_T = np.logical_or.reduce([*plan_rules(network, tried).values()])
+        broken_T = np.logical_or.reduce([*parallelism.plan_rules(network, tried).values()])
         found = tp_T[~broken_T].tolist()
         legal.update(found)
         widest_U[kind] = min(max(found, default=domain) * sizes[2], domain)
@@ -166,18 +160,20 @@ def _legal_sizes(
 
 
 def _plan(
-    columns: ScenarioColumns, plan: PlanColumns, tp_F: FloatArray, pp_F: FloatArray
-) -> PlanColumns:
+    columns: ScenarioColumns, plan: parallelism.PlanColumns, tp_F: FloatArray, pp_F: FloatArray
+) -> parallelism.PlanColumns:
     """Return the plans with other tp and pp; replicas and experts follow (F,)."""
     inner_F = tp_F * pp_F * plan.cp * plan.attention_dp
     dp_F = np.maximum(np.floor(columns.numbers("gpus") / inner_F), 1.0)
     given = columns.numbers("ep"), columns.numbers("moe_tp")
-    ep_F, moe_tp_F = default_moe_split(tp_F, plan.attention_dp, *given)
+    ep_F, moe_tp_F = parallelism.default_moe_split(tp_F, plan.attention_dp, *given)
     return replace(plan, tp=tp_F, pp=pp_F, dp=dp_F, ep=ep_F, moe_tp=moe_tp_F)
 
 
 def _room(
-    columns: ScenarioColumns, candidates: Callable[[PlanColumns], Candidates], plan: PlanColumns
+    columns: ScenarioColumns,
+    candidates: Callable[[parallelism.PlanColumns], Candidates],
+    plan: parallelism.PlanColumns,
 ) -> FloatArray:
     """Return how many sequences a deployment holds (F,): inf for the whole load.
 
@@ -185,7 +181,7 @@ def _room(
     """
     room_F = np.full(plan.tp.shape, ILLEGAL)
     question = candidates(plan)
-    problems = plan_problems(question.model.network, plan)
+    problems = parallelism.plan_problems(question.model.network, plan)
     legal = [index for index, problem in enumerate(problems) if problem is None]
     if not legal:
         return room_F
@@ -201,15 +197,16 @@ def _room(
     return room_F
 
 
-def replaced_rows(plan: PlanColumns, places_F: IntArray, found: PlanColumns) -> PlanColumns:
+def replaced_rows(
+    plan: parallelism.PlanColumns, places_F: IntArray, found: parallelism.PlanColumns
+) -> parallelism.PlanColumns:
     """Return plans (C,) in which some are replaced.
 
     Args:
         plan: The plans (C,).
-        places_F: Places of the replaced ones (F,).
         found: Their new plans (F,).
     """
     columns = {name: values.copy() for name, values in vars(plan).items()}
     for name, values in vars(found).items():
         columns[name][places_F] = values
-    return PlanColumns(**columns)
+    return parallelism.PlanColumns(**columns)

@@ -114,11 +114,7 @@ class FieldColumn:
         return differs_N
 
     def equals(self, word: str) -> BoolArray:
-        """Return whether the field has a value (N,).
-
-        Args:
-            word: The value, such as a mode.
-        """
+        """Return whether the field has a value (N,)."""
         equal_V = np.array([isinstance(v, str) and v == word for v in self.values])
         equal_N: BoolArray = equal_V[self.codes_N]
         return equal_N
@@ -136,11 +132,7 @@ class ScenarioColumns:
     """All fields as columns (N,)."""
 
     def __init__(self, size: int, fields: Mapping[str, FieldColumn]) -> None:
-        """Store the columns that are set; others have the defaults.
-
-        Args:
-            size: Number of rows N.
-        """
+        """Store the columns that are set; others have the defaults."""
         self.size = size
         self._fields = dict(fields)
 
@@ -180,11 +172,7 @@ class ScenarioColumns:
         return {name: column.values[column.codes_N[row]] for name, column in columns.items()}
 
     def take(self, rows_C: IntArray) -> ScenarioColumns:
-        """Return some rows.
-
-        Args:
-            rows_C: Row indices (C,).
-        """
+        """Return some rows."""
         fields = {
             name: replace(column, codes_N=column.codes_N[rows_C])
             for name, column in self._fields.items()
@@ -197,20 +185,12 @@ class ScenarioColumns:
 
 
 def constant_column(size: int, value: object) -> FieldColumn:
-    """Return a column with the same value in all rows.
-
-    Args:
-        size: Number of rows N.
-    """
+    """Return a column with the same value in all rows."""
     return FieldColumn(values=(None, value), codes_N=np.ones(size, np.int64))
 
 
 def number_column(numbers_N: FloatArray) -> FieldColumn:
-    """Return a column of derived numbers; all count as set.
-
-    Args:
-        numbers_N: The numbers (N,).
-    """
+    """Return a column of derived numbers; all count as set."""
     distinct_V, codes_N = np.unique(numbers_N, return_inverse=True)
     return FieldColumn(values=(None, *distinct_V.tolist()), codes_N=codes_N.reshape(-1) + 1)
 
@@ -251,10 +231,6 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
     Args:
         table: Columns by name; unknown names are ignored, names of other tools are refused. None,
             NaN and empty text count as unset.
-
-    Raises:
-        InvalidSpecError: A column is not a list, lengths differ, or a column has another tool's
-            name for a field that the table lacks.
     """
     size = _rows(table)
     _refuse_other_names(table)

@@ -313,11 +313,7 @@ def _balances(values: Mapping[str, Any]) -> Missing | None:
 
 
 def _token_exchange(values: Mapping[str, Any]) -> Missing | None:
-    """Return that no tokens are exchanged between attention data-parallel ranks.
-
-    Args:
-        values: model, and attention_dp of all pools.
-    """
+    """Return that no tokens are exchanged between attention data-parallel ranks."""
     if (dense := _experts(values)) is not None:
         return dense
     if any((values.get(name) or 1) > 1 for name in RANKS):
@@ -328,11 +324,7 @@ def _token_exchange(values: Mapping[str, Any]) -> Missing | None:
 
 
 def _overlapped_exchange(values: Mapping[str, Any]) -> Missing | None:
-    """Return that the exchange of tokens has nothing beside it to overlap with.
-
-    Args:
-        values: model, engine, batch_overlap, and system and attention_dp of all pools.
-    """
+    """Return that the exchange of tokens has nothing beside it to overlap with."""
     if (nothing := _token_exchange(values)) is not None:
         return nothing
     named = values["batch_overlap"]

@@ -12,13 +12,8 @@ import numpy as np
 from perfatlas.engines import resolve_engine
 from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.resolution import model_formats
 from perfatlas.scenario.resolution.field_columns import distinct_rows
-from perfatlas.scenario.resolution.model_formats import (
-    FormatNames,
-    FormatSupport,
-    format_support,
-    resolve_formats,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,9 +65,12 @@ def formats_of_rows(columns: ScenarioColumns) -> ResolvedFormats:
     Args:
         columns: The fields (N).
     """
-    supports = [format_support(system) if system else None for system in columns["system"].values]
+    supports = [
+        model_formats.format_support(system) if system else None
+        for system in columns["system"].values
+    ]
     device_N = _positions(supports)[columns["system"].codes_N]
-    named = [columns[name] for name in ("model", "engine", *FormatNames._fields)]
+    named = [columns[name] for name in ("model", "engine", *model_formats.FormatNames._fields)]
     distinct = distinct_rows([*(column.value_codes for column in named), device_N])
     results = [
         _resolved(named, supports[columns["system"].codes_N[row]], row)
@@ -95,12 +93,14 @@ def _positions(values: Sequence[object]) -> IntArray:
 
 
 def _resolved(
-    named: Sequence[FieldColumn], device: FormatSupport | None, row: int
+    named: Sequence[FieldColumn], device: model_formats.FormatSupport | None, row: int
 ) -> tuple[ModelFormats | PerfatlasError, tuple[str, ...]]:
     """Return the formats of one row and their origin, or its error."""
     model, engine, *names = (column.values[column.codes_N[row]] for column in named)
     try:
         network = resolve_model(model).network
-        return resolve_formats(FormatNames(*names), network, resolve_engine(engine), device)
+        return model_formats.resolve_formats(
+            model_formats.FormatNames(*names), network, resolve_engine(engine), device
+        )
     except PerfatlasError as error:
         return error, ()

@@ -92,10 +92,6 @@ def resolve_formats(
 
     Args:
         device: What formats depend on in the device, None if unknown.
-
-    Raises:
-        UnsupportedError: A format is unknown, or an unset one is that of a checkpoint whose
-            quantization is not read, or needs attention that the device does not have.
     """
     checkpoint = network.checkpoint
     half = _half_format(device)

@@ -48,12 +48,7 @@ def gpu_limits_w(
 
 
 def node_limit_error(limit_w: float, system: System, gpu_w: float) -> PerfatlasError:
-    """Return the error of a limit of a node that leaves nothing to its GPUs, or an unknown share.
-
-    Args:
-        limit_w: The limit [W].
-        gpu_w: What it leaves to a GPU [W].
-    """
+    """Return the error of a node limit that leaves nothing to its GPUs, or an unknown share."""
     node = system.node
     if math.isnan(gpu_w):
         return UnsupportedError(
@@ -77,11 +72,7 @@ def unknown_power(system: System) -> UnsupportedError | None:
 
 
 def limit_at_bound_error(name: str, limit_w_N: FloatArray, row: int) -> InvalidSpecError:
-    """Return the error of a power limit in tier bound.
-
-    Args:
-        limit_w_N: Its values (N,) [W].
-    """
+    """Return the error of a power limit in tier bound."""
     return InvalidSpecError(
         f"{name} = {limit_w_N[row]:g} W needs measured kernels: the clock under a power limit"
         " follows from a model, so that a roofline time at that clock is no lower limit; leave"

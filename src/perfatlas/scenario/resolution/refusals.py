@@ -29,11 +29,7 @@ class Refusals:
     """
 
     def __init__(self, size: int) -> None:
-        """Start with all rows accepted.
-
-        Args:
-            size: Number of rows N.
-        """
+        """Start with all rows accepted."""
         self._stage_N = np.full(size, ANSWERED, np.int64)
         self._reason_N = np.zeros(size, np.int64)
         self._reasons: list[Reason] = []
@@ -45,21 +41,12 @@ class Refusals:
         return refused_N
 
     def kept(self, rows_C: IntArray, stage: int) -> BoolArray:
-        """Return whether rows are accepted up to a stage (C,).
-
-        Args:
-            rows_C: Row indices (C,).
-        """
+        """Return whether rows are accepted up to a stage (C,)."""
         kept_C: BoolArray = self._stage_N[rows_C] > stage
         return kept_C
 
     def refuse(self, rows_R: IntArray, reason: Reason, stage: int = 0) -> None:
-        """Refuse rows for a reason.
-
-        Args:
-            rows_R: Row indices (R,).
-            reason: Returns the error of a row.
-        """
+        """Refuse rows for a reason."""
         rows_R = rows_R[self._stage_N[rows_R] > stage]
         if rows_R.size:
             self._stage_N[rows_R] = stage

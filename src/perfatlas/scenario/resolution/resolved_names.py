@@ -104,14 +104,7 @@ def kernel_engine(name: str | None) -> EngineProfile:
 
 
 def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecError:
-    """Return the engine with the settings of its launch, or why it refuses them.
-
-    Args:
-        fields: engine, expert_exchange, batch_overlap, sampling_penalties and mixed_chunk.
-
-    Raises:
-        InvalidSpecError: There is no such engine.
-    """
+    """Return the engine with the settings of its launch, or why it refuses them."""
     engine = resolve_engine(fields["engine"])
     try:
         return with_launch_settings(
@@ -126,14 +119,7 @@ def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecErr
 
 
 def model_in_engine(fields: Mapping[str, Any], profile: EngineProfile) -> Model:
-    """Return a model as an engine runs it: some apply no sliding windows.
-
-    Args:
-        fields: model, redundant_experts, images, image_height and image_width.
-
-    Raises:
-        PerfatlasError: The model cannot be resolved, or encodes no such images.
-    """
+    """Return a model as an engine runs it: some apply no sliding windows."""
     model, whole = resolve_model(fields["model"]), profile.full_attention
     network = model.network.with_images(*(fields[field] for field in IMAGE_FIELDS))
     if fields["redundant_experts"] > 0:
@@ -157,11 +143,7 @@ def placed_distribution(fields: Mapping[str, Any]) -> str:
 
 
 def acceptance_of_drafts(fields: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the probability of each draft of a step that it is accepted if all before are.
-
-    Args:
-        fields: speculative_depth, speculative_acceptance and acceptance_by_position.
-    """
+    """Return the probability of each draft of a step that it is accepted if all before are."""
     by_position = fields["acceptance_by_position"]
     alike = (fields["speculative_acceptance"] or 0.0,) * fields["speculative_depth"]
     return alike if by_position is None else tuple(by_position)

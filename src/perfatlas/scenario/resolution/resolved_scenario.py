@@ -19,32 +19,12 @@ from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.fields import OF_TOKENS, generation_error, graph_error, tokens_error
+from perfatlas.scenario.resolution import default_plans, node_limits, resolved_names
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
-from perfatlas.scenario.resolution.default_plans import (
-    across_domains,
-    fitted_plans,
-    has_free_plan,
-    replaced_rows,
-)
 from perfatlas.scenario.resolution.field_columns import columns_of, distinct_rows
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
-from perfatlas.scenario.resolution.node_limits import (
-    LIMITS_OF_POWER,
-    NODE_LIMIT,
-    gpu_limits_w,
-    limit_at_bound_error,
-    node_limit_error,
-    unknown_power,
-)
 from perfatlas.scenario.resolution.pools import PARTS
 from perfatlas.scenario.resolution.refusals import Refusals, always
-from perfatlas.scenario.resolution.resolved_names import (
-    acceptance_of_drafts,
-    launched_engine,
-    model_in_engine,
-    placed_distribution,
-    resolved_plan,
-)
 from perfatlas.scenario.resolution.workers import load_of, workers_of
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
@@ -68,20 +48,15 @@ def candidates_of(
     """Return rows that share model, engine, formats and tier as candidates; others are refused.
 
     Args:
-        rows_C: The rows (C,).
-        formats: Resolved number formats, and sentences on their origin.
         longest: Longest prompt of the traffic, 0 for isl [tokens].
-
-    Raises:
-        PerfatlasError: The engine cannot be resolved.
     """
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
-    profile = launched_engine(fields)
+    profile = resolved_names.launched_engine(fields)
     if isinstance(profile, InvalidSpecError):
         refusals.refuse(rows_C, always(profile), workers.stage)
         return None
     try:
-        model = model_in_engine(fields, profile)
+        model = resolved_names.model_in_engine(fields, profile)
         if workers.part:
             parts = dict(zip(PARTS, model.network.split(), strict=True))
             model = replace(model, network=parts[workers.part])
@@ -109,15 +84,15 @@ def candidates_of(
         formats=formats[0],
         tier=fields["tier"],
         silicon_version=fields["silicon_version"] or "",
-        expert_distribution=placed_distribution(fields),
+        expert_distribution=resolved_names.placed_distribution(fields),
         drafts=fields["speculative_depth"],
-        draft_acceptance=acceptance_of_drafts(fields),
+        draft_acceptance=resolved_names.acceptance_of_drafts(fields),
         assumptions=formats[1],
         placement=_placement(workers, rows_C, systems),
         plan=PlanColumns(**take_columns(workers.plan, rows_C)),
         load=Load(**take_columns(workers.load, rows_C)),
         limits=EngineLimits(**take_columns(workers.limits, rows_C)),
-        derived_plan_C=has_free_plan(workers.columns)[rows_C],
+        derived_plan_C=default_plans.has_free_plan(workers.columns)[rows_C],
         recipe_C=np.full(rows_C.shape, NO_RECIPE),
         aggregated_C=workers.aggregated_N[rows_C],
         pooled=workers.pooled,
@@ -130,7 +105,7 @@ def _inside_domains(
 ) -> tuple[IntArray, Candidates] | None:
     """Complete the candidates; refuse rows whose gpus and dp leave no plan inside domains."""
     found = _completed(workers.columns.take(rows_C), shared, longest)
-    wide_C = across_domains(workers.columns.take(rows_C), found.plan, found.placement)
+    wide_C = default_plans.across_domains(workers.columns.take(rows_C), found.plan, found.placement)
     if not np.any(wide_C):
         return rows_C, found
     tp_of = dict(zip(rows_C.tolist(), found.plan.tp.tolist(), strict=True))
@@ -151,10 +126,12 @@ def _inside_domains(
 
 def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refusals) -> None:
     """Refuse power limits in tier bound."""
-    for name in LIMITS_OF_POWER if tier == "bound" else ():
+    for name in node_limits.LIMITS_OF_POWER if tier == "bound" else ():
         limit_w_N = workers.columns.numbers(name, np.inf)
         limited_C = rows_C[np.isfinite(limit_w_N[rows_C])]
-        refusals.refuse(limited_C, partial(limit_at_bound_error, name, limit_w_N), workers.stage)
+        refusals.refuse(
+            limited_C, partial(node_limits.limit_at_bound_error, name, limit_w_N), workers.stage
+        )
 
 
 # fields that nothing of a graph reads
@@ -300,17 +277,19 @@ def _refuse_node_limits(
 ) -> None:
     """Refuse power limits of unknown effect, and of nodes that leave nothing to their GPUs."""
     column = workers.columns["system"]
-    gpu_w_C = gpu_limits_w(workers.columns, rows_C, systems)
+    gpu_w_C = node_limits.gpu_limits_w(workers.columns, rows_C, systems)
     limited_C = np.isfinite(workers.power_cap_w_N[rows_C]) | np.isfinite(gpu_w_C)
     for code in dict.fromkeys(column.codes_N[rows_C[limited_C]].tolist()):
-        if (system := systems.get(column.values[code])) and (unknown := unknown_power(system)):
+        if (system := systems.get(column.values[code])) and (
+            unknown := node_limits.unknown_power(system)
+        ):
             of_system_C = limited_C & (column.codes_N[rows_C] == code)
             refusals.refuse(rows_C[of_system_C], always(unknown), workers.stage)
-    limit_w_N = workers.columns.numbers(NODE_LIMIT, np.inf)
+    limit_w_N = workers.columns.numbers(node_limits.NODE_LIMIT, np.inf)
     for c in np.flatnonzero(~(gpu_w_C > 0.0)):
         row, gpu_w = int(rows_C[c]), float(gpu_w_C[c])
         system = systems[column.values[int(column.codes_N[row])]]
-        error = node_limit_error(float(limit_w_N[row]), system, gpu_w)
+        error = node_limits.node_limit_error(float(limit_w_N[row]), system, gpu_w)
         refusals.refuse(rows_C[c : c + 1], always(error), workers.stage)
 
 
@@ -318,7 +297,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
     """Return the systems, clocks and power limits of rows (C,)."""
     column, clock_C = workers.columns["system"], workers.clock_ratio_N[rows_C]
     own_w_C = workers.power_cap_w_N[rows_C]
-    node_w_C = gpu_limits_w(workers.columns, rows_C, systems)
+    node_w_C = node_limits.gpu_limits_w(workers.columns, rows_C, systems)
     limit_w_C, zeros_C = np.minimum(own_w_C, node_w_C), workers.zeros_N[rows_C]
     higher_w_C = np.maximum(own_w_C, node_w_C)
     used = distinct_rows([column.value_codes[rows_C]])
@@ -351,7 +330,9 @@ def _completed(columns: ScenarioColumns, given: Candidates, longest: int) -> Can
         moved = replace(start, plan=plan, load=load_of(free, plan.dp))
         return _limited(free, moved, longest)
 
-    plan = replaced_rows(given.plan, places, fitted_plans(free, start.plan, with_plan))
+    plan = default_plans.replaced_rows(
+        given.plan, places, default_plans.fitted_plans(free, start.plan, with_plan)
+    )
     load = load_of(columns, plan.dp)
     return _limited(columns, replace(given, plan=plan, load=load), longest)
 
@@ -381,11 +362,7 @@ def _systems(
     needs: tuple[EngineProfile, Mapping[str, Any], set[str]],
     refusals: Refusals,
 ) -> dict[str, System]:
-    """Return the distinct systems of rows by name, and refuse rows whose engine they do not run.
-
-    Args:
-        needs: The engine, the fields that the rows share, and their number formats.
-    """
+    """Return the distinct systems of rows by name, and refuse rows whose engine they do not run."""
     profile, fields, formats = needs
     column = workers.columns["system"]
     distinct = distinct_rows([column.value_codes[rows_C]])
@@ -466,9 +443,12 @@ def planned_scenario(scenario: Scenario) -> Scenario:
         >>> planned_scenario(asked).tp, planned_scenario(asked).dp
         (1, 16)
     """
-    if scenario.mode == "disaggregated" or not has_free_plan(columns_of([scenario]))[0]:
+    if (
+        scenario.mode == "disaggregated"
+        or not default_plans.has_free_plan(columns_of([scenario]))[0]
+    ):
         return scenario
     question, _ = resolve_scenarios([scenario])
     if question is None:
         return scenario
-    return scenario.model_copy(update=resolved_plan(question))
+    return scenario.model_copy(update=resolved_names.resolved_plan(question))

@@ -61,11 +61,7 @@ def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenari
 
 
 def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[BoolArray, Sentence]]:
-    """Yield the mask of each violated rule (N,), and its message for a scenario.
-
-    Args:
-        queues: Whether requests queue: worker batches are then limits instead of loads.
-    """
+    """Yield the mask of each violated rule (N,), and its message for a scenario."""
     yield from _load_rules(columns)
     yield from _price_rules(columns)
     yield from _draft_rules(columns)

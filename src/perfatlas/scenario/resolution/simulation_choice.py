@@ -81,12 +81,7 @@ def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates[Evaluation]) 
 
 
 def _least_steps(question: Candidates, in_flight_C: FloatArray, osl_C: FloatArray) -> FloatArray:
-    """Return the minimum number of steps of a steady-state simulation (C,).
-
-    Args:
-        in_flight_C: Requests in flight (C,).
-        osl_C: Output tokens of each (C,).
-    """
+    """Return the minimum number of steps of a steady-state simulation (C,)."""
     limits, ranks_C, isl_C = question.limits, question.plan.attention_dp, question.load.isl
     requests_C = (WARM_ROUNDS + ROUNDS + 1) * in_flight_C
     tokens_C = requests_C * (isl_C + osl_C) / limits.max_num_batched_tokens
@@ -97,11 +92,7 @@ def _least_steps(question: Candidates, in_flight_C: FloatArray, osl_C: FloatArra
 
 
 def _prefix_blocks(question: Candidates, in_flight_C: FloatArray) -> FloatArray:
-    """Return the blocks of the length of a cached prefix in all prompts (C,), 0 without one.
-
-    Args:
-        in_flight_C: Requests in flight (C,).
-    """
+    """Return the blocks of the length of a cached prefix in all prompts (C,), 0 without one."""
     load = question.load
     each_C = np.ceil(load.isl / np.maximum(load.prefix, 1.0)) * (load.prefix > 0.0)
     blocks_C: FloatArray = (WARM_ROUNDS + ROUNDS + 1) * in_flight_C * each_C

@@ -13,12 +13,7 @@ import numpy as np
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, Scenario, parse_scenario
-from perfatlas.scenario.resolution.field_columns import (
-    columns_of,
-    distinct_rows,
-    is_absent,
-    read_columns,
-)
+from perfatlas.scenario.resolution import field_columns
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
 from perfatlas.scenario.resolution.pools import (
     PARTS,
@@ -38,7 +33,6 @@ if TYPE_CHECKING:
 
     from perfatlas.networks import ModelFormats
     from perfatlas.operators import IntArray
-    from perfatlas.scenario.resolution.field_columns import ScenarioColumns, Table
     from perfatlas.scenario.resolution.refusals import Reason
     from perfatlas.scenario.resolution.scenario_checks import Sentence
     from perfatlas.scenario.resolution.workers import Workers
@@ -96,7 +90,7 @@ class Resolution:
     """A resolved table."""
 
     scenario: Callable[[int], Scenario]  # Returns a row as a scenario
-    columns: ScenarioColumns  # Fields of all rows; refused rows may have defaults
+    columns: field_columns.ScenarioColumns  # Fields of all rows; refused rows may have defaults
     groups: tuple[Group, ...]  # Rows that are answered together, in order of their first rows
     refusals: Refusals
 
@@ -106,7 +100,7 @@ class Resolution:
         return self.columns.size
 
 
-def resolve(table: Table) -> Resolution:
+def resolve(table: field_columns.Table) -> Resolution:
     """Return the rows of a table as groups of candidates; invalid rows are refused.
 
     Args:
@@ -122,7 +116,7 @@ def resolve(table: Table) -> Resolution:
         >>> resolve(rows).refusals.rows()
         [1]
     """
-    columns, broken_N = read_columns(table)
+    columns, broken_N = field_columns.read_columns(table)
     refusals = Refusals(columns.size)
     refusals.refuse(np.flatnonzero(broken_N), lambda row: _reading_error(table, row), WRITTEN)
     return _resolved(columns, lambda row: _scenario(table, row), refusals)
@@ -130,11 +124,11 @@ def resolve(table: Table) -> Resolution:
 
 def resolve_one(scenario: Scenario) -> Resolution:
     """Return one scenario as a resolved table of one row."""
-    return _resolved(columns_of([scenario]), lambda _: scenario, Refusals(1))
+    return _resolved(field_columns.columns_of([scenario]), lambda _: scenario, Refusals(1))
 
 
 def _resolved(
-    columns: ScenarioColumns, scenario: Callable[[int], Scenario], refusals: Refusals
+    columns: field_columns.ScenarioColumns, scenario: Callable[[int], Scenario], refusals: Refusals
 ) -> Resolution:
     """Return the rows that keep all rules as groups of candidates."""
     for rule_N, sentence in broken_rules(columns, queues=False):
@@ -161,12 +155,14 @@ def _resolved(
     return Resolution(scenario=scenario, columns=columns, groups=tuple(groups), refusals=refusals)
 
 
-def _scenario(table: Table, row: int) -> Scenario:
+def _scenario(table: field_columns.Table, row: int) -> Scenario:
     cells = {name: table[name][row] for name in table if name in FIELD_NAMES}
-    return parse_scenario({name: cell for name, cell in cells.items() if not is_absent(cell)})
+    return parse_scenario(
+        {name: cell for name, cell in cells.items() if not field_columns.is_absent(cell)}
+    )
 
 
-def _reading_error(table: Table, row: int) -> PerfatlasError:
+def _reading_error(table: field_columns.Table, row: int) -> PerfatlasError:
     """Return the error of `parse_scenario` for a refused row."""
     try:
         _scenario(table, row)
@@ -188,16 +184,12 @@ def _part(scenario: Callable[[int], Scenario], part: str) -> Callable[[int], Sce
 
 
 def _groups(pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals) -> list[Group]:
-    """Group rows that share model, engine, formats and tier in all pools.
-
-    Args:
-        refusals: Receives the refused rows.
-    """
+    """Group rows that share model, engine, formats and tier in all pools."""
     if not rows_N.size:
         return []
     formats = [formats_of_rows(pool.columns.take(rows_N)) for pool in pools]
     codes = [pool.columns[name].value_codes[rows_N] for pool in pools for name in SHARED_FIELDS]
-    distinct = distinct_rows([*codes, *(found.codes_N for found in formats)])
+    distinct = field_columns.distinct_rows([*codes, *(found.codes_N for found in formats)])
     return [
         Group(
             rows_C=rows_N[members],

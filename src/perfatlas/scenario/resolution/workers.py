@@ -118,7 +118,6 @@ def load_of(columns: ScenarioColumns, replicas_N: FloatArray) -> Load:
 
     Args:
         columns: Fields (N,).
-        replicas_N: Replicas (N,).
     """
     batch, concurrency = columns.numbers("batch"), columns.numbers("concurrency")
     concurrency = np.where(np.isnan(concurrency), replicas_N, concurrency)

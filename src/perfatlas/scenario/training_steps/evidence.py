@@ -192,11 +192,7 @@ UPPER_MEMORY: Final = (
 def training_warnings(
     inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
 ) -> list[tuple[str, ...]]:
-    """Return what to know before relying on a step, for each candidate (C).
-
-    Args:
-        inputs: Fields of the candidates.
-    """
+    """Return what to know before relying on a step, for each candidate (C)."""
     above, power = above_measured(question, steps), power_remarks(inputs, question, steps)
     unused = [
         unused_warnings(vars(train_inputs), fields_of(type(train_inputs)))

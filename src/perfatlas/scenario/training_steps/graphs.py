@@ -33,12 +33,6 @@ def read_graph_training(fields: Mapping[str, Any]) -> TrainInputs:
 
     Args:
         fields: The fields as given; None means "not given".
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or applies to language
-            models.
-        UnsupportedError: The graph is divided over GPUs, or the engine, the format or the
-            optimizer trains none.
     """
     inputs = TrainInputs.read(
         {

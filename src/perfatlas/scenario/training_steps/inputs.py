@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from perfatlas.scenario.fields import InputFields
-from perfatlas.vocabulary.fields import (
-    ClockChoice,
-    ModelChoice,
-    SystemChoice,
-    TierChoice,
-    TrainingBatch,
-    TrainingCheckpoints,
-    TrainingEngineChoice,
-    TrainingFormats,
-    TrainingLayout,
-    TrainingPower,
-    TrainingRecipe,
-    UnevenStages,
-)
+from perfatlas.vocabulary import fields
 
 
 # groups in reverse order: Python collects annotations from the last base on
 class TrainInputs(
     InputFields,
-    TrainingPower,
-    TrainingCheckpoints,
-    TrainingRecipe,
-    TrainingFormats,
-    UnevenStages,
-    TrainingLayout,
-    TrainingBatch,
-    ClockChoice,
-    TierChoice,
-    TrainingEngineChoice,
-    SystemChoice,
-    ModelChoice,
+    fields.TrainingPower,
+    fields.TrainingCheckpoints,
+    fields.TrainingRecipe,
+    fields.TrainingFormats,
+    fields.UnevenStages,
+    fields.TrainingLayout,
+    fields.TrainingBatch,
+    fields.ClockChoice,
+    fields.TierChoice,
+    fields.TrainingEngineChoice,
+    fields.SystemChoice,
+    fields.ModelChoice,
 ):
     """A training step."""

@@ -10,23 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import (
-    STEPS,
-    clock_causes,
-    clock_note,
-    collective_readers,
-    format_readers,
-    raised_clock_notes,
-    unread_overrides,
-)
+from perfatlas import answer, energy
 from perfatlas.cost import METERED, PoolPrices, hourly_usd, prices_of
-from perfatlas.energy import (
-    board_energy,
-    lowest_clock,
-    node_power,
-    power_interval,
-    unreached_limit_note,
-)
 from perfatlas.hardware import resolve_system
 from perfatlas.inference import PER_KWH, metered_nodes, unused_meter_note
 from perfatlas.quantities import HOUR_S, InvalidSpecError, PerfatlasError, UnsupportedError
@@ -47,15 +32,10 @@ PER_OUTPUT: Final = "_per_million_output_tokens"
 
 
 def check_power_cap(inputs: TrainInputs) -> None:
-    """Refuse a power limit where no clock can follow from it.
-
-    Raises:
-        InvalidSpecError: The step is asked at the roofline.
-        UnsupportedError: No energies of the device are known.
-    """
+    """Refuse a power limit where no clock can follow from it."""
     if inputs.power_cap_w is None:
         return
-    board = board_energy(resolve_system(inputs.system).device)
+    board = energy.board_energy(resolve_system(inputs.system).device)
     if math.isnan(board.on_w):
         raise UnsupportedError(f"power_cap_w: {board.notes[0]}; omit it")
     if inputs.tier == "bound":
@@ -68,19 +48,15 @@ def check_power_cap(inputs: TrainInputs) -> None:
 def broken_limit(
     question: TrainingQuestion, steps: TrainingSteps, at: int
 ) -> PerfatlasError | None:
-    """Return the error of a step whose power limit cannot be kept, None where it is.
-
-    Args:
-        at: Position of the candidate.
-    """
+    """Return the error of a step whose power limit cannot be kept, None where it is."""
     lowest_w = float(steps.power.clock.lowest_w[at])
     if math.isnan(lowest_w):
         return None
     limit_w = float(steps.power.power.cap_w[at])
     name = "power_cap_w" if limit_w == question.power_cap_w else "device.tdp"
     return InvalidSpecError(
-        f"{name} = {limit_w:g} W cannot be kept: at the lowest clock, {lowest_clock():g} of the"
-        f" sustained one, passes draw {lowest_w:.1f} W; set {name} to {math.ceil(lowest_w)} W"
+        f"{name} = {limit_w:g} W cannot be kept: at the lowest clock, {energy.lowest_clock():g} of"
+        f" the sustained one, passes draw {lowest_w:.1f} W; set {name} to {math.ceil(lowest_w)} W"
         " or more"
     )
 
@@ -88,11 +64,7 @@ def broken_limit(
 def power_rows(
     inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
 ) -> list[dict[str, Any]]:
-    """Return power, energy and electricity of each candidate, None for what is not known.
-
-    Args:
-        inputs: Fields of the candidates, for the facility.
-    """
+    """Return power, energy and electricity of each candidate, None for what is not known."""
     columns = _energy_columns(question, steps)
     rates = {"output_tokens_per_s_per_gpu": columns["tokens_per_s_per_gpu"]}
     own = columns_of(inputs, PER_KWH)
@@ -123,7 +95,6 @@ def _prices(
     """Return the prices of the GPUs of each candidate.
 
     Args:
-        inputs: Fields of the candidates.
         node_power_w: AC power of a node (C,) [W], NaN if unknown.
     """
     systems = [question.systems[at] for at in question.index_C.tolist()]
@@ -133,8 +104,8 @@ def _prices(
     found = PoolPrices(prices, place_C, busy_w=node_power_w / devices_C)
     if not any(price.is_owned for price in prices):
         return found
-    on_w = [(system.node, board_energy(system.device).on_w) for system in systems]
-    idle_w_C = np.array([node_power(node).node_w(watts) for node, watts in on_w])
+    on_w = [(system.node, energy.board_energy(system.device).on_w) for system in systems]
+    idle_w_C = np.array([energy.node_power(node).node_w(watts) for node, watts in on_w])
     return found._replace(idle_w=idle_w_C / devices_C)
 
 
@@ -171,7 +142,7 @@ def _energy_columns(question: TrainingQuestion, steps: TrainingSteps) -> dict[st
     gpus_C, tokens_C = question.layouts.gpus, question.layouts.tokens_per_step
     times = {"": steps.step_s_C, "_low": steps.low_s_C, "_high": steps.high_s_C}
     watts = {end: power.power_w(time_s_C) for end, time_s_C in times.items()}
-    low, high = power_interval(limits.low, limits.high, power.width_j_C / power.step_j())
+    low, high = energy.power_interval(limits.low, limits.high, power.width_j_C / power.step_j())
     most_w = np.minimum(high * watts["_low"], limits.cap_w)
     joules = {
         "": power.step_j(),
@@ -201,46 +172,49 @@ def _parts(question: TrainingQuestion, steps: TrainingSteps, at: int) -> dict[st
 def power_notes(question: TrainingQuestion, steps: TrainingSteps) -> Iterator[str]:
     """Yield what the power of the first candidate rests on."""
     device = question.systems[int(question.index_C[0])].device
-    yield from board_energy(device).notes
+    yield from energy.board_energy(device).notes
     locked = None if question.clock_ratio == 1.0 else question.clock_ratio
     limit_w, ratio = float(steps.power.power.cap_w[0]), float(steps.power.clock.ratio[0])
-    if causes := clock_causes(device, limit_w, locked, zeros=False):
+    if causes := answer.clock_causes(device, limit_w, locked, zeros=False):
         known = question.tier != "bound" and math.isfinite(limit_w)
-        yield clock_note(device, causes, f"passes {ratio:.2f}", moved=ratio != 1.0, known=known)
+        yield answer.clock_note(
+            device, causes, f"passes {ratio:.2f}", moved=ratio != 1.0, known=known
+        )
 
 
 def power_remarks(
     inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
 ) -> list[list[str]]:
-    """Return what to know of the power and the system of each candidate before relying on its step.
-
-    Args:
-        inputs: Fields of the candidates, for the facility.
-    """
+    """Return the remarks on the power and the system of each candidate."""
     found: list[list[str]] = [[] for _ in range(question.layouts.size)]
     clock, power = steps.power.clock, steps.power.power
     totals, at = steps.costs.totals, steps.costs.index_C
     dynamic_j_C = clock.energy_share * totals.chip_j[at] + totals.memory_j[at]
     watts_C = steps.power.on_w_C + dynamic_j_C / totals.time_s[at]
     locked_C = np.full(watts_C.size, question.clock_ratio)
-    for index, remark in raised_clock_notes("passes", locked_C, watts_C, power.cap_w):
+    for index, remark in answer.raised_clock_notes("passes", locked_C, watts_C, power.cap_w):
         found[index].append(remark)
-    readers = {*STEPS, *format_readers(*vars(question.formats).values())}
+    readers = {*answer.STEPS, *answer.format_readers(*vars(question.formats).values())}
     for position, system in enumerate(question.index_C.tolist()):
-        own = readers | collective_readers(
+        own = readers | answer.collective_readers(
             question.systems[system], question.layouts.gpus[position]
         )
-        found[position] += unread_overrides(question.systems[system], own)
-        node, board = question.systems[system].node, board_energy(question.systems[system].device)
+        found[position] += answer.unread_overrides(question.systems[system], own)
+        node, board = (
+            question.systems[system].node,
+            energy.board_energy(question.systems[system].device),
+        )
         if unknown := math.isnan(board.on_w):
             found[position].append(board.notes[0])
         given = {name: getattr(inputs[position], name) for name in PER_KWH}
         is_given = any(value is not None for value in given.values())
-        if is_given and (unknown or math.isnan(node_power(node).host_w)):
+        if is_given and (unknown or math.isnan(energy.node_power(node).host_w)):
             found[position].append(unused_meter_note(node, given))
         if math.isfinite(question.power_cap_w) and question.power_cap_w > board.cap_w:
             name = question.systems[system].device.name
-            found[position].append(unreached_limit_note(name, question.power_cap_w, board.cap_w))
+            found[position].append(
+                energy.unreached_limit_note(name, question.power_cap_w, board.cap_w)
+            )
     return found
 
 

@@ -81,9 +81,6 @@ def training_rows(inputs: Sequence[TrainInputs]) -> list[TrainingStep | Perfatla
 
     Args:
         inputs: Questions of one schedule that differ in sizes, GPUs, facility and storage alone.
-
-    Raises:
-        PerfatlasError: As for `training_step`, if all have the same error.
     """
     question = question_of(inputs)
     found: dict[int, TrainingStep | PerfatlasError] = {}

@@ -16,21 +16,12 @@ from perfatlas.hardware import is_pod, resolve_system, slice_of_pod
 from perfatlas.networks import ModelFormats, is_graph, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import columns_of, refuse_unused
-from perfatlas.scenario.training_steps.graphs import (
-    check_engine,
-    read_graph_training,
-    trained_network,
-)
+from perfatlas.scenario.training_steps import graphs
 from perfatlas.scenario.training_steps.inputs import TrainInputs
 from perfatlas.scenario.training_steps.power import check_power_cap
 from perfatlas.scenario.training_steps.recipe import check_recipe, check_recipe_layout, recipe_of
+from perfatlas.training import profiles
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
-from perfatlas.training.profiles import (
-    PARALLEL_SIZES,
-    lower_limit_of,
-    resolve_training_engine,
-    training_engines,
-)
 from perfatlas.training.step import TRAINED_FORMATS, TrainingQuestion
 from perfatlas.vocabulary.fields import Missing, UnevenStages, fields_of
 
@@ -39,7 +30,6 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import Device, System
     from perfatlas.operators import IntArray
-    from perfatlas.training.profiles import TrainingEngine
 
 # current scaling per tensor, the default recipe of Megatron-Bridge and of torchtitan's float8
 FP8_DEFAULT: Final = "fp8_dynamic"
@@ -85,7 +75,7 @@ def _with_recipe(inputs: TrainInputs) -> TrainInputs:
     uneven = any(getattr(inputs, name) is not None for name in UnevenStages.__annotations__)
     chunks = 1
     if not uneven and inputs.pipeline_schedule in (None, "interleaved"):
-        chunks = resolve_training_engine(inputs.engine).default_chunks(
+        chunks = profiles.resolve_training_engine(inputs.engine).default_chunks(
             resolve_model(inputs.model).network,
             inputs.pp,
             inputs.global_batch / (data_parallel(inputs) * inputs.micro_batch),
@@ -104,7 +94,7 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
             has no effect.
         UnsupportedError: There is no data for the format or the tier.
     """
-    inputs = read_graph_training(fields) if is_graph(fields.get("model")) else _read(fields)
+    inputs = graphs.read_graph_training(fields) if is_graph(fields.get("model")) else _read(fields)
     check_experts(inputs)
     check_power_cap(inputs)
     if inputs.tier == "measured":
@@ -121,7 +111,7 @@ def _read(fields: Mapping[str, Any]) -> TrainInputs:
     inputs = TrainInputs.read(fields)
     if "engine" not in inputs.model_fields_set:
         inputs = inputs.model_copy(update={"engine": _default_engine(inputs)})
-    check_engine(inputs)
+    graphs.check_engine(inputs)
     return inputs
 
 
@@ -180,7 +170,7 @@ def _check_block_scaling(inputs: TrainInputs) -> None:
 
 def _check_release(inputs: TrainInputs) -> None:
     """Refuse formats, models, sharding and packed sequences that a release did not run."""
-    engine = resolve_training_engine(inputs.engine)
+    engine = profiles.resolve_training_engine(inputs.engine)
     _check_kind(inputs, engine)
     name = training_format(inputs.format)
     if engine.formats and name not in engine.formats:
@@ -188,7 +178,7 @@ def _check_release(inputs: TrainInputs) -> None:
             f"format = {name} is not supported by engine = {engine.id}, which runs"
             f" {', '.join(engine.formats)}; use a later release, such as engine = {engine.name}"
         )
-    for size in (name for name in PARALLEL_SIZES if name not in engine.parallelism):
+    for size in (name for name in profiles.PARALLEL_SIZES if name not in engine.parallelism):
         if getattr(inputs, size) > 1:
             raise UnsupportedError(
                 f"{size} = {getattr(inputs, size):,} is not supported by engine = {engine.id};"
@@ -220,7 +210,7 @@ def _check_release(inputs: TrainInputs) -> None:
         )
 
 
-def _check_kind(inputs: TrainInputs, engine: TrainingEngine) -> None:
+def _check_kind(inputs: TrainInputs, engine: profiles.TrainingEngine) -> None:
     """Refuse an engine that does not run on a kind of machine."""
     device = resolve_system(inputs.system).device
     if _runs_on(engine, device):
@@ -242,7 +232,7 @@ def _engines_on(inputs: TrainInputs, device: Device) -> tuple[str, ...]:
     network = resolve_model(inputs.model).network
     found = [
         engine
-        for engine in training_engines().values()
+        for engine in profiles.training_engines().values()
         if engine.trains(network) and _runs_on(engine, device)
     ]
     found.sort(key=lambda engine: not engine.kinds)
@@ -252,12 +242,12 @@ def _engines_on(inputs: TrainInputs, device: Device) -> tuple[str, ...]:
 def _default_engine(inputs: TrainInputs) -> str:
     """Return the engine that trains on a system where none is named: Megatron where it runs."""
     device = resolve_system(inputs.system).device
-    if _runs_on(resolve_training_engine(inputs.engine), device):
+    if _runs_on(profiles.resolve_training_engine(inputs.engine), device):
         return inputs.engine
     return _engines_on(inputs, device)[0]
 
 
-def _runs_on(engine: TrainingEngine, device: Device) -> bool:
+def _runs_on(engine: profiles.TrainingEngine, device: Device) -> bool:
     """Return whether an engine runs on a device."""
     kinds, vendors = engine.kinds or (device.kind,), engine.vendors or (device.vendor,)
     return device.kind in kinds and device.vendor in vendors
@@ -310,11 +300,7 @@ def schedule_of(inputs: TrainInputs) -> str:
 
 
 def training_format(text: str) -> str:
-    """Return the name of a number format of training.
-
-    Raises:
-        UnsupportedError: Training in it is not supported.
-    """
+    """Return the name of a number format of training."""
     name = get_format(FP8_DEFAULT if text.strip().casefold() == "fp8" else text).name
     if name not in TRAINED_FORMATS:
         raise UnsupportedError(
@@ -334,12 +320,12 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         UnsupportedError: The format is not supported.
     """
     first = inputs[0]
-    engine = resolve_training_engine(first.engine)
+    engine = profiles.resolve_training_engine(first.engine)
     if first.tensor_overlap is not None:
         engine = replace(engine, tiled_tensor_overlap=first.tensor_overlap)
     if first.tier == "bound":
-        engine = lower_limit_of(engine)
-    network = trained_network(first.model, engine)
+        engine = profiles.lower_limit_of(engine)
+    network = graphs.trained_network(first.model, engine)
     name = training_format(first.format)
     systems, index_C = _on_slices(inputs)
     parallel = [train_inputs.sequence_parallel for train_inputs in inputs]

@@ -60,11 +60,7 @@ def recipe_of(inputs: TrainInputs) -> Recipe:
 
 
 def _input_rates(inputs: TrainInputs) -> tuple[float, float, float]:
-    """Return what the cores of a GPU decode: least, likely and most [items/s].
-
-    Raises:
-        InvalidSpecError: The items are no images, whose rate is not known.
-    """
+    """Return what the cores of a GPU decode: least, likely and most [items/s]."""
     if inputs.input_cores is None:
         return Recipe.input_rates
     network = resolve_model(inputs.model).network
@@ -92,15 +88,7 @@ def stages_of(text: str) -> tuple[int, ...]:
 
 
 def check_recipe(inputs: TrainInputs, format_name: str) -> None:
-    """Refuse recipes that contradict themselves or the model.
-
-    Args:
-        format_name: Number format of matrix products.
-
-    Raises:
-        InvalidSpecError: Two fields contradict each other, or one has no effect on the model.
-        UnsupportedError: The model has no layer that can predict further tokens.
-    """
+    """Refuse recipes that contradict themselves or the model."""
     if inputs.fp8_parameter_gather and format_name not in FP8_FORMATS:
         raise InvalidSpecError(
             f"fp8_parameter_gather needs an FP8 format of matrix products; format = {format_name};"
@@ -123,15 +111,7 @@ def check_recipe(inputs: TrainInputs, format_name: str) -> None:
 
 
 def check_recipe_layout(inputs: TrainInputs, schedule: str, dp: int) -> None:
-    """Refuse recipes that contradict the layout.
-
-    Args:
-        dp: Data-parallel size.
-
-    Raises:
-        InvalidSpecError: A size does not divide another, or has no effect.
-        UnsupportedError: The engine cannot divide sequences.
-    """
+    """Refuse recipes that contradict the layout."""
     if inputs.tensor_overlap and inputs.tp == 1:
         raise InvalidSpecError("tensor_overlap hides transfers of tensor parallelism; set tp > 1")
     if inputs.cp_communication != "ring" and inputs.cp == 1:

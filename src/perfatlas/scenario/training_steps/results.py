@@ -64,12 +64,7 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
 
 
 def item_results(item: str, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the results of a graph of operators, whose tokens are items.
-
-    Args:
-        item: What an item is, with its size.
-        results: Results of a step, by name.
-    """
+    """Return the results of a graph of operators, whose tokens are items."""
     found: dict[str, Any] = {"item": item.partition(" of ")[0]}
     for name, value in results.items():
         stem = stem_of(name)

@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 
 def check_stages(fleet: Fleet) -> None:
-    """Validate pipeline stages, which are simulated for identical replicas without outages.
-
-    Raises:
-        InvalidSpecError: A stage has no layer.
-        UnsupportedError: A combination is not simulated.
-    """
+    """Validate pipeline stages, which are simulated for identical replicas without outages."""
     staged = [group for group in fleet.groups if group.stage_layers]
     if not staged:
         return
@@ -58,9 +53,6 @@ def check_router(routing: str, affinity: Affinity) -> None:
 
     Args:
         affinity: Thresholds of `prefix_aware`.
-
-    Raises:
-        InvalidSpecError: A name is unknown or a threshold out of range.
     """
     if routing not in ROUTINGS:
         raise InvalidSpecError(

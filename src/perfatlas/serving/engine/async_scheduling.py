@@ -40,7 +40,6 @@ def plan_ahead(sim: SimulationState, r: int, end: int) -> None:
     """Apply the running steps ahead of their end, except for finishing requests.
 
     Args:
-        r: The replica, whose last step starts.
         end: End of that step [ps].
     """
     steps = sim.replica_R[r].steps

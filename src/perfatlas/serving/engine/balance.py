@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 @part
 def least_loaded(sim: SimulationState, pool: tuple[int, int], turn: int) -> int:
-    """Return the replica of a pool with the fewest requests, with ties broken in turn.
-
-    Args:
-        sim: The simulation; at least one replica of the pool serves.
-        pool: Index of its first replica, and after its last.
-        turn: Offset in the pool at which the search starts.
-    """
+    """Return the replica of a pool with the fewest requests, with ties broken in turn."""
     first, end = pool
     best = first + turn
     r = best

@@ -83,8 +83,6 @@ def send_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
     """Start a KV cache transfer as soon as both links are free.
 
     Args:
-        groups: The simulation, by engine type.
-        i: The request, with blocks allocated at both engines.
         now: Time [ps].
     """
     travel = groups[0].travel_N[i]
@@ -114,7 +112,6 @@ def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
     """Complete a KV cache transfer; return whether its request is finished.
 
     Args:
-        groups: The simulation, by engine type.
         now: Time [ps].
     """
     travel = groups[0].travel_N[i]
@@ -161,7 +158,6 @@ def end_steps(groups: tuple[SimulationState, ...], now: int) -> None:
     """End all steps due at this time.
 
     Args:
-        groups: The simulation, by engine type.
         now: Time [ps].
     """
     sim = groups[0]
@@ -252,7 +248,6 @@ def energy_until(groups: tuple[SimulationState, ...], now: int) -> float:
     or with an autoscaler while it starts, serves or drains.
 
     Args:
-        groups: The simulation, by engine type.
         now: Time [ps].
     """
     total = 0.0

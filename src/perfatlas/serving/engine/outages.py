@@ -41,8 +41,6 @@ def apply_failure(sim: SimulationState, place: int, what: int, now: int) -> None
     """Apply a failure, the start of draining, or a recovery to a replica.
 
     Args:
-        sim: The simulation of the replica's type.
-        place: Index of the replica among all.
         what: RETURN, CRASH or DRAIN.
         now: Time [ps].
     """
@@ -151,11 +149,7 @@ def _lose(sim: SimulationState, i: int, now: int) -> None:
 
 @part
 def clear(sim: SimulationState, r: int) -> None:
-    """Reset a replica to its initial state with empty caches.
-
-    Args:
-        r: The replica, whose requests were already removed.
-    """
+    """Reset a replica to its initial state with empty caches."""
     replica = sim.replica_R[r]
     replica.steps = 0
     replica.next_steps = 0

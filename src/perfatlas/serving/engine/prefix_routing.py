@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 
 @part
 def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
-    """Return the serving replica for a request, and the next turn.
-
-    Args:
-        sim: The simulation, with at least one serving replica; the prompt is added to the tree.
-        turn: Tie-breaker for equal loads; unchanged by a prefix match.
-    """
+    """Return the serving replica for a request, and the next turn."""
     least = least_loaded(sim, (0, sim.entries), turn)
     most = 0
     for r in range(sim.entries):
@@ -96,9 +91,5 @@ def _remember(sim: SimulationState, i: int, r: int) -> None:
 
 @part
 def drop_replica(sim: SimulationState, r: int) -> None:
-    """Remove the entries of a replica from the tree.
-
-    Args:
-        r: Index of the replica among all.
-    """
+    """Remove the entries of a replica from the tree."""
     sim.replica_F[r].era += 1

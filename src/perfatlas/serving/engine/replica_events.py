@@ -42,11 +42,7 @@ STEP_UP: Final = 4  # replicas per scale-up, or 100%
 
 @part
 def next_sync(sim: SimulationState) -> int:
-    """Return the time of the next sync or of the next replica start [ps].
-
-    Args:
-        sim: The simulation, with an autoscaler.
-    """
+    """Return the time of the next sync or of the next replica start [ps]."""
     time = sim.scaler_1[0].due
     for index in range(sim.replica_F.shape[0]):
         replica = sim.replica_F[index]
@@ -60,7 +56,6 @@ def scale(groups: tuple[SimulationState, ...], now: int) -> None:
     """Complete starts and stops of replicas, and sync the autoscaler when due.
 
     Args:
-        groups: The simulation, by engine type.
         now: Time [ps].
     """
     sim = groups[0]
@@ -192,7 +187,6 @@ def change(groups: tuple[SimulationState, ...], now: int) -> bool:
     If so, its steps end first and its requests are handled before new requests arrive.
 
     Args:
-        groups: The simulation, by engine type.
         now: Time [ps].
     """
     cut_now = False

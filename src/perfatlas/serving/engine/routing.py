@@ -28,13 +28,7 @@ MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 @inlined
 def route(sim: SimulationState, i: int, pool: tuple[int, int], turn: int) -> tuple[int, int]:
-    """Return the index of the replica for a request, and the next turn in the pool.
-
-    Args:
-        sim: The simulation; at least one replica of the pool serves.
-        pool: Index of its first replica, and after its last.
-        turn: Current turn of round robin and of ties.
-    """
+    """Return the index of the replica for a request, and the next turn in the pool."""
     first, end = pool
     count = end - first
     if sim.routing == ROUND_ROBIN:
@@ -84,8 +78,6 @@ def queue_at(sim: SimulationState, i: int, place: int, now: int) -> None:
     """Queue a request at a replica.
 
     Args:
-        sim: The simulation of the replica's type.
-        place: Index of the replica among all.
         now: Time [ps].
     """
     request = sim.request_N[i]

@@ -30,8 +30,6 @@ def end_of_pass(sim: SimulationState, r: int, now: int) -> int:
     """Return when a scheduled batch has passed all stages, which it occupies from now on [ps].
 
     Args:
-        sim: The simulation, with pipeline stages.
-        r: The row of the batch, of one step.
         now: Time [ps].
     """
     home = first_batch(sim, r)

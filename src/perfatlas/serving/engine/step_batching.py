@@ -90,7 +90,6 @@ def begin(sim: SimulationState, r: int, now: int) -> None:
     ones are scheduled.
 
     Args:
-        r: The replica, between steps.
         now: Time [ps].
     """
     replica = sim.replica_R[r]

@@ -148,9 +148,6 @@ def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | No
     Percentiles come from a histogram with 64 edges per decade, accurate to 3.7%, measured at the
     engine; gaps below 10 µs, such as those of tokens of the same step, count as 0. The mean is
     exact, over completed requests, as seen by clients.
-
-    Args:
-        outcome: Results of the simulation.
     """
     count_G = outcome.gaps_G
     total = int(count_G.sum())

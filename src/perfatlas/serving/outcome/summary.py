@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.serving.outcome.metrics import (
-    AT_ENGINE,
-    ClientDelays,
-    gap_statistics,
-    release_columns,
-    request_latencies,
-)
+from perfatlas.serving.outcome import metrics
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.vocabulary.metrics import share, statistics
 
@@ -22,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.serving.outcome.columns import Outcome, Window
-    from perfatlas.serving.outcome.metrics import Latencies
     from perfatlas.serving.requests import Requests
 
 BACKLOG: Final = 10  # minimum waiting requests for a growing queue to be significant
@@ -30,7 +23,7 @@ GROWTH: Final = 2.0  # growth of the backlog from the first half of the arrivals
 LOOKS: Final = 60  # samples of the queue, evenly over the arrivals
 
 
-def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
+def meets(latencies: metrics.Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
     """Return which completed requests meet all SLOs (N,).
 
     Args:
@@ -48,7 +41,7 @@ def summarize(
     requests: Requests,
     outcome: Outcome,
     slos: Mapping[str, float],
-    seen: ClientDelays = AT_ENGINE,
+    seen: metrics.ClientDelays = metrics.AT_ENGINE,
     window: Window | None = None,
 ) -> dict[str, Any]:
     """Return the metrics of a simulation, named as in the vocabulary.
@@ -63,7 +56,7 @@ def summarize(
         window: Measured requests: latencies are theirs, and rates are those between their first and
             their last completion; counts cover the whole run. None measures all requests.
     """
-    found = request_latencies(requests, outcome, seen)
+    found = metrics.request_latencies(requests, outcome, seen)
     completed = int(found.place_N.size)
     failed_N = _failed(outcome)
     makespan_s = float((found.arrival_s + found.request_latency_s).max(initial=0.0))
@@ -73,7 +66,7 @@ def summarize(
     makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
     tokens = int(requests.osl_N[found.place_N].sum())
     prompt = int(requests.isl_N[found.place_N].sum())
-    release_columns(requests, outcome, found)
+    metrics.release_columns(requests, outcome, found)
     rejected = int(np.count_nonzero(outcome.rejected()))
     failed = int(np.count_nonzero(failed_N))
     names = ["ttft_s", "tpot_s", "request_latency_s", "queue_s"]
@@ -81,9 +74,9 @@ def summarize(
     result: dict[str, Any] = {}
     for name in names:
         result[name] = statistics(getattr(found, name))
-        release_columns(found)
-    result["itl_s"] = gap_statistics(requests, outcome)
-    release_columns(requests, outcome)
+        metrics.release_columns(found)
+    result["itl_s"] = metrics.gap_statistics(requests, outcome)
+    metrics.release_columns(requests, outcome)
     rate = 1.0 / makespan_s if makespan_s > 0.0 else None
     result |= {
         "makespan_s": makespan_s,
@@ -110,7 +103,7 @@ def summarize(
 def _window_results(
     requests: Requests,
     outcome: Outcome,
-    found: Latencies,
+    found: metrics.Latencies,
     asked: tuple[Window, Mapping[str, float]],
 ) -> dict[str, Any]:
     """Return the results that are different for the requests of a window."""
@@ -133,7 +126,10 @@ def _window_results(
     gaps_N = np.maximum(requests.osl_N[found.place_N] - 1, 0)
     if gaps_N.sum():  # gaps of other requests count in the percentiles of the same time
         spent_s = float(np.nansum(found.tpot_s * gaps_N))
-        result["itl_s"] = {**gap_statistics(requests, outcome), "mean": spent_s / int(gaps_N.sum())}
+        result["itl_s"] = {
+            **metrics.gap_statistics(requests, outcome),
+            "mean": spent_s / int(gaps_N.sum()),
+        }
     if found.kv_transfer_s.size:
         result["kv_transfer_s"] = statistics(found.kv_transfer_s)
     if slos:

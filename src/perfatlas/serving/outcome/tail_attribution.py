@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.serving.outcome.metrics import (
-    AT_ENGINE,
-    ClientDelays,
-    release_columns,
-    request_latencies,
-)
+from perfatlas.serving.outcome import metrics
 from perfatlas.serving.policies import find_policy
 from perfatlas.serving.prices import StepLoads, step_s
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -36,7 +31,7 @@ def tail_parts(
     requests: Requests,
     outcome: Outcome,
     groups: Sequence[ReplicaGroup],
-    seen: ClientDelays = AT_ENGINE,
+    seen: metrics.ClientDelays = metrics.AT_ENGINE,
 ) -> dict[str, dict[str, float]]:
     """Return the mean latency breakdown of the slowest 1% [s]; {} if no request completed.
 
@@ -56,14 +51,14 @@ def tail_parts(
         groups: Engines, in order of their indices.
         seen: Delays between engine and client.
     """
-    found = request_latencies(requests, outcome, seen)
+    found = metrics.request_latencies(requests, outcome, seen)
     if not found.place_N.size:
         return {}
     count = max(1, round(SHARE * found.place_N.size))
     parts = {}
     for name in ("ttft_s", "request_latency_s"):
         slowest_K = np.argsort(-getattr(found, name), kind="stable")[:count]
-        release_columns(requests, outcome, found)
+        metrics.release_columns(requests, outcome, found)
         place_K = found.place_N[slowest_K]
         transfer_K = _transfer_times(outcome, place_K)
         between_s_K = (transfer_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 @part
 def append_to_queue(sim: SimulationState, i: int) -> bool:
-    """Append a request to the queue; return whether it may start in the next step.
-
-    Args:
-        i: The request, at its scheduler.
-    """
+    """Append a request to the queue; return whether it may start in the next step."""
     scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
     opens = scheduler.waiting == 0 and scheduler.running < sim.max_num_seqs
     queue_last(sim, i)
@@ -50,11 +46,7 @@ def do_nothing(sim: SimulationState, place: int) -> None:
 
 @part
 def fits_in_cache(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
-    """Return whether the KV cache has blocks for all tokens of a request.
-
-    Args:
-        tokens: Tokens of its prompt and output.
-    """
+    """Return whether the KV cache has blocks for all tokens of a request."""
     return bool(blocks.count(sim, tokens) <= sim.kv_blocks)
 
 

@@ -136,11 +136,7 @@ def decode_batch(sim: SimulationState, s: int) -> None:
 
 @part
 def output_of(sim: SimulationState, i: int) -> int:
-    """Return the known number of output tokens of a sequence.
-
-    Args:
-        i: The decoding request.
-    """
+    """Return the known number of output tokens of a sequence."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     return int(request.osl - (request.finish - scheduler.step) - unreported_tokens(sim, i))
@@ -328,11 +324,7 @@ def keep_in_batch(sim: SimulationState, i: int) -> None:
 
 @part
 def fits_with_spare_block(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
-    """Return whether an empty KV cache holds a request and the extra block it requires.
-
-    Args:
-        tokens: Tokens of its prompt and output.
-    """
+    """Return whether an empty KV cache holds a request and the extra block it requires."""
     return bool(tokens + sim.block_size < sim.kv_blocks * sim.block_size)
 
 

@@ -62,7 +62,6 @@ def schedule_sglang_decode(sim: SimulationState, s: int, now: int) -> None:
     """Schedule the next step.
 
     Args:
-        s: The scheduler of a decode engine.
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]

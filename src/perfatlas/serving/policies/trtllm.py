@@ -86,7 +86,6 @@ def run_prompts(sim: SimulationState, s: int, now: int) -> None:
     """Add prompts to the step, or let them wait for more prompts.
 
     Args:
-        s: The scheduler, without pauses in this step.
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]

@@ -46,10 +46,6 @@ class ChunkPrices(NamedTuple):
 def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
     """Return the costs of chunks, bilinear between adaptive breakpoints.
 
-    Args:
-        most: Maximum tokens per step.
-        longest: Maximum keys of a sequence.
-
     Limits: Chunks that share a step are priced as if all had equal length and context.
     """
     queries = sizes_up_to(most, least_step=1, parts=PARTS)

@@ -25,11 +25,8 @@ def sizes_up_to(
     included.
 
     Args:
-        most: Maximum size.
         least_step: Minimum distance of sizes, in octaves with fewer than `parts` of them; a power
             of two.
-        parts: Sizes per octave; a power of two.
-        around: Offsets included for each multiple.
 
     Example:
         >>> from perfatlas.serving.prices.grids import sizes_up_to
@@ -48,12 +45,7 @@ def sizes_up_to(
 
 
 def spaced_sizes(most: int, count: int) -> Sizes:
-    """Return at most `count` sizes from 1 to `most`, evenly spaced in octaves, ascending (X,).
-
-    Args:
-        most: Maximum size.
-        count: Maximum number of sizes.
-    """
+    """Return at most `count` sizes from 1 to `most`, evenly spaced in octaves, ascending (X,)."""
     return np.unique(np.rint(np.geomspace(1, most, count)).astype(np.int64))
 
 
@@ -62,11 +54,6 @@ def needed_sizes(sizes_X: Sizes, time_XY: FloatArray, tolerance: float) -> Sizes
 
     An interval is split where linear interpolation has the largest error, until all errors are
     within the tolerance. Both sides of a jump are kept.
-
-    Args:
-        sizes_X: Sizes in ascending order (X,).
-        time_XY: Positive times of several probes at the sizes (X, Y).
-        tolerance: Maximum relative error.
 
     Source: Douglas and Peucker 1973, Algorithms for the reduction of the number of points, with
         relative errors.

@@ -12,7 +12,8 @@ import numpy as np
 
 from perfatlas.networks import StepTokens
 from perfatlas.operators import with_fields
-from perfatlas.pricing import PricedOperators, columns_of
+from perfatlas.pricing import PricedOperators
+from perfatlas.pricing.columns import columns_of
 from perfatlas.step import (
     StepClock,
     decode_work,
@@ -65,11 +66,7 @@ class StepParts:
     prefill_launches: Launches  # What the host launches in a step with prompts, each (1,)
 
     def decode(self, batch_R: FloatArray) -> tuple[LinearPart, FloatArray]:
-        """Return the linear part, and the other decode operators without keys (N, R).
-
-        Args:
-            batch_R: Sequences, padded (R,).
-        """
+        """Return the linear part, and the other decode operators without keys (N, R)."""
         context = _repeated(self.context, batch_R.size)
         step = decode_work(context, batch_R, np.ones_like(batch_R))
         clocks = self._clocks(decode_work(context, batch_R, np.full_like(batch_R, self.keys)))
@@ -78,12 +75,7 @@ class StepParts:
         return self._linear(cost, linear), self._totals(cost, ~linear)
 
     def decode_keyed(self, batch_R: FloatArray, keys_R: FloatArray) -> FloatArray:
-        """Return the decode operators that depend on keys (N, R).
-
-        Args:
-            batch_R: Sequences (R,).
-            keys_R: Keys per sequence, including the new token (R,).
-        """
+        """Return the decode operators that depend on keys (N, R)."""
         context = _repeated(self.context, batch_R.size)
         step = decode_work(context, batch_R, keys_R)
         clocks = self._clocks(step)
@@ -96,11 +88,7 @@ class StepParts:
         return np.maximum(whole - rest, 0.0)
 
     def mixed(self, tokens_R: FloatArray) -> LinearPart:
-        """Return the linear part of a step with prompts.
-
-        Args:
-            tokens_R: Total tokens of prompts and decodes (R,).
-        """
+        """Return the linear part of a step with prompts."""
         context = _repeated(self.context, tokens_R.size)
         tokens = StepTokens(batch=np.ones_like(tokens_R), q_len=tokens_R, kv_len=tokens_R)
         step = prefill_work(context, tokens)
@@ -110,13 +98,7 @@ class StepParts:
     def chunk(
         self, chunks_R: FloatArray, queries_R: FloatArray, before_R: FloatArray
     ) -> FloatArray:
-        """Return the separate operators of all prompt chunks of a step with equal chunks (N, R).
-
-        Args:
-            chunks_R: Number of chunks (R,).
-            queries_R: Tokens per chunk (R,).
-            before_R: Keys before a chunk (R,).
-        """
+        """Return the separate operators of all prompt chunks of a step with equal chunks (N, R)."""
         context = _repeated(self.context, queries_R.size)
         tokens = StepTokens(batch=chunks_R, q_len=queries_R, kv_len=before_R + queries_R)
         step = prefill_work(context, tokens)
@@ -133,11 +115,7 @@ class StepParts:
         return np.maximum(whole - rest, 0.0)
 
     def head(self, sampled_R: FloatArray) -> FloatArray:
-        """Return logits and sampling (N, R).
-
-        Args:
-            sampled_R: Sampled sequences (R,).
-        """
+        """Return logits and sampling (N, R)."""
         context = _repeated(self.context, sampled_R.size)
         one_R = np.ones_like(sampled_R)
         tokens = StepTokens(batch=one_R, q_len=one_R, kv_len=one_R, logits_rows=sampled_R)
@@ -181,9 +159,7 @@ def step_parts(
     Under a power limit or a locked clock a part runs at the clock of its whole step.
 
     Args:
-        context: Model, engine, system and plan of one candidate.
         quantities: Summable columns of the priced record, time first (N).
-        keys: Keys per sequence of the decode steps that decide the clock of their linear part.
     """
     array = np.ones(1)
     prefill = prefill_work(context, StepTokens(batch=array, q_len=array, kv_len=array)).operators

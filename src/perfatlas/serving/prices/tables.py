@@ -175,7 +175,6 @@ def quantity_ticks(values_N: FloatArray, quantities: Sequence[str]) -> Ticks:
     """Return values as integer ticks of their quantities.
 
     Args:
-        values_N: Values with quantities as the first axis (N, ...).
         quantities: Columns of the priced record (N).
     """
     declared = columns_of(PricedOperators)

@@ -105,8 +105,6 @@ def _fill_needed(
     """Write the tokens used since the last use of each block, and its own.
 
     Args:
-        needed_H: Receives the result; stays NEVER where a block was not used before (H,).
-        requests: Order by cache and arrival, cache, first hash and output tokens of requests.
         blocks: Number of the distinct block and tokens of each block (H,).
         state: Tree of the tokens of uses, all 0; last use of each distinct block, -1 each, and its
             tokens then.

@@ -29,9 +29,6 @@ def offload_state(requests: Requests, limits: Limits, schedulers: int) -> dict[s
     """Return the tiers of all schedulers, by field of `SimulationState`; empty if there are none.
 
     A tier is limited to the number of blocks of all prompts.
-
-    Raises:
-        InfeasibleError: The tables do not fit into memory.
     """
     every = int((requests.isl_N // limits.block_size).sum())
     host, ssd = min(limits.host_blocks, every), min(limits.ssd_blocks, every)

@@ -16,62 +16,31 @@ import numpy as np
 
 from perfatlas.files import large_array, release_pages
 from perfatlas.quantities import InfeasibleError
-from perfatlas.serving.config import FIRST_FROM, FOREVER, ROLES, ROUTINGS
+from perfatlas.serving import config, state
 from perfatlas.serving.engine import CRASH, DRAIN, RETURN
 from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.policies import POLICIES, find_policy
 from perfatlas.serving.prices import no_energy
 from perfatlas.serving.run.initial_offload import loaded_rows, offload_state
-from perfatlas.serving.state import (
-    BLOCK,
-    CLOCK,
-    ENDS,
-    FAILURE_EVENT,
-    FAULT,
-    LOSS,
-    NEVER,
-    NO_INDEX,
-    NODE,
-    OFF,
-    REPLICA,
-    REQUEST,
-    SCALER,
-    SCHEDULER,
-    TRAVEL,
-    SimulationState,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.config import (
-        Availability,
-        Control,
-        Fleet,
-        Limits,
-        Outage,
-        ReplicaGroup,
-        Scaler,
-    )
     from perfatlas.serving.requests import Requests
-    from perfatlas.serving.state import Rows
 
     Ints = NDArray[np.int64]
 
 
-def availability_state(availability: Availability, count: int, replicas: int) -> dict[str, Any]:
-    """Return the state of outages and autoscaling, by field of `SimulationState`.
-
-    Args:
-        count: Number of requests.
-        replicas: Number of replicas of all types.
-    """
-    replica_F = np.zeros(replicas, REPLICA)
+def availability_state(
+    availability: config.Availability, count: int, replicas: int
+) -> dict[str, Any]:
+    """Return the state of outages and autoscaling, by field of `SimulationState`."""
+    replica_F = np.zeros(replicas, state.REPLICA)
     replica_F["era"] = 1
     if availability.scaler is not None:
-        replica_F["status"][availability.scaler.initial :] = OFF
-    fault_N = np.zeros(count if availability.varies else 0, FAULT)
-    fault_N["again"] = NO_INDEX
+        replica_F["status"][availability.scaler.initial :] = state.OFF
+    fault_N = np.zeros(count if availability.varies else 0, state.FAULT)
+    fault_N["again"] = state.NO_INDEX
     return dict(
         replica_F=replica_F,
         varies=availability.varies,
@@ -83,24 +52,24 @@ def availability_state(availability: Availability, count: int, replicas: int) ->
     )
 
 
-def _failure_events(outages: tuple[Outage, ...]) -> Rows:
+def _failure_events(outages: tuple[config.Outage, ...]) -> state.Rows:
     """Return failures and recoveries in order of time, recoveries first at equal times (E,)."""
     rows = []
     for outage in outages:
         rows.append((outage.start, DRAIN if outage.drain else CRASH, outage.replica))
-        if outage.end != FOREVER:
+        if outage.end != config.FOREVER:
             rows.append((outage.end, RETURN, outage.replica))
-    failure_E = np.zeros(len(rows), FAILURE_EVENT)
+    failure_E = np.zeros(len(rows), state.FAILURE_EVENT)
     for e, (time, what, replica) in enumerate(sorted(rows)):
         failure_E[e] = (time, replica, what)
     return failure_E
 
 
-def _scaler(scaler: Scaler | None) -> dict[str, Any]:
+def _scaler(scaler: config.Scaler | None) -> dict[str, Any]:
     """Return the initial state of an autoscaler, empty if there is none."""
     if scaler is None:
-        return {"scaler_1": np.zeros(0, SCALER), "advice_AV": np.zeros((0, 2), np.int64)}
-    scaler_1 = np.zeros(1, SCALER)
+        return {"scaler_1": np.zeros(0, state.SCALER), "advice_AV": np.zeros((0, 2), np.int64)}
+    scaler_1 = np.zeros(1, state.SCALER)
     for name in ("low", "queue_only", "period", "stable", "start_up", "target", "tolerance"):
         scaler_1[name] = getattr(scaler, name)
     scaler_1["due"] = scaler.period
@@ -113,8 +82,8 @@ ROWS_AT_A_TIME: Final = 1 << 18  # requests
 
 
 def initial_states(
-    requests: Requests, fleet: Fleet, *, concurrency: int, control: Control
-) -> tuple[SimulationState, ...]:
+    requests: Requests, fleet: config.Fleet, *, concurrency: int, control: config.Control
+) -> tuple[state.SimulationState, ...]:
     """Return the initial state of a simulation, one `SimulationState` per engine type.
 
     Args:
@@ -123,8 +92,8 @@ def initial_states(
     holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
     holds |= {
         "entries": sum(group.number for group in fleet.groups if group.role != "decode"),
-        "first_from": FIRST_FROM.index(fleet.first_from),
-        "routing": ROUTINGS.index(fleet.routing),
+        "first_from": config.FIRST_FROM.index(fleet.first_from),
+        "routing": config.ROUTINGS.index(fleet.routing),
         "concurrency": concurrency,
         "coalesce": control.coalesce,
     }
@@ -138,8 +107,8 @@ def initial_states(
 
 
 def _group_state(
-    requests: Requests, group: ReplicaGroup, shared: dict[str, Any], first: int
-) -> SimulationState:
+    requests: Requests, group: config.ReplicaGroup, shared: dict[str, Any], first: int
+) -> state.SimulationState:
     """Return the state of one engine type; `first` is the index of its first replica."""
     limits, rows = group.limits, group.number * group.batches
     energy = no_energy(group.prices) if group.energy is None else group.energy
@@ -149,7 +118,7 @@ def _group_state(
         "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
         "ranks": group.ranks,
         **_stages(group),
-        "role": ROLES.index(group.role),
+        "role": config.ROLES.index(group.role),
         "link_M3": np.array(list(zip(*group.link, strict=True)), np.int64),
         "stream_token": group.stream_token,
         "stream_step": _stream_step(group),
@@ -159,7 +128,7 @@ def _group_state(
         "end_R": shared["end_F"][first : first + rows],
     }
     holds |= _own_state(requests, group)
-    return SimulationState(**{name: holds[name] for name in SimulationState._fields})
+    return state.SimulationState(**{name: holds[name] for name in state.SimulationState._fields})
 
 
 def _policy_facts(name: str, role: str) -> dict[str, Any]:
@@ -176,7 +145,7 @@ def _policy_facts(name: str, role: str) -> dict[str, Any]:
     }
 
 
-def _stages(group: ReplicaGroup) -> dict[str, Any]:
+def _stages(group: config.ReplicaGroup) -> dict[str, Any]:
     """Return the pipeline stages of an engine type, by field of `SimulationState`."""
     stages = len(group.stage_layers)
     policy = find_policy(group.limits.rules, group.role)
@@ -192,32 +161,32 @@ def _stages(group: ReplicaGroup) -> dict[str, Any]:
     }
 
 
-def _stream_step(group: ReplicaGroup) -> int:
+def _stream_step(group: config.ReplicaGroup) -> int:
     """Return the mean front-end time per sequence and decode step [ps]."""
     tokens = 1.0 + float(np.cumprod(group.limits.acceptance).sum())
     return round(group.stream_token * tokens / group.stream_interval)
 
 
 def _shared_state(
-    requests: Requests, fleet: Fleet, concurrency: int, series_rows: int
+    requests: Requests, fleet: config.Fleet, concurrency: int, series_rows: int
 ) -> dict[str, Any]:
     """Return the initial state shared by all engine types."""
     request_N = _request_rows(requests)
     pools = fleet.groups[0].role != "both"
-    clock_1 = np.zeros(1, CLOCK)
+    clock_1 = np.zeros(1, state.CLOCK)
     clock_1["left"] = requests.isl_N.shape[0]
     clock_1["pause"] = FIRST_PAUSE
     rows = [group.number * group.batches for group in fleet.groups]
     group_F = np.repeat(np.arange(len(fleet.groups)), rows)
     available = availability_state(fleet.availability, requests.isl_N.shape[0], group_F.shape[0])
     if fleet.groups[0].stage_layers:  # further batches are no replicas
-        available["replica_F"]["status"][fleet.groups[0].number :] = OFF
+        available["replica_F"]["status"][fleet.groups[0].number :] = state.OFF
     return dict(
         request_N=request_N,
         **_columns(requests.isl_N.shape[0]),
         **_front_state(fleet, requests.isl_N.shape[0]),
         **available,
-        end_F=np.full(group_F.shape[0], NEVER, np.int64),
+        end_F=np.full(group_F.shape[0], state.NEVER, np.int64),
         group_F=group_F,
         ready_F=np.zeros(group_F.shape[0], np.int64),
         travel_N=_travels(requests.isl_N.shape[0] if pools else 0),
@@ -237,7 +206,7 @@ def _shared_state(
     )
 
 
-def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
+def _tree(requests: Requests, fleet: config.Fleet) -> dict[str, Any]:
     """Return the router's prefix tree, empty if it has none."""
     node_H = np.zeros(0, np.int32)
     nodes = 0
@@ -247,21 +216,21 @@ def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
     entries = sum(group.number for group in fleet.groups if group.role != "decode")
     return {
         "node_H": node_H,
-        "owner_T": np.full(nodes, NO_INDEX, np.int32),
+        "owner_T": np.full(nodes, state.NO_INDEX, np.int32),
         "got_TF": np.zeros((nodes, entries), np.int32),
     }
 
 
-def _own_state(requests: Requests, group: ReplicaGroup) -> dict[str, Any]:
+def _own_state(requests: Requests, group: config.ReplicaGroup) -> dict[str, Any]:
     """Return the initial state of one engine type."""
     limits, schedulers = group.limits, group.number * group.batches * group.ranks
-    scheduler_S = np.zeros(schedulers, SCHEDULER)
+    scheduler_S = np.zeros(schedulers, state.SCHEDULER)
     owners = group.number * group.ranks  # schedulers with a cache: those of first batches
     scheduler_S["free"][:owners] = limits.kv_blocks
     scheduler_S["spare"][:owners] = limits.kv_blocks
     scheduler_S["ratio"] = limits.new_token_ratio
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
-        scheduler_S[name] = NO_INDEX
+        scheduler_S[name] = state.NO_INDEX
     named_size = limits.block_size if limits.prefix_caching else 0
     held = limits._replace(max_num_seqs=limits.max_num_seqs * group.batches)
     named = _named_blocks(requests, held, scheduler_S[:owners], group.role != "both")
@@ -270,8 +239,8 @@ def _own_state(requests: Requests, group: ReplicaGroup) -> dict[str, Any]:
         link_S=np.zeros(schedulers, np.int64),
         blank_1=scheduler_S[:1].copy(),
         growth_SB=np.zeros((schedulers, limits.block_size), np.int64),
-        growers_SB=np.full((schedulers, named_size), NO_INDEX, "i4, i4").view(ENDS),
-        finishing_SH=np.zeros((schedulers, limits.max_num_seqs), NODE),
+        growers_SB=np.full((schedulers, named_size), state.NO_INDEX, "i4, i4").view(state.ENDS),
+        finishing_SH=np.zeros((schedulers, limits.max_num_seqs), state.NODE),
         leaving_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
         learning_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
         **named,
@@ -283,37 +252,37 @@ def _columns(count: int) -> dict[str, Any]:
     """Return the result columns of requests; untouched pages take no memory."""
     names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
     zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
-    times = {name: large_array(count, np.int64, fill=NO_INDEX) for name in names}
+    times = {name: large_array(count, np.int64, fill=state.NO_INDEX) for name in names}
     sums = {name: large_array(count, np.int64) for name in zeros}
-    return times | sums | {"loss_N": large_array(count, LOSS)}
+    return times | sums | {"loss_N": large_array(count, state.LOSS)}
 
 
-def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
+def _front_state(fleet: config.Fleet, count: int) -> dict[str, Any]:
     """Return the state of front ends, empty if they take no time."""
     reads = count if fleet.read_token > 0 else 0
     sends = count if any(group.stream_token > 0 for group in fleet.groups) else 0
     return {
-        "read_N": large_array(reads, np.int64, fill=NO_INDEX),
+        "read_N": large_array(reads, np.int64, fill=state.NO_INDEX),
         "late_first_N": large_array(sends, np.int64),
         "late_last_N": large_array(sends, np.int64),
         "free_F": np.zeros(fleet.readers, np.int64),
     }
 
 
-def _travels(count: int) -> Rows:
+def _travels(count: int) -> state.Rows:
     """Return the transfer state of requests between two pools."""
-    travel_N = np.zeros(count, TRAVEL)
+    travel_N = np.zeros(count, state.TRAVEL)
     for name in ("handed", "arrived", "resumed", "replica"):
-        travel_N[name] = NO_INDEX
+        travel_N[name] = state.NO_INDEX
     return travel_N
 
 
 def _named_blocks(
     requests: Requests,
-    limits: Limits,
-    scheduler_S: Rows,
+    limits: config.Limits,
+    scheduler_S: state.Rows,
     travels: bool,  # noqa: FBT001
-) -> dict[str, Rows]:
+) -> dict[str, state.Rows]:
     """Return the tables of the prefix cache, empty without prefix caching."""
     schedulers = scheduler_S.shape[0]
     blocks, rows, longest = 0, 0, 0
@@ -334,16 +303,16 @@ def _named_blocks(
             advice=("simulate fewer replicas or a lower max_num_seqs",),
         ) from error
     _refuse_beyond_memory(schedulers, blocks)
-    block_SK = np.zeros((schedulers, blocks), BLOCK)
-    block_SK["after"] = np.append(np.arange(1, blocks), NO_INDEX)[:blocks]
+    block_SK = np.zeros((schedulers, blocks), state.BLOCK)
+    block_SK["after"] = np.append(np.arange(1, blocks), state.NO_INDEX)[:blocks]
     block_SK["before"] = np.arange(-1, blocks - 1)
     scheduler_S["free_tail"] = blocks - 1
     scheduler_S["spare_rows"] = rows
     return {
         "block_SK": block_SK,
         "bucket_SU": np.full(
-            (schedulers, 1 << max(blocks, 1).bit_length()), NO_INDEX, "i4, i4"
-        ).view(ENDS),
+            (schedulers, 1 << max(blocks, 1).bit_length()), state.NO_INDEX, "i4, i4"
+        ).view(state.ENDS),
         "table_SHL": table_SHL,
         "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (schedulers, 1)),
         "found_L": np.zeros(longest, np.int32),
@@ -351,13 +320,9 @@ def _named_blocks(
 
 
 def _refuse_beyond_memory(schedulers: int, blocks: int) -> None:
-    """Check that the block tables, which are fully written, fit into memory.
-
-    Raises:
-        InfeasibleError: They do not fit.
-    """
+    """Check that the block tables, which are fully written, fit into memory."""
     buckets = 1 << max(blocks, 1).bit_length()
-    needed = schedulers * (blocks * BLOCK.itemsize + buckets * ENDS.itemsize)
+    needed = schedulers * (blocks * state.BLOCK.itemsize + buckets * state.ENDS.itemsize)
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise InfeasibleError(
@@ -370,15 +335,15 @@ def _refuse_beyond_memory(schedulers: int, blocks: int) -> None:
 def _first_issued(
     requests: Requests,
     concurrency: int,
-    request_N: Rows,
-    clock_1: Rows,
+    request_N: state.Rows,
+    clock_1: state.Rows,
     again: bool,  # noqa: FBT001 - whether requests may be retried
-) -> Rows:
+) -> state.Rows:
     """Return the heap of arrivals with the initial ones of a closed loop, in sorted order."""
     free = np.flatnonzero(requests.think_N < 0)[:concurrency]
     turns = int((requests.think_N >= 0).sum())
     most = requests.isl_N.shape[0] if again else turns + concurrency
-    coming_C = np.zeros(max(most, 1), NODE)
+    coming_C = np.zeros(max(most, 1), state.NODE)
     coming_C["key"][: free.size] = requests.arrival_N[free]
     coming_C["tie"][: free.size] = free
     coming_C["item"][: free.size] = free
@@ -388,13 +353,13 @@ def _first_issued(
     return coming_C
 
 
-def _request_rows(requests: Requests) -> Rows:
+def _request_rows(requests: Requests) -> state.Rows:
     """Return the initial rows of all requests (N,)."""
-    request_N = large_array(requests.isl_N.shape[0], REQUEST)
+    request_N = large_array(requests.isl_N.shape[0], state.REQUEST)
     for first in range(0, request_N.shape[0], ROWS_AT_A_TIME):
         some = slice(first, first + ROWS_AT_A_TIME)
-        request_N["next_turn"][some] = NO_INDEX
-        request_N["next_turn_prefix_owner"][some] = NO_INDEX
+        request_N["next_turn"][some] = state.NO_INDEX
+        request_N["next_turn_prefix_owner"][some] = state.NO_INDEX
         request_N["isl"][some] = requests.isl_N[some]
         request_N["osl"][some] = requests.osl_N[some]
         release_pages(request_N)

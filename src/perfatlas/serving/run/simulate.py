@@ -11,30 +11,7 @@ import numpy as np
 
 from perfatlas.files import release_pages
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.serving.config import (
-    Control,
-    Fleet,
-    Limits,
-    Replicas,
-    check_availability,
-    check_energy,
-    check_fleet,
-    check_front,
-    check_limits,
-    check_links,
-    check_offload,
-    check_prices,
-    check_requests,
-    equal_engines,
-)
-from perfatlas.serving.outcome import (
-    FrontEndTimes,
-    Outcome,
-    ReplicaOutcome,
-    RunEnergy,
-    Series,
-    Transfers,
-)
+from perfatlas.serving import config, outcome
 from perfatlas.serving.prices import EnergyPrices, StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.run.initial_offload import offloaded
@@ -49,36 +26,26 @@ PER_JOULE: Final = 1e9  # nanojoules of the event loop
 MICROJOULES_PER_JOULE: Final = 1e6  # of its time series
 SLICES_IN_MEMORY: Final = 32  # calls before columns of requests on disk leave memory
 LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
-ONE_REPLICA: Final = Replicas()
-TO_THE_END: Final = Control()
+ONE_REPLICA: Final = config.Replicas()
+TO_THE_END: Final = config.Control()
 
 
 def run(
     requests: Requests,
     prices: StepPrices,
-    limits: Limits,
-    replicas: Replicas = ONE_REPLICA,
+    limits: config.Limits,
+    replicas: config.Replicas = ONE_REPLICA,
     *,
     concurrency: int = 0,
-    control: Control = TO_THE_END,
-) -> Outcome:
+    control: config.Control = TO_THE_END,
+) -> outcome.Outcome:
     """Simulate requests on identical replicas of an engine and return the results.
 
     Requests wait in the queue of their scheduler, whose policy is named by `limits.rules`; see the
     modules of `policies`. Ctrl-C ends the simulation and keeps the results so far.
 
     Args:
-        requests: The requests. In a closed loop they are issued in order, the next one when one
-            finishes; a later turn of a session replaces its previous turn instead.
-        prices: Price tables of a step.
-        replicas: Engines and routing.
         concurrency: Requests in flight of a closed loop; 0 for an open loop.
-        control: Options of the simulation.
-
-    Raises:
-        InvalidSpecError: Columns, limits or prices are inconsistent, or the simulated time exceeds
-            the range of the clock.
-        InfeasibleError: The initial state does not fit into memory.
 
     Limits: Loads used for routing are never stale. Requests end only at their output length. Turns
         after a rejected one arrive `think_N` after its rejection.
@@ -102,13 +69,17 @@ def run(
         >>> run(requests, prices, Limits(2, 100, 16, 8)).finished_N.tolist()  # 100 + 4 x 10
         [140]
     """
-    fleet = equal_engines(prices, limits, replicas)
+    fleet = config.equal_engines(prices, limits, replicas)
     return run_fleet(requests, fleet, concurrency=concurrency, control=control)
 
 
 def run_fleet(
-    requests: Requests, fleet: Fleet, *, concurrency: int = 0, control: Control = TO_THE_END
-) -> Outcome:
+    requests: Requests,
+    fleet: config.Fleet,
+    *,
+    concurrency: int = 0,
+    control: config.Control = TO_THE_END,
+) -> outcome.Outcome:
     """Simulate requests on engines of several types and return the results.
 
     Args:
@@ -116,7 +87,6 @@ def run_fleet(
         control: Options of the simulation.
 
     Raises:
-        InvalidSpecError: As for `run`, per engine type.
         InfeasibleError: The initial state does not fit into memory.
     """
     requests = _columns(requests)
@@ -130,18 +100,18 @@ def run_fleet(
     fleet = fleet._replace(groups=groups)
     from perfatlas.serving.policies import check_policies
 
-    check_fleet(fleet, concurrency, control)
+    config.check_fleet(fleet, concurrency, control)
     check_policies(fleet)
-    check_availability(fleet, LAST_TICK)
-    check_requests(requests, LAST_TICK)
-    check_links(fleet, requests)
-    check_front(fleet, requests)
+    config.check_availability(fleet, LAST_TICK)
+    config.check_requests(requests, LAST_TICK)
+    config.check_links(fleet, requests)
+    config.check_front(fleet, requests)
     for group in groups:
-        check_limits(group.limits)
-        check_prices(group.prices, group.limits, requests)
+        config.check_limits(group.limits)
+        config.check_prices(group.prices, group.limits, requests)
         if group.energy is not None:
-            check_energy(group.energy, group.prices)
-    check_offload(fleet, requests)
+            config.check_energy(group.energy, group.prices)
+    config.check_offload(fleet, requests)
     from perfatlas.serving.run.initial_state import initial_states
 
     concurrency = min(concurrency, requests.isl_N.shape[0])
@@ -171,7 +141,7 @@ def run_fleet(
 def _simulate(
     sims: tuple[SimulationState, ...],
     groups: tuple[SimulationState, ...],
-    control: Control,
+    control: config.Control,
     until: int = LAST_TICK,
 ) -> bool:
     """Run to a time [ps], or to the end; return whether the simulation was stopped early."""
@@ -211,7 +181,7 @@ def _outcome(
     sims: tuple[SimulationState, ...],
     interrupted: bool,  # noqa: FBT001 - part of the results
     gaps_G: NDArray[np.int64],
-) -> Outcome:
+) -> outcome.Outcome:
     """Return the results of a simulation."""
     sim = sims[0]
     stages = max(sim.stages, 1)
@@ -219,8 +189,8 @@ def _outcome(
     clock = sim.clock_1[0]
     sim.delay_N[sim.finished_N < 0] = 0
     series_WV = sim.series_WV[: clock["rows"]]
-    series = Series(*(series_WV[:, column].copy() for column in range(5)))
-    return Outcome(
+    series = outcome.Series(*(series_WV[:, column].copy() for column in range(5)))
+    return outcome.Outcome(
         arrival_N=sim.came_N,
         scheduled_N=sim.scheduled_N,
         first_token_N=sim.first_token_N,
@@ -235,12 +205,12 @@ def _outcome(
         preemptions=int(clock["preemptions"]),
         interrupted=interrupted,
         series=series,
-        travels=Transfers(
+        travels=outcome.Transfers(
             *(sim.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
         ),
         busy_F=_by_replica(sim, "busy") // stages,
         steps_F=_by_replica(sim, "done"),
-        operated=ReplicaOutcome(
+        operated=outcome.ReplicaOutcome(
             again_N=sim.fault_N["again"].copy(),
             tries_N=sim.fault_N["tries"].copy(),
             lost_N=sim.fault_N["fate"] == LOST,
@@ -249,7 +219,7 @@ def _outcome(
             wasted=int(clock["wasted"]),
         ),
         offloaded=offloaded(sims),
-        fronted=FrontEndTimes(sim.read_N, sim.late_first_N, sim.late_last_N),
+        fronted=outcome.FrontEndTimes(sim.read_N, sim.late_first_N, sim.late_last_N),
         energy=_run_energy(sims, series_WV),
     )
 
@@ -262,7 +232,9 @@ def _by_replica(sim: SimulationState, name: str) -> NDArray[Any]:
     return total_F
 
 
-def _run_energy(sims: tuple[SimulationState, ...], series_WV: NDArray[np.int64]) -> RunEnergy:
+def _run_energy(
+    sims: tuple[SimulationState, ...], series_WV: NDArray[np.int64]
+) -> outcome.RunEnergy:
     """Return the energy of a simulation; running steps of a stopped one count in its series.
 
     GPUs of a pipeline stage have a part of the layers, and so a part of the time of a step.
@@ -290,7 +262,7 @@ def _run_energy(sims: tuple[SimulationState, ...], series_WV: NDArray[np.int64])
     energy_j_W = series_WV[:, 5] / MICROJOULES_PER_JOULE
     spent_F = _by_replica(sim, "spent")
     total_j = float((gpus_F * spent_F + on_F * allocated_F).sum()) / PER_JOULE
-    return RunEnergy(
+    return outcome.RunEnergy(
         dynamic_j_F=gpus_F * spent_F / PER_JOULE,
         prompt_j_F=gpus_F * _by_replica(sim, "spent_on_prompts") / PER_JOULE,
         prompts_F=_by_replica(sim, "prompts") // stages,

@@ -34,11 +34,7 @@ def reserved_at_end(sim: SimulationState, i: int) -> int:
 
 @part
 def allocate_steps(sim: SimulationState, s: int, steps: int) -> None:
-    """Allocate blocks to decoding sequences for the next steps; there are enough.
-
-    Args:
-        steps: Number of steps, from the current one.
-    """
+    """Allocate blocks to decoding sequences for the next steps; there are enough."""
     scheduler = sim.scheduler_S[s]
     size = sim.block_size
     if sim.prefix_caching:
@@ -51,22 +47,13 @@ def allocate_steps(sim: SimulationState, s: int, steps: int) -> None:
 
 @part
 def grow_one(sim: SimulationState, s: int, i: int) -> int:
-    """Allocate a block to a decoding sequence for the next step; return the next one in need.
-
-    Args:
-        sim: The simulation, with prefix caching.
-        s: The scheduler, with at least one free block.
-    """
+    """Allocate a block to a decoding sequence for the next step; return the next one in need."""
     return int(prefix.grow_one(sim, s, i))
 
 
 @part
 def steps_with_blocks(sim: SimulationState, s: int, most: int) -> int:
-    """Return how many further steps, up to `most`, have sufficient blocks.
-
-    Args:
-        most: Maximum number of steps.
-    """
+    """Return how many further steps, up to `most`, have sufficient blocks."""
     scheduler = sim.scheduler_S[s]
     size = sim.block_size
     if scheduler.decoding * ((most + size - 1) // size) <= scheduler.free:
@@ -93,11 +80,7 @@ def find_cached(sim: SimulationState, i: int) -> tuple[int, int]:
 
 @part
 def reference_cached(sim: SimulationState, i: int, found: int) -> None:
-    """Reference the cached blocks of an admitted request.
-
-    Args:
-        found: Number of cached blocks, as just found.
-    """
+    """Reference the cached blocks of an admitted request."""
     if sim.prefix_caching:
         prefix.share_prefix(sim, i, found)
     request = sim.request_N[i]
@@ -107,13 +90,7 @@ def reference_cached(sim: SimulationState, i: int, found: int) -> None:
 
 @part
 def load_tiers(sim: SimulationState, i: int, hits: int, found: tuple[int, int]) -> None:
-    """Load blocks of an admitted request from tiers below the GPU; there are enough free blocks.
-
-    Args:
-        i: The request, with its hits on the GPU.
-        hits: Leading blocks found on the GPU.
-        found: Leading blocks in the tiers, and how many of them are in host memory.
-    """
+    """Load blocks of an admitted request from tiers below the GPU; there are enough free blocks."""
     load_offloaded(sim, i, hits, found)
     below = found[0]
     if below > hits:
@@ -155,11 +132,7 @@ def release(sim: SimulationState, i: int) -> None:
 
 @part
 def cache_prompt(sim: SimulationState, i: int) -> None:
-    """Register the full blocks of a finished prompt in the prefix cache, if not done yet.
-
-    Args:
-        i: The request; one that was preempted meanwhile has no blocks.
-    """
+    """Register the full blocks of a finished prompt in the prefix cache, if not done yet."""
     request = sim.request_N[i]
     if sim.prefix_caching and not sim.shares_scheduled and request.placed > 0:
         prefix.register(sim, i, request.isl + request.generated)
@@ -167,11 +140,7 @@ def cache_prompt(sim: SimulationState, i: int) -> None:
 
 @part
 def cache_output(sim: SimulationState, i: int) -> None:
-    """Register the full blocks of a request's output for its next turn, if there is one.
-
-    Args:
-        i: The finished request, with its blocks.
-    """
+    """Register the full blocks of a request's output for its next turn, if there is one."""
     if sim.prefix_caching and sim.request_N[i].next_turn_prefix_owner != NO_INDEX:
         prefix.hash_output(sim, i)
     elif sim.prefix_caching:
@@ -180,23 +149,14 @@ def cache_output(sim: SimulationState, i: int) -> None:
 
 @part
 def cache_tokens(sim: SimulationState, i: int, tokens: int) -> None:
-    """Register the full blocks of a request's first tokens, including its output.
-
-    Args:
-        i: The request, with its blocks.
-        tokens: Number of first tokens that are in the KV cache.
-    """
+    """Register the full blocks of a request's first tokens, including its output."""
     if sim.prefix_caching:
         prefix.register(sim, i, tokens)
 
 
 @part
 def join_growth(sim: SimulationState, i: int) -> None:
-    """Add a request that starts to decode to the group that needs blocks in the same steps.
-
-    Args:
-        i: The request, admitted after all decoding ones.
-    """
+    """Add a request that starts to decode to the group that needs blocks in the same steps."""
     residue = _residue(sim, i)
     sim.growth_SB[sim.request_N[i].scheduler, residue] += 1
     if sim.prefix_caching:

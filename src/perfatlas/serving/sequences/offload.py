@@ -66,12 +66,7 @@ def find_offloaded(sim: SimulationState, i: int) -> tuple[int, int]:
 
 @part
 def load_offloaded(sim: SimulationState, i: int, hits: int, found: tuple[int, int]) -> None:
-    """Refresh the hits of an admitted request in the tiers, and load those not on the GPU.
-
-    Args:
-        hits: Leading blocks found on the GPU.
-        found: Leading blocks in the tiers, and how many are in host memory, as just found.
-    """
+    """Refresh the hits of an admitted request in the tiers, and load those not on the GPU."""
     request = sim.request_N[i]
     s = request.scheduler
     below, host = found
@@ -97,11 +92,7 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, found: tuple[int, in
 
 @part
 def offload_prompt(sim: SimulationState, i: int, tokens: int) -> None:
-    """Write through the full blocks of a prompt's first tokens that are not in the tiers yet.
-
-    Args:
-        tokens: Number of first tokens with slots on the GPU.
-    """
+    """Write through the full blocks of a prompt's first tokens that are not in the tiers yet."""
     request = sim.request_N[i]
     s = request.scheduler
     full = min(tokens, request.isl) // sim.block_size

@@ -89,9 +89,6 @@ def extend_named(sim: SimulationState, i: int, tokens: int) -> None:
     """Allocate blocks for the first tokens of a request in prefill.
 
     With `shares_scheduled`, full blocks are cached at once, even for others in the same step.
-
-    Args:
-        tokens: Tokens that need a slot.
     """
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
@@ -106,11 +103,7 @@ def extend_named(sim: SimulationState, i: int, tokens: int) -> None:
 
 @part
 def grow_one(sim: SimulationState, s: int, i: int) -> int:
-    """Allocate a block to a decoding sequence for the next step; return the next one in need.
-
-    Args:
-        s: The scheduler, with at least one free block.
-    """
+    """Allocate a block to a decoding sequence for the next step; return the next one in need."""
     request = sim.request_N[i]
     b = (request.isl + request.osl - 1 - (request.finish - sim.scheduler_S[s].step)) // (
         sim.block_size
@@ -121,11 +114,7 @@ def grow_one(sim: SimulationState, s: int, i: int) -> int:
 
 @part
 def grow_named(sim: SimulationState, s: int, steps: int) -> None:
-    """Allocate blocks to decoding sequences for the next steps, in order of admission.
-
-    Args:
-        steps: Number of steps, from the current one.
-    """
+    """Allocate blocks to decoding sequences for the next steps, in order of admission."""
     scheduler = sim.scheduler_S[s]
     size = sim.block_size
     for step in range(scheduler.step, scheduler.step + steps):
@@ -184,11 +173,7 @@ def register(sim: SimulationState, i: int, tokens: int) -> None:
 
 @part
 def hash_output(sim: SimulationState, i: int) -> None:
-    """Hash the full blocks of a request's output as in the prompt of its next turn.
-
-    Args:
-        i: The finished request, with its blocks; its last token is not in the KV cache.
-    """
+    """Hash the full blocks of a request's output as in the prompt of its next turn."""
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
     first = request.isl // sim.block_size
@@ -202,11 +187,7 @@ def hash_output(sim: SimulationState, i: int) -> None:
 
 @part
 def mark_output_hashed(sim: SimulationState, i: int) -> None:
-    """Mark the full blocks of a request's output as hashed, although no request can find them.
-
-    Args:
-        i: The finished request, with its blocks; its last token is not in the KV cache.
-    """
+    """Mark the full blocks of a request's output as hashed, although no request can find them."""
     request = sim.request_N[i]
     request.registered = max(request.registered, (request.isl + request.osl - 1) // sim.block_size)
 
@@ -291,12 +272,7 @@ def _join_free_first(sim: SimulationState, s: int, block: int) -> None:
 
 @part
 def join_growers(sim: SimulationState, i: int, residue: int) -> None:
-    """Append a request to the group that needs blocks in the same steps.
-
-    Args:
-        i: The request, admitted after all others of the group.
-        residue: Residue of its context, relative to the steps.
-    """
+    """Append a request to the group that needs blocks in the same steps."""
     request = sim.request_N[i]
     line = sim.growers_SB[request.scheduler, residue]
     request.growth_before = line.tail

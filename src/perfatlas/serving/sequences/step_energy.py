@@ -102,9 +102,5 @@ def spent_energy(energy: tuple[int, int], time: tuple[int, int], power: float, s
 
 @part
 def line_sum(base: float, rise: float, steps: int) -> float:
-    """Return the sum of base + rise j over the first steps.
-
-    Args:
-        rise: Increase per step.
-    """
+    """Return the sum of base + rise j over the first steps."""
     return steps * base + rise * (0.5 * steps * (steps - 1))

@@ -104,7 +104,6 @@ def chunk_energy(energy_QP: NDArray[np.int64], q: int, p: int, shares: tuple[flo
 
     Args:
         energy_QP: The table (Q, P) [nJ].
-        shares: Place in the cell along both axes, as a share of its width.
     """
     along, beyond = shares
     near = energy_QP[q, p] + (energy_QP[q + 1, p] - energy_QP[q, p]) * along
@@ -118,8 +117,6 @@ def decode_attention(sim: SimulationState, sequences: int, keys: int, k: int) ->
 
     Args:
         sequences: Number of sequences, at least 1.
-        keys: Total keys, including those the step writes.
-        k: The cell of the mean context.
     """
     mean = keys // sequences
     slope = sim.decode_slope_BK[sequences, k]

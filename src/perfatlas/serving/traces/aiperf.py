@@ -21,18 +21,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import jsonl_blocks, refuse
 from perfatlas.serving.traces.fields import Field
-from perfatlas.serving.traces.reading import (
-    WHOLE_TRACE,
-    Clock,
-    GrowingTrace,
-    Trace,
-    Window,
-    close,
-    session_numbers,
-    sort_by_arrival,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,24 +48,19 @@ _FIELDS: Final = (
 )
 
 
-def read_aiperf(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
+def read_aiperf(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) -> reading.Trace:
     """Return the requests of an AIPerf run, with the earliest at time 0.
 
     The think time of a later turn is the time between the end of the previous turn and its start.
 
     Args:
         path: A `profile_export.jsonl`.
-        window: Part to read, counted from the first record.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, or a record is invalid; the message contains the
-            line.
 
     Limits: Failed, cancelled and warm-up requests are excluded, with a warning. A turn after an
         excluded one arrives at its recorded time.
     """
-    clock = Clock(ticks=_TICKS_PER_NS, relative=False)
-    trace = GrowingTrace(path=path, clock=clock, window=window)
+    clock = reading.Clock(ticks=_TICKS_PER_NS, relative=False)
+    trace = reading.GrowingTrace(path=path, clock=clock, window=window)
     left_out: Counter[str] = Counter()
     blocks = (
         block._replace(table=_no_table, rows=partial(_flat_rows, path, block, left_out))
@@ -95,10 +81,10 @@ def read_aiperf(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
         )
     trace.warnings += [f"{count} requests {why}; excluded" for why, count in left_out.items()]
     columns = trace.columns()
-    sort_by_arrival(trace, columns, refuse_unsorted=False)
-    columns["session"] = session_numbers(columns["session"])
+    reading.sort_by_arrival(trace, columns, refuse_unsorted=False)
+    columns["session"] = reading.session_numbers(columns["session"])
     columns["think"] = _think_times(trace, columns)
-    return close(trace, columns)
+    return reading.close(trace, columns)
 
 
 def _no_table() -> None:
@@ -144,7 +130,7 @@ def _flat(row: Row, metadata: Row) -> dict[str, object]:
     return flat | dict(metadata)
 
 
-def _think_times(trace: GrowingTrace, columns: dict[str, Int]) -> Int:
+def _think_times(trace: reading.GrowingTrace, columns: dict[str, Int]) -> Int:
     """Return the think time of each request (N,) [ps], -1 where its time of arrival applies."""
     taken_N = columns.pop("taken") * _TICKS_PER_NS
     session_N, turn_N, arrival_N = columns["session"], columns["turn"], columns["arrival"]

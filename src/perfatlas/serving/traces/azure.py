@@ -10,22 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import csv_blocks
 from perfatlas.serving.traces.fields import Field, csv_schema
-from perfatlas.serving.traces.reading import (
-    WHOLE_TRACE,
-    Clock,
-    GrowingTrace,
-    Trace,
-    Window,
-    close,
-    sort_by_arrival,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_WALL_CLOCK: Final = Clock(ticks=TICKS_PER_SECOND // 10**9, relative=False)
+_WALL_CLOCK: Final = reading.Clock(ticks=TICKS_PER_SECOND // 10**9, relative=False)
 _FIELDS: Final = (
     Field(name="TIMESTAMP", kind="stamp"),
     Field(name="ContextTokens", kind="tokens", low=1),
@@ -33,22 +25,13 @@ _FIELDS: Final = (
 )
 
 
-def read_azure(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
-    """Return the requests of an Azure trace, with the earliest at time 0.
-
-    Args:
-        path: A CSV file.
-        window: Part to read, counted from the first row.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the
-            line.
-    """
-    trace = GrowingTrace(path=path, clock=_WALL_CLOCK, window=window)
+def read_azure(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) -> reading.Trace:
+    """Return the requests of an Azure trace, with the earliest at time 0."""
+    trace = reading.GrowingTrace(path=path, clock=_WALL_CLOCK, window=window)
     for rows in trace.rows(csv_blocks(path, *csv_schema(_FIELDS)), _FIELDS):
         trace.add(
             rows, "TIMESTAMP", isl=rows.cells["ContextTokens"], osl=rows.cells["GeneratedTokens"]
         )
     columns = trace.columns()
-    sort_by_arrival(trace, columns, refuse_unsorted=False)
-    return close(trace, columns)
+    reading.sort_by_arrival(trace, columns, refuse_unsorted=False)
+    return reading.close(trace, columns)

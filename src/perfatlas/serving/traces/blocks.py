@@ -52,22 +52,13 @@ def refuse(path: str | Path, place: str, problem: str) -> InvalidSpecError:
 
     Args:
         place: Line or row and its number, "" for the whole file.
-        problem: The problem, and how to fix it.
     """
     where = f", {place}" if place else ""
     return InvalidSpecError(f"trace '{path}'{where}: {problem}")
 
 
 def jsonl_blocks(path: str | Path, schema: Mapping[str, Any]) -> Iterator[Block]:
-    """Yield the objects of a JSON Lines file.
-
-    Args:
-        schema: Keys to read, with their Arrow types.
-
-    Raises:
-        InvalidSpecError: The file cannot be read or is empty; later, when a block is read, a line
-            is not an object.
-    """
+    """Yield the objects of a JSON Lines file."""
     for first, data in line_blocks(path):
         yield Block(
             place="line",
@@ -81,13 +72,6 @@ def csv_blocks(
     path: str | Path, schema: Mapping[str, Any], required: Sequence[str]
 ) -> Iterator[Block]:
     """Yield the records of a CSV file with a header.
-
-    Args:
-        schema: Columns to read, with their Arrow types; missing columns are skipped.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, has no rows, or lacks a column; later, when a
-            block is read, a record has more or fewer cells than the header.
 
     Limits: Quoted cells must not contain line breaks.
     """
@@ -112,14 +96,7 @@ def csv_blocks(
 def parquet_blocks(
     path: str | Path, names: Sequence[str], required: Sequence[str]
 ) -> Iterator[Block]:
-    """Yield the rows of a Parquet file, numbered from 1.
-
-    Args:
-        names: Columns to read; missing columns are skipped.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, is not Parquet or lacks a column.
-    """
+    """Yield the rows of a Parquet file, numbered from 1."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -148,12 +125,7 @@ def _batch_rows(batch: Any, first: int) -> Iterator[tuple[int, Mapping[str, obje
 
 
 def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks of whole lines, with the number of their first line.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, is empty, not gzip-compressed but otherwise
-            compressed, truncated, or has a line that is too long.
-    """
+    """Yield blocks of whole lines, with the number of their first line."""
     first, rest = 1, b""
     check_regular(path, "trace")
     try:

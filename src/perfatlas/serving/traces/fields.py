@@ -81,11 +81,7 @@ class Columns(NamedTuple):
     count_B: NDArray[np.int64]  # Number of hashes of each row (B,)
 
     def only(self, keep_B: NDArray[np.bool_]) -> Columns:
-        """Return the selected rows.
-
-        Args:
-            keep_B: Mask (B,).
-        """
+        """Return the selected rows."""
         if keep_B.all():
             return self
         return Columns(
@@ -101,12 +97,7 @@ def read_columns(path: str | Path, block: Block, fields: Sequence[Field]) -> Col
     """Return the validated cells of a block.
 
     Args:
-        path: The file, for messages.
         fields: Columns to read; optional ones are skipped if the first row lacks them.
-
-    Raises:
-        InvalidSpecError: A cell is missing or invalid; the message contains line, column and
-            value.
     """
     table = block.table()
     if table is not None:

@@ -13,24 +13,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import jsonl_blocks
 from perfatlas.serving.traces.fields import Field, arrow_types
-from perfatlas.serving.traces.reading import (
-    WHOLE_TRACE,
-    Clock,
-    GrowingTrace,
-    Trace,
-    Window,
-    check_hash_counts,
-    close,
-    sort_by_arrival,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HASH_BLOCK: Final = 512
-_MILLISECONDS: Final = Clock(ticks=TICKS_PER_SECOND // 1000, relative=True)
+_MILLISECONDS: Final = reading.Clock(ticks=TICKS_PER_SECOND // 1000, relative=True)
 _FIELDS: Final = (
     Field(name="timestamp", kind="number", low=0),
     Field(name="input_length", kind="tokens", low=1),
@@ -39,23 +30,15 @@ _FIELDS: Final = (
 )
 
 
-def read_mooncake(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
-    """Return the requests of a Mooncake trace.
-
-    Args:
-        path: A JSON Lines file.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the
-            line.
-    """
-    trace = GrowingTrace(path=path, clock=_MILLISECONDS, window=window)
+def read_mooncake(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) -> reading.Trace:
+    """Return the requests of a Mooncake trace."""
+    trace = reading.GrowingTrace(path=path, clock=_MILLISECONDS, window=window)
     for rows in trace.rows(jsonl_blocks(path, arrow_types(_FIELDS)), _FIELDS):
         isl_B = rows.cells["input_length"]
-        check_hash_counts(path, rows, isl_B, HASH_BLOCK)
+        reading.check_hash_counts(path, rows, isl_B, HASH_BLOCK)
         trace.add(rows, "timestamp", isl=isl_B, osl=rows.cells["output_length"])
     columns = trace.columns()
-    sort_by_arrival(trace, columns, refuse_unsorted=False)
+    reading.sort_by_arrival(trace, columns, refuse_unsorted=False)
     arrival_N = columns["arrival"]
     stamps = 1 + int(np.count_nonzero(np.diff(arrival_N)))
     if 1 < stamps <= arrival_N.shape[0] // 2:
@@ -63,4 +46,4 @@ def read_mooncake(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
             f"{arrival_N.shape[0]:,} requests have only {stamps:,} distinct arrival times and thus "
             "arrive in batches; spread_batches spreads each batch until the next one"
         )
-    return close(trace, columns, HASH_BLOCK)
+    return reading.close(trace, columns, HASH_BLOCK)

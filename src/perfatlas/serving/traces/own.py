@@ -16,19 +16,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.files import table_format, unpacked_name
+from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import csv_blocks, jsonl_blocks, parquet_blocks, refuse
 from perfatlas.serving.traces.fields import NO_LABEL, Field, arrow_types
-from perfatlas.serving.traces.reading import (
-    SECONDS,
-    WHOLE_TRACE,
-    GrowingTrace,
-    Trace,
-    Window,
-    check_hash_counts,
-    close,
-    session_numbers,
-    sort_by_arrival,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,16 +45,14 @@ _NAMES: Final = tuple(field.name for field in _FIELDS)
 _REQUIRED: Final = tuple(field.name for field in _FIELDS if field.required)
 
 
-def read_own(path: str | Path, window: Window = WHOLE_TRACE, hash_block: int = 0) -> Trace:
+def read_own(
+    path: str | Path, window: reading.Window = reading.WHOLE_TRACE, hash_block: int = 0
+) -> reading.Trace:
     r"""Return the requests of a file in perfatlas's own format.
 
     Args:
         path: A .csv, .jsonl or .parquet file; text may be gzip-compressed, as .csv.gz.
         hash_block: Tokens per hashed block; 0 infers it from the numbers of hashes.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, or a row is invalid; the message contains line
-            and column.
 
     Limits: `arrival_s` applies to all turns; think times are not supported.
 
@@ -78,7 +66,7 @@ def read_own(path: str | Path, window: Window = WHOLE_TRACE, hash_block: int = 0
         ...     read_own(file).requests.arrival_N.tolist()
         [0, 250000000000]
     """
-    trace = GrowingTrace(path=path, clock=SECONDS, window=window)
+    trace = reading.GrowingTrace(path=path, clock=reading.SECONDS, window=window)
     blocks = _HashedBlocks(path, hash_block)
     for rows in trace.rows(_blocks(path), _FIELDS):
         blocks.narrow(rows)
@@ -89,11 +77,11 @@ def read_own(path: str | Path, window: Window = WHOLE_TRACE, hash_block: int = 0
         trace.add(rows, "arrival_s", isl=rows.cells["isl"], osl=rows.cells["osl"], **named)
     columns = trace.columns()
     talks = bool(np.any(columns["session"] != NO_LABEL))
-    sort_by_arrival(trace, columns, refuse_unsorted=talks)
-    columns["session"] = session_numbers(columns["session"])
+    reading.sort_by_arrival(trace, columns, refuse_unsorted=talks)
+    columns["session"] = reading.session_numbers(columns["session"])
     if "turn" in columns:
         _check_turns(trace, columns)
-    return close(trace, columns, blocks.tokens(trace.warnings))
+    return reading.close(trace, columns, blocks.tokens(trace.warnings))
 
 
 def _blocks(path: str | Path) -> Iterator[Block]:
@@ -117,7 +105,7 @@ def _first_row(path: str | Path) -> dict[str, object]:
     raise refuse(path, "", "contains no requests")
 
 
-def _check_turns(trace: GrowingTrace, columns: dict[str, Int]) -> None:
+def _check_turns(trace: reading.GrowingTrace, columns: dict[str, Int]) -> None:
     """Check that turns increase within their session, and have a session."""
     session_N, turn_N = columns["session"], columns["turn"]
     alone_N = (session_N < 0) & (turn_N > 0)
@@ -156,7 +144,7 @@ class _HashedBlocks:
             rule = "they must be in all rows or none"
             raise self._refused(rows, odd_B, f"{_hash_count(rows, odd_B)}; {rule}")
         if self.given and self.hashed:
-            check_hash_counts(self.path, rows, isl_B, self.given)
+            reading.check_hash_counts(self.path, rows, isl_B, self.given)
         elif self.hashed:
             self._narrow(rows, isl_B, count_B)
 

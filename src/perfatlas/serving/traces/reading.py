@@ -112,13 +112,7 @@ class GrowingTrace:
         """Add the rows of a block that are in the window.
 
         Args:
-            columns: The block, including its hashes.
-            times: The field with the times of arrival.
             named: Further columns by name (B,), which must be in all blocks.
-
-        Raises:
-            InvalidSpecError: A time is too far from the first, or a column is missing in some
-                blocks.
         """
         time_B = columns.cells[times]
         if time_B.shape[0] == 0:
@@ -175,11 +169,7 @@ class GrowingTrace:
         self._kept += arrival_B.shape[0]
 
     def columns(self) -> dict[str, Int]:
-        """Return the concatenated columns and release them.
-
-        Raises:
-            InvalidSpecError: There are no rows.
-        """
+        """Return the concatenated columns and release them."""
         if not self._kept:
             within = "" if self.window == WHOLE_TRACE else " in the selected window"
             raise refuse(self.path, "", f"contains no requests{within}")
@@ -194,12 +184,7 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
     """Sort columns by time of arrival in place, and by `turn` among equal times.
 
     Args:
-        trace: The trace; a warning counts the rows that were out of order.
         columns: The columns, from `GrowingTrace.columns`.
-        refuse_unsorted: Whether the order of the file is significant.
-
-    Raises:
-        InvalidSpecError: The order is significant and times decrease.
     """
     arrival_N = columns["arrival"]
     early_N = np.flatnonzero(np.diff(arrival_N) < 0) + 1
@@ -253,9 +238,6 @@ def _permuted(hash_H: Int, count_N: Int, order_N: Int) -> Int:
 def session_numbers(label_N: Int) -> Int:
     """Return session numbers from 0 in order of their start, -1 for none (N,).
 
-    Args:
-        label_N: Label of the session, NO_LABEL for none (N,).
-
     Example:
         >>> import numpy as np
         >>> from perfatlas.serving.traces.reading import session_numbers
@@ -297,14 +279,7 @@ def close(trace: GrowingTrace, columns: dict[str, Int], hash_block: int = 0) -> 
 
 
 def check_hash_counts(path: str | Path, columns: Columns, isl_B: Int, block: int) -> None:
-    """Check that each prompt has one hash per started block.
-
-    Args:
-        isl_B: Prompt tokens (B,).
-
-    Raises:
-        InvalidSpecError: A count differs; the message contains the row.
-    """
+    """Check that each prompt has one hash per started block."""
     needed_B = -(-isl_B // block)
     wrong_B = np.flatnonzero(needed_B != columns.count_B)
     if wrong_B.size:

@@ -22,23 +22,15 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.files import check_regular
 from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import Block, line_blocks, refuse
 from perfatlas.serving.traces.fields import Field
-from perfatlas.serving.traces.reading import (
-    WHOLE_TRACE,
-    Clock,
-    GrowingTrace,
-    Trace,
-    Window,
-    close,
-    sort_by_arrival,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 LARGEST_RESULT_BYTES: Final = 1 << 30
-_MONOTONIC: Final = Clock(ticks=TICKS_PER_SECOND, relative=False)
+_MONOTONIC: Final = reading.Clock(ticks=TICKS_PER_SECOND, relative=False)
 _LISTS: Final = ("start_times", "input_lens", "output_lens")
 _FIELDS: Final = (
     Field(name="start_times", kind="number"),
@@ -54,26 +46,21 @@ _MAX_TOKENS: Final = re.compile(r"\bmax_tokens=(\d+)")
 _LEAP_YEAR: Final = 2000  # logs have no year; this one has all days
 
 
-def read_vllm(path: str | Path, window: Window = WHOLE_TRACE) -> Trace:
+def read_vllm(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) -> reading.Trace:
     """Return the requests of a vLLM benchmark or server log, with the earliest at time 0.
 
     Args:
         path: A result file (an object in braces) or a log.
-        window: Part to read, counted from the first request.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, is incomplete, or has an invalid request; the
-            message contains line or request.
     """
-    trace = GrowingTrace(path=path, clock=_MONOTONIC, window=window)
+    trace = reading.GrowingTrace(path=path, clock=_MONOTONIC, window=window)
     blocks = _result_blocks(trace) if _is_object(path) else _log_blocks(trace)
     for rows in trace.rows(blocks, _FIELDS):
         if rows.number_B.size:
             cells = rows.cells
             trace.add(rows, "start_times", isl=cells["input_lens"], osl=cells["output_lens"])
     columns = trace.columns()
-    sort_by_arrival(trace, columns, refuse_unsorted=False)
-    return close(trace, columns)
+    reading.sort_by_arrival(trace, columns, refuse_unsorted=False)
+    return reading.close(trace, columns)
 
 
 def _is_object(path: str | Path) -> bool:
@@ -87,7 +74,7 @@ def _no_table() -> None:
     """Return no Arrow table."""
 
 
-def _result_blocks(trace: GrowingTrace) -> Iterator[Block]:
+def _result_blocks(trace: reading.GrowingTrace) -> Iterator[Block]:
     path = Path(trace.path)
     check_regular(path, "trace")
     size = path.stat().st_size
@@ -124,7 +111,7 @@ def _result_blocks(trace: GrowingTrace) -> Iterator[Block]:
 
 
 def _result_rows(
-    trace: GrowingTrace, result: Mapping[str, list[object]], errors: list[object]
+    trace: reading.GrowingTrace, result: Mapping[str, list[object]], errors: list[object]
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     failed = 0
     for number, cells in enumerate(zip(*(result[name] for name in _LISTS), strict=True), 1):
@@ -137,7 +124,7 @@ def _result_rows(
         trace.warnings.append(f"{failed} requests failed or got no tokens; excluded")
 
 
-def _log_blocks(trace: GrowingTrace) -> Iterator[Block]:
+def _log_blocks(trace: reading.GrowingTrace) -> Iterator[Block]:
     trace.warnings.append(
         "logs contain the maximum output of a request, which is used as its output length, and "
         "times to the second"
@@ -164,7 +151,7 @@ class _LogClock:
 
 
 def _log_rows(
-    trace: GrowingTrace, lines: tuple[int, bytes], waiting: dict[str, int], clock: _LogClock
+    trace: reading.GrowingTrace, lines: tuple[int, bytes], waiting: dict[str, int], clock: _LogClock
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     """Yield the requests received in lines of a log.
 

@@ -1,22 +1,11 @@
 """Streams of computation and communication that run at the same time and slow each other down."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.step.overlap.contention import (
-        contended_rate as contended_rate,
-        exposed_beside as exposed_beside,
-        exposed_in_tiles as exposed_in_tiles,
-    )
-    from perfatlas.step.overlap.streams import (
-        ON_START as ON_START,
-        Exposed as Exposed,
-        Streams as Streams,
-        exposed_communication as exposed_communication,
-    )
+    from perfatlas.step.overlap.contention import contended_rate, exposed_beside, exposed_in_tiles
+    from perfatlas.step.overlap.streams import ON_START, Exposed, Streams, exposed_communication
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

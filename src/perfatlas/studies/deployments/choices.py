@@ -33,12 +33,6 @@ Choices = dict[str, tuple[Any, ...]]
 def read_choices(listed: tuple[str, ...] | None) -> Choices:
     """Return the listed values of each field.
 
-    Args:
-        listed: Each field with its values, as name=value:value.
-
-    Raises:
-        InvalidSpecError: A field is unknown or named twice, or a value is not one of its values.
-
     Example:
         >>> from perfatlas.studies.deployments.choices import read_choices
         >>> read_choices(("tp=2:4", "expert_exchange=deepep"))
@@ -84,11 +78,7 @@ def _value(field: Field, text: str, whole: str) -> str | int:
 
 
 def refuse_contradictions(choices: Choices, given: set[str], mode: str) -> None:
-    """Refuse choices of fields that are set too, or have no effect.
-
-    Raises:
-        InvalidSpecError: A field is listed and set, or has no effect in this mode.
-    """
+    """Refuse choices of fields that are set too, or have no effect."""
     for name in choices:
         if name in given:
             raise InvalidSpecError(f"{name} has no effect with choices {name}=...; set one of both")

@@ -204,12 +204,7 @@ def ranked(found: Found, inputs: SearchInputs) -> IntArray:
 
 
 def distinct_plans(found: Found, order: IntArray, most: int, identity: Sequence[str]) -> list[int]:
-    """Return the first candidate of each distinct plan, at most `most`, in the given order.
-
-    Args:
-        order: Candidates, best first.
-        identity: Columns in which distinct plans of a family differ.
-    """
+    """Return the first candidate of each distinct plan, at most `most`, in the given order."""
     columns = [found.leading[name][order] for name in ("family", *identity)]
     first, _ = unique_rows(np.column_stack(columns).astype(np.float64))
     kept: list[int] = order[np.sort(first)[:most]].tolist()

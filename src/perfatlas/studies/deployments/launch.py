@@ -322,9 +322,6 @@ def node_span(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> NodeSpan | N
     Every node has equally many of its GPUs. An engine that numbers attention-DP ranks needs whole
     ones on a node.
 
-    Args:
-        plan: Sizes of a replica, with the devices of its nodes.
-
     Example:
         >>> from perfatlas.studies.deployments.launch import node_span
         >>> node_span({"nodes": {}}, {"tp": 8, "pp": 2, "node_devices": 8})
@@ -341,11 +338,7 @@ def node_span(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> NodeSpan | N
 
 
 def left_out_nodes(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
-    """Return whether a replica needs several nodes that its command does not name.
-
-    Args:
-        plan: Sizes of a replica, with the devices of its nodes.
-    """
+    """Return whether a replica needs several nodes that its command does not name."""
     devices = int(plan.get(NODE_DEVICES, 0))
     return bool(devices and _gpus(plan) > devices and node_span(rules, plan) is None)
 
@@ -354,9 +347,6 @@ def commands_of_nodes(
     rules: Mapping[str, Any], commands: tuple[str, str], span: NodeSpan
 ) -> list[str]:
     """Return the commands of a replica over several nodes.
-
-    Args:
-        commands: The command of a replica on its first node, and on others where they differ.
 
     Example:
         >>> from perfatlas.studies.deployments import launch_rules

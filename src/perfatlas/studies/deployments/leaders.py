@@ -18,26 +18,13 @@ from perfatlas.quantities import (
     counted,
 )
 from perfatlas.quantization import ACCURACY
-from perfatlas.scenario.deployments import (
-    evaluate_one,
-    evaluate_pools,
-    latencies_from_start,
-    steady_state,
-)
+from perfatlas.scenario import deployments
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.requests import caches_of
 from perfatlas.studies.bisection import bisected
+from perfatlas.studies.deployments import limits
 from perfatlas.studies.deployments.find import PLAN, distinct_plans, ranked, reported
 from perfatlas.studies.deployments.groups import LATENCIES
-from perfatlas.studies.deployments.limits import (
-    ENDS,
-    PER_GPU,
-    frontier_points,
-    met_limits,
-    percentile_name,
-    replicas_for_rate,
-    score_of,
-)
 from perfatlas.studies.deployments.points import LOADS, costs
 from perfatlas.studies.deployments.rows import (
     HIT_RATE,
@@ -53,11 +40,9 @@ if TYPE_CHECKING:
 
     from perfatlas.inference import TokenEnergy
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
     from perfatlas.serving.requests import Caches
     from perfatlas.studies.deployments.find import Found
-    from perfatlas.studies.deployments.limits import Met
     from perfatlas.studies.deployments.question import SearchInputs
 
 # requests of one simulation of a leader: 0.7 GB and half a minute of ten times as many
@@ -168,7 +153,7 @@ def simulated_leaders(
         leaders: The best by closed forms.
         progress: Receives each plan when it is simulated, its number and that of all.
     """
-    known: Priced = {}
+    known: deployments.Priced = {}
     done = []
     for number, leader in enumerate(leaders, start=1):
         done.append(_simulated(found, leader, inputs, known))
@@ -177,7 +162,9 @@ def simulated_leaders(
     return sorted(done, key=lambda leader: leader.order(inputs.min_slo_probability))
 
 
-def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> Leader:
+def _simulated(
+    found: Found, leader: Leader, inputs: SearchInputs, known: deployments.Priced
+) -> Leader:
     """Return a leader at its load, or else at the highest load that meets the limits, bisected."""
     try:
         best, met = _at(found, replace(leader, row=_at_load(leader, inputs)), inputs, known)
@@ -214,7 +201,9 @@ def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced
     return best
 
 
-def _replicated(found: Found, tried: Leader, inputs: SearchInputs, known: Priced) -> Leader:
+def _replicated(
+    found: Found, tried: Leader, inputs: SearchInputs, known: deployments.Priced
+) -> Leader:
     """Return a simulated leader with as many replicas as the request rate needs."""
     more = _with_more_replicas(tried.row, inputs)
     return tried if more is None else _at(found, replace(tried, row=more), inputs, known)[0]
@@ -240,7 +229,7 @@ def _lower(leader: Leader, inputs: SearchInputs) -> list[dict[str, Any]]:
 
 def _held_by_pools(row: Mapping[str, Any], inputs: SearchInputs) -> int:
     """Return the requests in flight at the rate and latency of two pools, by Little's law."""
-    requests_per_s = float(row[PER_GPU] * row["gpus"]) / inputs.mix.mean_osl
+    requests_per_s = float(row[limits.PER_GPU] * row["gpus"]) / inputs.mix.mean_osl
     return max(round(requests_per_s * float(row["request_latency_s"])), 1)
 
 
@@ -255,20 +244,18 @@ def _with_more_replicas(row: dict[str, Any], inputs: SearchInputs) -> dict[str, 
     if inputs.mode == "disaggregated":
         return None  # replicas
     dp, each = row["dp"], row["gpus"] // row["dp"]
-    rates = {f"{PER_GPU}{end}": _array(row[f"{PER_GPU}{end}"]) for end in ENDS}
-    needed = int(replicas_for_rate(rates, np.array([float(each)]), inputs)[0])
+    rates = {f"{limits.PER_GPU}{end}": _array(row[f"{limits.PER_GPU}{end}"]) for end in limits.ENDS}
+    needed = int(limits.replicas_for_rate(rates, np.array([float(each)]), inputs)[0])
     if needed <= dp or needed * each > inputs.max_gpus or "dp" in inputs.pinned:
         return None
     load = row["concurrency"] // dp * needed
     return {**row, "dp": needed, "gpus": needed * each, "concurrency": load}
 
 
-def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tuple[Leader, Met]:
-    """Return a leader with the metrics of a simulation at the load of its row, and its limits.
-
-    Raises:
-        PerfatlasError: The simulation does not support it.
-    """
+def _at(
+    found: Found, leader: Leader, inputs: SearchInputs, known: deployments.Priced
+) -> tuple[Leader, limits.Met]:
+    """Return a leader with the metrics of a simulation at the load of its row, and its limits."""
     fields = estimate_fields(found, leader.row, leader.place, inputs)
     if leader.row["concurrency"] > MOST_IN_FLIGHT:
         raise UnsupportedError(
@@ -277,7 +264,7 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
         )
     scenario = read_scenario({**fields, "method": "simulate"})
     sample = inputs.mix.sample_of(_caches(found, leader, inputs) if scenario.prefix else None)
-    steady = steady_state(scenario, known, inputs.slo_percentile, sample)
+    steady = deployments.steady_state(scenario, known, inputs.slo_percentile, sample)
     results = dict(steady.results)
     results |= energies_at(_energy(read_scenario(fields)), results, inputs.mix.mean_osl)
     arrays = {
@@ -291,11 +278,11 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     tails = steady.at_percentile
     limited = [tails]
     if any(getattr(inputs, name) is not None for name in LATENCIES) and inputs.request_rate is None:
-        start = latencies_from_start(scenario, known, inputs.slo_percentile, sample)
+        start = deployments.latencies_from_start(scenario, known, inputs.slo_percentile, sample)
         limited.append(start)
     met = min(
         (
-            met_limits(arrays | {n: _array(v) for n, v in row.items()}, gpus * share, inputs)
+            limits.met_limits(arrays | {n: _array(v) for n, v in row.items()}, gpus * share, inputs)
             for row in limited
         ),
         key=lambda met: float(met.least[0]),
@@ -304,7 +291,11 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     told = {n: v if np.isfinite(v) else None for n, v in metrics.items() if n in leader.row}
     if tails:
         names = dict.fromkeys(LATENCIES.values())
-        told |= {f"{percentile_name(n)}{end}": tails[f"{n}{end}"] for n in names for end in ENDS}
+        told |= {
+            f"{limits.percentile_name(n)}{end}": tails[f"{n}{end}"]
+            for n in names
+            for end in limits.ENDS
+        }
     if sample is not None and inputs.mix.reuse is not None:
         share = sample.cached_E.sum() / sample.isl_E.sum() if scenario.prefix else 0.0
         told[HIT_RATE] = float(share)
@@ -312,7 +303,7 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     simulated = replace(
         leader,
         row={**leader.row, **told, "slo_probability": probability, "method": "simulate"},
-        score=float(score_of(arrays, gpus, inputs)[0]),
+        score=float(limits.score_of(arrays, gpus, inputs)[0]),
         probability=probability,
         excess=float(met.excess[0]),
     )
@@ -330,8 +321,8 @@ def _systems(row: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 def _energy(scenario: Scenario) -> TokenEnergy:
     if scenario.mode == "disaggregated":
-        return evaluate_pools(scenario).energy()
-    return evaluate_one(scenario)[1].energy
+        return deployments.evaluate_pools(scenario).energy()
+    return deployments.evaluate_one(scenario)[1].energy
 
 
 def _caches(found: Found, leader: Leader, inputs: SearchInputs) -> Caches | None:
@@ -376,7 +367,7 @@ def without_exceeded(leaders: list[Leader], inputs: SearchInputs) -> tuple[list[
     """
     names = {*inputs.objectives, "gpus", "slo_probability"}
     columns = {name: np.array([leader.row[name] for leader in leaders], float) for name in names}
-    kept = frontier_points(columns, columns["gpus"], columns["slo_probability"], inputs)
+    kept = limits.frontier_points(columns, columns["gpus"], columns["slo_probability"], inputs)
     missed = np.flatnonzero(columns["slo_probability"] < inputs.min_slo_probability)
     places = sorted({*kept.tolist(), *missed.tolist()})
     if len(places) == len(leaders):

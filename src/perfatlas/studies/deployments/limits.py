@@ -120,7 +120,6 @@ def replicas_for_rate(
     Args:
         results: Results of `estimate` by name (P,).
         gpus: GPUs of a replica (P,).
-        inputs: The search, with a request rate.
     """
     each = gpus / inputs.mix.mean_osl
     rate, low, high = (results[f"{PER_GPU}{end}"] * each for end in ("", "_low", "_high"))
@@ -311,9 +310,6 @@ def best_loads(judged: Judged, least: float) -> IntArray:
     Among the points that meet all limits it is the one with the highest score; of equal ones, that
     with the lowest load; an unknown score is the lowest. Without any point that meets them it is
     the nearest to doing so.
-
-    Args:
-        least: Least probability with which limits must be met.
     """
     rows = judged.points.rows
     candidate = np.cumsum(np.concatenate([[False], rows[1:] != rows[:-1]]))

@@ -58,12 +58,8 @@ def matched_pairs(
     crosses nodes have -1.
 
     Args:
-        prefill: Rates of prefill workers in ascending order of their GPUs.
-        decode: Rates of decode workers, likewise.
         gpus: GPUs of a deployment, or the most.
-        exact: Whether all of them must be used.
         request_rate: Requests per second that must be served [1/s], None for as many as possible.
-        per_node: GPUs of a node; inf for one node.
     """
     found: list[Pairs] = []
     wanted = (float(gpus), exact, request_rate or np.inf, min(per_node, float(gpus)))
@@ -88,15 +84,7 @@ def _match(
     decode: Rates,
     wanted: tuple[float, bool, float, float],
 ) -> int:
-    """Write the deployments of prefill workers of one size; return their number.
-
-    Args:
-        first_D: Receives the prefill workers, in the order of the GPUs of the decode workers.
-        pairs: Receives the decode workers and the numbers of workers.
-        prefill: Rates of prefill workers with the same GPUs.
-        decode: Rates of decode workers in ascending order of their GPUs.
-        wanted: GPUs, whether all must be used, the request rate, inf for none, and GPUs of a node.
-    """
+    """Write the deployments of prefill workers of one size; return their number."""
     number, start, size = 0, 0, decode.gpus.shape[0]
     while start < size:
         end = start
@@ -168,11 +156,7 @@ def _count(
 def _most_fitting(
     sizes: tuple[float, float], first: float, most: float, gpus: float, per_node: float
 ) -> float:
-    """Return the most decode workers that fit on the nodes beside prefill workers, by bisection.
-
-    Args:
-        most: Decode workers that the GPUs would hold.
-    """
+    """Return the most decode workers that fit on the nodes beside prefill workers, by bisection."""
     if pools_fit(sizes, (first, most), gpus, per_node):
         return most
     low, high = 0.0, most

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perfatlas import parallelism
 from perfatlas.hardware import resolve_system
-from perfatlas.parallelism import (
-    crossing_groups,
-    gpus_of_nodes,
-    gpus_of_sizes,
-    node_gpus,
-    nodes_of_pools,
-)
 from perfatlas.quantities import counted
 from perfatlas.studies.deployments.find import PLAN
 from perfatlas.studies.deployments.launch import ROLES
@@ -35,8 +29,13 @@ class _Workers(NamedTuple):
     @property
     def nodes(self) -> float:
         """Nodes that they occupy alone."""
-        each, per_node = np.array([float(gpus_of_sizes(self.sizes))]), node_gpus(self.system)
-        return float(gpus_of_nodes(each, per_node, np.array([self.number]))[0]) / per_node
+        each, per_node = (
+            np.array([float(parallelism.gpus_of_sizes(self.sizes))]),
+            parallelism.node_gpus(self.system),
+        )
+        return (
+            float(parallelism.gpus_of_nodes(each, per_node, np.array([self.number]))[0]) / per_node
+        )
 
 
 def placement_of(row: Mapping[str, Any]) -> str:
@@ -52,8 +51,13 @@ def placement_of(row: Mapping[str, Any]) -> str:
     if first.system == last.system:
         nodes = first.nodes
         if first.role:
-            sizes = float(gpus_of_sizes(first.sizes)), float(gpus_of_sizes(last.sizes))
-            nodes = nodes_of_pools(sizes, (first.number, last.number), node_gpus(first.system))
+            sizes = (
+                float(parallelism.gpus_of_sizes(first.sizes)),
+                float(parallelism.gpus_of_sizes(last.sizes)),
+            )
+            nodes = parallelism.nodes_of_pools(
+                sizes, (first.number, last.number), parallelism.node_gpus(first.system)
+            )
         placed = _named(nodes, first.system)
     else:
         placed = "; ".join(f"{pool.role}: {_named(pool.nodes, pool.system)}" for pool in pools)
@@ -72,7 +76,9 @@ def crossing_of(row: Mapping[str, Any]) -> list[str]:
     return [
         ", ".join(names) + (f" of {worker.role} workers" if worker.role else "")
         for worker in _workers_of(row)
-        if (names := crossing_groups(worker.sizes, node_gpus(worker.system)))
+        if (
+            names := parallelism.crossing_groups(worker.sizes, parallelism.node_gpus(worker.system))
+        )
     ]
 
 
@@ -93,6 +99,6 @@ def _workers_of(row: Mapping[str, Any]) -> list[_Workers]:
 
 def _named(nodes: float, system: System) -> str:
     """Return a number of nodes, or of scale-up domains where they are larger."""
-    per_node = node_gpus(system)
+    per_node = parallelism.node_gpus(system)
     kind = "node" if per_node == system.node.devices else "domain"
     return f"{counted(int(nodes), kind)} of {counted(int(per_node), 'GPU')}"

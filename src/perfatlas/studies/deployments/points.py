@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas import inference
 from perfatlas.cost import PoolPrices, TokenCounts, cost_columns
-from perfatlas.inference import (
-    evaluate_mix,
-    rejects_prompts,
-    result_columns,
-    served_sequences,
-    with_lengths,
-)
 from perfatlas.operators import Phase
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.quantization import change_columns
@@ -32,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.inference import LoadResults, RequestClasses
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
     from perfatlas.studies.deployments.question import SearchInputs
@@ -55,7 +48,7 @@ class Points:
     rows: IntArray  # The candidate of each point, a position in its family (P,)
     sequences: FloatArray  # Sequences of a replica (P,)
     question: Candidates  # Plan, load and limits of each point
-    evaluated: LoadResults  # Their closed forms
+    evaluated: inference.LoadResults  # Their closed forms
     results: dict[str, FloatArray]  # Results of `estimate` by name (P,), without the number of GPUs
     ends: IntArray  # What ends the loads of the candidate of each point, a position in `ENDS` (P,)
     cache_tokens: FloatArray  # KV cache of a replica [tokens] (P,)
@@ -76,8 +69,6 @@ def priced_points(
     """Yield the points of a family, some candidates at a time.
 
     Args:
-        rejected: Receives the number of candidates that cannot run, by rule.
-        loads: Sequences of an attention-DP rank, ascending.
         phase: The phase that workers of a pool run, None for both.
     """
     for first in range(0, family.size, BLOCK):
@@ -101,7 +92,7 @@ def _priced(
     classes = inputs.mix.classes
     classes = classes.prompts() if phase is Phase.PREFILL else classes
     question = family.spread(rows, sequences, classes.mean)
-    memory = candidate_memory(with_lengths(question, classes.running))
+    memory = candidate_memory(inference.with_lengths(question, classes.running))
     refused = _refusing(question, memory, inputs.mix)
     first = np.arange(0, rows.size, loads_CL.shape[1])
     runs_C, counts = refused_by_rule(((n, b[first]) for n, b in refused.items()), first.size)
@@ -117,8 +108,8 @@ def _priced(
     asked = question.take(kept)
     held = MemoryColumns(**take_columns(memory, kept))
     asked, classes = _with_cached_prompts(asked, held, classes, inputs)
-    found = evaluate_mix(asked, held, classes, phase)
-    results = result_columns(asked, found)
+    found = inference.evaluate_mix(asked, held, classes, phase)
+    results = inference.result_columns(asked, found)
     results |= costs(inputs, results, [(family.fields["system"], 1.0)])
     results |= accuracies(inputs, asked)
     return Points(
@@ -134,8 +125,11 @@ def _priced(
 
 
 def _with_cached_prompts(
-    asked: Candidates, memory: MemoryColumns, classes: RequestClasses, inputs: SearchInputs
-) -> tuple[Candidates, RequestClasses]:
+    asked: Candidates,
+    memory: MemoryColumns,
+    classes: inference.RequestClasses,
+    inputs: SearchInputs,
+) -> tuple[Candidates, inference.RequestClasses]:
     """Return points and classes with what prefix caches have of the prompts of a trace."""
     reuse = inputs.mix.reuse
     if reuse is None or not np.any(asked.load.prefix):
@@ -164,13 +158,13 @@ def _refusing(
     question: Candidates, memory: MemoryColumns, mix: RequestMix
 ) -> dict[str, NDArray[np.bool_]]:
     """Return the points that cannot run, by rule (P,)."""
-    longest = with_lengths(question, mix.longest)
+    longest = inference.with_lengths(question, mix.longest)
     on_rank = np.ceil(question.load.sequences / question.plan.attention_dp)
     queued = question.aggregated_C
-    queues = queued & (served_sequences(question, memory) < question.load.sequences)
+    queues = queued & (inference.served_sequences(question, memory) < question.load.sequences)
     return {
         "fits_in_memory": ~memory.fits | (queued & (memory.max_sequences < on_rank)),
-        "prompt_within_max_num_batched_tokens": rejects_prompts(longest),
+        "prompt_within_max_num_batched_tokens": inference.rejects_prompts(longest),
         "load_within_max_num_seqs": on_rank > question.limits.max_num_seqs,
         "load_within_max_num_batched_tokens": queues,
     }

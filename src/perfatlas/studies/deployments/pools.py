@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.inference import (
-    DecodeWorker,
-    PoolLoad,
-    PoolTimes,
-    PrefillWorker,
-    energy_columns,
-    first_from,
-)
+from perfatlas import inference
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import node_gpus
 from perfatlas.quantities import InvalidSpecError
@@ -49,7 +42,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from perfatlas.inference import Latencies, LoadResults
     from perfatlas.networks import ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
@@ -77,7 +69,7 @@ class Workers:
 
     family: Family
     question: Candidates  # Plan, batch and limits (W)
-    results: LoadResults
+    results: inference.LoadResults
     plan: IntArray  # Which of them have the same plan, its position among the plans (W,)
     rates: Rates  # Requests per second of a worker (W)
 
@@ -88,8 +80,10 @@ class _Pools:
 
     prefill: Workers
     decode: Workers
-    prompts: PrefillWorker  # What latencies of deployments depend on of the prefill workers
-    tokens: DecodeWorker  # The same of the decode workers
+    prompts: (
+        inference.PrefillWorker
+    )  # What latencies of deployments depend on of the prefill workers
+    tokens: inference.DecodeWorker  # The same of the decode workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,13 +98,7 @@ class Deployments:
 def deployments(
     pools: tuple[Workers, Workers], number: int, inputs: SearchInputs, rejected: Counter[str]
 ) -> Deployments | None:
-    """Return the deployments of two kinds of workers, None if no numbers of them fit.
-
-    Args:
-        pools: Prefill workers and decode workers.
-        number: Position of the family of the prefill workers among all families.
-        rejected: Receives the number of pairs of plans that the nodes cannot hold.
-    """
+    """Return the deployments of two kinds of workers, None if no numbers of them fit."""
     prefill, decode = pools
     systems = [pool.question.placement.systems[0] for pool in pools]
     shared = systems[0] == systems[1]
@@ -135,8 +123,8 @@ def deployments(
     both = _Pools(
         prefill=prefill,
         decode=decode,
-        prompts=PrefillWorker.of(prefill.question, prefill.results),
-        tokens=DecodeWorker.of(decode.question, decode.results),
+        prompts=inference.PrefillWorker.of(prefill.question, prefill.results),
+        tokens=inference.DecodeWorker.of(decode.question, decode.results),
     )
     judged = joined([_judged(both, some, inputs) for some in _blocks(pairs)])
     best = _best_batches(both, pairs, judged, inputs)
@@ -155,11 +143,11 @@ def _blocks(pairs: Pairs) -> Iterator[Pairs]:
         yield pairs.at(slice(start, start + BLOCK))
 
 
-def _times(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> PoolTimes:
+def _times(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> inference.PoolTimes:
     """Return the latencies and rates of deployments."""
     shape, asked = pairs.first.shape, inputs.concurrency
-    return PoolTimes(
-        load=PoolLoad(
+    return inference.PoolTimes(
+        load=inference.PoolLoad(
             prefill_workers=pairs.prefill_workers,
             decode_workers=pairs.decode_workers,
             concurrency=np.full(shape, np.inf if asked is None else float(asked)),
@@ -167,20 +155,20 @@ def _times(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> PoolTimes:
         ),
         prefill=pools.prompts.at(pairs.first),
         decode=pools.tokens.at(pairs.second),
-        first_from=first_from(pools.prefill.question),
+        first_from=inference.first_from(pools.prefill.question),
     )
 
 
 def _priced(
     pools: _Pools, pairs: Pairs, inputs: SearchInputs, *, energy: bool
-) -> tuple[PoolTimes, Columns]:
+) -> tuple[inference.PoolTimes, Columns]:
     """Return latencies and rates, and these with costs, energies, limits and score (D,)."""
     times = _times(pools, pairs, inputs)
     results: Columns = dict(times.columns())
     if energy:
         first, second = (workers.results.energy for workers in (pools.prefill, pools.decode))
         each = times.energy(first.take(pairs.first), second.take(pairs.second))
-        results |= energy_columns(each, results, times.decode.osl)
+        results |= inference.energy_columns(each, results, times.decode.osl)
     share = pairs.prefill_workers * times.prefill.gpus / times.gpus
     named = [workers.family.fields["system"] for workers in (pools.prefill, pools.decode)]
     results |= costs(inputs, results, [(named[0], share), (named[1], 1.0 - share)])
@@ -399,7 +387,7 @@ def unexceeded_workers(
     return np.concatenate(kept)
 
 
-def _busy_s(latencies: Latencies, role: str, inputs: SearchInputs) -> FloatArray:
+def _busy_s(latencies: inference.Latencies, role: str, inputs: SearchInputs) -> FloatArray:
     """Return the time that a worker spends on its batch (W,) [s]."""
     if role == "prefill":
         return latencies.ttft_s

@@ -27,26 +27,13 @@ from perfatlas.scenario.fields import (
 )
 from perfatlas.scenario.resolution import facts_of, format_of, image_tokens
 from perfatlas.serving.requests import PREFIX_AWARE
-from perfatlas.studies.deployments.choices import (
-    DEPTH,
-    EXCHANGE,
-    SIZES,
-    Choices,
-    read_choices,
-    refuse_contradictions,
-)
+from perfatlas.studies.deployments import choices, request_mix
 from perfatlas.studies.deployments.groups import (
     LIMITS,
     OBJECTIVES,
     RequestLengths,
     SearchObjective,
     SearchSpace,
-)
-from perfatlas.studies.deployments.request_mix import (
-    RequestMix,
-    classes_of_trace,
-    equal_requests,
-    given_classes,
 )
 from perfatlas.vocabulary.fields import (
     CachedPrefix,
@@ -70,7 +57,7 @@ if TYPE_CHECKING:
 MOST_GPUS: Final = 131_072  # of 7,168 sequences each: the 10^9 requests that may be in flight
 MOST_IN_POOLS: Final = 4096  # as max_gpus: pairs of workers are matched in all numbers
 MIXES: Final = frozenset(("request_mix", "lengths_from"))
-NOT_LISTED: Final = frozenset((*OF_TOKENS, *EXCHANGE, "redundant_experts"))  # of graphs
+NOT_LISTED: Final = frozenset((*OF_TOKENS, *choices.EXCHANGE, "redundant_experts"))  # of graphs
 DELTA: Final = "accuracy_delta"
 
 
@@ -92,21 +79,21 @@ class SearchInputs(
 ):
     """A search among the deployments of one model."""
 
-    _mix: RequestMix = PrivateAttr()
-    _choices: Choices = PrivateAttr()
+    _mix: request_mix.RequestMix = PrivateAttr()
+    _choices: choices.Choices = PrivateAttr()
 
     def model_post_init(self, _: object) -> None:
         """Read the lengths of requests and the listed values, which copies of the search share."""
-        self._choices = read_choices(self.choices)
+        self._choices = choices.read_choices(self.choices)
         if self.request_mix is not None:
-            self._mix = given_classes(self.request_mix)
+            self._mix = request_mix.given_classes(self.request_mix)
         elif self.lengths_from is not None:
-            self._mix = classes_of_trace(self.lengths_from, self.request_format)
+            self._mix = request_mix.classes_of_trace(self.lengths_from, self.request_format)
         else:
-            self._mix = equal_requests(self.isl + image_tokens(vars(self)), self.osl)
+            self._mix = request_mix.equal_requests(self.isl + image_tokens(vars(self)), self.osl)
 
     @property
-    def mix(self) -> RequestMix:
+    def mix(self) -> request_mix.RequestMix:
         """The lengths of the requests."""
         return self._mix
 
@@ -118,11 +105,11 @@ class SearchInputs(
     @property
     def pinned(self) -> dict[str, int]:
         """The sizes of a plan that are given; the search varies the others."""
-        given = self.model_fields_set.intersection(SIZES)
-        return {name: getattr(self, name) for name in SIZES if name in given}
+        given = self.model_fields_set.intersection(choices.SIZES)
+        return {name: getattr(self, name) for name in choices.SIZES if name in given}
 
     @property
-    def listed(self) -> Choices:
+    def listed(self) -> choices.Choices:
         """The values to search of fields whose values are listed."""
         return self._choices
 
@@ -152,7 +139,7 @@ class SearchInputs(
     @property
     def depths(self) -> tuple[int, ...]:
         """The numbers of draft tokens to search."""
-        return self._choices.get(DEPTH, tuple(range(self.speculative_depth + 1)))
+        return self._choices.get(choices.DEPTH, tuple(range(self.speculative_depth + 1)))
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -246,7 +233,7 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
     groups = fields_of(ImageInputs, SearchSpace, SearchObjective, RequestLengths, Quantization)
     refuse_unused(vars(inputs), groups, facts_of(vars(inputs)))
-    refuse_contradictions(inputs.listed, inputs.model_fields_set, inputs.mode)
+    choices.refuse_contradictions(inputs.listed, inputs.model_fields_set, inputs.mode)
     _check_lengths(inputs)
     _check_objective(inputs)
     _check_names(inputs)
@@ -260,12 +247,7 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
 
 
 def _of_items(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the search of a graph of operators: static batches of items.
-
-    Raises:
-        InvalidSpecError: An objective is not known of items, or fields of tokens are listed.
-        UnsupportedError: Another mode is asked for, or the graph generates tokens.
-    """
+    """Return the search of a graph of operators: static batches of items."""
     given = {name: value for name, value in fields.items() if value is not None}
     model = str(given["model"])
     if _generates(model):
@@ -291,11 +273,7 @@ def _generates(model: str) -> bool:
 
 
 def _objective_of_items(objective: str) -> str:
-    """Return objectives divided by commas by their names for tokens.
-
-    Raises:
-        InvalidSpecError: One is not known of items.
-    """
+    """Return objectives divided by commas by their names for tokens."""
     own = {ITEM_NAMES.get(name, name): name for name in OBJECTIVES if name != DELTA}
     named = [part.strip().casefold().replace("-", "_") for part in objective.split(",")]
     for name in named:
@@ -308,11 +286,7 @@ def _objective_of_items(objective: str) -> str:
 
 
 def _with_mean_lengths(inputs: SearchInputs) -> SearchInputs:
-    """Return a search whose lengths and cached prefix are the means of its requests.
-
-    Raises:
-        InvalidSpecError: Prefix caching or routing is set, and prompts share nothing.
-    """
+    """Return a search whose lengths and cached prefix are the means of its requests."""
     isl, osl = (max(round(tokens), 1) for tokens in inputs.mix.classes.mean)
     lengths = {"isl": isl, "osl": osl}
     if inputs.mix.cached:

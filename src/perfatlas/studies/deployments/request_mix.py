@@ -39,11 +39,7 @@ class RequestMix:
     reuse: TraceReuse | None = None  # What limited caches have of them, None where nothing repeats
 
     def cache_note(self, caches: str) -> str:
-        """Return what the search assumes of the repeated prompts of a trace, "" for nothing.
-
-        Args:
-            caches: Which caches the requests meet.
-        """
+        """Return what the search assumes of the repeated prompts of a trace, "" for nothing."""
         if self.reuse is None:
             return ""
         return (
@@ -94,11 +90,7 @@ def equal_requests(isl: int, osl: int) -> RequestMix:
 
 
 def given_classes(classes: tuple[str, ...]) -> RequestMix:
-    """Return the requests of classes with weights.
-
-    Raises:
-        InvalidSpecError: A class is not valid.
-    """
+    """Return the requests of classes with weights."""
     isl_K, osl_K, weight_K = np.array([_request_class(text) for text in classes]).T
     share_K = weight_K / weight_K.sum()
     counts_K = np.maximum(np.rint(share_K * DRAWN), 1).astype(np.int64)
@@ -135,9 +127,6 @@ def classes_of_trace(path: str, request_format: str) -> RequestMix:
     """Return classes of a trace with similar lengths, each with the mean lengths of its requests.
 
     Prompts are divided at quantiles, and each part at the median of its outputs.
-
-    Raises:
-        InvalidSpecError: The trace is not valid.
     """
     requests = read_requests(path, request_format).requests
     isl_N, osl_N = requests.isl_N, requests.osl_N

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.space import Family
 
 # parallel sizes that each pool has of its own
-POOL_SIZES: Final = {
+POOL_SIZES: Final[dict[str, tuple[str, ...]]] = {
     role: tuple(name for name in PLAN if f"{role}_{name}" in fields_of(Pools)) for role in ROLES
 }
 # columns in which distinct plans of two pools differ

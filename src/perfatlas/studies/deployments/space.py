@@ -14,15 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas import parallelism
 from perfatlas.operators import unique_rows
-from perfatlas.parallelism import (
-    WITHIN_CONTEXT,
-    PlanColumns,
-    cuts_groups,
-    most_replicas,
-    node_gpus,
-    plan_rules,
-)
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import (
@@ -57,26 +50,18 @@ BLOCK: Final = 128.0  # rows and columns of a block of fp8_block weights
 
 def all_plans(
     inputs: SearchInputs, network: Network, *, divides_prompts: bool = False
-) -> PlanColumns:
+) -> parallelism.PlanColumns:
     """Return every division of the GPUs into replicas, stages and ranks (U,), legal or not.
 
     With `gpus` the sizes multiply to it. With `max_gpus` a replica has at most so many, and there
     are as many replicas as fit. Sizes that are given are kept, of listed ones no others are tried.
-
-    Args:
-        network: The network; only experts and tables are divided by attention data parallelism,
-            ep and moe_tp.
-        divides_prompts: Whether the engine runs context parallelism.
-
-    Raises:
-        InvalidSpecError: There are more than `MOST_PLANS`.
     """
     free = {"tp", "pp"} | ({"attention_dp"} if network.divides_weights else set())
     free |= {"cp"} if divides_prompts else set()
     if network.item:  # only tokens of a denoiser and tables are divided
         free = {"cp"} if network.divides_denoiser else free & {"attention_dp"}
     rows = _rows(inputs, free, divides_weights=network.divides_weights)
-    names = [field.name for field in dataclasses.fields(PlanColumns)]
+    names = [field.name for field in dataclasses.fields(parallelism.PlanColumns)]
     row = np.dtype((np.float64, len(names)))
     table: FloatArray = np.fromiter(islice(rows, MOST_PLANS + 1), row)
     if len(table) > MOST_PLANS:
@@ -85,7 +70,7 @@ def all_plans(
             f"{inputs.most_gpus:,} GPUs have more than {MOST_PLANS:,} plans, too many for one"
             f" search; set some of {', '.join(sorted(free, key=REPLICA.index))}, or fewer {asked}"
         )
-    return PlanColumns(**{name: table[:, index] for index, name in enumerate(names)})
+    return parallelism.PlanColumns(**{name: table[:, index] for index, name in enumerate(names)})
 
 
 def _rows(
@@ -96,7 +81,7 @@ def _rows(
     experts = inputs.allowed("ep"), inputs.allowed("moe_tp")
     most = inputs.most_gpus
     sizes = [inputs.allowed(name) or (None if name in free else (1,)) for name in REPLICA]
-    degrees = list(product(*(inputs.allowed(name) or (1,) for name in WITHIN_CONTEXT)))
+    degrees = list(product(*(inputs.allowed(name) or (1,) for name in parallelism.WITHIN_CONTEXT)))
     for tp, pp, cp, attention_dp in _divisions(sizes, most, exact=exact):
         dp = most // (tp * pp * cp * attention_dp)
         for wanted, within in product(replicas or (dp,), degrees):
@@ -115,7 +100,6 @@ def _divisions(
 
     Args:
         sizes: The values of each size, None for all.
-        left: GPUs over the sizes chosen so far.
     """
     if not sizes:
         yield ()
@@ -157,24 +141,25 @@ def _divisors(number: int) -> tuple[tuple[int, int], ...]:
     return tuple((n, number // n) for n in (*small, *large))
 
 
-def placed_plans(base: Candidates, plan: PlanColumns, inputs: SearchInputs) -> PlanColumns:
+def placed_plans(
+    base: Candidates, plan: parallelism.PlanColumns, inputs: SearchInputs
+) -> parallelism.PlanColumns:
     """Return plans with as many replicas as the nodes hold, where their number is free (U,)."""
     if inputs.gpus is not None or inputs.allowed("dp"):
         return plan
     return replace(plan, dp=np.minimum(plan.dp, _most_replicas(base, plan, inputs.most_gpus)))
 
 
-def _most_replicas(base: Candidates, plan: PlanColumns, gpus: int) -> FloatArray:
+def _most_replicas(base: Candidates, plan: parallelism.PlanColumns, gpus: int) -> FloatArray:
     """Return the replicas that the nodes of all GPUs hold (U,)."""
-    each, per_node = plan.gpus_per_replica, node_gpus(base.placement.systems[0])
-    return most_replicas(each, per_node, np.full_like(each, gpus))
+    each, per_node = plan.gpus_per_replica, parallelism.node_gpus(base.placement.systems[0])
+    return parallelism.most_replicas(each, per_node, np.full_like(each, gpus))
 
 
-def refusing_rules(base: Candidates, plan: PlanColumns, gpus: int) -> dict[str, BoolArray]:
+def refusing_rules(
+    base: Candidates, plan: parallelism.PlanColumns, gpus: int
+) -> dict[str, BoolArray]:
     """Return the plans that each rule refuses (U,), by its name.
-
-    Args:
-        base: A candidate with their model, engine, formats and system.
 
     Source: scale-up domain: vLLM documentation, "Parallelism and Scaling" (tensor parallelism
         inside a node, pipeline parallelism between nodes). Blocks: vLLM 0.24,
@@ -182,10 +167,12 @@ def refusing_rules(base: Candidates, plan: PlanColumns, gpus: int) -> dict[str, 
         a block of 128.
     """
     network, formats, engine = base.model.network, base.formats, base.profile.name
-    rules = dict(plan_rules(network, plan))
+    rules = dict(parallelism.plan_rules(network, plan))
     domain = base.placement.systems[0].device.scale_up.domain_size
     rules["tp_within_scale_up_domain"] = plan.tp > domain
-    rules["groups_within_nodes"] = cuts_groups(plan, node_gpus(base.placement.systems[0]))
+    rules["groups_within_nodes"] = parallelism.cuts_groups(
+        plan, parallelism.node_gpus(base.placement.systems[0])
+    )
     rules["workers_fit_on_nodes"] = plan.dp > _most_replicas(base, plan, gpus)
     for name in whole_fields(engine):
         ways, ranks = getattr(plan, name), plan.tp * plan.attention_dp
@@ -199,7 +186,7 @@ def refusing_rules(base: Candidates, plan: PlanColumns, gpus: int) -> dict[str, 
 
 
 def _block_widths(
-    network: Network, plan: PlanColumns, formats: ModelFormats
+    network: Network, plan: parallelism.PlanColumns, formats: ModelFormats
 ) -> Iterator[tuple[float, NDArray[np.float64], str]]:
     """Yield the widths of feed-forward layers, the ranks that divide each, and their format."""
     stored = {"gemm": formats.gemm, "moe": formats.moe}
@@ -223,7 +210,7 @@ class Family:
 
     fields: dict[str, Any]  # Their fields, without plan and load
     base: Candidates  # One of them, resolved
-    plan: PlanColumns  # Legal plans of all candidates (C,)
+    plan: parallelism.PlanColumns  # Legal plans of all candidates (C,)
     limits: EngineLimits  # Their limits, NaN for the default of the engine (C,)
 
     @property
@@ -242,9 +229,7 @@ class Family:
         """Return some candidates at loads.
 
         Args:
-            rows: Positions of the candidates, repeated for several loads.
             sequences: Sequences of a replica, below 1 where some replicas are idle.
-            lengths: Input and output tokens of requests.
         """
         load = Load(
             occupancy=np.minimum(sequences, 1.0),
@@ -255,7 +240,7 @@ class Family:
             rounds=np.full(sequences.shape, np.nan),
             osl_spread=np.zeros(sequences.shape),
         )
-        plan = PlanColumns(**take_columns(self.plan, rows))
+        plan = parallelism.PlanColumns(**take_columns(self.plan, rows))
         limits = EngineLimits(**take_columns(self.limits, rows))
         return spread_candidates(self.base, plan, load, limits)
 
@@ -268,18 +253,7 @@ def families(
     *,
     pooled: bool = False,
 ) -> Iterator[Family]:
-    """Yield the candidates of each system, engine with settings, format and number of draft tokens.
-
-    Args:
-        rejected: Receives the number of candidates that each rule refuses.
-        chunks: Tokens of a step, NaN for the default of the engine.
-        reasons: Receives why combinations are not supported.
-        pooled: Whether replicas are workers of a pool.
-
-    Raises:
-        InvalidSpecError: A name is unknown, or a field is missing.
-        PerfatlasError: No combination of them is supported.
-    """
+    """Yield the candidates of each system, engine, setting, format and number of draft tokens."""
     choices = list(combinations_of(inputs))
     refused = 0
     told: list[tuple[dict[str, Any], dict[str, Any]]] = []
@@ -300,7 +274,9 @@ def families(
         runs_cp = divides_prompts(base.profile.name, base.model.network)
         plan = all_plans(inputs, base.model.network, divides_prompts=runs_cp)
         if any(shared == known for known, _ in told):  # plans without an exchange are known
-            plan = PlanColumns(**take_columns(plan, np.flatnonzero(plan.attention_dp > 1.0)))
+            plan = parallelism.PlanColumns(
+                **take_columns(plan, np.flatnonzero(plan.attention_dp > 1.0))
+            )
         told.append((shared, exchange))
         plan = placed_plans(base, plan, inputs)
         unpriced = bool(inputs.missing_price(fields["system"]))
@@ -313,7 +289,7 @@ def families(
         rejected.update(counts)
         rows, chunk = np.nonzero(runs_UK & kept[:, None])
         if rows.size:
-            taken = PlanColumns(**take_columns(plan, rows))
+            taken = parallelism.PlanColumns(**take_columns(plan, rows))
             limits = _given_limits(inputs, np.array(chunks)[chunk])
             yield Family(fields=fields, base=base, plan=taken, limits=limits)
 
@@ -371,14 +347,7 @@ def _prefixes(inputs: SearchInputs) -> Iterator[dict[str, int]]:
 
 
 def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
-    """Return one candidate of a family.
-
-    Args:
-        pooled: Whether its replicas are workers of a pool.
-
-    Raises:
-        PerfatlasError: A field is invalid or unsupported.
-    """
+    """Return one candidate of a family."""
     exchanges = any(fields.get(name) is not None for name in EXCHANGE)
     # replaced by the plans of the search
     plan = {"dp": 1} | ({"attention_dp": 2} if exchanges else {})
@@ -412,7 +381,7 @@ def _distinct_chunks(
     inputs: SearchInputs,
     fields: dict[str, Any],
     base: Candidates,
-    plan: PlanColumns,
+    plan: parallelism.PlanColumns,
     chunks: FloatArray,
 ) -> NDArray[np.bool_]:
     """Return which tokens of a step each plan has, without the default of the engine twice (U, K).
@@ -423,14 +392,14 @@ def _distinct_chunks(
         return np.ones((plan.tp.size, chunks.size), np.bool_)
     sizes_UD = np.column_stack([plan.attention_dp, plan.gpus_per_replica])
     first_G, group_U = unique_rows(sizes_UD)
-    some = PlanColumns(**take_columns(plan, first_G))
+    some = parallelism.PlanColumns(**take_columns(plan, first_G))
     default_G = _limited(inputs, fields, base, some).limits.max_num_batched_tokens
     new_GK: NDArray[np.bool_] = chunks[None, :] != default_G[:, None]  # NaN differs from all
     return new_GK[group_U]
 
 
 def _limited(
-    inputs: SearchInputs, fields: dict[str, Any], base: Candidates, plan: PlanColumns
+    inputs: SearchInputs, fields: dict[str, Any], base: Candidates, plan: parallelism.PlanColumns
 ) -> Candidates:
     """Return candidates with one sequence, the engine's tokens of a step and all limits."""
     chunks = np.full(plan.tp.shape, np.nan)
@@ -454,15 +423,11 @@ SPREAD: Final = ("plan", "load", "limits", "recipe_C")
 
 
 def spread_candidates(
-    base: Candidates, plan: PlanColumns, load: Load, limits: EngineLimits
+    base: Candidates, plan: parallelism.PlanColumns, load: Load, limits: EngineLimits
 ) -> Candidates:
     """Return candidates with the model, engine, formats and system of one resolved scenario.
 
     Limits that are not given are filled in as for a scenario that states the load.
-
-    Args:
-        base: Candidates, of which the first is read.
-        limits: Their limits, NaN where not given.
     """
     moved = replace(base.take([0] * load.isl.size), plan=plan, load=load)
     if base.model.network.item:  # one pass holds the batch

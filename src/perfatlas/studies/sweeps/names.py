@@ -96,10 +96,6 @@ def check_name(command: str, name: str, where: str) -> None:
 
     Args:
         name: A field of it, a hardware field, or a dimension of the model.
-        where: File and table, for messages.
-
-    Raises:
-        InvalidSpecError: It is unknown; the nearest name is suggested.
     """
     fields = verb_fields(command)
     field, path = overridden(name)
@@ -128,10 +124,6 @@ def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa:
 
     Args:
         name: A field of it, a hardware field, or a dimension of the model.
-        where: The file, for messages.
-
-    Raises:
-        InvalidSpecError: It is no value of this name.
     """
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidSpecError(f"{where}: {name} = {value}: expected a finite number")
@@ -183,9 +175,6 @@ def is_whole(command: str, name: str) -> bool:
 
     Args:
         name: A field of it, a hardware field, or a dimension of the model.
-
-    Raises:
-        InvalidSpecError: Its values are no numbers.
     """
     if is_hardware(name):
         reader = FIELDS[overridden(name)[1]].reader

@@ -35,16 +35,7 @@ MOST_POINTS: Final = 100_000  # of a study with a base, whose rows are in memory
 
 
 def check_base(points: Points, base: Mapping[str, Any], origin: str) -> None:
-    """Check that every point of a study has a base.
-
-    Args:
-        base: Values of the base, by name; empty for none.
-        origin: The file, for messages.
-
-    Raises:
-        InvalidSpecError: A name does not vary, a value is none of its values, or points are too
-            many.
-    """
+    """Check that every point of a study has a base."""
     if base and points.size > MOST_POINTS:
         raise InvalidSpecError(
             f"{origin}: base needs at most {MOST_POINTS:,} points, and there are {points.size:,};"
@@ -77,13 +68,6 @@ def read_axes(
     """Return the crossed axes of a study; those of hardware vary fastest.
 
     The rows of a block then share few systems, each resolved once.
-
-    Args:
-        fixed: Hardware fields and dimensions of models with one value.
-        origin: The file, for messages.
-
-    Raises:
-        InvalidSpecError: A name is unknown, or its values are invalid.
     """
     vary = raw.get("vary", {})
     together = raw.get("zip", [])
@@ -192,10 +176,6 @@ def read_sample(command: str, raw: Mapping[str, Any], origin: str) -> Sample | N
 
     Args:
         raw: The table [sample].
-        origin: The file, for messages.
-
-    Raises:
-        InvalidSpecError: A key or name is unknown, or a value is invalid.
     """
     if not raw:
         return None

@@ -31,11 +31,7 @@ class Tally:
     """
 
     def __init__(self, study: Study, described: Mapping[str, Any]) -> None:
-        """Start without blocks.
-
-        Args:
-            described: The description of the run.
-        """
+        """Start without blocks."""
         self.described = described
         self.resumed = 0
         self.damaged: Sequence[int] = ()

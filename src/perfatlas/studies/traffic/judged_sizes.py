@@ -13,14 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, significant
-from perfatlas.scenario.deployments import (
-    OfferedLoad,
-    has_steady_rate,
-    offered_load,
-    resolve_traffic,
-    service,
-    slowed,
-)
+from perfatlas.scenario import deployments
 from perfatlas.serving.config import MAX_SCHEDULERS
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.studies.bisection import cheapest_pair, smallest_number
@@ -33,7 +26,6 @@ from perfatlas.studies.traffic.slo_checks import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.deployments import Priced, ResolvedTraffic, Service, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Outcome
     from perfatlas.studies.traffic.run_length import WatchedRuns
@@ -76,12 +68,12 @@ class SizeSearch:
 
     scenario: Scenario  # The deployment, with any number of replicas
     traffic: Traffic
-    known: Priced  # Price tables of earlier calls
+    known: deployments.Priced  # Price tables of earlier calls
     # Load of the traffic on one replica, or on one worker of each pool; empty where it has no
     # steady rate
-    each: tuple[OfferedLoad, ...] = ()
+    each: tuple[deployments.OfferedLoad, ...] = ()
     runs: WatchedRuns
-    slower: tuple[StepScale, ...] = ()  # How steps are slower; empty for as priced
+    slower: tuple[deployments.StepScale, ...] = ()  # How steps are slower; empty for as priced
     judged: dict[Size, Judgement] = field(default_factory=dict)
 
     @property
@@ -94,7 +86,7 @@ class SizeSearch:
         """The smallest size."""
         return (1,) * len(self.names)
 
-    def at_prices(self, slower: tuple[StepScale, ...]) -> SizeSearch:
+    def at_prices(self, slower: tuple[deployments.StepScale, ...]) -> SizeSearch:
         """Return the same search with scaled step times."""
         moved = replace(self, slower=slower, judged={})
         moved.each = load_on_one(moved)
@@ -115,7 +107,7 @@ class SizeSearch:
         return " and ".join(counted(number, LABELS[name]) for name, number in numbers)
 
 
-def load_on_one(search: SizeSearch) -> tuple[OfferedLoad, ...]:
+def load_on_one(search: SizeSearch) -> tuple[deployments.OfferedLoad, ...]:
     """Return the load of all traffic on one replica, or on one worker of each pool.
 
     A pool limits the capacity where twice its workers raise it; the other pool is enlarged until
@@ -128,7 +120,7 @@ def load_on_one(search: SizeSearch) -> tuple[OfferedLoad, ...]:
         InfeasibleError: Every request needs more KV cache than available.
         KeyboardInterrupt: The search was stopped.
     """
-    if not has_steady_rate(search.traffic, search.of(search.one)) or math.isinf(
+    if not deployments.has_steady_rate(search.traffic, search.of(search.one)) or math.isinf(
         search.traffic.request_rate or math.inf
     ):
         return ()
@@ -137,7 +129,7 @@ def load_on_one(search: SizeSearch) -> tuple[OfferedLoad, ...]:
     return (_load_on_limiting_pool(search, 0), _load_on_limiting_pool(search, 1))
 
 
-def _load_on_limiting_pool(search: SizeSearch, pool: int) -> OfferedLoad:
+def _load_on_limiting_pool(search: SizeSearch, pool: int) -> deployments.OfferedLoad:
     """Return the load on one worker of a pool whose other pool is large enough."""
     load, others = _load(search, search.one), 1
     while 2 * others <= MOST_OTHERS:
@@ -150,14 +142,9 @@ def _load_on_limiting_pool(search: SizeSearch, pool: int) -> OfferedLoad:
     return load
 
 
-def _load(search: SizeSearch, size: Size) -> OfferedLoad:
-    """Return the load of all traffic on a size.
-
-    Raises:
-        InfeasibleError: Every request needs more KV cache than available.
-        KeyboardInterrupt: The search was stopped.
-    """
-    measured = offered_load(
+def _load(search: SizeSearch, size: Size) -> deployments.OfferedLoad:
+    """Return the load of all traffic on a size."""
+    measured = deployments.offered_load(
         search.of(size), search.traffic, search.known, slower=search.slower, watch=search.runs.look
     )
     search.runs.count(interrupted=measured.interrupted)
@@ -167,15 +154,7 @@ def _load(search: SizeSearch, size: Size) -> OfferedLoad:
 
 
 def refuse_unmeetable(search: SizeSearch) -> None:
-    """Refuse SLOs that requests miss which share a replica with no others.
-
-    Args:
-        search: The search; nothing is refused where its traffic has no steady rate.
-
-    Raises:
-        InfeasibleError: No size meets the SLOs.
-        KeyboardInterrupt: The search was stopped.
-    """
+    """Refuse SLOs that requests miss which share a replica with no others."""
     if not search.each:
         return
     rate = IDLE_LOAD * load_on(search.each, search.one).capacity_requests_per_s
@@ -186,7 +165,7 @@ def refuse_unmeetable(search: SizeSearch) -> None:
         "burstiness": None,
     }
     alone = search.traffic.model_copy(update=changes)
-    resolved = resolve_traffic(alone, search.of(search.one))
+    resolved = deployments.resolve_traffic(alone, search.of(search.one))
     ready, outcome = _outcome(search, alone, resolved, search.one)
     if outcome.rejected().any():
         raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
@@ -228,7 +207,7 @@ def confirmed(search: SizeSearch, size: Size) -> bool:
     return search.judged[size].verdict == "met"
 
 
-def load_on(each: tuple[OfferedLoad, ...], size: Size) -> OfferedLoad:
+def load_on(each: tuple[deployments.OfferedLoad, ...], size: Size) -> deployments.OfferedLoad:
     """Return the load of traffic on a size: that of the fullest pool.
 
     Args:
@@ -238,7 +217,7 @@ def load_on(each: tuple[OfferedLoad, ...], size: Size) -> OfferedLoad:
     return each[0]._replace(capacity_requests_per_s=min(rates))
 
 
-def beyond_capacity(load: OfferedLoad) -> str:
+def beyond_capacity(load: deployments.OfferedLoad) -> str:
     """Return that a rate exceeds the capacity, a clause."""
     return (
         f"the rate exceeds their capacity of {significant(load.capacity_requests_per_s, 4)}"
@@ -291,7 +270,7 @@ def _excess(found: Latencies, traffic: Traffic, replicas: int) -> float:
 
 
 def _judged_by_sample(search: SizeSearch, size: Size) -> Judgement:
-    resolved = resolve_traffic(search.traffic, search.of(size))
+    resolved = deployments.resolve_traffic(search.traffic, search.of(size))
     if search.each and load_on(search.each, size).grows:
         return Judgement("missed", beyond_capacity(load_on(search.each, size)))
     ready, outcome = _outcome(search, search.traffic, resolved, size)
@@ -308,11 +287,11 @@ def _judged_by_sample(search: SizeSearch, size: Size) -> Judgement:
 
 
 def _outcome(
-    search: SizeSearch, traffic: Traffic, resolved: ResolvedTraffic, size: Size
-) -> tuple[Service, Outcome]:
+    search: SizeSearch, traffic: Traffic, resolved: deployments.ResolvedTraffic, size: Size
+) -> tuple[deployments.Service, Outcome]:
     """Return what serves requests, and their outcome."""
-    ready = service(search.of(size), traffic, resolved, search.known)
-    ready = slowed(ready, search.slower) if search.slower else ready
+    ready = deployments.service(search.of(size), traffic, resolved, search.known)
+    ready = deployments.slowed(ready, search.slower) if search.slower else ready
     return ready, search.runs.run(ready, resolved)
 
 
@@ -359,8 +338,8 @@ def _pair(size: Size) -> tuple[int, int]:
 
 def _gpus_of_workers(search: SizeSearch) -> tuple[int, int]:
     """Return the GPUs of one prefill and of one decode worker."""
-    resolved = resolve_traffic(search.traffic, search.of(search.one))
-    pools = service(search.of(search.one), search.traffic, resolved, search.known).pools
+    resolved = deployments.resolve_traffic(search.traffic, search.of(search.one))
+    pools = deployments.service(search.of(search.one), search.traffic, resolved, search.known).pools
     return _pair(tuple(int(pool.question.plan.ranks[0]) for pool in pools))
 
 
@@ -369,7 +348,7 @@ def _limits(search: SizeSearch) -> tuple[Size, Size]:
     pools = len(search.one)
     most = MAX_SCHEDULERS // pools // search.scenario.attention_dp
     if not search.each:
-        requests = resolve_traffic(search.traffic, search.of(search.one)).requests
+        requests = deployments.resolve_traffic(search.traffic, search.of(search.one)).requests
         return search.one, (min(most, int(requests.isl_N.size)),) * pools
     first = tuple(math.floor(load.share) + 1 for load in search.each)
     if max(first) > most:
@@ -381,7 +360,7 @@ def _limits(search: SizeSearch) -> tuple[Size, Size]:
     return first, tuple(min(LARGEST * number, most) for number in first)
 
 
-def size_at(search: SizeSearch, slower: tuple[StepScale, ...]) -> Size | None:
+def size_at(search: SizeSearch, slower: tuple[deployments.StepScale, ...]) -> Size | None:
     """Return the smallest size with scaled step times, None if none meets the SLOs."""
     try:
         return smallest_size(search.at_prices(slower))

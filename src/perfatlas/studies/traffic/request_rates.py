@@ -15,26 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, significant
-from perfatlas.scenario.deployments import (
-    ResolvedTraffic,
-    Service,
-    flow,
-    growing_queue,
-    has_steady_rate,
-    offered_load,
-    required_requests,
-    resolve_traffic,
-    service,
-    slowed,
-    too_short,
-)
+from perfatlas.scenario import deployments
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.studies.bisection import bisected
 from perfatlas.studies.traffic.slo_checks import missed_slos, slo_statistics
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.deployments import Flow, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
     from perfatlas.studies.traffic.run_length import WatchedRuns
@@ -50,7 +37,7 @@ LONGEST: Final = 200_000  # maximum generated requests of a search
 class RateRun(NamedTuple):
     """Requests at a rate that meets the SLOs, and their results."""
 
-    resolved: ResolvedTraffic
+    resolved: deployments.ResolvedTraffic
     outcome: Outcome
 
 
@@ -72,21 +59,21 @@ class RateSearch:
 
     scenario: Scenario
     traffic: Traffic
-    ready: Service
+    ready: deployments.Service
     unit: float
     runs: WatchedRuns
-    slower: tuple[StepScale, ...] = ()  # per pool or replica type; empty as priced
+    slower: tuple[deployments.StepScale, ...] = ()  # per pool or replica type; empty as priced
     met: float = 0.0
     missed: float = math.inf
     reason: str = ""
     run: RateRun | None = None
     capacity: float = math.inf
 
-    def at_prices(self, slower: tuple[StepScale, ...]) -> RateSearch:
+    def at_prices(self, slower: tuple[deployments.StepScale, ...]) -> RateSearch:
         """Return the same search with scaled step times."""
         return replace(
             self,
-            ready=slowed(self.ready, slower),
+            ready=deployments.slowed(self.ready, slower),
             slower=slower,
             met=0.0,
             missed=math.inf,
@@ -101,7 +88,7 @@ class RateSearch:
         Raises:
             InvalidSpecError: There are too many, or they come from a file.
         """
-        had = resolve_traffic(self.traffic, self.scenario).requests.isl_N.size
+        had = deployments.resolve_traffic(self.traffic, self.scenario).requests.isl_N.size
         known = f"; {significant(self.met * self.unit, 4)} requests/s is met" if self.met else ""
         if self.traffic.requests is not None:
             raise InvalidSpecError(
@@ -116,22 +103,24 @@ class RateSearch:
                 " simulate a request_rate"
             )
         self.traffic = self.traffic.model_copy(update={"num_requests": requests})
-        resolved = resolve_traffic(self.traffic, self.scenario)
-        self.ready = service(self.scenario, self.traffic, resolved)
+        resolved = deployments.resolve_traffic(self.traffic, self.scenario)
+        self.ready = deployments.service(self.scenario, self.traffic, resolved)
         if self.slower:
-            self.ready = slowed(self.ready, self.slower)
+            self.ready = deployments.slowed(self.ready, self.slower)
         self.met, self.missed, self.reason, self.run = 0.0, math.inf, "", None
 
 
-def capacity_of(traffic: Traffic, scenario: Scenario, slower: tuple[StepScale, ...] = ()) -> float:
+def capacity_of(
+    traffic: Traffic, scenario: Scenario, slower: tuple[deployments.StepScale, ...] = ()
+) -> float:
     """Return the largest sustainable rate [requests/s], infinite for traffic without a steady rate.
 
     Args:
         slower: How the steps of each pool or replica type are slower; none are as priced.
     """
-    if not has_steady_rate(traffic, scenario):
+    if not deployments.has_steady_rate(traffic, scenario):
         return math.inf
-    load = offered_load(scenario, traffic, {}, slower=slower).load
+    load = deployments.offered_load(scenario, traffic, {}, slower=slower).load
     return math.inf if load is None else load.capacity_requests_per_s
 
 
@@ -192,7 +181,7 @@ def full_rate(search: RateSearch) -> float:
         InfeasibleError: All requests need more KV cache than available.
         KeyboardInterrupt: The search was stopped.
     """
-    resolved = resolve_traffic(search.traffic, search.scenario)
+    resolved = deployments.resolve_traffic(search.traffic, search.scenario)
     once = resolved.requests._replace(arrival_N=np.zeros_like(resolved.requests.arrival_N))
     outcome = search.runs.run(search.ready, resolved._replace(requests=once))
     done = outcome.finished_N >= 0
@@ -202,12 +191,7 @@ def full_rate(search: RateSearch) -> float:
 
 
 def _try(search: RateSearch, factor: float) -> bool:
-    """Return whether a factor on the rate meets all SLOs, and update the search.
-
-    Raises:
-        KeyboardInterrupt: It was stopped.
-        TooShortError: The traffic is too short.
-    """
+    """Return whether a factor on the rate meets all SLOs, and update the search."""
     runs: list[RateRun] = []
     reason = _missed(search, factor, runs)
     if reason:
@@ -222,10 +206,10 @@ def _missed(search: RateSearch, factor: float, runs: list[RateRun]) -> str:
     if factor * search.unit > search.capacity:
         return f"the rate exceeds the capacity of {significant(search.capacity, 4)} requests/s"
     values: dict[str, list[float]] = {}
-    flows: list[Flow] = []
+    flows: list[deployments.Flow] = []
     for seed in range(search.traffic.seed, search.traffic.seed + search.traffic.num_seeds):
         traffic = search.traffic.model_copy(update={"seed": seed})
-        resolved = resolve_traffic(traffic, search.scenario)
+        resolved = deployments.resolve_traffic(traffic, search.scenario)
         times_N = np.rint(resolved.requests.arrival_N / factor).astype(np.int64)
         resolved = resolved._replace(requests=resolved.requests._replace(arrival_N=times_N))
         outcome = search.runs.run(search.ready, resolved)
@@ -237,20 +221,20 @@ def _missed(search: RateSearch, factor: float, runs: list[RateRun]) -> str:
         found = request_latencies(resolved.requests, outcome, search.ready.seen)
         for name, value in slo_statistics(found, traffic).items():
             values.setdefault(name, []).append(value)
-        flows.append(flow(resolved.requests, outcome))
+        flows.append(deployments.flow(resolved.requests, outcome))
     text = missed_slos(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
-    text = text or growing_queue(flows)
+    text = text or deployments.growing_queue(flows)
     if not text and any(saturated(run.outcome) for run in runs):
         text = "the load exceeds the capacity"
-    needed = 0 if text else required_requests(flows)
-    if needed and search.traffic.requests is not None and not too_short(flows):
+    needed = 0 if text else deployments.required_requests(flows)
+    if needed and search.traffic.requests is not None and not deployments.too_short(flows):
         return "the number of requests in flight grows, and the file is too short for significance"
     if needed:
         raise TooShortError(math.ceil(needed * resolved.requests.isl_N.size / flows[0].units))
     return text
 
 
-def rate_at(search: RateSearch, slower: tuple[StepScale, ...]) -> float:
+def rate_at(search: RateSearch, slower: tuple[deployments.StepScale, ...]) -> float:
     """Return the maximum rate with scaled step times, 0 if no rate meets the SLOs [requests/s].
 
     Args:

@@ -7,20 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.sampling import batch_precision
-from perfatlas.scenario.deployments import (
-    OfferedLoad,
-    ResolvedTraffic,
-    Service,
-    has_steady_rate,
-    holds_all,
-    most_in_time,
-    offered_load,
-    price_ends,
-    resolve_traffic,
-    run_traffic,
-    service,
-    slowed,
-)
+from perfatlas.scenario import deployments
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import measured_window, request_latencies
 from perfatlas.vocabulary.metrics import statistics
@@ -29,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perfatlas.sampling import Precision
-    from perfatlas.scenario.deployments import Priced, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Outcome, Window
 
@@ -48,10 +34,10 @@ class TrafficRun(NamedTuple):
     """Requests, what serves them and what is measured of them."""
 
     traffic: Traffic  # With the number of requests that run
-    resolved: ResolvedTraffic
-    ready: Service  # What serves them, priced
+    resolved: deployments.ResolvedTraffic
+    ready: deployments.Service  # What serves them, priced
     # Offered rate and capacity, None where the traffic has no steady rate
-    load: OfferedLoad | None = None
+    load: deployments.OfferedLoad | None = None
     window: Window | None = None  # Requests that are measured, None for all
     precise: bool = True  # Whether the precision that was asked for is reached
 
@@ -84,13 +70,13 @@ class WatchedRuns:
         if interrupted or self.look(0.0):
             raise KeyboardInterrupt
 
-    def run(self, ready: Service, resolved: ResolvedTraffic) -> Outcome:
+    def run(self, ready: deployments.Service, resolved: deployments.ResolvedTraffic) -> Outcome:
         """Return the outcome of some traffic.
 
         Raises:
             KeyboardInterrupt: The search was stopped.
         """
-        outcome = run_traffic(ready, resolved, Control(watch=self.look))
+        outcome = deployments.run_traffic(ready, resolved, Control(watch=self.look))
         self.count(interrupted=outcome.interrupted)
         return outcome
 
@@ -101,19 +87,19 @@ class Sizing:
 
     traffic: Traffic
     scenario: Scenario
-    load: OfferedLoad  # Offered rate and capacity
+    load: deployments.OfferedLoad  # Offered rate and capacity
     # Tables of prices of earlier calls, to take from and to add to
-    known: Priced = field(default_factory=dict)
+    known: deployments.Priced = field(default_factory=dict)
     first: int = FIRST
     most: int = LONGEST  # Requests of the longest one
     # How the steps of each pool or kind are slower; none are as priced
-    slower: tuple[StepScale, ...] = ()
+    slower: tuple[deployments.StepScale, ...] = ()
     watch: OnProgress | None = None  # Called during runs; true stops them
 
     @property
     def longest(self) -> int:
         """Requests of the longest run."""
-        return int(min(self.most, most_in_time(self.load.requests_per_s)))
+        return int(min(self.most, deployments.most_in_time(self.load.requests_per_s)))
 
 
 class SizedRun(NamedTuple):
@@ -128,10 +114,10 @@ class SizedRun(NamedTuple):
 def sized_run(
     traffic: Traffic,
     scenario: Scenario,
-    known: Priced,
+    known: deployments.Priced,
     watch: OnProgress | None = None,
     first: int = FIRST,
-    load: OfferedLoad | None = None,
+    load: deployments.OfferedLoad | None = None,
 ) -> TrafficRun:
     """Return the run of a scenario, as long as the precision of its statistics asks.
 
@@ -146,15 +132,19 @@ def sized_run(
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
-    resolved = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, resolved, known)
+    resolved = deployments.resolve_traffic(traffic, scenario)
+    ready = deployments.service(scenario, traffic, resolved, known)
     default_lengths = traffic.length_distribution is None and traffic.requests is None
-    if default_lengths and resolved.concurrency > 1 and not holds_all(ready, resolved.requests):
+    if (
+        default_lengths
+        and resolved.concurrency > 1
+        and not deployments.holds_all(ready, resolved.requests)
+    ):
         traffic = traffic.model_copy(update={"length_distribution": "fixed"})
-        resolved = resolve_traffic(traffic, scenario)
-    if not has_steady_rate(traffic, scenario):
+        resolved = deployments.resolve_traffic(traffic, scenario)
+    if not deployments.has_steady_rate(traffic, scenario):
         return TrafficRun(traffic, resolved, ready)
-    load = load or offered_load(scenario, traffic, known, watch=watch).load
+    load = load or deployments.offered_load(scenario, traffic, known, watch=watch).load
     if traffic.num_requests is not None or load is None:
         return TrafficRun(traffic, resolved, ready, load)
     sizing = Sizing(
@@ -172,10 +162,12 @@ def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
     count = min(sizing.first, sizing.longest)
     while True:
         sized = sizing.traffic.model_copy(update={"num_requests": count})
-        resolved = resolve_traffic(sized, sizing.scenario)
-        ready = service(sizing.scenario, sized, resolved, sizing.known)
-        ready = slowed(ready, sizing.slower) if sizing.slower else ready
-        outcome = run_traffic(ready, resolved, Control(watch=sizing.watch, keeps_partial=True))
+        resolved = deployments.resolve_traffic(sized, sizing.scenario)
+        ready = deployments.service(sizing.scenario, sized, resolved, sizing.known)
+        ready = deployments.slowed(ready, sizing.slower) if sizing.slower else ready
+        outcome = deployments.run_traffic(
+            ready, resolved, Control(watch=sizing.watch, keeps_partial=True)
+        )
         if outcome.interrupted:
             return SizedRun(TrafficRun(sized, resolved, ready, precise=False), None)
         found = request_latencies(resolved.requests, outcome, ready.seen)
@@ -191,24 +183,26 @@ def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
         count = min(math.ceil(count * min(max(factor, least), most)), sizing.longest)
 
 
-def slow_load(run: TrafficRun, scenario: Scenario, known: Priced) -> OfferedLoad | None:
+def slow_load(
+    run: TrafficRun, scenario: Scenario, known: deployments.Priced
+) -> deployments.OfferedLoad | None:
     """Return the load at the slow end of the interval of step times, None where none is sized.
 
     Args:
         run: A run as long as its precision asks.
     """
-    ends = price_ends(run.ready)
+    ends = deployments.price_ends(run.ready)
     if run.window is None or run.load is None or "high" not in ends:
         return None
-    return offered_load(scenario, run.traffic, known, slower=ends["high"]).load
+    return deployments.offered_load(scenario, run.traffic, known, slower=ends["high"]).load
 
 
-def _excess(found: Latencies, load: OfferedLoad, precision: float) -> float:
+def _excess(found: Latencies, load: deployments.OfferedLoad, precision: float) -> float:
     """Return the largest half-width over what it may be; 0 without measurements."""
     return max((one.relative / (precision * times) for one, times in _held(found, load)), default=0)
 
 
-def _held(found: Latencies, load: OfferedLoad) -> Iterator[tuple[Precision, float]]:
+def _held(found: Latencies, load: deployments.OfferedLoad) -> Iterator[tuple[Precision, float]]:
     """Yield the statistics whose precision is asked for, and how many times that it may be.
 
     Above the capacity the queue grows without bound, and so do the latencies that include it.

@@ -71,12 +71,7 @@ class SloCheck(NamedTuple):
 
 
 def slo_checks(found: Latencies, traffic: Traffic, replicas: int) -> list[SloCheck]:
-    """Return the statistic of each metric that has an SLO, and that requests have.
-
-    Args:
-        found: Latencies of a steady state.
-        replicas: Number of replicas that serve it.
-    """
+    """Return the statistic of each metric that has an SLO, and that requests have."""
     statistic, percentile = _statistic_name(traffic), traffic.slo_percentile
     values = slo_statistics(found, traffic)
     checks = []
@@ -134,11 +129,7 @@ def missed_slos(traffic: Traffic, values: Mapping[str, float]) -> str:
 
 
 def checks_text(checks: Sequence[SloCheck]) -> str:
-    """Return the checks that decide: the missed ones, else those that are not met, else all.
-
-    Args:
-        checks: Checks at one number of replicas.
-    """
+    """Return the checks that decide: the missed ones, else those that are not met, else all."""
     missed = [check for check in checks if check.is_missed]
     open_ = [check for check in checks if not check.is_met]
     return "; ".join(slo_check.text for slo_check in missed or open_ or checks)

@@ -1,19 +1,14 @@
 """Layouts of a training job: parallel sizes and batches as columns, and their rules."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.training.layouts.layout import (
-        RECOMPUTE_LEVELS as RECOMPUTE_LEVELS,
-        Layouts as Layouts,
-        distinct_rows as distinct_rows,
-        take_layouts as take_layouts,
+        RECOMPUTE_LEVELS, Layouts, distinct_rows, take_layouts,
     )
-    from perfatlas.training.layouts.rules import layout_problems as layout_problems
-    from perfatlas.training.layouts.stages import stage_layers as stage_layers
+    from perfatlas.training.layouts.rules import layout_problems
+    from perfatlas.training.layouts.stages import stage_layers
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

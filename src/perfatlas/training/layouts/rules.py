@@ -84,7 +84,6 @@ def _size_rules(network: Network, layouts: Layouts, fields: Mapping[str, str]) -
 
     Args:
         layouts: The layouts (C,).
-        fields: Sizes of layouts by the fields of plans that are them.
     """
     for size in network.divided_sizes:
         if size.noun and size.by in fields:

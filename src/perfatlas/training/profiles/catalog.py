@@ -56,7 +56,6 @@ def _years_before(older: str, later: str) -> float:
 
     Args:
         older: Id of the older release, such as "megatron@25.02".
-        later: Id of the later one.
     """
     months = []
     for text in (older, later):

@@ -250,11 +250,6 @@ def unseen_release(engine: TrainingEngine, version: str) -> TrainingEngine:
 def older_release(engine: TrainingEngine, version: str, years: float) -> TrainingEngine:
     """Return a release before a known one, whose interval reaches slower steps by its age.
 
-    Args:
-        engine: The next release whose runs are known.
-        version: The release.
-        years: Age of the release relative to it.
-
     Source: the drift of releases at equal layouts, once per year of age: the explored half of the
         dense runs in `validation/data/outside_runs_5.toml`. Of MoE models: assumption.
     """
@@ -366,12 +361,8 @@ def training_engines_of(name: str, table: Mapping[str, object]) -> dict[str, Tra
     """Return the profiles of all releases that a file describes, by id.
 
     Args:
-        name: Name of the engine, equal to that in the file.
         table: The file, as `tomllib` reads it: the fields that all releases share, and `release`,
             a table of releases by version.
-
-    Raises:
-        InvalidSpecError: A key is unknown or missing, or a value is invalid.
     """
     shared = {key: value for key, value in table.items() if key != "release"}
     releases = table.get("release")

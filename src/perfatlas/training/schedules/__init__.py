@@ -1,26 +1,14 @@
 """Pipeline schedules, one module each: order of the passes, step time, bubbles and timeline."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.training.schedules.columns import (
-        Pipelines as Pipelines,
-        PipelineSteps as PipelineSteps,
-    )
-    from perfatlas.training.schedules.placement import stages_of_ranks as stages_of_ranks
-    from perfatlas.training.schedules.steps import (
-        peak_activations as peak_activations,
-        pipeline_steps as pipeline_steps,
-    )
-    from perfatlas.training.schedules.table import (
-        SCHEDULES as SCHEDULES,
-        find_schedule as find_schedule,
-        pipeline_refusals as pipeline_refusals,
-    )
-    from perfatlas.training.schedules.timeline import pipeline_timeline as pipeline_timeline
+    from perfatlas.training.schedules.columns import Pipelines, PipelineSteps
+    from perfatlas.training.schedules.placement import stages_of_ranks
+    from perfatlas.training.schedules.steps import peak_activations, pipeline_steps
+    from perfatlas.training.schedules.table import SCHEDULES, find_schedule, pipeline_refusals
+    from perfatlas.training.schedules.timeline import pipeline_timeline
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -153,12 +153,9 @@ def longest_paths(
     """Return when the ranks of candidates start and end.
 
     Args:
-        program: The program of their schedule and sizes.
         duration_CD: Duration of each kind of pass in each stage [s] (C, D).
         send_CE: Time of the transfer between a stage and the next [s] (C, E), E = S + 1; 0 in the
             last column.
-        sends_overlap_C: Whether a rank computes while it sends (C,).
-        passes: Return start and end of each pass too.
     """
     count, ranks = len(duration_CD), len(program.count_P)
     lanes = min(LANES, count)

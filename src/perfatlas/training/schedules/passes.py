@@ -34,11 +34,7 @@ ATTRIBUTES: Final = 5
 
 @inlined
 def put(pass_PNA: Passes, i: int, n: int, kind: int, stage: int, micro_batch: int) -> int:
-    """Write a pass as the n-th of rank i and return the number of passes.
-
-    Args:
-        pass_PNA: The passes of all ranks (P, N, A).
-    """
+    """Write a pass as the n-th of rank i and return the number of passes."""
     pass_PNA[i, n, KIND] = kind
     pass_PNA[i, n, STAGE] = stage
     pass_PNA[i, n, MICRO_BATCH] = micro_batch

@@ -237,11 +237,7 @@ def program_of(name: str, ranks: int, micro_batches: int, chunks: int) -> Progra
     Args:
         name: Value of `pipeline_schedule`.
         ranks: Ranks of the pipeline, `pp`.
-        micro_batches: Micro-batches per step.
         chunks: Chunks of layers per rank, `vpp`.
-
-    Raises:
-        RuntimeError: The ranks wait for each other: a defect of the schedule's order.
     """
     schedule = find_schedule(name)
     stages_PV = stages_of_ranks(name, ranks, chunks)

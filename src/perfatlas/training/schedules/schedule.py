@@ -67,12 +67,7 @@ ONE_CHUNK: Final = Rule(
 
 
 def looped_stages(ranks: int, chunks: int) -> NDArray[np.int64]:
-    """Return the stages of ranks whose chunk c holds stage c P + i (P, V).
-
-    Args:
-        ranks: Ranks of the pipeline, P.
-        chunks: Chunks of layers per rank, V.
-    """
+    """Return the stages of ranks whose chunk c holds stage c P + i (P, V)."""
     return np.arange(ranks * chunks).reshape(chunks, ranks).T
 
 
@@ -80,7 +75,6 @@ def v_shaped_stages(ranks: int, chunks: int) -> NDArray[np.int64]:  # noqa: ARG0
     """Return stages i and 2 P - 1 - i of each rank i (P, 2).
 
     Args:
-        ranks: Ranks of the pipeline, P.
         chunks: Chunks of layers per rank, 2.
     """
     rank_P = np.arange(ranks)

@@ -137,11 +137,7 @@ def programs(pipelines: Pipelines) -> Iterator[tuple[Program, IntArray]]:
 def durations(
     pipelines: Pipelines, program: Program, at_G: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the durations (G, D) and transfers (G, E) that passes of a program refer to [s].
-
-    Args:
-        at_G: The candidates that run it (G,).
-    """
+    """Return the durations (G, D) and transfers (G, E) that passes of a program refer to [s]."""
     stages = program.stages
     kinds: list[Any] = [None] * len(KINDS)
     forward, given, weight = (
@@ -164,12 +160,7 @@ def durations(
 
 
 def check(pipelines: Pipelines) -> None:
-    """Refuse candidates that cannot run.
-
-    Raises:
-        InvalidSpecError: A schedule refuses the sizes of a candidate, or a duration is negative
-            or not finite.
-    """
+    """Refuse candidates that cannot run."""
     sizes = (pipelines.ranks_C, pipelines.micro_batches_C, pipelines.chunks_C)
     for at, reason in enumerate(pipeline_refusals(pipelines.schedule_C, *sizes)):
         if reason:

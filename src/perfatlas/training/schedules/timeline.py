@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.training.schedules import passes
 from perfatlas.training.schedules.longest_path import longest_paths
-from perfatlas.training.schedules.passes import (
-    BACKWARD,
-    BACKWARD_MICRO_BATCH,
-    BACKWARD_STAGE,
-    FORWARD,
-    KIND,
-    KINDS,
-    MICRO_BATCH,
-    PAIR,
-    STAGE,
-)
 from perfatlas.training.schedules.programs import PASS, RANK, program_of
 from perfatlas.training.schedules.steps import check, durations
 
@@ -79,14 +69,21 @@ def pipeline_timeline(pipelines: Pipelines, candidate: int = 0) -> Mapping[str, 
     rank_N, place_N = program.row_RI[:, RANK], program.row_RI[:, PASS]
     pass_NA = program.pass_PNA[rank_N, place_N]
     times = paths.begin_RC[:, 0], paths.finish_RC[:, 0]
-    pairs_N = pass_NA[:, KIND] == PAIR
-    kind_N = np.where(pairs_N, FORWARD, pass_NA[:, KIND])
-    alone = (rank_N, pass_NA[:, STAGE], pass_NA[:, MICRO_BATCH], kind_N, pairs_N, *times)
+    pairs_N = pass_NA[:, passes.KIND] == passes.PAIR
+    kind_N = np.where(pairs_N, passes.FORWARD, pass_NA[:, passes.KIND])
+    alone = (
+        rank_N,
+        pass_NA[:, passes.STAGE],
+        pass_NA[:, passes.MICRO_BATCH],
+        kind_N,
+        pairs_N,
+        *times,
+    )
     backward = (
         rank_N,
-        pass_NA[:, BACKWARD_STAGE],
-        pass_NA[:, BACKWARD_MICRO_BATCH],
-        np.full_like(kind_N, BACKWARD),
+        pass_NA[:, passes.BACKWARD_STAGE],
+        pass_NA[:, passes.BACKWARD_MICRO_BATCH],
+        np.full_like(kind_N, passes.BACKWARD),
         pairs_N,
         *times,
     )
@@ -94,7 +91,7 @@ def pipeline_timeline(pipelines: Pipelines, candidate: int = 0) -> Mapping[str, 
         np.concatenate((one, other[pairs_N])) for one, other in zip(alone, backward, strict=True)
     )
     chunk = np.argmax(program.stages_PV[rank] == stage[:, None], axis=1)
-    names = np.array(KINDS)[kind]
+    names = np.array(passes.KINDS)[kind]
     order = np.lexsort((kind, start, rank))
     columns = (rank, stage, chunk, batch, names, overlapped, start, end)
     return {name: column[order] for name, column in zip(COLUMNS, columns, strict=True)}

@@ -165,12 +165,7 @@ def _step_s(
     sharding_s_C: FloatArray,
     collectives_s_C: FloatArray,
 ) -> FloatArray:
-    """Return the lower bound of the step time (C,) [s].
-
-    Args:
-        sharding_s_C: Exposed collectives of a layer and micro-batch (C,) [s].
-        collectives_s_C: Exposed collectives of the step (C,) [s].
-    """
+    """Return the lower bound of the step time (C,) [s]."""
     layouts, schedule = question.layouts, find_schedule(question.schedule)
     shapes, level_C, at = _shapes(question, costs), layouts.recompute, costs.index_C
     layer_s_C = shapes.layer_s_LU[level_C, at] + sharding_s_C
@@ -205,11 +200,6 @@ def _pipeline_s(
 
     A rank works on all micro-batches. Before its first pass and after its last one, a micro-batch
     passes all stages before its first one.
-
-    Args:
-        layer_s_C: Both passes of a layer (C,) [s].
-        embedding_s_C: Both passes of the embedding (C,) [s].
-        head_s_C: Both passes of the head (C,) [s].
     """
     batches_C = question.layouts.micro_batches
     ranks = _rank_layers(question)

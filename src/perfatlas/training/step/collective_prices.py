@@ -30,7 +30,6 @@ def collective_times(
     """Return the times of a collective, predicted, low and high (V, U) [s]; 0 without bytes.
 
     Args:
-        question: The candidates, for systems and tier.
         op: Operation of `collectives`.
         bytes_U: Sizes (U,) [bytes].
         group: The groups (U,).
@@ -44,7 +43,6 @@ def collective_prices(
     """Return the times of a collective (V, U) [s], and the bytes a rank sends (U,) [bytes].
 
     Args:
-        question: The candidates, for systems and tier.
         op: Operation of `collectives`.
         bytes_U: Sizes (U,) [bytes].
         group: The groups (U,).

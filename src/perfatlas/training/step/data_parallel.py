@@ -73,10 +73,6 @@ def sharded_layers(
     The weights of the next layer are gathered beside the computation of this one, forward and
     again backward, where gradients are also scattered.
 
-    Args:
-        forward_s_C: Forward pass of a layer without it (C,) [s].
-        backward_s_C: Backward pass of a layer without it (C,) [s].
-
     Source: ZeRO (arXiv 1910.02054), section 7.2: 1.5 times the volume of plain data parallelism;
         PyTorch FSDP (arXiv 2304.11277), section 3.3: prefetching.
     """
@@ -117,11 +113,6 @@ def step_collectives(
     nothing to run beside. With ZeRO-3 in every micro-batch, the first layer that is gathered and
     the last one that is reduced have nothing to run beside. Replicas of shards, and sites, reduce
     their shards once per step, beside what the collectives of the last backward pass leave of it.
-
-    Args:
-        forward_s_CR: Forward passes of one micro-batch on each rank (C, R) [s].
-        backward_s_CR: Backward passes of one micro-batch on each rank (C, R) [s].
-        send_s_C: Transfer of activations between two stages (C,) [s].
 
     Source: Megatron-LM docs, `overlap_grad_reduce`, `overlap_param_gather`; volumes: ZeRO
         (arXiv 1910.02054), section 7. Replicas: pytorch/pytorch#126166, FSDP2
@@ -185,9 +176,6 @@ def _beside_passes_s(
 
     Args:
         moved: Their time and the work that they hold back, as `_Collectives`.
-        window_s_C: The passes (C,) [s].
-        share: Share of the buckets that are not the last one.
-        sends_s_C: Pipeline transfers beside them (C,) [s].
     """
     time_s_C, held_back_s_C = moved
     both_s_C = with_sends_s(question, time_s_C * share, sends_s_C)

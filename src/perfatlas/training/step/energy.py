@@ -55,9 +55,6 @@ def pass_energy(
 
     Args:
         prices: Their prices, with energies (U, O).
-        time_s_UO: Their times per layer (U, O) [s].
-        link_j_UE: Energy of their links per layer (U, E) [J].
-        segments: Groups of layers, with the embedding and the head.
 
     Limits: Links carry no energy of the copies in device memory.
     """
@@ -107,8 +104,6 @@ def pass_totals(
 
     Args:
         prices: Their prices (U, O).
-        time_s_UO: Their times per layer (U, O) [s].
-        pass_s_UG: Time of all passes of a layer, with exposed collectives (U, G) [s].
     """
     layers_G = layer_counts(question)
     runs_O = np.array([row.role != "again" for row in rows]) * layers_G[[r.segment for r in rows]]
@@ -132,10 +127,6 @@ def pass_clock(
     Kernels were measured at the clock that they sustain at the TDP, so that this limit alone
     lowers no clock again. A lower limit, of a user or of a device that borrows kernels, lowers it
     until a micro-batch draws no more.
-
-    Args:
-        full: Totals of a micro-batch at the sustained clock.
-        at: Totals at other clocks.
 
     Limits: Power limits act within tens of milliseconds: bubbles, the optimizer and collectives
         of the whole step leave no power to passes. Recomputation is taken to draw the power of the

@@ -27,10 +27,6 @@ def launch_s(
 ) -> FloatArray:
     """Return the host time of each part of a micro-batch on stages (P, C, S) [s].
 
-    Args:
-        layers_CS: Layers of each stage (C, S).
-        costs: Costs of a micro-batch, of which those of a graph have all kernels.
-
     Limits: The three parts launch equally many kernels (assumption). Graphs of attention and router
         leave half of the launches (assumption).
     """

@@ -14,14 +14,7 @@ from perfatlas.machines import price_operators
 from perfatlas.operators import Attention, Gemm, GroupedGemm, Streaming
 from perfatlas.pricing import reduce, scaled
 from perfatlas.step import with_attention_speed, with_graph_kernels
-from perfatlas.training.work import (
-    Part,
-    dropout_of_residual,
-    expert_kernels,
-    gradient_time,
-    layer_of,
-    unfused_attention_kernels,
-)
+from perfatlas.training import work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +22,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.training.step.question import TrainingQuestion
-    from perfatlas.training.work import Row
 
 _UNQUANTIZED: Final = ("bf16", "fp16", "fp32")
 # Norms behind a residual, to which the output of a block or the embedding was added.
@@ -45,7 +37,7 @@ _FAMILY: Final = {
 }
 
 
-def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperators:
+def price_rows(question: TrainingQuestion, rows: Sequence[work.Row]) -> PricedOperators:
     """Return the price of one execution of each operator, with its energy (C, O).
 
     The experts of a rank, and attention that is not fused, are the sum of their kernels; what
@@ -72,18 +64,18 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
     return reduce(priced, starts)
 
 
-def _kernels(question: TrainingQuestion, row: Row) -> tuple[Operator, ...]:
+def _kernels(question: TrainingQuestion, row: work.Row) -> tuple[Operator, ...]:
     """Return the kernels that an operator runs."""
     engine, operator = question.engine, row.operator
     if question.tier == "bound":
-        if isinstance(operator, GroupedGemm) and row.part == Part.WEIGHT_GRADIENT:
+        if isinstance(operator, GroupedGemm) and row.part == work.Part.WEIGHT_GRADIENT:
             # it writes gradients and reads no weights, as its products do
-            products = expert_kernels(operator, row.part, recipe="bf16")
+            products = work.expert_kernels(operator, row.part, recipe="bf16")
             return tuple(product for product in products if product.multiplies)
         return (operator,)
     if isinstance(operator, GroupedGemm):
-        experts = layer_of(question.network, row.segment).experts
-        return expert_kernels(
+        experts = work.layer_of(question.network, row.segment).experts
+        return work.expert_kernels(
             operator,
             row.part,
             fused=question.fused_experts,
@@ -92,20 +84,20 @@ def _kernels(question: TrainingQuestion, row: Row) -> tuple[Operator, ...]:
             recipe="" if operator.format in _UNQUANTIZED else question.formats.moe,
         )
     if isinstance(operator, Attention) and not engine.fused_attention:
-        return unfused_attention_kernels(operator, row.part, dropout=engine.dropout)
+        return work.unfused_attention_kernels(operator, row.part, dropout=engine.dropout)
     if isinstance(operator, Streaming) and engine.dropout and operator.name in _DROPPED_OUT:
-        return operator, dropout_of_residual(operator)
+        return operator, work.dropout_of_residual(operator)
     return (operator,)
 
 
-def _slower(question: TrainingQuestion, row: Row, kernel: Operator) -> FloatArray:
+def _slower(question: TrainingQuestion, row: work.Row, kernel: Operator) -> FloatArray:
     """Return the time of a kernel over that of its price (C,): products have speeds of their own.
 
     Source: data/training_engines, `efficiency_experts`, fitted, and `blackwell_speed_`, measured.
     """
     engine = question.engine
     if question.graph is not None and isinstance(kernel, Gemm):
-        return np.full(question.layouts.size, gradient_time(kernel, row.part, question.graph))
+        return np.full(question.layouts.size, work.gradient_time(kernel, row.part, question.graph))
     if not kernel.multiplies:
         routed = row.operator.name.startswith("experts") and kernel.stream_kind != ""
         return np.full(

@@ -40,10 +40,6 @@ def with_sends_s(
     While passes of the pipeline run, their transfers take a share of the NIC, and the collective
     has what is left. Groups inside a scale-up domain do not use NICs.
 
-    Args:
-        time_s_C: The collective alone (C,) [s].
-        sends_s_C: Pipeline transfers beside it, one after the other (C,) [s].
-
     Source: derived: work that a shared link has to do is conserved.
     Limits: One direction of the NIC; a rank's NIC is its own, as on rails.
     """
@@ -65,7 +61,6 @@ def between_sites_s(
 
     Args:
         gradients: Gradients of a rank, dense and of experts (C,) [bytes].
-        inside_s_C: Reduction inside a site (C,) [s].
 
     Source: derived: ring all-reduce between sites, 2 (n - 1)/n of the bytes, 2 (n - 1) messages.
     Limits: Every pipeline rank has as many gradients as the one with most. Sites have equal links,

@@ -12,15 +12,7 @@ import numpy as np
 
 from perfatlas.operators import ACTIVATION_BYTES, LOGIT_BYTES
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
-from perfatlas.training.step.states import (
-    WEIGHT_BYTES,
-    optimizer_states,
-    shard_ranks,
-    sharded_sum,
-    state_bytes,
-    stored_weights,
-    table_states,
-)
+from perfatlas.training.step import states
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +69,6 @@ def training_memory(
     """Return the memory of the fullest rank of each candidate.
 
     Args:
-        stages: Parameters and activations of the pipeline stages.
         activations_CR: Most activations that a rank keeps at once (C, R) [bytes].
 
     Source: model states: ZeRO (arXiv 1910.02054), section 3, and Megatron-LM's distributed
@@ -91,11 +82,14 @@ def training_memory(
     expert_CR = stages.over_ranks(stages.trained_expert_CS)
     on_device = 1.0 - question.recipe.optimizer_offload
     transient_CR = _transient(question, stages)
-    tables_C1, table_states_C1 = (part_C[:, None] for part_C in table_states(question, layouts))
+    tables_C1, table_states_C1 = (
+        part_C[:, None] for part_C in states.table_states(question, layouts)
+    )
     parts_CR = {
-        "weights_bytes": stored_weights(question, stages) + tables_C1,
-        "gradients_bytes": question.gradient_bytes * sharded_sum(question, dense_CR, expert_CR, 2),
-        "optimizer_bytes": on_device * optimizer_states(question, stages) + table_states_C1,
+        "weights_bytes": states.stored_weights(question, stages) + tables_C1,
+        "gradients_bytes": question.gradient_bytes
+        * states.sharded_sum(question, dense_CR, expert_CR, 2),
+        "optimizer_bytes": on_device * states.optimizer_states(question, stages) + table_states_C1,
         "activations_bytes": activations_CR + transient_CR,
         "other_bytes": _others(question, stages),
     }
@@ -116,11 +110,7 @@ def training_memory(
 
 
 def kept_by_stages(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
-    """Return the activations that a micro-batch leaves in each stage (C, S) [bytes].
-
-    Args:
-        stages: Activations of the pipeline stages by recompute level.
-    """
+    """Return the activations that a micro-batch leaves in each stage (C, S) [bytes]."""
     at = np.arange(question.layouts.size)
     kept_CS: FloatArray = stages.saved_LCS[question.layouts.recompute, at]
     moved_CS = stages.layers_CS * offloaded_bytes(question, stages)[:, None]
@@ -197,7 +187,7 @@ def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
         `FSDPParam.to_accumulated_grad_if_needed`.
     """
     layouts, engine = question.layouts, question.engine
-    dense_C, expert_C = shard_ranks(question)
+    dense_C, expert_C = states.shard_ranks(question)
     gathered_C = (expert_C > 1).astype(np.float64)
     layer_C = stages.layer_dense_C + gathered_C * stages.layer_expert_C
     trained_C = stages.layer_trained_dense_C + gathered_C * stages.layer_trained_expert_C
@@ -210,8 +200,8 @@ def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     sharded_C = (layouts.zero >= 3) & (dense_C > 1)
     share_C1 = (trained_C / layer_C)[:, None]
     largest_C1 = stages.largest_C[:, None]
-    each_C1 = state_bytes(question).gathered + question.gradient_bytes * share_C1
-    gathered_CR = held_CR * each_C1 + ends_CR * WEIGHT_BYTES
+    each_C1 = states.state_bytes(question).gathered + question.gradient_bytes * share_C1
+    gathered_CR = held_CR * each_C1 + ends_CR * states.WEIGHT_BYTES
     if engine.planned_memory:
         gathered_CR = np.where(once_C[:, None], gathered_CR, 2.0 * largest_C1 * each_C1)
     return np.where(sharded_C[:, None], gathered_CR, 0.0)

@@ -36,10 +36,6 @@ def offloaded_layers(
     Copy engines move them beside the forward pass of the next layer, and back beside the backward
     pass of the one before; they take memory bandwidth and no SMs.
 
-    Args:
-        forward_s_C: Forward pass of a layer without it, with exposed collectives (C,) [s].
-        backward_s_C: Backward pass of a layer without it, with exposed collectives (C,) [s].
-
     Source: vDNN (arXiv 1602.08124), section 3; Megatron-LM, `--cpu-offloading-num-layers` and
         `--fine-grained-activation-offloading`.
     Limits: All GPUs of a node use their own link to the host at once; traffic of NICs behind the

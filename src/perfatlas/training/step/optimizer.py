@@ -13,15 +13,9 @@ from perfatlas.energy import with_energy
 from perfatlas.formats import get_format
 from perfatlas.machines import price_operators
 from perfatlas.operators import Gemm, Phase, Streaming
+from perfatlas.training.step import states
 from perfatlas.training.step.collective_prices import GroupColumns, collective_times
 from perfatlas.training.step.stages import group_shares
-from perfatlas.training.step.states import (
-    MASTER_BYTES,
-    WEIGHT_BYTES,
-    optimizer_states,
-    shard_ranks,
-    sharded_sum,
-)
 from perfatlas.training.work import Part, layer_of
 
 if TYPE_CHECKING:
@@ -61,16 +55,13 @@ def optimizer_cost(
     It reads the gradients twice, for their norm and for the update, reads and writes the states,
     and writes the 16-bit weights. Muon also multiplies. Of states on the host, gradients leave and
     weights come back over its link while the host updates what it has, beside the device.
-
-    Args:
-        costs: Costs of a micro-batch, for the shapes of matrices.
     """
     dense_CR = stages.over_ranks(stages.trained_dense_CS)
     expert_CR = stages.over_ranks(stages.trained_expert_CS)
-    own_C = sharded_sum(question, dense_CR, expert_CR, 1).max(axis=1)
-    states_C = optimizer_states(question, stages).max(axis=1)
+    own_C = states.sharded_sum(question, dense_CR, expert_CR, 1).max(axis=1)
+    states_C = states.optimizer_states(question, stages).max(axis=1)
     if question.engine.master_weights == "stored":  # the weights are the master weights
-        states_C = states_C + own_C * MASTER_BYTES
+        states_C = states_C + own_C * states.MASTER_BYTES
     host = question.recipe.optimizer_offload
     cost = _update(question, own_C * (1.0 - host), states_C * (1.0 - host))
     if question.optimizer == "muon":
@@ -88,7 +79,7 @@ def _update(
 
     Without master weights it also reads the 16-bit weights.
     """
-    read_C = own_C * (WEIGHT_BYTES if question.engine.master_weights == "none" else 0.0)
+    read_C = own_C * (states.WEIGHT_BYTES if question.engine.master_weights == "none" else 0.0)
     update = Streaming(
         name="optimizer",
         phase=Phase.FORWARD,
@@ -96,7 +87,7 @@ def _update(
         stream="add",
         tokens=np.maximum(own_C / _ROW_ELEMENTS, 1.0),
         read_bytes=np.zeros_like(own_C),
-        write_bytes=states_bytes_C + own_C * WEIGHT_BYTES,
+        write_bytes=states_bytes_C + own_C * states.WEIGHT_BYTES,
         cold_read_bytes=own_C * 2.0 * question.gradient_bytes + states_bytes_C + read_C,
     )
     return _cost_of(question, [update])
@@ -124,7 +115,7 @@ def _host_s(
     """
     link_C = question.devices().gather("host_link_bandwidth")
     out_s_C = own_C * question.gradient_bytes / link_C
-    back_s_C = own_C * WEIGHT_BYTES / link_C
+    back_s_C = own_C * states.WEIGHT_BYTES / link_C
     update_s_C = 2.0 * states_bytes_C / question.recipe.offload_bandwidth
     longest_s_C: FloatArray = np.maximum(np.maximum(out_s_C, back_s_C), update_s_C)
     return longest_s_C
@@ -149,9 +140,6 @@ def newton_schulz(
     (2 a^3) and the result with X (2 a^2 b). Data-parallel ranks divide the matrices of a stage;
     tensor-parallel ranks gather a matrix and multiply it whole.
 
-    Args:
-        costs: Costs of a micro-batch, for the shapes of matrices.
-
     Source: Jordan et al. 2024, "Muon"; Liu et al., "Muon is scalable for LLM training" (arXiv
         2502.16982), section 2.3; Megatron-LM, `--muon-tp-mode duplicated`, `--muon-split-qkv`.
     Limits: Matrices are divided evenly over ranks, but no rank has less than a whole one. With
@@ -160,7 +148,8 @@ def newton_schulz(
     """
     shares_G = group_shares(question.network)
     ranks = [
-        np.where(question.layouts.zero >= 1, ranks_C, 1.0) for ranks_C in shard_ranks(question)
+        np.where(question.layouts.zero >= 1, ranks_C, 1.0)
+        for ranks_C in states.shard_ranks(question)
     ]
     layer_NC, last_NC, longest_NC = np.zeros((3, len(OptimizerCost._fields), question.layouts.size))
     for matrix in _matrices(question, costs):
@@ -244,7 +233,7 @@ def _gather_s(question: TrainingQuestion, stages: StageColumns, ranks_C: FloatAr
     layouts = question.layouts
     layers_CS = np.maximum(stages.trained_dense_CS - stages.ends_CS, 0.0)
     whole_C = stages.over_ranks(layers_CS).max(axis=1) * layouts.tp
-    bytes_C = np.where(layouts.tp > 1, whole_C * WEIGHT_BYTES / ranks_C, 0.0)
+    bytes_C = np.where(layouts.tp > 1, whole_C * states.WEIGHT_BYTES / ranks_C, 0.0)
     group = GroupColumns(layouts.tp, np.ones_like(layouts.tp), question.index_C)
     time_s_C: FloatArray = collective_times(question, "all_gather", bytes_C, group)[0]
     return time_s_C / question.engine.efficiency_communication
@@ -262,9 +251,9 @@ def _exchange_s(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     strides = (layouts.tp, layouts.ep * layouts.expert_tp)
     held = (np.maximum(stages.trained_dense_CS - stages.ends_CS, 0.0), stages.trained_expert_CS)
     total_s_C = np.zeros(layouts.size)
-    for own_CS, ranks_C, stride_C in zip(held, shard_ranks(question), strides, strict=True):
+    for own_CS, ranks_C, stride_C in zip(held, states.shard_ranks(question), strides, strict=True):
         own_C = stages.over_ranks(own_CS).max(axis=1) / ranks_C
-        bytes_C = np.where(layouts.zero >= 2, own_C * WEIGHT_BYTES, 0.0)
+        bytes_C = np.where(layouts.zero >= 2, own_C * states.WEIGHT_BYTES, 0.0)
         group = GroupColumns(ranks_C, stride_C, question.index_C)
         total_s_C += 2.0 * collective_times(question, "all_to_all", bytes_C, group)[0]
     return total_s_C / question.engine.efficiency_communication

@@ -128,7 +128,6 @@ def paired_stages(
     the head run one after the other.
 
     Args:
-        costs: Costs of a micro-batch per layer.
         stages: The pipeline stages; a rank holds stages s and P - 1 - s.
         kernels_PCS: Kernels of each part of a micro-batch alone, with recomputation (P, C, S) [s].
         launched_PCS: Their launches by the host, for which pairs wait (P, C, S) [s].
@@ -161,10 +160,6 @@ def overlapped_experts_s(
 
     Args:
         question: The candidates; an interleaved schedule, or no pipeline.
-        costs: Costs of a micro-batch per layer.
-        waits_s_C: What all passes of a rank wait for the host one after the other, which pairs
-            wait for together (C,) [s].
-        spare_s_C: Time of these passes beyond their launches, which pairs cannot save (C,) [s].
 
     Source: Megatron-LM, `overlap_moe_expert_parallel_comm`; warm-up passes: arXiv 2104.04473 and
         one more so that a forward pass is at hand.
@@ -194,10 +189,6 @@ def pair_savings(
     question: TrainingQuestion, costs: MicroBatchCosts, layers_CS: FloatArray
 ) -> FloatArray:
     """Return what pairs of passes save over one pass after the other (C, S) [s].
-
-    Args:
-        costs: Costs of a micro-batch per layer.
-        layers_CS: Layers of each pair (C, S).
 
     Limits: Pairs do not hide transfers between stages, nor collectives of recomputed layers.
     """

@@ -53,11 +53,7 @@ def stages_held(schedule: str, layouts: Layouts) -> HeldStages:
 
 
 def sum_over_ranks(values_CS: FloatArray, held: HeldStages) -> FloatArray:
-    """Return the sum over the stages of each rank (C, R).
-
-    Args:
-        values_CS: A value of each stage (C, S).
-    """
+    """Return the sum over the stages of each rank (C, R)."""
     candidates, ranks = held.shape
     sums_A: NDArray[Any] = np.bincount(
         held.candidate_E * ranks + held.rank_E,
@@ -87,9 +83,6 @@ def pipelines_of(
     Args:
         layouts: The layouts (C,).
         stage_s_PCS: Forward pass, input gradient and weight gradient of each stage (3, C, S) [s].
-        send_s_C: Transfer between two stages (C,) [s].
-        overlap: Whether ranks compute while they send.
-        pair_s_CS: Overlapped pairs of passes, for schedules that have them (C, S) [s].
     """
     forward_s_CS, input_s_CS, weight_s_CS = stage_s_PCS
     return Pipelines(

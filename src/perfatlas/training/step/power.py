@@ -56,11 +56,7 @@ class StepPower:
         return total_C
 
     def power_w(self, time_s_C: FloatArray) -> FloatArray:
-        """Return the mean power of steps that last so long (C,) [W].
-
-        Args:
-            time_s_C: Time of a step (C,) [s].
-        """
+        """Return the mean power of steps that last so long (C,) [W]."""
         watts_C: FloatArray = np.minimum(
             self.on_w_C + self.dynamic_j_C / time_s_C, self.power.cap_w
         )

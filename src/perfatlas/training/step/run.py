@@ -210,8 +210,6 @@ def _parts(
 
     Args:
         busy: Parts of the busiest rank with passes one after the other (C,) [s].
-        spare_s_C: The part of that time beyond its launches (C,) [s].
-        busiest_C: Rank with most work (C,).
     """
     piped, parts = pipeline_steps(pipelines), dict(busy)
     alone_s_C = busy_s_C = sum(parts.values(), np.zeros(question.layouts.size))

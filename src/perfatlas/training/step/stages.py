@@ -48,18 +48,13 @@ class StageColumns:
         """Return values of the stages, from values per layer of each segment (..., C, S).
 
         Args:
-            values_G: Values per layer, candidates before segments (..., C, G).
             weights_G: Share of the layers in each group (G - 2,).
         """
         layer = (values_G[..., 1:-1] * weights_G).sum(axis=-1)
         return spread_over_stages(self, values_G[..., 0], layer, values_G[..., -1])
 
     def over_ranks(self, values_CS: FloatArray) -> FloatArray:
-        """Return the sum over the stages of each rank (C, R).
-
-        Args:
-            values_CS: A value of each stage (C, S).
-        """
+        """Return the sum over the stages of each rank (C, R)."""
         return sum_over_ranks(values_CS, self.held)
 
 
@@ -103,9 +98,6 @@ def _embeddings_of_head(question: TrainingQuestion, embedding_C: FloatArray) -> 
 
     A tied head is the embedding itself where one rank holds both. Layers of multi-token prediction
     read the embedding, of which the rank that does not hold the first stage needs a copy.
-
-    Args:
-        embedding_C: Parameters of the embedding (C,).
     """
     pp_C, vpp_C = question.layouts.pp, question.layouts.vpp
     if question.network.tie_word_embeddings:
@@ -118,9 +110,6 @@ def _embeddings_of_head(question: TrainingQuestion, embedding_C: FloatArray) -> 
 
 def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageColumns:
     """Return the stages of each candidate.
-
-    Args:
-        costs: Costs of a micro-batch per layer.
 
     Source: copies of the embedding: Megatron-LM, `GPTModel`, on ranks with layers of multi-token
         prediction; DeepSeek-V3 (arXiv 2412.19437), section 3.2.3: shared where one rank holds both

@@ -72,19 +72,12 @@ def state_bytes(question: TrainingQuestion) -> StateBytes:
 
 
 def sole_weight_bytes(question: TrainingQuestion) -> float:
-    """Return the bytes per trained parameter where weights have no separate master weights.
-
-    Args:
-        question: The candidates.
-    """
+    """Return the bytes per trained parameter where weights have no separate master weights."""
     return MASTER_BYTES if question.engine.master_weights == "stored" else WEIGHT_BYTES
 
 
 def shard_ranks(question: TrainingQuestion) -> tuple[FloatArray, FloatArray]:
     """Return the ranks that divide the states of dense and of expert parameters (C,).
-
-    Args:
-        question: The candidates.
 
     Source: Megatron-LM, `--num-distributed-optimizer-instances`; PyTorch FSDP2, meshes of two
         dimensions (hybrid sharding).
@@ -100,14 +93,7 @@ def sharded_sum(
     expert_CR: FloatArray,
     sharded_from: int,
 ) -> FloatArray:
-    """Return the part of dense and expert values that one data-parallel rank holds (C, R).
-
-    Args:
-        question: The candidates.
-        dense_CR: Values of dense parameters on a pipeline rank (C, R).
-        expert_CR: Values of experts (C, R).
-        sharded_from: Lowest ZeRO stage that divides them.
-    """
+    """Return the part of dense and expert values that one data-parallel rank holds (C, R)."""
     total_CR = np.zeros_like(dense_CR)
     sharded_C = question.layouts.zero >= sharded_from
     for held_CR, ranks_C in zip((dense_CR, expert_CR), shard_ranks(question), strict=True):
@@ -116,12 +102,7 @@ def sharded_sum(
 
 
 def stored_weights(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
-    """Return the bytes of weights on each rank (C, R) [bytes].
-
-    Args:
-        question: The candidates.
-        stages: Parameters of the stages.
-    """
+    """Return the bytes of weights on each rank (C, R) [bytes]."""
     each = state_bytes(question)
     parts = []
     for held_CS, trained_CS, ends_CS in (
@@ -144,12 +125,7 @@ def stored_weights(question: TrainingQuestion, stages: StageColumns) -> FloatArr
 
 
 def optimizer_states(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
-    """Return the bytes of master weights and moments of each rank, offloaded or not (C, R) [bytes].
-
-    Args:
-        question: The candidates.
-        stages: Parameters of the stages.
-    """
+    """Return master weights and moments of each rank, offloaded or not (C, R) [bytes]."""
     each = state_bytes(question)
     dense_CS = stages.trained_dense_CS * each.states
     if not _frozen(question):
@@ -162,7 +138,6 @@ def table_states(question: TrainingQuestion, layouts: Layouts) -> tuple[FloatArr
     """Return weights and optimizer states of the embedding tables of a rank, each (C,) [bytes].
 
     Args:
-        question: The candidates, of which layouts are not read.
         layouts: The layouts (C,).
     """
     work = Work(question.network, question.priced_formats, question.distribution)

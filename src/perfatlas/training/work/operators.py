@@ -10,34 +10,17 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from perfatlas import operators
 from perfatlas.networks import HEAD_OPERATORS, StepTokens
-from perfatlas.operators import (
-    ACTIVATION_BYTES,
-    COPIES,
-    EMBEDDING,
-    QUANTIZE,
-    GroupedGemm,
-    Phase,
-    Streaming,
-    with_fields,
-)
 from perfatlas.parallelism import PlanColumns, shard_operators
 from perfatlas.training.recipe import PRETRAINING
+from perfatlas.training.work import recomputation
 from perfatlas.training.work.adapters import adapters_of
-from perfatlas.training.work.recomputation import (
-    NEVER,
-    NORM_READERS,
-    SAME_INPUT,
-    SELECTIVE,
-    RecomputedModules,
-    repetition,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.networks import ModelFormats, Network, Segment
-    from perfatlas.operators import Backward, Operator
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.recipe import Recipe
 
@@ -45,8 +28,8 @@ if TYPE_CHECKING:
 # scaling); current scaling reads the whole tensor first.
 # Source: Transformer Engine documentation, "FP8 primer"; LayerNormLinear and LayerNormMLP.
 _FUSED_CASTS: Final = (
-    *NORM_READERS,
-    *SAME_INPUT,
+    *recomputation.NORM_READERS,
+    *recomputation.SAME_INPUT,
     "down_projection",
     "shared_expert_down_projection",
 )
@@ -67,19 +50,23 @@ class Part(IntEnum):
 class Row(NamedTuple):
     """One operator of a segment."""
 
-    operator: Operator  # The operator, in the phase whose kernels price it; its count is per layer
+    operator: (
+        operators.Operator
+    )  # The operator, in the phase whose kernels price it; its count is per layer
     segment: int  # Position of its segment
     part: Part  # Part of the step
-    recomputed_at: int = NEVER  # Lowest recompute level at which the backward pass runs it again
+    recomputed_at: int = (
+        recomputation.NEVER
+    )  # Lowest recompute level at which the backward pass runs it again
     selective_share: float = 1.0  # Share of it that selective recomputation runs again, if it does
     role: Role = "own"  # What weights it has
 
 
 def repeated_shares(row: Row) -> Iterator[tuple[int, float]]:
     """Yield the recompute levels that repeat an operator of the forward pass, and its shares."""
-    for level in range(row.recomputed_at, NEVER):
-        if level == SELECTIVE or row.role != "again":
-            yield level, row.selective_share if level == SELECTIVE else 1.0
+    for level in range(row.recomputed_at, recomputation.NEVER):
+        if level == recomputation.SELECTIVE or row.role != "again":
+            yield level, row.selective_share if level == recomputation.SELECTIVE else 1.0
 
 
 class Work(NamedTuple):
@@ -88,7 +75,9 @@ class Work(NamedTuple):
     network: Network
     formats: ModelFormats  # Number formats
     distribution: str  # Routing of tokens to experts
-    modules: RecomputedModules = RecomputedModules()  # What selective recomputation runs again
+    modules: recomputation.RecomputedModules = (
+        recomputation.RecomputedModules()
+    )  # What selective recomputation runs again
     recipe: Recipe = PRETRAINING  # Adapters, multi-token prediction and packing
     gradient_bytes: float = 4.0  # Bytes of an accumulated gradient
     balanced_tables: bool = False  # Whether lookups are the least of all placements of tables
@@ -114,7 +103,9 @@ def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:
     groups = work.network.layers
     last, tokens = len(groups) + 1, tokens_of(layouts, work.recipe)
     for segment in (0, 1, last, *range(2, last)):
-        whole = work.network.segment_operators(segment, work.formats, Phase.FORWARD, tokens)
+        whole = work.network.segment_operators(
+            segment, work.formats, operators.Phase.FORWARD, tokens
+        )
         for operator in _on_rank(whole, work, layouts):
             if segment in (0, last):
                 rows += _trained(operator, segment, work)
@@ -124,24 +115,24 @@ def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _of_layer(operator: Operator, segment: int, group: Segment, work: Work) -> Iterator[Row]:
+def _of_layer(
+    operator: operators.Operator, segment: int, group: Segment, work: Work
+) -> Iterator[Row]:
     """Yield the passes of an operator of a layer, and of its adapters."""
-    level, share = repetition(operator, work.modules, _key_share(group))
+    level, share = recomputation.repetition(operator, work.modules, _key_share(group))
     yield from _trained(operator, segment, work, level, share)
     if work.recipe.lora_rank > 0:
         for adapter in adapters_of(operator, work.recipe.lora_rank, work.recipe.lora_targets):
             for row in passes_of(adapter, segment, level):
                 yield row._replace(role="adapter")
-    if work.modules.expert_activations and isinstance(operator, GroupedGemm):
-        yield Row(operator.activation(), segment, Part.FORWARD, SELECTIVE, role="again")
+    if work.modules.expert_activations and isinstance(operator, operators.GroupedGemm):
+        yield Row(
+            operator.activation(), segment, Part.FORWARD, recomputation.SELECTIVE, role="again"
+        )
 
 
-def accumulation_of(operator: Operator, segment: int, work: Work) -> Iterator[Row]:
+def accumulation_of(operator: operators.Operator, segment: int, work: Work) -> Iterator[Row]:
     """Yield the kernel that adds a weight gradient, where products do not add it themselves.
-
-    Args:
-        operator: The forward operator on a rank.
-        work: What the micro-batch computes.
 
     Source: Megatron-LM, `--no-gradient-accumulation-fusion`: a product writes the 16-bit gradient
         of a micro-batch, which another kernel reads and adds.
@@ -150,14 +141,14 @@ def accumulation_of(operator: Operator, segment: int, work: Work) -> Iterator[Ro
     if not weights or work.recipe.fused_weight_gradient or work.recipe.lora_rank > 0:
         return
     elements_C = operator.weight_elements()
-    added = Streaming(
+    added = operators.Streaming(
         name=f"{operator.name}_accumulation",
         phase=operator.phase,
         count=operator.count,
         shard=operator.shard,
         stream="add",
         tokens=elements_C / weights[0].columns,
-        read_bytes=elements_C * (ACTIVATION_BYTES + work.gradient_bytes),
+        read_bytes=elements_C * (operators.ACTIVATION_BYTES + work.gradient_bytes),
         write_bytes=elements_C * work.gradient_bytes,
         cold_read_bytes=0.0 * elements_C,
     )
@@ -173,7 +164,11 @@ def _key_share(group: Segment) -> float:
 
 
 def _trained(
-    operator: Operator, segment: int, work: Work, level: int = NEVER, share: float = 1.0
+    operator: operators.Operator,
+    segment: int,
+    work: Work,
+    level: int = recomputation.NEVER,
+    share: float = 1.0,
 ) -> Iterator[Row]:
     """Yield the passes of an operator, of which selective recomputation repeats a share."""
     frozen = work.recipe.lora_rank > 0
@@ -193,11 +188,11 @@ def _predicted_ahead(work: Work, layouts: Layouts, last: int) -> Iterator[Row]:
     if depth == 0:
         return
     whole = work.network.draft_operators(
-        work.formats, Phase.FORWARD, tokens_of(layouts, work.recipe)
+        work.formats, operators.Phase.FORWARD, tokens_of(layouts, work.recipe)
     )
     each = tuple(_on_rank(whole, work, layouts))
     for operator in each * depth:
-        if operator.name == EMBEDDING or operator.name in HEAD_OPERATORS:
+        if operator.name == operators.EMBEDDING or operator.name in HEAD_OPERATORS:
             yield from (row._replace(role="tied") for row in _trained(operator, last, work))
         else:
             yield from _of_layer(operator, last, work.network.layers[-1], work)
@@ -221,7 +216,6 @@ def plan_of(network: Network, layouts: Layouts) -> PlanColumns:
     """Return the plan that divides operators, of which experts are divided later.
 
     Args:
-        network: The network, of which data-parallel ranks divide embedding tables.
         layouts: The layouts (C,).
     """
     column = np.ones_like(layouts.tp)
@@ -239,7 +233,9 @@ def plan_of(network: Network, layouts: Layouts) -> PlanColumns:
     )
 
 
-def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Iterator[Operator]:
+def _on_rank(
+    whole: tuple[operators.Operator, ...], work: Work, layouts: Layouts
+) -> Iterator[operators.Operator]:
     """Yield operators as one rank executes them."""
     plan = plan_of(work.network, layouts)
     for operator in shard_operators(
@@ -247,10 +243,10 @@ def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Itera
     ):
         if operator.communicates or _cast_before(operator, work):
             continue
-        if isinstance(operator, GroupedGemm):
+        if isinstance(operator, operators.GroupedGemm):
             yield _experts(operator, layouts, work.distribution)
-        elif work.network.tables and isinstance(operator, Streaming):
-            yield with_fields(operator, table_rows=0.0)  # `tables` counts their weights
+        elif work.network.tables and isinstance(operator, operators.Streaming):
+            yield operators.with_fields(operator, table_rows=0.0)  # `tables` counts their weights
         elif operator.shard == "replicated":
             yield operator.split_rows(layouts.token_ranks)
         elif operator.name == "kv_b_projection":
@@ -259,21 +255,23 @@ def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Itera
             yield operator
 
 
-def _cast_before(operator: Operator, work: Work) -> bool:
+def _cast_before(operator: operators.Operator, work: Work) -> bool:
     """Return whether the kernel before a quantization with a known scale already makes the cast."""
-    if work.formats.gemm != "fp8_static" or operator.stream_kind != QUANTIZE:
+    if work.formats.gemm != "fp8_static" or operator.stream_kind != operators.QUANTIZE:
         return False
     return operator.name.removesuffix("_quantize") in _FUSED_CASTS
 
 
-def _experts(operator: GroupedGemm, layouts: Layouts, distribution: str) -> GroupedGemm:
+def _experts(
+    operator: operators.GroupedGemm, layouts: Layouts, distribution: str
+) -> operators.GroupedGemm:
     """Return the experts of one rank, over the rows that were sent to it.
 
     A rank of a serving engine sorts the tokens of its whole group; here each row has been sent to
     its expert, so that the product has one expert per row and only the rank's own experts.
     """
     sent_C = layouts.tokens / layouts.token_ranks * layouts.expert_tp * operator.top_k
-    return with_fields(
+    return operators.with_fields(
         operator,
         tokens=sent_C,
         experts=operator.experts / layouts.ep,
@@ -285,24 +283,22 @@ def _experts(operator: GroupedGemm, layouts: Layouts, distribution: str) -> Grou
 
 
 def passes_of(
-    operator: Operator,
+    operator: operators.Operator,
     segment: int,
     level: int,
     *,
     frozen: bool = False,
-    backward: Backward | None = None,
+    backward: operators.Backward | None = None,
 ) -> Iterator[Row]:
     """Yield the forward operator and its gradients, without those of frozen weights.
 
     Args:
-        level: Lowest recompute level at which the backward pass runs it again.
-        frozen: Whether its weights have no gradients.
         backward: Its gradients as the network has them; None for those of the operator.
     """
     forward = operator
-    if isinstance(operator, Streaming) and operator.stream == QUANTIZE:
-        copies = 1.0 if frozen else COPIES
-        forward = with_fields(operator, write_bytes=copies * operator.write_bytes)
+    if isinstance(operator, operators.Streaming) and operator.stream == operators.QUANTIZE:
+        copies = 1.0 if frozen else operators.COPIES
+        forward = operators.with_fields(operator, write_bytes=copies * operator.write_bytes)
     yield Row(forward, segment, Part.FORWARD, level)
     backward = backward or operator.backward(frozen=frozen)
     for one in backward.inputs:

@@ -49,10 +49,6 @@ def repetition(
 ) -> tuple[int, float]:
     """Return the lowest recompute level that repeats an operator of a layer, and its share there.
 
-    Args:
-        modules: What selective recomputation runs again.
-        key_share: Share of keys in a fused projection of queries, keys and values.
-
     Source: modules: Megatron-LM, `TransformerConfig.recompute_modules`; operators:
         pytorch/torchtitan@9dec370, `_save_list`: outputs of attention and of every second product
         of a layer are kept. Of queries, keys, values, output, gate, up and down projection these
@@ -68,12 +64,7 @@ def repetition(
 
 
 def keeps_output(operator: Operator, modules: RecomputedModules) -> bool:
-    """Return whether selective recomputation of all but projections keeps what an operator returns.
-
-    Args:
-        operator: The operator of a layer.
-        modules: What selective recomputation runs again.
-    """
+    """Return whether selective recomputation of all but projections keeps an operator's output."""
     attends = operator.work_class == "attention"
     return (operator.multiplies or attends) and _module(operator) not in modules.modules
 
@@ -119,7 +110,6 @@ def dropped_share(operator: Operator, modules: RecomputedModules) -> float:
 
     Args:
         operator: The operator, whose inputs `saved_bytes` keeps.
-        modules: What selective recomputation runs again.
 
     Source: Megatron-LM, `TransformerConfig.recompute_modules`, with and without discarding outputs.
     """

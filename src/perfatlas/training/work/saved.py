@@ -16,14 +16,8 @@ from perfatlas.operators import (
     GroupedGemm,
     Saving,
 )
+from perfatlas.training.work import recomputation
 from perfatlas.training.work.operators import Part
-from perfatlas.training.work.recomputation import (
-    NEVER,
-    SAME_INPUT,
-    RecomputedModules,
-    dropped_share,
-    keeps_output,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +40,7 @@ def saved_bytes(
     rows: Sequence[Row],
     layouts: Layouts,
     engine: TrainingEngine,
-    modules: RecomputedModules,
+    modules: recomputation.RecomputedModules,
 ) -> FloatArray:
     """Return the bytes kept per layer and micro-batch, by recompute level and segment (3, C, G).
 
@@ -80,13 +74,13 @@ def saved_bytes(
         own_C = _kept_by_row(network, row, layouts, engine)
         kept_CG[:, row.segment] += own_C
         attention_CG[:, row.segment] += _scores(row.operator, engine)
-        if row.recomputed_at == NEVER:
+        if row.recomputed_at == recomputation.NEVER:
             ends_CG[:, row.segment] += own_C
             continue
         recomputed = modules.expert_activations and row.role != "frozen"
         if recomputed and isinstance(row.operator, GroupedGemm):
             dropped_CG[:, row.segment] += row.operator.activation().write_bytes
-        dropped_CG[:, row.segment] += own_C * dropped_share(row.operator, modules)
+        dropped_CG[:, row.segment] += own_C * recomputation.dropped_share(row.operator, modules)
     width_C = layouts.tokens * network.hidden_size * ACTIVATION_BYTES
     full_CG = ends_CG + (width_C / layouts.token_ranks)[:, None] * _inputs(rows, segments)
     kept_scores_CG = 0.0 if "core_attn" in modules.modules else attention_CG
@@ -95,7 +89,7 @@ def saved_bytes(
         named = modules.kept == "projections"
         selective_CG = full_CG.copy()
         for row in rows:
-            if row.part == Part.FORWARD and row.recomputed_at != NEVER:
+            if row.part == Part.FORWARD and row.recomputed_at != recomputation.NEVER:
                 kept_C = _kept_outputs(row.operator)
                 if named:
                     kept_C = _kept_named(network, row, layouts, engine, modules)
@@ -123,7 +117,7 @@ def _kept_by_row(
     A frozen product needs its input for no gradient; products of one tensor keep it once.
     """
     operator = row.operator
-    if operator.name in SAME_INPUT:
+    if operator.name in recomputation.SAME_INPUT:
         return np.zeros(1)
     saving = Saving(
         layouts.token_ranks,
@@ -150,7 +144,7 @@ def _kept_named(
     row: Row,
     layouts: Layouts,
     engine: TrainingEngine,
-    modules: RecomputedModules,
+    modules: recomputation.RecomputedModules,
 ) -> FloatArray | float:
     """Return the outputs that selective recomputation of all but projections keeps (C,) [bytes].
 
@@ -162,7 +156,7 @@ def _kept_named(
     own_C: FloatArray | float = 0.0
     if attends and operator.name == OUTPUT:
         own_C = _kept_by_row(network, row, layouts, engine)
-    if operator.name == LAST or not keeps_output(operator, modules):
+    if operator.name == LAST or not recomputation.keeps_output(operator, modules):
         return own_C
     if operator.multiplies:  # ranks that add to one output keep a share of it each
         ranks_C = layouts.token_ranks if operator.shard == "row" else 1.0

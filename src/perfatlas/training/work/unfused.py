@@ -7,28 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.operators import (
-    ACTIVATION_BYTES,
-    ATTENTION_BACKWARD,
-    MASK_BYTES,
-    Gemm,
-    Streaming,
-    with_fields,
-)
+from perfatlas import operators
 from perfatlas.training.work.operators import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfatlas.operators import Attention, FloatArray, Operator
 
 # Kernels that scale, mask and normalize scores read the lower triangle of a causal matrix.
 _CAUSAL_SHARE: Final = 0.5
 
 
 def unfused_attention_kernels(
-    attention: Attention, part: Part, *, dropout: bool
-) -> tuple[Operator, ...]:
+    attention: operators.Attention, part: Part, *, dropout: bool
+) -> tuple[operators.Operator, ...]:
     """Return the kernels of attention whose scores are stored; the first is a product.
 
     Forward: the product of queries and keys, a kernel that scales, masks and normalizes the scores,
@@ -67,10 +59,13 @@ def unfused_attention_kernels(
         _product(attention, "key_gradient", keys_C, width_C, queries_C),
     )
     # the count of the row is that of its forward pass times ATTENTION_BACKWARD
-    return tuple(with_fields(kernel, count=kernel.count / ATTENTION_BACKWARD) for kernel in kernels)
+    return tuple(
+        operators.with_fields(kernel, count=kernel.count / operators.ATTENTION_BACKWARD)
+        for kernel in kernels
+    )
 
 
-def dropout_of_residual(norm: Streaming) -> Streaming:
+def dropout_of_residual(norm: operators.Streaming) -> operators.Streaming:
     """Return what dropout before a residual adds to a norm that is fused with the residual.
 
     One kernel adds the bias, drops out and adds the residual; it writes a mask, and the norm reads
@@ -83,25 +78,29 @@ def dropout_of_residual(norm: Streaming) -> Streaming:
         `bias_dropout_add_fused_train`.
     """
     # it writes a normalized tensor and the sum; its gradient writes the gradients of both inputs
-    elements_C = norm.write_bytes / (2.0 * ACTIVATION_BYTES)
-    return with_fields(
+    elements_C = norm.write_bytes / (2.0 * operators.ACTIVATION_BYTES)
+    return operators.with_fields(
         norm,
         name=f"{norm.name}_dropout",
         stream="add",
-        read_bytes=elements_C * ACTIVATION_BYTES,
-        write_bytes=elements_C * MASK_BYTES,
+        read_bytes=elements_C * operators.ACTIVATION_BYTES,
+        write_bytes=elements_C * operators.MASK_BYTES,
         cold_read_bytes=0.0 * elements_C,
     )
 
 
 def _product(
-    attention: Attention, name: str, rows_C: FloatArray, columns_C: FloatArray, inner_C: FloatArray
-) -> Gemm:
+    attention: operators.Attention,
+    name: str,
+    rows_C: operators.FloatArray,
+    columns_C: operators.FloatArray,
+    inner_C: operators.FloatArray,
+) -> operators.Gemm:
     """Return a product of one matrix per sequence and head, as rows of one product.
 
     The larger input is that of the rows, so that nearly all bytes are counted.
     """
-    return Gemm(
+    return operators.Gemm(
         name=f"{attention.name}_{name}",
         phase=attention.phase,
         count=attention.count,
@@ -110,32 +109,37 @@ def _product(
         n=columns_C,
         k=inner_C,
         format="bf16",
-        weight_bytes_per_element=ACTIVATION_BYTES,
-        input_bytes_per_element=ACTIVATION_BYTES,
+        weight_bytes_per_element=operators.ACTIVATION_BYTES,
+        input_bytes_per_element=operators.ACTIVATION_BYTES,
     )
 
 
-def _softmax(attention: Attention, name: str, *, tensors: float) -> Streaming:
+def _softmax(attention: operators.Attention, name: str, *, tensors: float) -> operators.Streaming:
     """Return a kernel that reads the unmasked part of some tensors of scores and writes one."""
-    bytes_C = attention.scores() * ACTIVATION_BYTES
+    bytes_C = attention.scores() * operators.ACTIVATION_BYTES
     read_C = bytes_C * tensors * (_CAUSAL_SHARE if attention.causal else 1.0)
     return _stream(attention, name, read_C, bytes_C)
 
 
 def _dropout(
-    attention: Attention, name: str, *, dropout: bool, write_mask: bool
-) -> Iterator[Streaming]:
+    attention: operators.Attention, name: str, *, dropout: bool, write_mask: bool
+) -> Iterator[operators.Streaming]:
     """Yield dropout of probabilities, or its gradient, which reads the mask."""
-    tensor_C = attention.scores() * ACTIVATION_BYTES
-    mask_C = attention.scores() * MASK_BYTES
+    tensor_C = attention.scores() * operators.ACTIVATION_BYTES
+    mask_C = attention.scores() * operators.MASK_BYTES
     if dropout and write_mask:
         yield _stream(attention, name, tensor_C, tensor_C + mask_C)
     elif dropout:
         yield _stream(attention, name, tensor_C + mask_C, tensor_C)
 
 
-def _stream(attention: Attention, name: str, read_C: FloatArray, write_C: FloatArray) -> Streaming:
-    return Streaming(
+def _stream(
+    attention: operators.Attention,
+    name: str,
+    read_C: operators.FloatArray,
+    write_C: operators.FloatArray,
+) -> operators.Streaming:
+    return operators.Streaming(
         name=f"{attention.name}_{name}",
         phase=attention.phase,
         count=attention.count,

@@ -17,7 +17,7 @@ from perfatlas.quantities import UnsupportedError, UsageError, ValidationGateErr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.lab.harness import Bench, Case
+    from perfatlas.lab import harness
 
 
 COMMAND: Final = "bench run"
@@ -67,7 +67,7 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
         flags: Comparison and output.
     """
     from perfatlas.files import table_format, write_table
-    from perfatlas.lab.harness import collected, measured_rows, require_torch, run_cases
+    from perfatlas.lab import harness
     from perfatlas.report.text import reproduce_line
 
     flags = flags or BenchFlags()
@@ -77,14 +77,14 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
     for path in (flags.output, flags.to):
         if path is not None:
             table_format(path)
-    require_torch()
+    harness.require_torch()
     bench, cases = _bench(flags), _cases(suite, flags)
-    records, interrupted = collected(run_cases(cases, bench), _progress)
+    records, interrupted = harness.collected(harness.run_cases(cases, bench), _progress)
     if not records:
         return INTERRUPTED
     table = _columns(records)
     written = {flags.output: table} if flags.output else {}
-    written |= {flags.to: measured_rows(records)} if flags.to else {}
+    written |= {flags.to: harness.measured_rows(records)} if flags.to else {}
     for path, columns in written.items():
         write_table(path, columns)
         rows = counted(len(next(iter(columns.values()))), "row")
@@ -112,44 +112,40 @@ def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
     return INTERRUPTED if interrupted else 0
 
 
-def _bench(flags: BenchFlags) -> Bench:
+def _bench(flags: BenchFlags) -> harness.Bench:
     """Return the machine with its ceilings, measured or those of a system."""
     from perfatlas.hardware import resolve_system
-    from perfatlas.lab.harness import Bench, ceilings_of, measured_ceilings, this_machine
+    from perfatlas.lab import harness
     from perfatlas.profiles import system_of
 
-    machine = this_machine()
+    machine = harness.this_machine()
     listed = system_of(machine.device) if machine.gpu else ""
     name = flags.system or listed
     if name:
         system = resolve_system(name)
-        return Bench(machine=machine, ceilings=ceilings_of(system), system=system, listed=listed)
+        return harness.Bench(
+            machine=machine, ceilings=harness.ceilings_of(system), system=system, listed=listed
+        )
     if machine.gpu:
         raise UnsupportedError(
             f"the catalog has no {machine.device}: set --system to one like it, or to a file"
         )
     sys.stderr.write(f"perfatlas: measuring ceilings of {machine.device}\n")
-    return Bench(machine=machine, ceilings=measured_ceilings())
+    return harness.Bench(machine=machine, ceilings=harness.measured_ceilings())
 
 
-def _cases(suite: str, flags: BenchFlags) -> list[Case]:
-    from perfatlas.lab.harness import (
-        LAYERS,
-        layer_cases,
-        suite_cases,
-        suite_file_cases,
-        this_machine,
-    )
+def _cases(suite: str, flags: BenchFlags) -> list[harness.Case]:
+    from perfatlas.lab import harness
 
     given = {name: value for name in MODEL_FLAGS if (value := getattr(flags, name)) is not None}
-    if suite != LAYERS:
+    if suite != harness.LAYERS:
         if given:
-            raise UsageError(f"--{next(iter(given))} applies only to bench run {LAYERS}")
+            raise UsageError(f"--{next(iter(given))} applies only to bench run {harness.LAYERS}")
         if suite.endswith(".toml"):
-            return suite_file_cases(Path(suite))
-        return suite_cases(suite, gpu=this_machine().gpu)
+            return harness.suite_file_cases(Path(suite))
+        return harness.suite_cases(suite, gpu=harness.this_machine().gpu)
     number_format = given.pop("format", "bf16")
-    return layer_cases(given.pop("model", MODEL), number_format=number_format, **given)
+    return harness.layer_cases(given.pop("model", MODEL), number_format=number_format, **given)
 
 
 def _progress(rows: Sequence[dict[str, Any]]) -> None:
@@ -163,7 +159,7 @@ def _columns(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     return {name: [record.get(name) for record in records] for name in names}
 
 
-def _print(results: dict[str, Any], bench: Bench) -> None:
+def _print(results: dict[str, Any], bench: harness.Bench) -> None:
     from perfatlas.report.pages import print_blocks, print_sections
     from perfatlas.report.text import open_terminal, print_plain
     from perfatlas.verbs.bench.page import failed_section, measured_table
@@ -191,24 +187,18 @@ def device(*, output: WrittenFile, json: Annotated[bool, SWITCH] = False) -> int
     """
     from perfatlas.files import write_atomic
     from perfatlas.hardware import resolve_system
-    from perfatlas.lab.harness import (
-        Sensors,
-        device_file,
-        measured_ceilings,
-        require_torch,
-        this_machine,
-    )
+    from perfatlas.lab import harness
     from perfatlas.report.text import open_terminal, print_facts, print_plain
 
-    require_torch()
-    machine = this_machine()
+    harness.require_torch()
+    machine = harness.this_machine()
     if machine.gpu:
         raise UnsupportedError(
             f"bench device measures CPUs; for {machine.device} see `perfatlas catalog systems`"
         )
-    sensors = Sensors(machine)
-    ceilings = measured_ceilings()
-    write_atomic(output, device_file(machine, ceilings, sensors.read(1.0)))
+    sensors = harness.Sensors(machine)
+    ceilings = harness.measured_ceilings()
+    write_atomic(output, harness.device_file(machine, ceilings, sensors.read(1.0)))
     found = resolve_system(str(output))
     results = {
         "device": machine.device,
@@ -239,13 +229,15 @@ def compare(first: File, second: File, /, *, json: Annotated[bool, SWITCH] = Fal
         second: Those of a later run.
         json: Print one JSON object.
     """
-    from perfatlas.lab.harness import TEST, compare_runs
+    from perfatlas.lab import harness
     from perfatlas.report.text import format_value, open_terminal, print_plain, print_rows
 
-    found = compare_runs(first, second)
+    found = harness.compare_runs(first, second)
     if json:
         scenario = {"first": str(first), "second": str(second)}
-        print_json(envelope("bench compare", results={**found, "test": TEST}, scenario=scenario))
+        print_json(
+            envelope("bench compare", results={**found, "test": harness.TEST}, scenario=scenario)
+        )
     else:
         console = open_terminal(sys.stdout)
         rows = [
@@ -265,7 +257,7 @@ def compare(first: File, second: File, /, *, json: Annotated[bool, SWITCH] = Fal
         print_plain(
             console,
             f"\n{found['slower']} slower, {found['faster']} faster of {found['cases']} cases"
-            f" ({found['criterion']})\ntest: {TEST}",
+            f" ({found['criterion']})\ntest: {harness.TEST}",
         )
         if found["only_in_first"]:
             print_plain(console, f"missing in the second run: {', '.join(found['only_in_first'])}")

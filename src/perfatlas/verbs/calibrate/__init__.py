@@ -1,14 +1,10 @@
 """Kernel parameters fitted to measurements."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.calibrate.answer import (
-        calibrate as calibrate,
-    )
+    from perfatlas.verbs.calibrate.answer import calibrate
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

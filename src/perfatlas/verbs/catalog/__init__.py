@@ -1,15 +1,10 @@
 """Contents of the catalogs as plain data."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.catalog.entries import (
-        models as models,
-        systems as systems,
-    )
+    from perfatlas.verbs.catalog.entries import models, systems
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

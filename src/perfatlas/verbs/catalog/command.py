@@ -131,47 +131,35 @@ def _given(entries: Kind, start: Start) -> dict[str, str | None]:
 
 
 def _print_list(rows: list[dict[str, Any]], columns: Mapping[str, str]) -> None:
-    from perfatlas.report.text import open_terminal, print_rows
+    from perfatlas.report import text
 
-    print_rows(open_terminal(sys.stdout), rows, columns=columns or None)
+    text.print_rows(text.open_terminal(sys.stdout), rows, columns=columns or None)
 
 
 def _print_entry(kind: Kind, facts: Mapping[str, Any], *, verbose: bool) -> None:
-    from perfatlas.report.text import (
-        TitledRows,
-        open_terminal,
-        print_facts,
-        print_grouped,
-        print_line,
-        print_plain,
-        print_readers,
-        print_sourced,
-        print_tables,
-        profile_values,
-        system_values,
-    )
+    from perfatlas.report import text
 
-    console = open_terminal(sys.stdout)
+    console = text.open_terminal(sys.stdout)
     if kind == "systems":
-        print_facts(console, {n: facts[n] for n in ("name", "notes", "price", "chip")})
+        text.print_facts(console, {n: facts[n] for n in ("name", "notes", "price", "chip")})
         if verbose:
-            print_sourced(console, system_values(facts))
+            text.print_sourced(console, text.system_values(facts))
         else:
-            print_grouped(console, system_values(facts), levels=2)
+            text.print_grouped(console, text.system_values(facts), levels=2)
     elif kind == "engines" and verbose:
-        print_sourced(console, profile_values(facts))
-        print_readers(console, facts["read_by"])
+        text.print_sourced(console, text.profile_values(facts))
+        text.print_readers(console, facts["read_by"])
     elif kind == "engines":
-        print_grouped(console, profile_values(facts))
+        text.print_grouped(console, text.profile_values(facts))
     elif kind == "studies":
-        print_plain(console, facts["text"].rstrip(), wrap=False)
+        text.print_plain(console, facts["text"].rstrip(), wrap=False)
     elif kind == "fields":
         rows = [{"name": name, **row} for name, row in facts["properties"].items()]
-        table = TitledRows("fields", rows, {"name": "name", "description": "meaning"})
-        print_tables(console, [table], verbose=verbose)
+        table = text.TitledRows("fields", rows, {"name": "name", "description": "meaning"})
+        text.print_tables(console, [table], verbose=verbose)
     else:
         details = [] if verbose else [name for name in DETAILS if facts.get(name)]
-        print_facts(console, {name: facts[name] for name in facts if name not in details})
+        text.print_facts(console, {name: facts[name] for name in facts if name not in details})
         if details:
             texts = [name.replace("_", " ") for name in details]
-            print_line(console, f"--verbose shows {', '.join(texts)}", style="dim")
+            text.print_line(console, f"--verbose shows {', '.join(texts)}", style="dim")

@@ -1,12 +1,10 @@
 """Comparison of estimates side by side."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.compare.answer import compare as compare
+    from perfatlas.verbs.compare.answer import compare
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

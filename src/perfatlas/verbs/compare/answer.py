@@ -233,11 +233,7 @@ def _named(row: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
 def _decision(
     asked: Sequence[Mapping[str, Any]], answers: Sequence[Answer]
 ) -> tuple[dict[str, Any], list[Case]]:
-    """Return what decides between two designs.
-
-    Raises:
-        UsageError: One of them has no answer.
-    """
+    """Return what decides between two designs."""
     from perfatlas.lab.harness import decided
 
     if len(answers) < DESIGNS:

@@ -8,17 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import comparison_note, limit_note
-from perfatlas.report.charts import (
-    BOUND_COLOURS,
-    GREEN,
-    GREY,
-    ORANGE,
-    Axis,
-    Bar,
-    BarChart,
-    BarPart,
-    StackedBars,
-)
+from perfatlas.report import charts
 from perfatlas.report.pages import PHASE_TITLES, Section, Table, Value, answer_page
 from perfatlas.report.text import (
     format_share,
@@ -291,14 +281,16 @@ def _by_bound(phase: str, rows: Rows, differences: Rows) -> Section:
             times[labels[0]][row["base_bound"]] += row["base_time_s"]
         if row["bound"] is not None:
             times[row["label"]][row["bound"]] += row["time_s"]
-    bounds = [name for name in BOUND_COLOURS if any(name in found for found in times.values())]
-    others = {name for found in times.values() for name in found} - set(BOUND_COLOURS)
+    bounds = [
+        name for name in charts.BOUND_COLOURS if any(name in found for found in times.values())
+    ]
+    others = {name for found in times.values() for name in found} - set(charts.BOUND_COLOURS)
     parts = [
-        BarPart(
+        charts.BarPart(
             name,
             [times[label].get(name, 0.0) for label in labels],
             [format_value("time_s", times[label].get(name, 0.0)) for label in labels],
-            BOUND_COLOURS.get(name, GREY),
+            charts.BOUND_COLOURS.get(name, charts.GREY),
         )
         for name in (*bounds, *sorted(others))
     ]
@@ -312,8 +304,10 @@ def _by_bound(phase: str, rows: Rows, differences: Rows) -> Section:
         for index, label in enumerate(labels)
     ]
     title = f"{PHASE_TITLES.get(phase, phase)} by what bounds its operators"
-    axis = Axis(f"time{_at_least(rows)}", "s")
-    return Section.charted(title, StackedBars(labels, parts, axis), Table(head=head, rows=cells))
+    axis = charts.Axis(f"time{_at_least(rows)}", "s")
+    return Section.charted(
+        title, charts.StackedBars(labels, parts, axis), Table(head=head, rows=cells)
+    )
 
 
 def _at_least(rows: Rows) -> str:
@@ -335,11 +329,11 @@ def _by_operator(phase: str, compared: Row, base: Row, differences: Rows) -> Sec
     if not moved:
         return Section(title=title, blocks=["Every operator takes the same time."])
     bars = [
-        Bar(
+        charts.Bar(
             row["name"],
             row["difference_s"],
             _signed(row),
-            GREEN if row["difference_s"] < 0 else ORANGE,
+            charts.GREEN if row["difference_s"] < 0 else charts.ORANGE,
         )
         for row in moved[:MOST_BARS]
     ]
@@ -353,4 +347,6 @@ def _by_operator(phase: str, compared: Row, base: Row, differences: Rows) -> Sec
         "bound by": lambda row: str(row["bound"] or "-"),
     }
     table = Table.of(moved, columns, ("operator", "first bound by", "bound by"))
-    return Section.charted(title, BarChart(bars, Axis("difference of time", "s")), table)
+    return Section.charted(
+        title, charts.BarChart(bars, charts.Axis("difference of time", "s")), table
+    )

@@ -104,12 +104,7 @@ def estimate(
 
 
 def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
-    """Refuse flags that exclude each other.
-
-    Raises:
-        UsageError: Two of --frontier, --explain, --trace and --table are given, or an option of
-            --explain or --frontier without it.
-    """
+    """Refuse flags that exclude each other."""
     if extra.frontier_over != "batch" and not extra.frontier:
         raise UsageError(
             f"--frontier-over {extra.frontier_over} has no effect without --frontier; set"

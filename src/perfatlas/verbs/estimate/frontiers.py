@@ -206,11 +206,7 @@ def _least_energy(sweep: _Sweep, first: Answer) -> tuple[str, dict[str, Any]]:
 
 
 def _batches(sweep: _Sweep) -> list[dict[str, Any]]:
-    """Return the batches up to the largest that fits, two to each doubling.
-
-    Raises:
-        InfeasibleError: Not even one sequence fits.
-    """
+    """Return the batches up to the largest that fits, two to each doubling."""
     largest = LARGEST if sweep.field == "batch" else _most_running(sweep.given)
     octave = sorted({min(round(2.0 ** (half / 2.0)), largest) for half in range(33)})
     rows = _fitting(sweep, octave)

@@ -8,39 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import device_peak
 from perfatlas.quantities import significant
+from perfatlas.report import pages, text
 from perfatlas.report.charts import BLUE, ORANGE, Axis, Line, LineChart
-from perfatlas.report.pages import (
-    PHASE_TITLES,
-    Chart,
-    Section,
-    Table,
-    Value,
-    answer_page,
-    key_values,
-    memory_section,
-    print_blocks,
-    results_page,
-    roofline,
-    steps_section,
-    tornado,
-)
-from perfatlas.report.text import (
-    format_value,
-    headline,
-    interval_text,
-    label_of,
-    limited_text,
-    limits_of,
-    line_chart,
-    point_details,
-    print_closing,
-    print_line,
-    print_plain,
-    print_question,
-    share_text,
-    speaks_unicode,
-    subheadline,
-)
 from perfatlas.scenario.resolution import format_of
 from perfatlas.studies import print_sensitivities
 from perfatlas.verbs.estimate.frontiers import ONE_PLAN
@@ -50,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.console import Console
-
-    from perfatlas.report.pages import Page
 
     Row = Mapping[str, Any]
     Rows = Sequence[Row]
@@ -86,7 +53,7 @@ OPERATOR_COLUMNS: Final[Mapping[str, Any]] = {
     "step": "phase",
     "bound": "bound",
     "time": "time_s",
-    "share": lambda row: share_text(row["share"]),
+    "share": lambda row: text.share_text(row["share"]),
 }
 MILLISECONDS: Final = 1e3  # per second
 HEIGHT: Final = 16
@@ -110,7 +77,7 @@ def frontier_chart(rows: Rows, *, width: int, unicode: bool, height: int = HEIGH
         >>> frontier_chart(rows, width=40, unicode=False).splitlines()[0]
         '  output tokens/s per GPU, by batch'
     """
-    return line_chart(
+    return text.line_chart(
         [
             (float(r[SPEED]), float(r[RATE]), str(r["batch"]))
             for r in rows
@@ -130,20 +97,20 @@ def print_frontier(console: Console, answer: Row, *, reproduce: str, verbose: bo
     """Write the chart, the points as a table, and the common end of answers."""
     points = answer["results"]["frontier"]
     gpus = {"gpus": points[0]["gpus"]} if "gpus" in points[0] else {}
-    print_question(console, {**answer, "results": gpus})
+    text.print_question(console, {**answer, "results": gpus})
     rows = distinct(points)
     chart = frontier_chart(
         rows,
         width=console.width,
-        unicode=speaks_unicode(console),
+        unicode=text.speaks_unicode(console),
         height=HEIGHT if verbose else CHART_LINES,
     )
-    print_plain(console, chart + "\n")
+    text.print_plain(console, chart + "\n")
     most = TABLE_ROWS if verbose else FEW_ROWS
-    print_blocks(console, [_points_table(_thinned(rows, most), POINTS, ("decode_bound",))])
+    pages.print_blocks(console, [_points_table(_thinned(rows, most), POINTS, ("decode_bound",))])
     if ONE_PLAN in (answer.get("evidence") or {}).get("assumptions", ()):
-        print_line(console, ONE_PLAN)
-    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+        text.print_line(console, ONE_PLAN)
+    text.print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
 def print_clock_frontier(
@@ -157,9 +124,9 @@ def print_clock_frontier(
     """Write energy against latency at lower clocks or power limits, and where energy is least."""
     results = answer["results"]
     rows = results["frontier"]
-    print_question(console, {**answer, "results": {"gpus": rows[0]["gpus"]}})
+    text.print_question(console, {**answer, "results": {"gpus": rows[0]["gpus"]}})
     title = METRICS[f"frontier.{over}"].label
-    chart = line_chart(
+    chart = text.line_chart(
         [
             (row["tpot_s"] * MILLISECONDS, row[ENERGY], f"{significant(row[over], 4)}")
             for row in rows
@@ -167,22 +134,22 @@ def print_clock_frontier(
         ],
         titles=("TPOT [ms]", f"{METRICS[ENERGY].label} [J], by {title}"),
         width=console.width,
-        unicode=speaks_unicode(console),
+        unicode=text.speaks_unicode(console),
         height=HEIGHT if verbose else CHART_LINES,
     )
-    print_plain(console, chart + "\n")
+    text.print_plain(console, chart + "\n")
     at = results[f"least_energy_{over}"]
     shown = _thinned(rows, TABLE_ROWS if verbose else FEW_ROWS)
     shown = [row for row in rows if row in shown or row[over] == at]
     names = (over, *POINTS_OF_CLOCKS)
-    print_blocks(console, [_points_table(shown, names, ("decode_bound",))])
+    pages.print_blocks(console, [_points_table(shown, names, ("decode_bound",))])
     least = next(row for row in rows if row[over] == at)
-    print_line(
+    text.print_line(
         console,
         f"least energy: {marked_value(least, ENERGY)} per output token at {over} = {at:g};"
         f" {marked_value(rows[-1], ENERGY)} at {rows[-1][over]:g}",
     )
-    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+    text.print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
 def marked_value(row: Row, name: str) -> str:
@@ -191,20 +158,24 @@ def marked_value(row: Row, name: str) -> str:
     Args:
         row: The point, with its `tier`.
     """
-    limit = limits_of({name: row.get(name)}, tier=str(row.get("tier") or "")).get(name, "")
-    return limited_text(format_value(name, row.get(name)), limit)
+    limit = text.limits_of({name: row.get(name)}, tier=str(row.get("tier") or "")).get(name, "")
+    return text.limited_text(text.format_value(name, row.get(name)), limit)
 
 
-def _points_table(rows: Rows, names: Sequence[str], texts: Sequence[str] = tuple(TEXTS)) -> Table:
+def _points_table(
+    rows: Rows, names: Sequence[str], texts: Sequence[str] = tuple(TEXTS)
+) -> pages.Table:
     """Return points as a table of metrics, the interval of the rate, and texts."""
     columns: dict[str, Any] = {
-        label_of(name, short=True): partial(marked_value, name=name) for name in names
+        text.label_of(name, short=True): partial(marked_value, name=name) for name in names
     }
     if any(row.get(f"{RATE}_low") is not None for row in rows):
-        columns[f"{label_of(RATE, short=True)}, 90%"] = lambda row: interval_text(row, RATE)
+        columns[f"{text.label_of(RATE, short=True)}, 90%"] = lambda row: text.interval_text(
+            row, RATE
+        )
     titles = {TEXTS[name]: name for name in texts if name in rows[0]}
     columns |= {title: partial(_text_of, name) for title, name in titles.items()}
-    return Table.of(rows, columns, tuple(titles))
+    return pages.Table.of(rows, columns, tuple(titles))
 
 
 def _text_of(name: str, row: Row) -> str:
@@ -241,12 +212,12 @@ def print_explanation(
     console: Console, answer: Row, *, reproduce: str, verbose: bool = False
 ) -> None:
     """Write the sensitivities of an estimate."""
-    print_question(console, answer)
+    text.print_question(console, answer)
     print_sensitivities(console, answer["results"], verbose=verbose)
-    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+    text.print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
-def estimate_page(answer: Row, *, reproduce: str) -> Page:
+def estimate_page(answer: Row, *, reproduce: str) -> pages.Page:
     """Return the page of an estimate, of a frontier or of sensitivities.
 
     Args:
@@ -260,14 +231,14 @@ def estimate_page(answer: Row, *, reproduce: str) -> Page:
         return batch_frontier_page(answer, reproduce=reproduce)
     if answer["breakdown"]:
         return operators_page(answer, reproduce=reproduce)
-    return results_page(answer, reproduce=reproduce)
+    return pages.results_page(answer, reproduce=reproduce)
 
 
-def batch_frontier_page(answer: Row, *, reproduce: str) -> Page:
+def batch_frontier_page(answer: Row, *, reproduce: str) -> pages.Page:
     """Return throughput against speed by batch as an HTML page."""
     rows: Rows = answer["results"]["frontier"]
     known = [row for row in rows if row.get(SPEED) and row.get(RATE)]
-    limits = limits_of(rows[0], tier=str(rows[0].get("tier") or ""))
+    limits = text.limits_of(rows[0], tier=str(rows[0].get("tier") or ""))
     x, y = (
         axis._replace(title=f"{axis.title}, {limits[name]}") if name in limits else axis
         for name, axis in ((name, Axis.of(name)) for name in (SPEED, RATE))
@@ -278,23 +249,25 @@ def batch_frontier_page(answer: Row, *, reproduce: str) -> Page:
     curve = Line.of(known, SPEED, RATE, name, BLUE)._replace(
         texts=[f"batch {row['batch']:,}" for row in known],
         details=[
-            point_details(row, _plan(scenario), ("batch", "ttft_s", LATENCY)) for row in known
+            text.point_details(row, _plan(scenario), ("batch", "ttft_s", LATENCY)) for row in known
         ],
     )
-    title = f"{label_of(RATE)} over {label_of(SPEED)}"
-    return answer_page(
+    title = f"{text.label_of(RATE)} over {text.label_of(SPEED)}"
+    return pages.answer_page(
         answer,
-        title=headline(answer),
-        subtitle=subheadline(answer),
+        title=text.headline(answer),
+        subtitle=text.subheadline(answer),
         values=[
-            Value(label=f"{label_of(name)}, {which} batch", value=marked_value(row, name))
+            pages.Value(
+                label=f"{text.label_of(name)}, {which} batch", value=marked_value(row, name)
+            )
             for which, end in ends.items()
             for row in end
             for name in (SPEED, RATE)
         ],
         sections=[
-            Section.charted(title, LineChart([curve], x, y)),
-            Section(title="Points", blocks=[_points_table(rows, POINTS)]),
+            pages.Section.charted(title, LineChart([curve], x, y)),
+            pages.Section(title="Points", blocks=[_points_table(rows, POINTS)]),
         ],
         reproduce=reproduce,
     )
@@ -307,7 +280,7 @@ def _plan(scenario: Row) -> str:
     return ", ".join(named) or "tp 1"
 
 
-def clock_frontier_page(answer: Row, over: str, *, reproduce: str) -> Page:
+def clock_frontier_page(answer: Row, over: str, *, reproduce: str) -> pages.Page:
     """Return the latency-energy curve as an HTML page, with its point of least energy.
 
     Args:
@@ -315,28 +288,31 @@ def clock_frontier_page(answer: Row, over: str, *, reproduce: str) -> Page:
     """
     rows: Rows = answer["results"]["frontier"]
     least = min(rows, key=lambda row: (row[ENERGY], row[over]))
-    return answer_page(
+    return pages.answer_page(
         answer,
-        title=headline(answer),
-        subtitle=subheadline(answer),
+        title=text.headline(answer),
+        subtitle=text.subheadline(answer),
         values=_values(rows, least, over),
         sections=[
             _curve(rows, least, LATENCY),
             _curve(rows, least, over),
-            Section(title="Points", blocks=[_points_table(rows, (over, *POINTS_OF_CLOCKS))]),
+            pages.Section(title="Points", blocks=[_points_table(rows, (over, *POINTS_OF_CLOCKS))]),
         ],
         reproduce=reproduce,
     )
 
 
-def _values(rows: Rows, least: Row, over: str) -> list[Value]:
+def _values(rows: Rows, least: Row, over: str) -> list[pages.Value]:
     names = (ENERGY, LATENCY, "power_w")
     last = rows[-1]
     return [
-        Value(label=f"least energy at {label_of(over)}", value=format_value(over, least[over])),
+        pages.Value(
+            label=f"least energy at {text.label_of(over)}",
+            value=text.format_value(over, least[over]),
+        ),
         *(
-            Value(
-                label=label_of(name),
+            pages.Value(
+                label=text.label_of(name),
                 value=f"{marked_value(least, name)} (unlimited: {marked_value(last, name)})",
             )
             for name in names
@@ -344,55 +320,57 @@ def _values(rows: Rows, least: Row, over: str) -> list[Value]:
     ]
 
 
-def _curve(rows: Rows, least: Row, name: str) -> Section:
+def _curve(rows: Rows, least: Row, name: str) -> pages.Section:
     """Return energy over latency, or energy and power over what is swept."""
     x = [row[name] for row in rows]
-    limits = limits_of(rows[0], tier=str(rows[0].get("tier") or ""))
+    limits = text.limits_of(rows[0], tier=str(rows[0].get("tier") or ""))
 
     def titled(axis: Axis, of: str) -> Axis:
         return axis._replace(title=f"{axis.title}, {limits[of]}") if of in limits else axis
 
     def lines(of: str) -> list[Line]:
-        curve = Line(label_of(of), x, [row[of] for row in rows], BLUE)
+        curve = Line(text.label_of(of), x, [row[of] for row in rows], BLUE)
         return [curve, Line("least energy", [least[name]], [least[of]], ORANGE, "dots")]
 
-    title = f"Energy over {label_of(name)}"
+    title = f"Energy over {text.label_of(name)}"
     along = titled(AXES[name], name)
-    blocks = [Chart(figure=LineChart(lines(ENERGY), along, titled(JOULES, ENERGY)), title=title)]
+    blocks = [
+        pages.Chart(figure=LineChart(lines(ENERGY), along, titled(JOULES, ENERGY)), title=title)
+    ]
     if name != LATENCY:
         watts = LineChart(lines("power_w"), along, titled(WATTS, "power_w"))
-        blocks.append(Chart(figure=watts, title=f"Power over {label_of(name)}"))
-    return Section(title=title, blocks=blocks)
+        blocks.append(pages.Chart(figure=watts, title=f"Power over {text.label_of(name)}"))
+    return pages.Section(title=title, blocks=blocks)
 
 
-def operators_page(answer: Row, *, reproduce: str) -> Page:
+def operators_page(answer: Row, *, reproduce: str) -> pages.Page:
     """Return an estimate as an HTML page: operators, what binds them, and memory."""
     results, scenario = answer["results"], answer["scenario"]
     tier = str(answer["evidence"].get("tier") or "")
     phases = dict.fromkeys(row["phase"] for row in answer["breakdown"])
     own = {phase: [row for row in answer["breakdown"] if row["phase"] == phase] for phase in phases}
     longest = sorted(answer["breakdown"], key=lambda row: -row["time_s"])
-    operators = Table.of(longest, OPERATOR_COLUMNS, ("operator", "step", "bound"))
-    return answer_page(
+    operators = pages.Table.of(longest, OPERATOR_COLUMNS, ("operator", "step", "bound"))
+    return pages.answer_page(
         answer,
-        title=headline(answer),
-        subtitle=subheadline(answer),
-        values=key_values(results, VALUES, tier=tier)[:MOST_VALUES],
+        title=text.headline(answer),
+        subtitle=text.subheadline(answer),
+        values=pages.key_values(results, VALUES, tier=tier)[:MOST_VALUES],
         sections=[
             *_sensitivities(results),
             *(
-                steps_section(STEPS.format(PHASE_TITLES.get(one, one)), rows)
+                pages.steps_section(STEPS.format(pages.PHASE_TITLES.get(one, one)), rows)
                 for one, rows in own.items()
             ),
             *_roofline(own, scenario),
             *_memories(results),
-            Section(title="Operators", blocks=[operators]),
+            pages.Section(title="Operators", blocks=[operators]),
         ],
         reproduce=reproduce,
     )
 
 
-def _roofline(phases: Mapping[str, Rows], scenario: Row) -> list[Section]:
+def _roofline(phases: Mapping[str, Rows], scenario: Row) -> list[pages.Section]:
     """Return the operators of a scenario of one system as points below its ceilings."""
     if not scenario.get("system") or scenario.get("feed_forward_system"):
         return []
@@ -402,27 +380,27 @@ def _roofline(phases: Mapping[str, Rows], scenario: Row) -> list[Section]:
     known = any(row["flop"] for rows in phases.values() for row in rows)
     if not peaks or not known:
         return []
-    chart = roofline(phases, peaks, device.memory_bandwidth)
-    return [Section.charted("Roofline", chart, NOT_POINTS)]
+    chart = pages.roofline(phases, peaks, device.memory_bandwidth)
+    return [pages.Section.charted("Roofline", chart, NOT_POINTS)]
 
 
-def _memories(results: Row) -> list[Section]:
+def _memories(results: Row) -> list[pages.Section]:
     """Return the memory of a GPU of each pool by kind."""
     pools = {"": "memory", "prefill ": "prefill_memory", "decode ": "decode_memory"}
     return [
-        memory_section(f"Memory of a {pool}GPU", results[name])
+        pages.memory_section(f"Memory of a {pool}GPU", results[name])
         for pool, name in pools.items()
         if (results.get(name) or {}).get("capacity_bytes")
     ]
 
 
-def _sensitivities(results: Row) -> list[Section]:
+def _sensitivities(results: Row) -> list[pages.Section]:
     """Return what each latency depends on, from the largest elasticity."""
     found = []
     for name in VALUES:
         values = (results.get("sensitivity") or {}).get(name) or {}
         better = METRICS[name].better == "higher"
-        axis = Axis(f"elasticity of {label_of(name)}: change in percent per percent")
-        if (chart := tornado(values, axis, higher_is_better=better)).bars:
-            found.append(Section.charted(f"What {label_of(name)} depends on", chart))
+        axis = Axis(f"elasticity of {text.label_of(name)}: change in percent per percent")
+        if (chart := pages.tornado(values, axis, higher_is_better=better)).bars:
+            found.append(pages.Section.charted(f"What {text.label_of(name)} depends on", chart))
     return found

@@ -220,9 +220,6 @@ def _counts_of(texts: Sequence[str]) -> dict[str, int]:
 
     Args:
         texts: Texts such as nic=16384.
-
-    Raises:
-        InvalidSpecError: A text is not of that form.
     """
     found = {}
     for text in texts:

@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import DAY_S, counted, parse_duration
+from perfatlas.report import pages
 from perfatlas.report.charts import (
     BLUE,
     ORANGE,
@@ -16,16 +17,6 @@ from perfatlas.report.charts import (
     DaysChart,
     Line,
     LineChart,
-)
-from perfatlas.report.pages import (
-    Chart,
-    Command,
-    Page,
-    Section,
-    Table,
-    Value,
-    print_blocks,
-    print_sections,
 )
 from perfatlas.report.text import format_number, print_line, print_plain, share_text, time_text
 from perfatlas.verbs.fleet.glossary import (
@@ -42,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
-
-    from perfatlas.report.pages import Block
 
     Facts = Mapping[str, Any]
     Columns = Mapping[str, str | Callable[[Facts], str]]
@@ -128,16 +117,16 @@ def print_fitted(
         **last,
     }
     most = None if verbose else MOST_CAUSES
-    print_blocks(console, [Table.of(causes, columns, ("cause", "law"))], most=most)
+    pages.print_blocks(console, [pages.Table.of(causes, columns, ("cause", "law"))], most=most)
     if lemons := _lemons(causes):
-        listed = [Section(title=LEMONS, blocks=[lemons], most=MOST_LEMONS)]
-        print_sections(console, listed, verbose=verbose)
+        listed = [pages.Section(title=LEMONS, blocks=[lemons], most=MOST_LEMONS)]
+        pages.print_sections(console, listed, verbose=verbose)
     console.print()
-    print_blocks(console, _records(results))
+    pages.print_blocks(console, _records(results))
     if verbose:
         reasons = [(row["name"], row["remarks"][-1]) for row in causes if row["remarks"]]
         print_line(console, "distribution and reason; see the evidence file", style="bold")
-        print_blocks(console, [_pairs(reasons)])
+        pages.print_blocks(console, [_pairs(reasons)])
     events = sum(cause["events"] for cause in causes)
     fitted = f"maximum likelihood on {counted(events, 'failure')}, 95% intervals"
     print_line(console, f"confidence: {fitted}", style="bold")
@@ -148,9 +137,9 @@ def print_fitted(
     print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
 
 
-def _records(results: Facts) -> list[Block]:
+def _records(results: Facts) -> list[pages.Block]:
     """Return the exposure under jobs, the agreement of several logs, and the availability."""
-    blocks: list[Block] = []
+    blocks: list[pages.Block] = []
     availability = results["availability"]
     if results["utilization"] is not None:
         blocks.append(
@@ -213,11 +202,11 @@ def _seconds(text: str) -> float:
     return parse_duration(text, field="evidence")
 
 
-def _pairs(rows: Sequence[tuple[str, str]]) -> Table:
-    return Table(head=("", ""), rows=rows, text_columns=(0, 1))
+def _pairs(rows: Sequence[tuple[str, str]]) -> pages.Table:
+    return pages.Table(head=("", ""), rows=rows, text_columns=(0, 1))
 
 
-def _lemons(causes: Sequence[Facts]) -> Table | None:
+def _lemons(causes: Sequence[Facts]) -> pages.Table | None:
     """Return the lemon nodes of the evidence, the most failures first; None for none."""
     found: dict[str, list[tuple[int, str, float]]] = {}
     for cause in causes:
@@ -240,7 +229,7 @@ def _lemons(causes: Sequence[Facts]) -> Table | None:
         "probability of a high failure rate": lambda row: share_text(row["probability"]),
     }
     rows.sort(key=lambda row: -row["failures"])
-    return Table.of(rows, columns, ("machine", "causes")) if rows else None
+    return pages.Table.of(rows, columns, ("machine", "causes")) if rows else None
 
 
 def kind_text(kind: str, count: int) -> str:
@@ -263,7 +252,7 @@ def fleet_page(
     evidence: Facts | None,
     *,
     reproduce: str,
-) -> Page:
+) -> pages.Page:
     """Return a fleet as an HTML page.
 
     Args:
@@ -271,7 +260,7 @@ def fleet_page(
         evidence: Evidence of a fitted fleet; None for none.
     """
     causes, jobs = facts["causes"], facts["jobs"]
-    return Page(
+    return pages.Page(
         command="fleet report",
         has_figures=False,
         title=f"Failures of {name}",
@@ -303,7 +292,7 @@ def _size(facts: Facts) -> str:
     )
 
 
-def _values(facts: Facts) -> list[Value]:
+def _values(facts: Facts) -> list[pages.Value]:
     told = [("machines", f"{facts['units']:,}"), ("GPUs", f"{facts['gpus']:,}")]
     if of_machines := _per_day(facts["causes"]):
         told.append(("time between failures of machines", spelled_time(DAY_S / of_machines)))
@@ -312,7 +301,7 @@ def _values(facts: Facts) -> list[Value]:
         told.append(
             ("time to interruption of a job on the whole fleet", spelled_time(largest["mtti_s"]))
         )
-    return [Value(label=label, value=value) for label, value in told]
+    return [pages.Value(label=label, value=value) for label, value in told]
 
 
 def _per_day(causes: Sequence[Facts]) -> float:
@@ -320,7 +309,7 @@ def _per_day(causes: Sequence[Facts]) -> float:
     return float(sum(row["per_day"] for row in causes if not row["of_job"]))
 
 
-def _causes(causes: Sequence[Facts], repairs: Sequence[Facts]) -> Section:
+def _causes(causes: Sequence[Facts], repairs: Sequence[Facts]) -> pages.Section:
     means = {row["name"]: row["mean_s"] for row in repairs}
 
     def repair(cause: Facts) -> str:
@@ -342,8 +331,8 @@ def _causes(causes: Sequence[Facts], repairs: Sequence[Facts]) -> Section:
         "repair": repair,
     }
     texts = ("cause", "description", "effect", "detected after", "repair")
-    blocks = [*causes_chart(causes), Table.of(causes, columns, texts)]
-    return Section(title="Causes of failures", blocks=blocks)
+    blocks = [*causes_chart(causes), pages.Table.of(causes, columns, texts)]
+    return pages.Section(title="Causes of failures", blocks=blocks)
 
 
 def _how_often(causes: Sequence[Facts]) -> str:
@@ -398,7 +387,7 @@ def _means(jobs: Sequence[Facts]) -> list[str]:
     return [text] if math.isfinite(largest["mtti_s"]) else []
 
 
-def _next(name: str, units: int) -> Section:
+def _next(name: str, units: int) -> pages.Section:
     """Return the command that ranks improvements.
 
     It has 2% of the fleet as spares: a job on every unit would wait for each repair.
@@ -410,26 +399,26 @@ def _next(name: str, units: int) -> Section:
     )
     spares = f" --spares {-(-units // SPARE_SHARE)}" if units > 1 else ""
     job = f"perfatlas goodput --fleet {shlex.quote(name)}{spares}"
-    command = Command(line=f"{job} --checkpoint-write-s 60 --restart-s 300 --what-if")
-    return Section(title="Possible improvements", blocks=[text, command])
+    command = pages.Command(line=f"{job} --checkpoint-write-s 60 --restart-s 300 --what-if")
+    return pages.Section(title="Possible improvements", blocks=[text, command])
 
 
-def _repairs(repairs: Sequence[Facts]) -> Section:
+def _repairs(repairs: Sequence[Facts]) -> pages.Section:
     if any(row["mean_s"] for row in repairs):
         rows = [(row["name"], spelled_time(row["mean_s"])) for row in repairs]
-        block: Block = Table(head=("repair", "mean time"), rows=rows)
+        block: pages.Block = pages.Table(head=("repair", "mean time"), rows=rows)
     else:
         block = (
             "No repair time is known for this fleet. Until one is set, machines are assumed to"
             " return at once, so that no spares are needed."
         )
-    return Section(title="Repair times", blocks=[block])
+    return pages.Section(title="Repair times", blocks=[block])
 
 
-def _inspected(causes: Sequence[Facts], evidence: Facts | None) -> list[Section]:
+def _inspected(causes: Sequence[Facts], evidence: Facts | None) -> list[pages.Section]:
     """Return the machines to inspect first, or the lemon assumption of the fleet."""
     found = _lemons((evidence or {}).get("cause", []))
-    blocks: list[Block] = (
+    blocks: list[pages.Block] = (
         ["These fail significantly more often than the others.", found] if found else []
     )
     assumed = [cause for cause in causes if cause["lemon_share"]]
@@ -443,10 +432,10 @@ def _inspected(causes: Sequence[Facts], evidence: Facts | None) -> list[Section]
             "These shares are per cause: a machine with two such causes is counted in both, so"
             " that they do not add up to a number of machines."
         )
-    return [Section(title="Machines to inspect first", blocks=blocks)] if blocks else []
+    return [pages.Section(title="Machines to inspect first", blocks=blocks)] if blocks else []
 
 
-def _sizes(jobs: Sequence[Facts], causes: Sequence[Facts]) -> Section:
+def _sizes(jobs: Sequence[Facts], causes: Sequence[Facts]) -> pages.Section:
     unit = unit_of(jobs[-1]["mtti_s"])
     columns: Columns = {
         "GPUs of the job": "gpus",
@@ -455,8 +444,8 @@ def _sizes(jobs: Sequence[Facts], causes: Sequence[Facts]) -> Section:
         ),
         "interruptions": lambda row: spelled_rate(DAY_S / row["mtti_s"]),
     }
-    blocks = [*lives_chart(jobs), _what_size_does(causes), Table.of(jobs, columns)]
-    return Section(title="Interruptions by job size", blocks=blocks)
+    blocks = [*lives_chart(jobs), _what_size_does(causes), pages.Table.of(jobs, columns)]
+    return pages.Section(title="Interruptions by job size", blocks=blocks)
 
 
 def _what_size_does(causes: Sequence[Facts]) -> str:
@@ -471,7 +460,7 @@ def _what_size_does(causes: Sequence[Facts]) -> str:
     return "The more GPUs a job uses, the sooner one of them fails and stops all the others."
 
 
-def _evidence(causes: Sequence[Facts], evidence: Facts | None) -> list[Section]:
+def _evidence(causes: Sequence[Facts], evidence: Facts | None) -> list[pages.Section]:
     if evidence is None:
         return []
     seen = evidence.get("cause", [])
@@ -481,16 +470,16 @@ def _evidence(causes: Sequence[Facts], evidence: Facts | None) -> list[Section]:
         **_seen_columns(seen, spelled_time),
     }
     files = [(file["path"], f"{file['parsed']:,}") for file in evidence.get("file", [])]
-    blocks: list[Block] = [
+    blocks: list[pages.Block] = [
         FITTED,
         *([OF_ALL] if "without lemons" in columns else []),
         *([CHANGED] if evidence["changed"] else []),
-        Table.of(seen, columns, ("cause",)),
+        pages.Table.of(seen, columns, ("cause",)),
         *_ageing(causes),
         NOT_ALL,
-        Table(head=("record", "lines read"), rows=files),
+        pages.Table(head=("record", "lines read"), rows=files),
     ]
-    return [Section(title="Evidence", blocks=blocks)]
+    return [pages.Section(title="Evidence", blocks=blocks)]
 
 
 def _ageing(causes: Sequence[Facts]) -> list[str]:
@@ -504,7 +493,7 @@ def _ageing(causes: Sequence[Facts]) -> list[str]:
     ]
 
 
-def causes_chart(causes: Sequence[Facts]) -> list[Block]:
+def causes_chart(causes: Sequence[Facts]) -> list[pages.Block]:
     """Return the chart of failure causes, the most frequent first; empty for a single cause."""
     if len(causes) < 2:
         return []
@@ -515,10 +504,10 @@ def causes_chart(causes: Sequence[Facts]) -> list[Block]:
     left = len(causes) - len(bars)
     note = [f"The {MOST_BARS} most frequent; the table has {left} more."] if left else []
     figure = BarChart(bars, Axis("share of all failures", "%"))
-    return [Chart(figure=figure, title="Share of failures by cause"), *note]
+    return [pages.Chart(figure=figure, title="Share of failures by cause"), *note]
 
 
-def lives_chart(jobs: Sequence[Facts]) -> list[Block]:
+def lives_chart(jobs: Sequence[Facts]) -> list[pages.Block]:
     """Return the chart of MTTI by job size, empty for fewer than two points."""
     rows = [row for row in jobs if math.isfinite(row["mtti_s"])]
     if len(rows) < 2:
@@ -528,18 +517,18 @@ def lives_chart(jobs: Sequence[Facts]) -> list[Block]:
     line = Line("mean time to interruption", [row["gpus"] for row in rows], times, BLUE)
     y = Axis(f"mean time to interruption [{unit}s]", log=True)
     figure = LineChart([line], Axis("GPUs of the job", log=True), y)
-    return [Chart(figure=figure, title="Mean time to interruption by job size")]
+    return [pages.Chart(figure=figure, title="Mean time to interruption by job size")]
 
 
-def days_chart(facts: Facts) -> list[Block]:
+def days_chart(facts: Facts) -> list[pages.Block]:
     """Return the chart of failures per day, empty for a single day."""
     if len(facts["days"]) < 2:
         return []
     figure = DaysChart(facts["days"], facts["failures_per_day"], Axis("failures per day", "count"))
-    return [Chart(figure=figure, title="Failures per day")]
+    return [pages.Chart(figure=figure, title="Failures per day")]
 
 
-def history_page(name: str, facts: Facts, *, reproduce: str) -> Page:
+def history_page(name: str, facts: Facts, *, reproduce: str) -> pages.Page:
     """Return a history of failures as an HTML page.
 
     Args:
@@ -551,12 +540,13 @@ def history_page(name: str, facts: Facts, *, reproduce: str) -> Page:
     first, last = ((facts[end] or "")[:10] for end in ("first", "last"))
     when = f"From {first} to {last}" if last > first else f"On {first}"
     summary = f"{when} the logs contain {counted(facts['events'], 'event')}."
-    return Page(
+    return pages.Page(
         command="fleet report",
         title=f"Failure history of {name}",
         summary=[summary if facts["events"] else "The logs contain no events."],
         values=[
-            Value(label=KINDS[kind], value=f"{count:,}") for kind, count in facts["kinds"].items()
+            pages.Value(label=KINDS[kind], value=f"{count:,}")
+            for kind, count in facts["kinds"].items()
         ],
         sections=[*_tables(facts), glossary(told)],
         reproduce=reproduce,
@@ -564,7 +554,7 @@ def history_page(name: str, facts: Facts, *, reproduce: str) -> Page:
     )
 
 
-def _tables(facts: Facts) -> list[Section]:
+def _tables(facts: Facts) -> list[pages.Section]:
     columns: Columns = {
         "component": "component",
         "cause": "cause",
@@ -583,10 +573,13 @@ def _tables(facts: Facts) -> list[Section]:
         "Some machines are first by chance; perfatlas fleet fit finds those with significantly"
         " more failures."
     )
-    machines = Table.of(facts["nodes"], {"machine": "node", "failures": "failures"}, ("machine",))
+    machines = pages.Table.of(
+        facts["nodes"], {"machine": "node", "failures": "failures"}, ("machine",)
+    )
     return [
-        Section(
-            title="Events", blocks=[*days_chart(facts), Table.of(facts["causes"], columns, texts)]
+        pages.Section(
+            title="Events",
+            blocks=[*days_chart(facts), pages.Table.of(facts["causes"], columns, texts)],
         ),
-        Section(title="Machines with the most failures", blocks=[chance, machines]),
+        pages.Section(title="Machines with the most failures", blocks=[chance, machines]),
     ]

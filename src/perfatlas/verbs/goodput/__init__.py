@@ -1,19 +1,14 @@
 """Goodput: the productive share of the time of a job under failures."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.goodput.answer import goodput as goodput, goodput_spares as goodput_spares
+    from perfatlas.verbs.goodput.answer import goodput, goodput_spares
     from perfatlas.verbs.goodput.fleet_answer import (
-        FleetRun as FleetRun,
-        StrategyFrontier as StrategyFrontier,
-        fleet_goodput as fleet_goodput,
-        goodput_frontier as goodput_frontier,
+        FleetRun, StrategyFrontier, fleet_goodput, goodput_frontier,
     )
-    from perfatlas.verbs.goodput.sections import goodput_page as goodput_page
+    from perfatlas.verbs.goodput.sections import goodput_page
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -5,46 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas import quantities
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import (
-    HOUR_S,
-    InfeasibleError,
-    InvalidSpecError,
-    PerfatlasError,
-    counted,
-    significant,
-)
-from perfatlas.reliability.fleet.closed_form import (
-    NodePool,
-    optimal_interval_s,
-    renewal_efficiency,
-    renewal_shares,
-    spares_for,
-)
+from perfatlas.reliability.fleet import closed_form
 from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model import cause_rate_per_s, mean_repair_s, resolve_fleet
+from perfatlas.scenario import interrupted_jobs
 from perfatlas.scenario.fields import complete_scenario, refuse_unused, unused_warnings
-from perfatlas.scenario.interrupted_jobs import (
-    Goodput,
-    Interruptions,
-    PredictedStep,
-    SimpleGoodput,
-    SpareNodes,
-    bucket_rows,
-    frequency,
-    interruptions_of,
-    lost_hours,
-    measured_step,
-    of_system,
-    over_seeds,
-    predicted_step,
-    seeds_of,
-    simple_assumptions,
-    topology_notes,
-    with_energy,
-    with_training,
-)
 from perfatlas.studies import smallest_number
 from perfatlas.verbs.goodput.groups import COMMAND
 from perfatlas.vocabulary.fields import Missing
@@ -89,28 +57,37 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
 
         return fleet_goodput(**fields).answer
-    predicted, fields = predicted_step(fields)
-    whole = Goodput.read(fields)
-    facts = measured_step(whole)
+    predicted, fields = interrupted_jobs.predicted_step(fields)
+    whole = interrupted_jobs.Goodput.read(fields)
+    facts = interrupted_jobs.measured_step(whole)
     refuse_unused(dict(whole), verb_fields(COMMAND))
-    derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0} | of_system(whole)
+    derived: dict[str, Any] = {
+        "detection_s": whole.detection_s or 0.0
+    } | interrupted_jobs.of_system(whole)
     if facts.write_s is not None:
         derived["checkpoint_write_s"] = facts.write_s
-    inputs = _not_before_saved(SimpleGoodput.read({**fields, **derived}), predicted)
-    seeds = seeds_of(inputs) if is_simulated(inputs) else [inputs.seed]
+    inputs = _not_before_saved(
+        interrupted_jobs.SimpleGoodput.read({**fields, **derived}), predicted
+    )
+    seeds = interrupted_jobs.seeds_of(inputs) if is_simulated(inputs) else [inputs.seed]
     seeded = (inputs.model_copy(update={"seed": seed}) for seed in seeds)
-    answer = over_seeds(
-        [with_energy(_answered(simple_goodput), simple_goodput) for simple_goodput in seeded]
+    answer = interrupted_jobs.over_seeds(
+        [
+            interrupted_jobs.with_energy(_answered(simple_goodput), simple_goodput)
+            for simple_goodput in seeded
+        ]
     )
     decided = {"method": answer.results["method"], "detection_s": inputs.detection_s}
     decided["gpus_per_node"] = inputs.gpus_per_node
     if answer.results["method"] == "simulate":
         decided["seed"] = inputs.seed
         decided["num_seeds"] = inputs.num_seeds
-    notes = (*answer.evidence.assumptions, *facts.notes, *topology_notes(whole))
+    notes = (*answer.evidence.assumptions, *facts.notes, *interrupted_jobs.topology_notes(whole))
     evidence = replace(answer.evidence, assumptions=notes)
     scenario = complete_scenario(verb_fields(COMMAND), whole, **decided)
-    return with_training(replace(answer, evidence=evidence, scenario=scenario), predicted)
+    return interrupted_jobs.with_training(
+        replace(answer, evidence=evidence, scenario=scenario), predicted
+    )
 
 
 def goodput_row(number: int, fields: Mapping[str, Any]) -> Answer:
@@ -129,8 +106,8 @@ def goodput_row(number: int, fields: Mapping[str, Any]) -> Answer:
     if "seed" in fields:
         return goodput(**fields)
     try:
-        inputs = Goodput.read(fields)
-    except PerfatlasError:
+        inputs = interrupted_jobs.Goodput.read(fields)
+    except quantities.PerfatlasError:
         return goodput(**fields)  # raises the same error
     if not is_simulated(inputs):
         return goodput(**fields)
@@ -138,21 +115,16 @@ def goodput_row(number: int, fields: Mapping[str, Any]) -> Answer:
     return goodput(**fields, seed=first)
 
 
-def _not_before_saved(inputs: SimpleGoodput, predicted: PredictedStep | None) -> SimpleGoodput:
-    """Return a job whose checkpoints begin when storage has the one before.
-
-    Args:
-        predicted: Its training step, which may say how long storage takes.
-
-    Raises:
-        InvalidSpecError: The given interval is shorter.
-    """
+def _not_before_saved(
+    inputs: interrupted_jobs.SimpleGoodput, predicted: interrupted_jobs.PredictedStep | None
+) -> interrupted_jobs.SimpleGoodput:
+    """Return a job whose checkpoints begin when storage has the one before."""
     least_s = 0.0 if predicted is None else predicted.least_interval_s
     given_s = inputs.checkpoint_interval_s
     if given_s is not None and given_s < least_s:
-        raise InvalidSpecError(
-            f"checkpoint_interval_s = {given_s:g} is shorter than the {significant(least_s, 4)} s"
-            " in which"
+        raise quantities.InvalidSpecError(
+            f"checkpoint_interval_s = {given_s:g} is shorter than the"
+            f" {quantities.significant(least_s, 4)} s in which"
             " storage takes a checkpoint; raise it, or checkpoint_bytes_per_s of train"
         )
     if given_s is not None or least_s == 0.0 or is_simulated(inputs):
@@ -163,30 +135,28 @@ def _not_before_saved(inputs: SimpleGoodput, predicted: PredictedStep | None) ->
     return inputs.model_copy(update={"checkpoint_interval_s": least_s})
 
 
-def is_simulated(inputs: Goodput) -> bool:
+def is_simulated(inputs: interrupted_jobs.Goodput) -> bool:
     """Return whether a job is simulated rather than answered by a closed form."""
     if inputs.fleet is not None or inputs.method == "simulate":
         return True
     return inputs.method == "auto" and bool(_beyond_closed_forms(inputs))
 
 
-def _answered(inputs: SimpleGoodput) -> Answer:
+def _answered(inputs: interrupted_jobs.SimpleGoodput) -> Answer:
     """Return the answer of the simple form, without its scenario."""
-    interruptions = interruptions_of(inputs)
+    interruptions = interrupted_jobs.interruptions_of(inputs)
     beyond = _beyond_closed_forms(inputs)
     if is_simulated(inputs):
-        from perfatlas.scenario.interrupted_jobs import simulated_goodput
-
-        return simulated_goodput(inputs, interruptions, beyond)
+        return interrupted_jobs.simulated_goodput(inputs, interruptions, beyond)
     if beyond:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"method = {inputs.method} is not valid here: {beyond}; use method simulate, or auto,"
             " which switches to the simulator automatically"
         )
     return _closed_form(inputs, interruptions)
 
 
-def _beyond_closed_forms(inputs: Goodput) -> str:
+def _beyond_closed_forms(inputs: interrupted_jobs.Goodput) -> str:
     """Return the feature that no closed form covers, "" where all are covered."""
     if inputs.failure_shape != 1.0:
         return (
@@ -197,19 +167,27 @@ def _beyond_closed_forms(inputs: Goodput) -> str:
     return ""
 
 
-def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
+def _closed_form(
+    inputs: interrupted_jobs.SimpleGoodput, interruptions: interrupted_jobs.Interruptions
+) -> Answer:
     write_s, interval_s = inputs.checkpoint_write_s, inputs.checkpoint_interval_s
-    best_s = float(optimal_interval_s(write_s, interruptions.mtti_s)) if write_s > 0.0 else None
+    best_s = (
+        float(closed_form.optimal_interval_s(write_s, interruptions.mtti_s))
+        if write_s > 0.0
+        else None
+    )
     if interval_s is None:
         if best_s is None:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 "checkpoint_write_s = 0: free checkpoints have no optimal interval; set"
                 " checkpoint_interval_s"
             )
         interval_s = best_s
 
     def goodput(mtti_s: float) -> Validity:
-        return renewal_efficiency(interval_s, write_s, inputs.restart_s, mtti_s, inputs.detection_s)
+        return closed_form.renewal_efficiency(
+            interval_s, write_s, inputs.restart_s, mtti_s, inputs.detection_s
+        )
 
     middle = goodput(interruptions.mtti_s)
     low, high = (
@@ -227,36 +205,43 @@ def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
         "goodput_high": None if high is None else float(high.value_C),
         "checkpoint_interval_s": interval_s,
         "optimal_checkpoint_interval_s": best_s,
-        **frequency(inputs, interruptions.mtti_s + inputs.detection_s, interruptions),
+        **interrupted_jobs.frequency(
+            inputs, interruptions.mtti_s + inputs.detection_s, interruptions
+        ),
         "method": "exact",
     }
     return Answer(
         command=COMMAND,
         scenario={},
-        results=results | lost_hours(inputs, results["goodput"]),
+        results=results | interrupted_jobs.lost_hours(inputs, results["goodput"]),
         breakdown=_buckets(inputs, interruptions, interval_s),
         evidence=Evidence(
-            tier="exact", assumptions=(RENEWAL, *simple_assumptions(inputs, interruptions))
+            tier="exact",
+            assumptions=(RENEWAL, *interrupted_jobs.simple_assumptions(inputs, interruptions)),
         ),
         warnings=tuple(text for text in dict.fromkeys(warnings) if text),
     )
 
 
 def _buckets(
-    inputs: SimpleGoodput, interruptions: Interruptions, interval_s: float
+    inputs: interrupted_jobs.SimpleGoodput,
+    interruptions: interrupted_jobs.Interruptions,
+    interval_s: float,
 ) -> list[dict[str, Any]]:
     """Return the time by category as rows."""
-    shares = renewal_shares(
+    shares = closed_form.renewal_shares(
         interval_s,
         inputs.checkpoint_write_s,
         inputs.restart_s,
         interruptions.mtti_s,
         inputs.detection_s,
     )
-    return bucket_rows(shares, None if inputs.gpus is None else inputs.gpus * inputs.duration_s)
+    return interrupted_jobs.bucket_rows(
+        shares, None if inputs.gpus is None else inputs.gpus * inputs.duration_s
+    )
 
 
-def pool_of(inputs: SpareNodes) -> NodePool:
+def pool_of(inputs: interrupted_jobs.SpareNodes) -> closed_form.NodePool:
     """Return the nodes described by fields.
 
     Raises:
@@ -267,12 +252,12 @@ def pool_of(inputs: SpareNodes) -> NodePool:
     values = {name: getattr(inputs, name) for name in ("nodes", "node_mtbf_s", "repair_s")}
     if inputs.nodes is None or inputs.node_mtbf_s is None or inputs.repair_s is None:
         missing = ", ".join(name for name, value in values.items() if value is None)
-        raise InvalidSpecError(f"{missing} missing: set them, or fleet with gpus")
+        raise quantities.InvalidSpecError(f"{missing} missing: set them, or fleet with gpus")
     rates = {1: 1.0 / inputs.node_mtbf_s}
-    return NodePool(inputs.nodes, rates, inputs.repair_s, inputs.crews, inputs.warm)
+    return closed_form.NodePool(inputs.nodes, rates, inputs.repair_s, inputs.crews, inputs.warm)
 
 
-def _of_fleet(inputs: SpareNodes, fleet: Fleet) -> NodePool:
+def _of_fleet(inputs: interrupted_jobs.SpareNodes, fleet: Fleet) -> closed_form.NodePool:
     """Return the nodes of a job on a fleet.
 
     Source: the superposition of causes is one stream with a mixture of repairs, whose mean is
@@ -280,22 +265,26 @@ def _of_fleet(inputs: SpareNodes, fleet: Fleet) -> NodePool:
         one.
     """
     if inputs.gpus is None:
-        raise InvalidSpecError("gpus of the job is missing: it determines the number of nodes")
+        raise quantities.InvalidSpecError(
+            "gpus of the job is missing: it determines the number of nodes"
+        )
     nodes, rest = divmod(inputs.gpus, fleet.gpus_per_unit)
     if rest or not nodes:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"gpus = {inputs.gpus} is not a multiple of the unit of {fleet.gpus_per_unit} GPUs: use"
             f" {max(min(nodes, fleet.units), 1) * fleet.gpus_per_unit}"
         )
     if fleet.parts_per_unit > 1:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"units of this fleet need {fleet.parts_needed} of {fleet.parts_per_unit} parts, which"
             " no closed form here covers: use goodput with fleet and spares"
         )
     out = [cause for cause in fleet.causes if cause.effect == "stops" and cause.takes == "unit"]
     rates = [cause_rate_per_s(cause, nodes) * cause.units for cause in out]
     if not sum(rates):
-        raise InvalidSpecError("no cause in this fleet removes nodes: no spares are needed")
+        raise quantities.InvalidSpecError(
+            "no cause in this fleet removes nodes: no spares are needed"
+        )
     repairs = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
     first = fleet.repairs[0].name
     total = sum(
@@ -303,19 +292,25 @@ def _of_fleet(inputs: SpareNodes, fleet: Fleet) -> NodePool:
     )
     repair_s = total / sum(rates)
     if not repair_s:
-        raise InvalidSpecError("repairs of this fleet take no time: no spares are needed")
+        raise quantities.InvalidSpecError(
+            "repairs of this fleet take no time: no spares are needed"
+        )
     crews = fleet.crews if inputs.crews is None else inputs.crews
     per_s: dict[int, float] = {}
     for cause in out:
         events = cause_rate_per_s(cause, nodes) / nodes
         per_s[cause.units] = per_s.get(cause.units, 0.0) + events
     names = ", ".join(cause.name for cause in out)
-    hours = repair_s / HOUR_S
-    notes = [f"nodes fail by {names}, and return after {significant(hours)} h on average"]
+    hours = repair_s / quantities.HOUR_S
+    notes = [
+        f"nodes fail by {names}, and return after {quantities.significant(hours)} h on average"
+    ]
     if many := [cause for cause in out if cause.units > 1]:
-        named = ", ".join(f"{counted(cause.units, 'node')} by {cause.name}" for cause in many)
+        named = ", ".join(
+            f"{quantities.counted(cause.units, 'node')} by {cause.name}" for cause in many
+        )
         notes.append(f"nodes that fail together: {named}; each is repaired separately")
-    pool = NodePool(nodes, per_s, repair_s, crews, inputs.warm, tuple(notes))
+    pool = closed_form.NodePool(nodes, per_s, repair_s, crews, inputs.warm, tuple(notes))
     left_out = _left_out(fleet, out, plain=pool.plain)
     return pool._replace(left_out=left_out, units=fleet.units)
 
@@ -366,10 +361,10 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         >>> found.results["spares"]
         25
     """
-    inputs = SpareNodes.read(fields)
+    inputs = interrupted_jobs.SpareNodes.read(fields)
     refuse_unused(inputs.values, verb_fields("goodput spares"))
     if (inputs.spares is None) == (inputs.target is None):
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             "set either spares, for the share of time the job waits, or target, the share of time"
             " it does not wait, such as 0.999, for the number of spares needed"
         )
@@ -400,34 +395,33 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     )
 
 
-def _fewest(pool: NodePool, blocked: float) -> int:
+def _fewest(pool: closed_form.NodePool, blocked: float) -> int:
     """Return the fewest spares with which a job waits at most a given share of the time.
 
     Source: blocking decreases with spares, so bisection finds the first.
-
-    Raises:
-        InfeasibleError: `MOST_SPARES` do not suffice.
     """
     if pool.plain:
-        return spares_for(pool.nodes, pool.rate_per_s, pool.repair_s, blocked=blocked)
+        return closed_form.spares_for(pool.nodes, pool.rate_per_s, pool.repair_s, blocked=blocked)
     found = smallest_number(lambda spares: pool.blocked(spares) <= blocked, 0, MOST_SPARES)
     if found is None:
-        raise InfeasibleError(
-            f"even {counted(MOST_SPARES, 'spare')} leave the job waiting"
+        raise quantities.InfeasibleError(
+            f"even {quantities.counted(MOST_SPARES, 'spare')} leave the job waiting"
             f" {pool.blocked(MOST_SPARES):.1%} of the time.",
             advice=("more crews, a shorter repair or spares that do not fail",),
         )
     return found
 
 
-def _warnings(inputs: SpareNodes, pool: NodePool, spares: int) -> tuple[str, ...]:
+def _warnings(
+    inputs: interrupted_jobs.SpareNodes, pool: closed_form.NodePool, spares: int
+) -> tuple[str, ...]:
     notes = []
     need = pool.nodes + spares
     short = pool.units is not None and need > pool.units
     if short:
         notes.append(
-            f"the job and its {counted(spares, 'spare')} need {need:,} nodes, the fleet has"
-            f" {pool.units:,}: the result assumes a large enough fleet"
+            f"the job and its {quantities.counted(spares, 'spare')} need {need:,} nodes, the fleet"
+            f" has {pool.units:,}: the result assumes a large enough fleet"
         )
     if pool.left_out:
         more = f", fleet_units = {need}" if short else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of, verb_fields
@@ -19,40 +19,11 @@ from perfatlas.reliability.fleet.simulator import (
     exact_sum,
     simulate_until,
 )
+from perfatlas.scenario import interrupted_jobs
 from perfatlas.scenario.fields import complete_scenario
-from perfatlas.scenario.interrupted_jobs import (
-    FleetGoodput,
-    FleetJob,
-    Gains,
-    Strategies,
-    Tried,
-    bucket_rows,
-    check_date,
-    closed_form_text,
-    deadline_probability,
-    deadline_remarks,
-    ended_shares,
-    fleet_assumptions,
-    fleet_job,
-    fleet_remarks,
-    fleet_results,
-    goodput_ends,
-    measured_step,
-    most_replicas,
-    over_seeds,
-    predicted_step,
-    seeds_of,
-    single_changes,
-    tried_strategies,
-    with_energy,
-    with_training,
-)
 from perfatlas.studies import pareto_points
 from perfatlas.verbs.goodput.groups import FRONTIER
 from perfatlas.vocabulary.metrics import JOB_TIME
-
-if TYPE_CHECKING:
-    from perfatlas.scenario.interrupted_jobs import StepFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,39 +65,48 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         InvalidSpecError: A name or value is invalid.
         InfeasibleError: The job is larger than the fleet.
     """
-    predicted, fields = predicted_step(fields)
-    inputs = whole = FleetGoodput.read(fields)
-    facts = measured_step(inputs)
+    predicted, fields = interrupted_jobs.predicted_step(fields)
+    inputs = whole = interrupted_jobs.FleetGoodput.read(fields)
+    facts = interrupted_jobs.measured_step(inputs)
     if facts.write_s is not None:
         inputs = inputs.model_copy(update={"checkpoint_write_s": facts.write_s})
     if inputs.what_if and inputs.work_s is not None:
         raise InvalidSpecError("what_if requires duration_s and cannot be combined with work_s")
-    ready = fleet_job(inputs, facts.checkpoint_bytes)
-    check_date(inputs, ready)
+    ready = interrupted_jobs.fleet_job(inputs, facts.checkpoint_bytes)
+    interrupted_jobs.check_date(inputs, ready)
     if (mfu := facts.mfu(ready.gpus)) is not None:
         inputs = inputs.model_copy(update={"mfu": mfu})
     runs = [
-        _run(inputs.model_copy(update={"seed": seed}), ready, facts) for seed in seeds_of(inputs)
+        _run(inputs.model_copy(update={"seed": seed}), ready, facts)
+        for seed in interrupted_jobs.seeds_of(inputs)
     ]
-    answer = over_seeds([run.answer for run in runs])
-    answer = with_training(replace(answer, scenario=decided_fields(whole, ready)), predicted)
+    answer = interrupted_jobs.over_seeds([run.answer for run in runs])
+    answer = interrupted_jobs.with_training(
+        replace(answer, scenario=decided_fields(whole, ready)), predicted
+    )
     return FleetRun(answer=answer, outcome=runs[0].outcome)
 
 
-def _run(inputs: FleetGoodput, ready: FleetJob, facts: StepFacts) -> FleetRun:
+def _run(
+    inputs: interrupted_jobs.FleetGoodput,
+    ready: interrupted_jobs.FleetJob,
+    facts: interrupted_jobs.StepFacts,
+) -> FleetRun:
     """Return the answer of one seed, without the scenario."""
     outcome = simulate_until(
         ready.job,
         ready.strategy,
         half_width=inputs.half_width,
-        most_replicas=most_replicas(ready),
+        most_replicas=interrupted_jobs.most_replicas(ready),
         seed=inputs.seed,
     )
-    answer = with_energy(_answer(inputs, ready, outcome, facts), inputs)
+    answer = interrupted_jobs.with_energy(_answer(inputs, ready, outcome, facts), inputs)
     return FleetRun(answer=answer, outcome=outcome)
 
 
-def decided_fields(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
+def decided_fields(
+    inputs: interrupted_jobs.FleetGoodput, ready: interrupted_jobs.FleetJob
+) -> dict[str, Any]:
     """Return the scenario with the fields that the fleet and the strategy decide.
 
     With what_if, other strategies have their own spares, unless they were given: then they are not
@@ -151,41 +131,46 @@ def decided_fields(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
     return complete_scenario(verb_fields("goodput"), inputs, **decided)
 
 
-def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepFacts) -> Answer:
+def _answer(
+    inputs: interrupted_jobs.FleetGoodput,
+    ready: interrupted_jobs.FleetJob,
+    outcome: Outcome,
+    facts: interrupted_jobs.StepFacts,
+) -> Answer:
     """Return the envelope of an answer, without the scenario."""
     rates = rate_interval(ready.job.fleet, ready.job.units, inputs.fleet)
     expected = expected_goodput(ready.job.fleet, ready.job.units, ready.strategy)
-    results = fleet_results(inputs, ready, outcome) | goodput_ends(
-        inputs, ready, outcome, rates.share
-    )
+    results = interrupted_jobs.fleet_results(
+        inputs, ready, outcome
+    ) | interrupted_jobs.goodput_ends(inputs, ready, outcome, rates.share)
     results["closed_form_goodput"] = expected.goodput
     results["checkpoint_bytes"] = facts.checkpoint_bytes
-    results |= deadline_probability(inputs, ready)
-    gains = Gains([], [])
+    results |= interrupted_jobs.deadline_probability(inputs, ready)
+    gains = interrupted_jobs.Gains([], [])
     if inputs.what_if:
-        gains = single_changes(inputs, ready, outcome)
+        gains = interrupted_jobs.single_changes(inputs, ready, outcome)
         results["changes"] = gains.rows
     held_s = ready.gpus * exact_sum(outcome.ended_R) / outcome.ticks_RF.shape[0] / TICKS_PER_SECOND
     return Answer(
         command="goodput",
         scenario={},
         results=results,
-        breakdown=bucket_rows(ended_shares(outcome), held_s),
+        breakdown=interrupted_jobs.bucket_rows(interrupted_jobs.ended_shares(outcome), held_s),
         evidence=Evidence(
             tier="simulate",
             assumptions=(
-                *fleet_assumptions(inputs, ready, outcome),
+                *interrupted_jobs.fleet_assumptions(inputs, ready, outcome),
                 *gains.text(),
                 *facts.notes,
-                closed_form_text(expected, outcome),
+                interrupted_jobs.closed_form_text(expected, outcome),
                 rates.text(),
             ),
         ),
         warnings=(
             *outcome.remarks(),
             *filter(None, [restart_remark(ready.strategy, results["mtti_s"], outcome.goodput)]),
-            *fleet_remarks(inputs, ready),
-            *deadline_remarks(results),
+            *interrupted_jobs.fleet_remarks(inputs, ready),
+            *interrupted_jobs.deadline_remarks(results),
         ),
     )
 
@@ -236,8 +221,8 @@ def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - check
     for name in _NOT_COMBINED:
         if fields.get(name):
             raise InvalidSpecError(f"{name} cannot be combined with a frontier of strategies")
-    predicted, fields = predicted_step(fields)
-    inputs = FleetGoodput.read(fields)
+    predicted, fields = interrupted_jobs.predicted_step(fields)
+    inputs = interrupted_jobs.FleetGoodput.read(fields)
     if inputs.num_seeds > 1:
         raise InvalidSpecError(
             f"num_seeds = {inputs.num_seeds} cannot be combined with a frontier of strategies: all"
@@ -248,11 +233,11 @@ def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - check
             "gpus is missing: strategies of one job are compared; set its number of GPUs"
         )
     scenario = inputs
-    facts = measured_step(inputs)
+    facts = interrupted_jobs.measured_step(inputs)
     if facts.write_s is not None:
         inputs = inputs.model_copy(update={"checkpoint_write_s": facts.write_s})
-    ready = fleet_job(inputs, facts.checkpoint_bytes)
-    found = tried_strategies(inputs, ready)
+    ready = interrupted_jobs.fleet_job(inputs, facts.checkpoint_bytes)
+    found = interrupted_jobs.tried_strategies(inputs, ready)
     rows, outcomes = _priced(inputs, ready, found)
     answer = _frontier_answer(inputs, ready, found, rows, outcomes)
     decided = decided_fields(scenario, ready)
@@ -267,11 +252,13 @@ def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - check
 
 
 def _priced(
-    inputs: FleetGoodput, ready: FleetJob, found: Strategies
+    inputs: interrupted_jobs.FleetGoodput,
+    ready: interrupted_jobs.FleetJob,
+    found: interrupted_jobs.Strategies,
 ) -> tuple[list[dict[str, Any]], list[Outcome]]:
     """Return one row and the replicas of each strategy."""
     rows, outcomes = [], []
-    most = min(most_replicas(ready), MOST_REPLICAS)
+    most = min(interrupted_jobs.most_replicas(ready), MOST_REPLICAS)
     for tried in found.tried:
         outcome = simulate_until(
             replace(ready.job, fleet=tried.fleet),
@@ -286,7 +273,12 @@ def _priced(
     return rows, outcomes
 
 
-def _row(inputs: FleetGoodput, ready: FleetJob, tried: Tried, outcome: Outcome) -> dict[str, Any]:
+def _row(
+    inputs: interrupted_jobs.FleetGoodput,
+    ready: interrupted_jobs.FleetJob,
+    tried: interrupted_jobs.Tried,
+    outcome: Outcome,
+) -> dict[str, Any]:
     spares = tried.strategy.spares.count or 0
     held = ready.gpus + spares * tried.fleet.gpus_per_unit
     useful = outcome.goodput * ready.gpus / held
@@ -307,9 +299,9 @@ def _row(inputs: FleetGoodput, ready: FleetJob, tried: Tried, outcome: Outcome) 
 
 
 def _frontier_answer(
-    inputs: FleetGoodput,
-    ready: FleetJob,
-    found: Strategies,
+    inputs: interrupted_jobs.FleetGoodput,
+    ready: interrupted_jobs.FleetJob,
+    found: interrupted_jobs.Strategies,
     rows: list[dict[str, Any]],
     outcomes: list[Outcome],
 ) -> Answer:
@@ -387,7 +379,7 @@ def _lost(row: dict[str, Any], outcome: Outcome) -> dict[str, float]:
     of_job = row["useful_share_of_held"] / row["goodput"] if row["goodput"] else 1.0
     shares = {
         name: share * of_job
-        for name, share in ended_shares(outcome).items()
+        for name, share in interrupted_jobs.ended_shares(outcome).items()
         if name != "productive"
     }
     return {**shares, _SPARES: 1.0 - of_job}

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.fields import (
-    JobFailures,
-    JobOnFleet,
-    JobPower,
-    MeasuredStep,
-    ResilientJob,
-    SparePool,
-    TrainedTokens,
-)
+from perfatlas.vocabulary import fields
 
 COMMAND: Final = "goodput"
 FRONTIER: Final = "strategy_frontier"  # rows of results
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "goodput": (ResilientJob, JobFailures, JobOnFleet, MeasuredStep, JobPower, TrainedTokens),
-    "goodput spares": (SparePool,),
+    "goodput": (
+        fields.ResilientJob,
+        fields.JobFailures,
+        fields.JobOnFleet,
+        fields.MeasuredStep,
+        fields.JobPower,
+        fields.TrainedTokens,
+    ),
+    "goodput spares": (fields.SparePool,),
 }

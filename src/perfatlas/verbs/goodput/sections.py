@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import without_defaults
 from perfatlas.quantities import DAY_S, counted
-from perfatlas.report.charts import (
-    BLUE,
-    GREEN,
-    PURPLE,
-    RED,
-    Axis,
-    Bar,
-    BarChart,
-    Histogram,
-    Line,
-    LineChart,
-    Waterfall,
-    shares_of_bins,
-)
+from perfatlas.report import charts
 from perfatlas.report.pages import Chart, Section, Table, print_blocks, print_sections, results_page
 from perfatlas.report.text import (
     METHODS,
@@ -162,13 +149,21 @@ def spares_page(answer: Answered, *, reproduce: str) -> Page:
     }
     numbers = list(waits)
     lines = [
-        Line("by number of spares", numbers, list(waits.values()), BLUE),
-        Line("these spares", [results["spares"]], [results["blocked_probability"]], RED, "mark"),
+        charts.Line("by number of spares", numbers, list(waits.values()), charts.BLUE),
+        charts.Line(
+            "these spares",
+            [results["spares"]],
+            [results["blocked_probability"]],
+            charts.RED,
+            "mark",
+        ),
     ]
     if target := answer["scenario"].get("target"):
-        lines.append(Line("target", [numbers[0], numbers[-1]], [1.0 - target] * 2, GREEN))
-    waiting = Axis("share of the time that the job waits", "%", log=True)
-    chart = LineChart(lines, Axis("spare nodes", "count"), waiting)
+        lines.append(
+            charts.Line("target", [numbers[0], numbers[-1]], [1.0 - target] * 2, charts.GREEN)
+        )
+    waiting = charts.Axis("share of the time that the job waits", "%", log=True)
+    chart = charts.LineChart(lines, charts.Axis("spare nodes", "count"), waiting)
     return results_page(
         answer,
         sections=[Section.charted("Waiting time by spares", chart)] if waits else (),
@@ -245,7 +240,7 @@ def _sections(answer: Answered) -> list[Section]:
     results, sections = answer["results"], []
     changes = results.get("changes") or []
     if rows := answer["breakdown"]:
-        figure = Waterfall(rows, JOB_TIME, [share_text(row["share"]) for row in rows])
+        figure = charts.Waterfall(rows, JOB_TIME, [share_text(row["share"]) for row in rows])
         most = MOST_BUCKETS - 2 * bool(changes)
         product = _product_line(results.get("factors") or {})
         title = "Where the time goes"
@@ -274,11 +269,13 @@ def _factors(factors: Mapping[str, float]) -> Section:
         is_product = name == "product"
         left = value if is_product else left * value
         share = share_text(value)
-        bars.append(Bar(FACTORS[name], value, share, PURPLE if is_product else BLUE))
+        bars.append(
+            charts.Bar(FACTORS[name], value, share, charts.PURPLE if is_product else charts.BLUE)
+        )
         cells.append((FACTORS[name], share, "" if is_product else share_text(left)))
     of = "peak" if "mfu" in factors else "time"
     title = METRICS["factors"].label.capitalize()
-    chart = Chart(figure=BarChart(bars, Axis("share", "%", top=1.0)), title=title)
+    chart = Chart(figure=charts.BarChart(bars, charts.Axis("share", "%", top=1.0)), title=title)
     table = Table(head=("", f"share of the {of}", "leaves"), rows=cells)
     return Section(title=title, blocks=[chart, table], is_detail=True)
 
@@ -286,7 +283,9 @@ def _factors(factors: Mapping[str, float]) -> Section:
 def _changes(changes: Sequence[Answered]) -> list[Section]:
     """Return what single changes gain, and what they assume."""
     bars = [
-        Bar(str(row["name"]), gained, colour=GREEN, interval=(gained - width, gained + width))
+        charts.Bar(
+            str(row["name"]), gained, colour=charts.GREEN, interval=(gained - width, gained + width)
+        )
         for row in changes
         for gained, width in [(row["gained_gpu_hours"], row["gained_gpu_hours_half_width"])]
     ]
@@ -302,7 +301,7 @@ def _changes(changes: Sequence[Answered]) -> list[Section]:
         columns["holds"] = lambda row: (
             f"{row['added_gpu_hours']:+,.0f}" if row["added_gpu_hours"] else ""
         )
-    figure = BarChart(bars, Axis("useful GPU-hours gained, with 90% intervals"))
+    figure = charts.BarChart(bars, charts.Axis("useful GPU-hours gained, with 90% intervals"))
     table = Table.of(changes, columns, ("change",))
     notes = [(row["name"], row["assumes"]) for row in changes if row["assumes"]]
     assumed = Table(head=("", ""), rows=notes, text_columns=(0, 1))
@@ -319,13 +318,13 @@ def _spread(results: Answered, columns: Mapping[str, Sequence[float]]) -> Sectio
     as narrow as a segment would show a comb.
     """
     if "finish_s" in results:
-        title, axis = "Distribution of the time to finish", Axis("time to finish [days]")
+        title, axis = "Distribution of the time to finish", charts.Axis("time to finish [days]")
         values = [value / DAY_S for value in columns["ended_s"]]
     else:
-        title, axis = "Distribution of the goodput", Axis("goodput of a simulated run", "%")
+        title, axis = "Distribution of the goodput", charts.Axis("goodput of a simulated run", "%")
         values = list(columns["goodput"])
-    centres, shares = shares_of_bins(values, MOST_BINS)
-    figure = Histogram(centres, shares, axis, Axis("share of simulated runs", "%"))
+    centres, shares = charts.shares_of_bins(values, MOST_BINS)
+    figure = charts.Histogram(centres, shares, axis, charts.Axis("share of simulated runs", "%"))
     return Section.charted(title, figure)
 
 
@@ -378,10 +377,12 @@ def _strategies(answer: Answered) -> Section:
     held, goodput = ([row[name] for row in rows] for name in ("gpus_held", "goodput"))
     names = [f"{row['response']}, {counted(row['spares'], 'spare')}" for row in rows]
     lines = [
-        Line("not exceeded by another", held, goodput, BLUE, "dots", texts=names),
-        Line("best per GPU-hour held", [best["gpus_held"]], [best["goodput"]], RED, "mark"),
+        charts.Line("not exceeded by another", held, goodput, charts.BLUE, "dots", texts=names),
+        charts.Line(
+            "best per GPU-hour held", [best["gpus_held"]], [best["goodput"]], charts.RED, "mark"
+        ),
     ]
-    chart = LineChart(lines, Axis("GPUs held", "count"), Axis("goodput", "%"))
+    chart = charts.LineChart(lines, charts.Axis("GPUs held", "count"), charts.Axis("goodput", "%"))
     columns = {**STRATEGY_COLUMNS, **({"useful hour": PRICE} if PRICE in rows[0] else {})}
     interval = time_text(best["checkpoint_interval_s"])
     return Section.charted(

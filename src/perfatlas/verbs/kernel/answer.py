@@ -6,30 +6,12 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import (
-    MEASURED_STANDING,
-    Answer,
-    clock_causes,
-    clock_note,
-    quantization_note,
-    single_evidence,
-    single_row,
-)
+from perfatlas import answer
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.energy import ZEROS, board_energy
 from perfatlas.operators import ATTENTION_BACKWARD, LatentAttention, Phase
+from perfatlas.scenario import operator_queries
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
-from perfatlas.scenario.operator_queries import (
-    QUERIES,
-    ROWS,
-    AttentionInputs,
-    ElementwiseInputs,
-    GemmInputs,
-    appends,
-    backward_passes,
-    eager_note,
-    fixed_tile,
-)
 from perfatlas.scenario.resolution import format_of
 from perfatlas.vocabulary.fields import fields_of
 
@@ -37,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.measurements.calibrations import CalibrationMatch
-    from perfatlas.scenario.operator_queries import OperatorInputs, PricedQueries
 
 
 CUDA_VENDOR: Final = "NVIDIA"
@@ -50,7 +31,7 @@ STREAMED: Final = (
 
 
 @signature_of("kernel gemm")
-def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+def kernel_gemm(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
 
     Args:
@@ -69,7 +50,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
 
 
 @signature_of("kernel attention")
-def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+def kernel_attention(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of the attention of one layer on one device.
 
     Args:
@@ -84,7 +65,7 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against
 
 
 @signature_of("kernel moe")
-def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+def kernel_moe(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of the routed experts of one layer on one rank.
 
     Args:
@@ -98,7 +79,7 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
 
 
 @signature_of("kernel conv")
-def kernel_conv(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+def kernel_conv(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of a convolution of images on one device, as an implicit matrix product.
 
     Args:
@@ -119,7 +100,7 @@ def kernel_conv(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
 
 
 @signature_of("kernel norm")
-def kernel_norm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+def kernel_norm(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of a norm on one device.
 
     Args:
@@ -138,7 +119,7 @@ def kernel_norm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
 
 
 @signature_of("kernel softmax")
-def kernel_softmax(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+def kernel_softmax(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of a softmax over rows on one device.
 
     Args:
@@ -152,7 +133,7 @@ def kernel_softmax(**fields: Any) -> Answer:  # noqa: ANN401 - checked against t
 
 
 @signature_of("kernel embedding")
-def kernel_embedding(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+def kernel_embedding(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of an embedding lookup on one device.
 
     Args:
@@ -166,7 +147,7 @@ def kernel_embedding(**fields: Any) -> Answer:  # noqa: ANN401 - checked against
 
 
 @signature_of("kernel elementwise")
-def kernel_elementwise(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+def kernel_elementwise(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of an elementwise operator on one device.
 
     Args:
@@ -195,9 +176,9 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
         >>> kernel_columns("gemm", table)["bound"]
         ['memory', 'compute']
     """
-    query = QUERIES[operator]
+    query = operator_queries.QUERIES[operator]
 
-    def answered(inputs: Sequence[OperatorInputs]) -> Answered:
+    def answered(inputs: Sequence[operator_queries.OperatorInputs]) -> Answered:
         priced = query.priced(inputs)
         warnings = [priced.warnings(c) for c in range(len(inputs))]
         return Answered(priced.results(), warnings, priced.problems)
@@ -209,83 +190,88 @@ gemm_table, attention_table, moe_table, conv_table = (
     partial(kernel_columns, operator) for operator in ("gemm", "attention", "moe", "conv")
 )
 norm_table, softmax_table, embedding_table, elementwise_table = (
-    partial(kernel_columns, operator) for operator in ROWS
+    partial(kernel_columns, operator) for operator in operator_queries.ROWS
 )
 
 
-def _answer(operator: str, fields: Mapping[str, Any]) -> Answer:
-    """Return the answer of one query, a table of one row, with its texts.
-
-    Raises:
-        InvalidSpecError: No clock keeps the power limit of the query, or there are no measured
-            kernels for it.
-    """
-    query, command = QUERIES[operator], f"kernel {operator}"
+def _answer(operator: str, fields: Mapping[str, Any]) -> answer.Answer:
+    """Return the answer of one query, a table of one row, with its texts."""
+    query, command = operator_queries.QUERIES[operator], f"kernel {operator}"
     priced = query.priced([query.read(fields)])
     if 0 in priced.problems:
         raise priced.problems[0]
     results = {name: cells[0] for name, cells in priced.results().items()}
     match = priced.match(0)
-    return Answer(
+    return answer.Answer(
         command=command,
         scenario=complete_scenario(verb_fields(command), priced.inputs[0], **_decided(priced)),
         results=results,
         breakdown=[
-            single_row(priced.operator.name, priced.operator.phase, results, match, "compute")
+            answer.single_row(
+                priced.operator.name, priced.operator.phase, results, match, "compute"
+            )
         ],
-        evidence=single_evidence(
+        evidence=answer.single_evidence(
             priced.system, match, _assumptions(priced, match), str(results["tier"])
         ),
         warnings=priced.warnings(0),
     )
 
 
-def _is_unread(inputs: ElementwiseInputs, name: str) -> bool:
+def _is_unread(inputs: operator_queries.ElementwiseInputs, name: str) -> bool:
     """Return whether an elementwise operator does not read one of its formats."""
     needs = fields_of(type(inputs))[name].row.needs
     return needs is not None and needs.missing(vars(inputs), {}) is not None
 
 
-def _decided(priced: PricedQueries) -> dict[str, Any]:
+def _decided(priced: operator_queries.PricedQueries) -> dict[str, Any]:
     """Return the fields of the first question that follow from others."""
     inputs = priced.inputs[0]
     decided: dict[str, Any] = {
         name: format_of(getattr(inputs, name)).name
         for name in ("format", "kv_format")
         if hasattr(inputs, name)
-        and not (isinstance(inputs, ElementwiseInputs) and _is_unread(inputs, name))
+        and not (
+            isinstance(inputs, operator_queries.ElementwiseInputs) and _is_unread(inputs, name)
+        )
     }
-    if isinstance(inputs, AttentionInputs):
+    if isinstance(inputs, operator_queries.AttentionInputs):
         one_query = inputs.phase == "decode"
         decided["q_len"] = inputs.q_len or (1 if one_query else inputs.kv_len)
         if inputs.kind == "gqa":
             decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
             if not one_query and inputs.tier != "bound":
-                decided["cache_append"] = "included" if appends(inputs) else "excluded"
+                decided["cache_append"] = (
+                    "included" if operator_queries.appends(inputs) else "excluded"
+                )
     return decided
 
 
-def _clock(priced: PricedQueries, *, measured: bool) -> tuple[str, ...]:
+def _clock(priced: operator_queries.PricedQueries, *, measured: bool) -> tuple[str, ...]:
     """Return the clock of the first question, and what leaves it."""
     inputs, device = priced.inputs[0], priced.system.device
     locked = None if inputs.clock_ratio == 1.0 else inputs.clock_ratio
     limit_w = priced.limit_w(0) if measured else math.nan
-    causes = clock_causes(device, limit_w, locked, zeros=inputs.input_distribution == ZEROS)
+    causes = answer.clock_causes(device, limit_w, locked, zeros=inputs.input_distribution == ZEROS)
     if not causes:
         return ()
     clock = float(priced.devices.clock_ratio()[0])
     known = math.isfinite(limit_w)
-    return (clock_note(device, causes, f"{round(clock, 2):g}", moved=clock != 1.0, known=known),)
+    return (
+        answer.clock_note(device, causes, f"{round(clock, 2):g}", moved=clock != 1.0, known=known),
+    )
 
 
-def _assumptions(priced: PricedQueries, match: CalibrationMatch | None) -> list[str]:
+def _assumptions(
+    priced: operator_queries.PricedQueries, match: CalibrationMatch | None
+) -> list[str]:
     inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
     first = STREAMED if priced.operator.stream_kind else COLD
     graph = "CUDA graph" if priced.system.device.vendor == CUDA_VENDOR else "graph"
     said = [first.format(graph=graph), *board_energy(priced.system.device).notes]
     if match is not None:
-        said += _call_notes(inputs) + eager_note(inputs, priced.system.device)
-    said += quantization_note(priced.operator, match, measured=measured)
+        said += _call_notes(inputs) + operator_queries.eager_note(inputs, priced.system.device)
+    said += answer.quantization_note(priced.operator, match, measured=measured)
     said += _clock(priced, measured=match is not None)
     if inputs.kernel_family is not None and match is None:
         said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")
@@ -293,7 +279,7 @@ def _assumptions(priced: PricedQueries, match: CalibrationMatch | None) -> list[
     if latent and match is None and "head_dim" in inputs.model_fields_set:
         said.append("head_dim has no effect: the decode roofline depends only on the latent cache")
     if inputs.tier == "measured":
-        said.append(MEASURED_STANDING)
+        said.append(answer.MEASURED_STANDING)
         if match is not None and not measured and match.table[0]:
             said.append("no measured rows near this shape; tier physics is used")
     outside = float(priced.prices.outside_CO[0, 0])
@@ -306,10 +292,10 @@ def _assumptions(priced: PricedQueries, match: CalibrationMatch | None) -> list[
     return said
 
 
-def _call_notes(inputs: OperatorInputs) -> list[str]:
+def _call_notes(inputs: operator_queries.OperatorInputs) -> list[str]:
     """Return remarks on what the calibrated time of a query includes."""
-    if isinstance(inputs, GemmInputs) and inputs.groups > 1:
-        rows, columns = fixed_tile(inputs)
+    if isinstance(inputs, operator_queries.GemmInputs) and inputs.groups > 1:
+        rows, columns = operator_queries.fixed_tile(inputs)
         tile = f" of {rows:g} x {columns:g}, as {inputs.grouped_kernel} has them," if rows else ""
         sizes = ", cut at random points" if inputs.group_sizes == "random" else ""
         note = (
@@ -318,7 +304,7 @@ def _call_notes(inputs: OperatorInputs) -> list[str]:
             " tables have no grouped ones"
         )
         return [note]
-    if not isinstance(inputs, AttentionInputs) or inputs.phase != "prefill":
+    if not isinstance(inputs, operator_queries.AttentionInputs) or inputs.phase != "prefill":
         return []
     if inputs.kind != "gqa":
         return ["the time is that of an engine's call: the append to the KV cache is inside"]
@@ -334,7 +320,8 @@ def _call_notes(inputs: OperatorInputs) -> list[str]:
         notes.append("every query sees every key; only causal calls were measured")
     if inputs.direction != "forward":
         notes.append(
-            f"the backward pass takes {backward_passes().time:.2f} times as long as the forward"
+            f"the backward pass takes {operator_queries.backward_passes().time:.2f} times as long"
+            " as the forward"
             f" pass: {ATTENTION_BACKWARD:g} times its arithmetic, at the median rate of published"
             " pairs of FlashAttention-2 on an H100, whose range widens the interval; no table has"
             " it"

@@ -5,28 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas import machines
 from perfatlas.answer import POWER, Answer, format_readers, single_evidence, unread_overrides
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.hardware import resolve_system
-from perfatlas.machines import (
-    AttentionWork,
-    GemmWork,
-    completed_tile,
-    design_kernel,
-    family_of,
-    kernel_silicon,
-    what_ifs,
-)
 from perfatlas.quantities import InfeasibleError
+from perfatlas.scenario import operator_queries
 from perfatlas.scenario.fields import complete_scenario
-from perfatlas.scenario.operator_queries import (
-    QUERIES,
-    READERS,
-    AttentionDesignInputs,
-    GemmDesignInputs,
-    read_attention_design,
-    read_operator,
-)
 from perfatlas.scenario.resolution import format_of
 from perfatlas.verbs.kernel.metrics import TILE
 
@@ -34,11 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.hardware import Device
-    from perfatlas.machines import KernelDesign, KernelFamily, KernelTile, Silicon
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.operator_queries import DesignInputs, PricedQueries
 
-    Work = AttentionWork | GemmWork
+    Work = machines.AttentionWork | machines.GemmWork
 
 
 LOADED: Final = 2  # words of an event of a copy: its kind and block; others name a warpgroup too
@@ -72,9 +55,9 @@ def kernel_design_attention(**fields: object) -> Answer:
         >>> kernel_design_attention(**asked, head_dim=128).results["limiting_unit"]
         'tensor cores'
     """
-    inputs = read_attention_design(fields)
+    inputs = operator_queries.read_attention_design(fields)
     latent_dim = inputs.kv_lora_rank if inputs.kind == "mla" else 0
-    work = AttentionWork(
+    work = machines.AttentionWork(
         batch=inputs.batch,
         q_len=_queries(inputs),
         kv_len=inputs.kv_len,
@@ -108,10 +91,10 @@ def kernel_design_gemm(**fields: object) -> Answer:
         >>> answer.results["time_s"] > answer.results["bound_time_s"]
         True
     """
-    inputs = read_operator(GemmDesignInputs, fields)
+    inputs = operator_queries.read_operator(operator_queries.GemmDesignInputs, fields)
     number_format = format_of(inputs.format)
-    family = family_of("gemm", resolve_system(inputs.system).device, number_format.name)
-    work = GemmWork(
+    family = machines.family_of("gemm", resolve_system(inputs.system).device, number_format.name)
+    work = machines.GemmWork(
         m=inputs.m,
         n=inputs.n,
         k=inputs.k,
@@ -122,21 +105,21 @@ def kernel_design_gemm(**fields: object) -> Answer:
     return _answer("gemm", inputs, work)
 
 
-def _queries(inputs: AttentionDesignInputs) -> int:
+def _queries(inputs: operator_queries.AttentionDesignInputs) -> int:
     """Return the queries of a sequence: all of its tokens, or in decode one."""
     return inputs.q_len or (1 if inputs.phase == "decode" else inputs.kv_len)
 
 
-def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
+def _answer(operator: str, inputs: operator_queries.DesignInputs, work: Work) -> Answer:
     """Return the answer of a kernel."""
     system, number_format = resolve_system(inputs.system), format_of(inputs.format)
     device = system.device
-    family = family_of(operator, device, number_format.name)
+    family = machines.family_of(operator, device, number_format.name)
     priced = _measured(inputs)
     measured = {name: cells[0] for name, cells in priced.results().items()}
     # a clock that power raises is not one that designs were fitted at
     clock_ratio = min(float(priced.devices.clock_ratio()[0]), 1.0)
-    silicon = kernel_silicon(device, number_format.tensor_peak, clock_ratio)
+    silicon = machines.kernel_silicon(device, number_format.tensor_peak, clock_ratio)
     factor = family.factor_of(device)
     design = _designed(inputs, work, family, silicon, factor)
     command = f"kernel design {operator}"
@@ -164,7 +147,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         **_work_of_units(design),
         "what_if": [
             _change(text, changed, design)
-            for text, changed in what_ifs(design, work, family, silicon, factor)
+            for text, changed in machines.what_ifs(design, work, family, silicon, factor)
         ],
     }
     return Answer(
@@ -186,7 +169,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     )
 
 
-def _work_of_units(design: KernelDesign) -> dict[str, Any]:
+def _work_of_units(design: machines.KernelDesign) -> dict[str, Any]:
     """Return how long units work for a tile, and when in one iteration of the main loop."""
     return {
         "units": [
@@ -208,21 +191,21 @@ def _work_of_units(design: KernelDesign) -> dict[str, Any]:
     }
 
 
-def _width(work: Work, family: KernelFamily, device: Device, *, few: bool) -> float | None:
+def _width(work: Work, family: machines.KernelFamily, device: Device, *, few: bool) -> float | None:
     """Return the half-width of ln(time), None for an upper limit or a kernel without a score.
 
     Args:
         few: Whether whole tiles leave SMs idle, or take one of each.
     """
     width = family.width_of(device)
-    if isinstance(work, AttentionWork):
+    if isinstance(work, machines.AttentionWork):
         return None if work.backward or work.packed else width
     if few:
         return max(width, family.half_width["few"]) if work.may_split else None
     return None if work.m < family.least_rows else width
 
 
-def _schedule(tile: KernelTile) -> str:
+def _schedule(tile: machines.KernelTile) -> str:
     """Return how a tile covers the inner dimension."""
     if tile.streamed:
         return "stream-K"
@@ -236,13 +219,13 @@ def _interval(time_s: float, width: float, bound_s: float) -> tuple[float, float
 
 def _readers(operator: str, format_name: str) -> set[str]:
     """Return what the answer predicts: a kernel under design, beside the measured one."""
-    measured = READERS[operator]
+    measured = operator_queries.READERS[operator]
     return {measured, f"{measured} under design", POWER, *format_readers(format_name)}
 
 
-def _decided(inputs: DesignInputs) -> dict[str, Any]:
+def _decided(inputs: operator_queries.DesignInputs) -> dict[str, Any]:
     decided: dict[str, Any] = {"format": format_of(inputs.format).name}
-    if isinstance(inputs, AttentionDesignInputs):
+    if isinstance(inputs, operator_queries.AttentionDesignInputs):
         decided["q_len"] = _queries(inputs)
         if inputs.kind == "gqa":
             decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
@@ -250,20 +233,26 @@ def _decided(inputs: DesignInputs) -> dict[str, Any]:
 
 
 def _designed(
-    inputs: DesignInputs, work: Work, family: KernelFamily, silicon: Silicon, factor: float
-) -> KernelDesign:
+    inputs: operator_queries.DesignInputs,
+    work: Work,
+    family: machines.KernelFamily,
+    silicon: machines.Silicon,
+    factor: float,
+) -> machines.KernelDesign:
     """Return the kernel with the given tile, with the faster of 1-CTA and 2-CTA MMA."""
     sizes = {key: getattr(inputs, name) for key, name in TILE.items()}
     given = {name: value for name, value in sizes.items() if value is not None}
     if not given:
-        return design_kernel(work, family, silicon, factor)
-    found: list[KernelDesign] = []
+        return machines.design_kernel(work, family, silicon, factor)
+    found: list[machines.KernelDesign] = []
     problems: list[PerfatlasError] = []
-    pairs = (False, True) if isinstance(work, GemmWork) and family.pairs else (False,)
+    pairs = (False, True) if isinstance(work, machines.GemmWork) and family.pairs else (False,)
     for paired in pairs:
-        tile: KernelTile = completed_tile(work, silicon, {**given, "paired": paired})
+        tile: machines.KernelTile = machines.completed_tile(
+            work, silicon, {**given, "paired": paired}
+        )
         try:
-            found.append(design_kernel(work, family, silicon, factor, tile))
+            found.append(machines.design_kernel(work, family, silicon, factor, tile))
         except InfeasibleError as problem:
             problems.append(problem)
     if not found:
@@ -271,11 +260,11 @@ def _designed(
     return min(found, key=lambda kernel_design: kernel_design.time_s)
 
 
-def _measured(inputs: DesignInputs) -> PricedQueries:
+def _measured(inputs: operator_queries.DesignInputs) -> operator_queries.PricedQueries:
     """Return what `kernel attention` or `kernel gemm` is asked, with its price."""
     names: tuple[str, ...]
     fixed: dict[str, Any] = {}
-    if isinstance(inputs, AttentionDesignInputs):
+    if isinstance(inputs, operator_queries.AttentionDesignInputs):
         operator = "attention"
         names = ("system", "kind", "batch", "kv_len", "num_heads", "num_kv_heads", "head_dim")
         names += ("kv_lora_rank", "rope_dim") if inputs.kind == "mla" else ()
@@ -288,7 +277,7 @@ def _measured(inputs: DesignInputs) -> PricedQueries:
     else:
         operator = "gemm"
         names = ("system", "m", "n", "k", "groups", "format")
-    query = QUERIES[operator]
+    query = operator_queries.QUERIES[operator]
     shape = {name: getattr(inputs, name) for name in names}
     priced = query.priced([query.read({**fixed, **shape})])
     if 0 in priced.problems:
@@ -297,7 +286,7 @@ def _measured(inputs: DesignInputs) -> PricedQueries:
 
 
 def _change(
-    text: str, changed: KernelDesign | PerfatlasError, design: KernelDesign
+    text: str, changed: machines.KernelDesign | PerfatlasError, design: machines.KernelDesign
 ) -> Mapping[str, Any]:
     """Return a row of what a change does."""
     if isinstance(changed, Exception):
@@ -313,7 +302,7 @@ def _change(
 
 
 def _assumptions(
-    family: KernelFamily, device: Device, silicon: Silicon, width: float | None
+    family: machines.KernelFamily, device: Device, silicon: machines.Silicon, width: float | None
 ) -> list[str]:
     """Return what the answer rests on.
 
@@ -335,7 +324,7 @@ def _assumptions(
     return texts
 
 
-def _transfer_warnings(family: KernelFamily, device: Device) -> tuple[str, ...]:
+def _transfer_warnings(family: machines.KernelFamily, device: Device) -> tuple[str, ...]:
     if not family.is_unlike(device):
         return ()
     text = (
@@ -346,24 +335,24 @@ def _transfer_warnings(family: KernelFamily, device: Device) -> tuple[str, ...]:
 
 
 def _warnings(
-    operator: str, work: Work, family: KernelFamily, results: Mapping[str, Any]
+    operator: str, work: Work, family: machines.KernelFamily, results: Mapping[str, Any]
 ) -> tuple[str, ...]:
     texts = []
-    known_size = isinstance(work, AttentionWork) and (
+    known_size = isinstance(work, machines.AttentionWork) and (
         work.latent_dim or work.head_dim in family.head_dims
     )
-    if isinstance(work, AttentionWork) and not known_size:
+    if isinstance(work, machines.AttentionWork) and not known_size:
         known = ", ".join(map(str, family.head_dims))
         texts.append(f"not validated: speeds of {family.name} are published for head_dim {known}")
-    if isinstance(work, AttentionWork) and (work.backward or work.packed):
+    if isinstance(work, machines.AttentionWork) and (work.backward or work.packed):
         kernels = "backward" if work.backward else "latent decode" if work.latent_dim else "decode"
         texts.append(
             f"not validated: too few speeds of {kernels} kernels"
             f" are published; the time has the constants of {family.name} forward and no interval"
         )
-    elif isinstance(work, AttentionWork) and work.q_len != work.kv_len:
+    elif isinstance(work, machines.AttentionWork) and work.q_len != work.kv_len:
         texts.append("not validated: published speeds have as many queries as keys")
-    if "time_s_low" not in results and isinstance(work, GemmWork):
+    if "time_s_low" not in results and isinstance(work, machines.GemmWork):
         texts.append(
             "the time is an upper limit, without split-K: real kernels of so few tiles or rows are"
             " often faster, some of them several times; it has no interval (see split-K and"

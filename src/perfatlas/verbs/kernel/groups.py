@@ -4,51 +4,31 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.fields import (
-    AttentionKind,
-    AttentionPhase,
-    AttentionShape,
-    AttentionSizes,
-    ClockChoice,
-    ConvShape,
-    DesignedAttention,
-    ElementwiseShape,
-    EmbeddingShape,
-    GemmShape,
-    KernelChoice,
-    MeasuredProduct,
-    MoeShape,
-    NormShape,
-    PowerLimit,
-    RowShape,
-    SystemChoice,
-    TierChoice,
-    TileChoice,
-)
+from perfatlas.vocabulary import fields
 
-PRICED: Final = (KernelChoice, TierChoice, ClockChoice, PowerLimit)
+PRICED: Final = (fields.KernelChoice, fields.TierChoice, fields.ClockChoice, fields.PowerLimit)
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "kernel gemm": (SystemChoice, GemmShape, MeasuredProduct, *PRICED),
+    "kernel gemm": (fields.SystemChoice, fields.GemmShape, fields.MeasuredProduct, *PRICED),
     "kernel attention": (
-        SystemChoice,
-        AttentionPhase,
-        AttentionKind,
-        AttentionSizes,
-        AttentionShape,
+        fields.SystemChoice,
+        fields.AttentionPhase,
+        fields.AttentionKind,
+        fields.AttentionSizes,
+        fields.AttentionShape,
         *PRICED,
     ),
-    "kernel conv": (SystemChoice, ConvShape, *PRICED),
-    "kernel norm": (SystemChoice, NormShape, RowShape, *PRICED),
-    "kernel softmax": (SystemChoice, RowShape, *PRICED),
-    "kernel embedding": (SystemChoice, EmbeddingShape, RowShape, *PRICED),
-    "kernel elementwise": (SystemChoice, ElementwiseShape, RowShape, *PRICED),
-    "kernel moe": (SystemChoice, MoeShape, *PRICED),
+    "kernel conv": (fields.SystemChoice, fields.ConvShape, *PRICED),
+    "kernel norm": (fields.SystemChoice, fields.NormShape, fields.RowShape, *PRICED),
+    "kernel softmax": (fields.SystemChoice, fields.RowShape, *PRICED),
+    "kernel embedding": (fields.SystemChoice, fields.EmbeddingShape, fields.RowShape, *PRICED),
+    "kernel elementwise": (fields.SystemChoice, fields.ElementwiseShape, fields.RowShape, *PRICED),
+    "kernel moe": (fields.SystemChoice, fields.MoeShape, *PRICED),
     "kernel design attention": (
-        SystemChoice,
-        AttentionKind,
-        AttentionSizes,
-        DesignedAttention,
-        TileChoice,
+        fields.SystemChoice,
+        fields.AttentionKind,
+        fields.AttentionSizes,
+        fields.DesignedAttention,
+        fields.TileChoice,
     ),
-    "kernel design gemm": (SystemChoice, GemmShape, TileChoice),
+    "kernel design gemm": (fields.SystemChoice, fields.GemmShape, fields.TileChoice),
 }

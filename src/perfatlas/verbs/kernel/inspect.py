@@ -118,11 +118,7 @@ kernel_inspect = answer_function(inspect, COMMAND)
 
 
 def _check_flags(flags: InspectFlags, files: list[File]) -> None:
-    """Refuse flags out of their bounds, and those of Triton for other files.
-
-    Raises:
-        InvalidSpecError: Names the flag, and its bounds or its files.
-    """
+    """Refuse flags out of their bounds, and those of Triton for other files."""
     from perfatlas.lab.static import MOST_THREADS, TRITON
 
     bounds = {
@@ -148,11 +144,7 @@ def _check_flags(flags: InspectFlags, files: list[File]) -> None:
 
 
 def _own_kernel(file: File) -> LabKernel | None:
-    """Return the kernel of perfatlas of that name; None for files.
-
-    Raises:
-        InvalidSpecError: A plain name is neither a file nor a kernel.
-    """
+    """Return the kernel of perfatlas of that name; None for files."""
     from perfatlas.lab.kernels import lab_kernel
 
     is_name = file.suffix == "" and len(file.parts) == 1 and not file.exists()

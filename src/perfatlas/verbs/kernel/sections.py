@@ -7,29 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import device_peak
 from perfatlas.quantities import counted
-from perfatlas.report.charts import (
-    BLUE,
-    CLEAR,
-    COLOURS,
-    GREY,
-    RED,
-    Axis,
-    Bar,
-    BarChart,
-    BarPart,
-    Line,
-    LineChart,
-    StackedBars,
-)
-from perfatlas.report.pages import (
-    Section,
-    Table,
-    answer_page,
-    key_values,
-    print_blocks,
-    results_page,
-    roofline,
-)
+from perfatlas.report import charts, pages
 from perfatlas.report.text import (
     label_of,
     print_closing,
@@ -48,7 +26,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from perfatlas.report.pages import Page
 
 VALUES: Final = ("time_s", "limiting_unit", "flop_per_s", "power_w", "energy_j", "kernel_time_s")
 SIZES: Final[Mapping[tuple[str, str | None], str]] = {  # what a curve varies, by operator and phase
@@ -61,7 +38,7 @@ SIZES: Final[Mapping[tuple[str, str | None], str]] = {  # what a curve varies, b
 WORKS: Final = ("scores", "values", "softmax", "product", "sum")  # by color
 
 
-def operator_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
+def operator_page(answer: Mapping[str, Any], *, reproduce: str) -> pages.Page:
     """Return an operator as an HTML page: below the ceilings of its device, and by its size."""
     scenario, results = answer["scenario"], answer["results"]
     operator = answer["command"].removeprefix("kernel ")
@@ -87,18 +64,20 @@ def operator_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
         ]
     }
     groups["this operator"] = [_point(results, f"{operator}, {size} {asked:,}", ends=True)]
-    chart = roofline(groups, peaks, device.memory_bandwidth, "byte")
-    axis = Axis(label_of(size), log=True)
+    chart = pages.roofline(groups, peaks, device.memory_bandwidth, "byte")
+    axis = charts.Axis(label_of(size), log=True)
     times = [
-        Line.of(rows, size, "time_s", "time", BLUE),
-        Line.of(rows, size, "bound_time_s", "roofline time", GREY),
-        Line("this operator", [asked], [results["time_s"]], RED, "mark"),
+        charts.Line.of(rows, size, "time_s", "time", charts.BLUE),
+        charts.Line.of(rows, size, "bound_time_s", "roofline time", charts.GREY),
+        charts.Line("this operator", [asked], [results["time_s"]], charts.RED, "mark"),
     ]
-    return results_page(
+    return pages.results_page(
         answer,
         sections=[
-            *([Section.charted("Roofline", chart)] if results["flop"] else []),
-            Section.charted(f"Time by {size}", LineChart(times, axis, Axis("time", "s", log=True))),
+            *([pages.Section.charted("Roofline", chart)] if results["flop"] else []),
+            pages.Section.charted(
+                f"Time by {size}", charts.LineChart(times, axis, charts.Axis("time", "s", log=True))
+            ),
         ],
         reproduce=reproduce,
     )
@@ -152,7 +131,7 @@ def print_design(
     if verbose:
         _print_timeline(console, results)
     shown = [row for row in results["what_if"] if verbose or not row["reason"]]
-    print_blocks(console, [Table.of(shown, WHAT_IF_COLUMNS, WHAT_IF_TEXTS)])
+    pages.print_blocks(console, [pages.Table.of(shown, WHAT_IF_COLUMNS, WHAT_IF_TEXTS)])
     impossible = [row["change"] for row in results["what_if"] if row["reason"]]
     if impossible and not verbose:
         print_line(console, f"impossible (--verbose says why): {', '.join(impossible)}")
@@ -199,21 +178,21 @@ def _tile_text(results: Mapping[str, Any]) -> str:
     )
 
 
-def design_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
+def design_page(answer: Mapping[str, Any], *, reproduce: str) -> pages.Page:
     """Return a kernel under design as an HTML page."""
     results = answer["results"]
     sizes = " x ".join(str(results[name]) for name in ("tile_m", "tile_n", "tile_k"))
-    return answer_page(
+    return pages.answer_page(
         answer,
         title=f"{answer['command']} on {answer['scenario']['system']}",
         subtitle=f"tile of {sizes}, {results['stages']} stages, {results['warpgroups']} warpgroups",
-        values=key_values(results, VALUES, short=True),
+        values=pages.key_values(results, VALUES, short=True),
         sections=[_timeline(results), _units(results["units"]), _changes(results["what_if"])],
         reproduce=reproduce,
     )
 
 
-def _timeline(results: Mapping[str, Any]) -> Section:
+def _timeline(results: Mapping[str, Any]) -> pages.Section:
     """Return when each unit works in one iteration, as bars of waiting and working."""
     rows = results["timeline"]
     units = list(dict.fromkeys(row["unit"] for row in rows))
@@ -224,23 +203,23 @@ def _timeline(results: Mapping[str, Any]) -> Section:
         for row in sorted(own, key=lambda row: float(row["start_cycles"])):
             group = "" if row["warpgroup"] is None else f", warpgroup {row['warpgroup']}"
             text = f"block {row['block']}{group}"
-            colour = COLOURS[WORKS.index(row["work"])]
+            colour = charts.COLOURS[WORKS.index(row["work"])]
             for name, cycles, shade in (
-                ("waits", row["start_cycles"] - end, CLEAR),
+                ("waits", row["start_cycles"] - end, charts.CLEAR),
                 (row["work"], row["end_cycles"] - row["start_cycles"], colour),
             ):
                 values, texts = [0.0] * len(units), [""] * len(units)
                 values[at], texts[at] = cycles, text
-                parts.append(BarPart(name, values, texts, shade))
+                parts.append(charts.BarPart(name, values, texts, shade))
             end = row["end_cycles"]
-    chart = StackedBars(units, parts, Axis("cycles since the iteration began"))
+    chart = charts.StackedBars(units, parts, charts.Axis("cycles since the iteration began"))
     works = [work for work in WORKS if any(row["work"] == work for row in rows)]
-    table = Table(
+    table = pages.Table(
         head=("work", "cycles of all units"),
         rows=[[work, f"{_cycles(rows, work):,.0f}"] for work in works],
-        colours=[COLOURS[WORKS.index(work)] for work in works],
+        colours=[charts.COLOURS[WORKS.index(work)] for work in works],
     )
-    return Section.charted("One iteration of the main loop", chart, table)
+    return pages.Section.charted("One iteration of the main loop", chart, table)
 
 
 def _cycles(rows: Sequence[Mapping[str, Any]], work: str) -> float:
@@ -248,20 +227,22 @@ def _cycles(rows: Sequence[Mapping[str, Any]], work: str) -> float:
     return float(sum(own))
 
 
-def _units(rows: Sequence[Mapping[str, Any]]) -> Section:
+def _units(rows: Sequence[Mapping[str, Any]]) -> pages.Section:
     columns = {
         "unit": lambda row: str(row["unit"]),
         "cycles of a tile": lambda row: f"{row['cycles']:,.0f}",
         "share of the time": lambda row: share_text(row["share"]),
     }
-    return Section(title="Units", blocks=[Table.of(rows, columns, texts=("unit",))])
+    return pages.Section(title="Units", blocks=[pages.Table.of(rows, columns, texts=("unit",))])
 
 
-def _changes(rows: Sequence[Mapping[str, Any]]) -> Section:
+def _changes(rows: Sequence[Mapping[str, Any]]) -> pages.Section:
     bars = [
-        Bar(row["change"], row["speedup"], f"{row['speedup']:.2f}x")
+        charts.Bar(row["change"], row["speedup"], f"{row['speedup']:.2f}x")
         for row in rows
         if row["speedup"]
     ]
-    table = Table.of(rows, WHAT_IF_COLUMNS, WHAT_IF_TEXTS)
-    return Section.charted("What if: speedup", BarChart(bars, Axis("speedup")), table)
+    table = pages.Table.of(rows, WHAT_IF_COLUMNS, WHAT_IF_TEXTS)
+    return pages.Section.charted(
+        "What if: speedup", charts.BarChart(bars, charts.Axis("speedup")), table
+    )

@@ -1,14 +1,10 @@
 """Networks from files of frameworks."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.model.answer import (
-        model_import as model_import,
-    )
+    from perfatlas.verbs.model.answer import model_import
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,14 +1,10 @@
 """Profiles of GPUs explained."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.profile.answer import (
-        profile as profile,
-    )
+    from perfatlas.verbs.profile.answer import profile
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -79,12 +79,7 @@ def profile_page(results: Facts, *, reproduce: str) -> Page:
 
 
 def _sections(results: Facts, *, brief: bool = False, most: int | None = None) -> list[Section]:
-    """Return times, classes, operators, changes, and what is doubtful.
-
-    Args:
-        brief: Without the roofline of operators.
-        most: Rows of a table; by default all.
-    """
+    """Return times, classes, operators, changes, and what is doubtful."""
     sections = [
         Section(title="Time", blocks=[_pairs(time_lines(results) + _prediction_lines(results))])
     ]
@@ -165,11 +160,7 @@ def _part(time_s: float, wall_s: float) -> str:
 
 
 def _bars(names: Sequence[str], rows: Sequence[Facts], sides: Sequence[str]) -> StackedBars:
-    """Return the times of rows as bars, a bar for each side of a row.
-
-    Args:
-        sides: Of measured and predicted.
-    """
+    """Return the times of rows as bars, a bar for each side of a row."""
     keys = {"measured": ("time_s", BLUE), "predicted": ("predicted_s", ORANGE)}
     parts = []
     for side in sides:
@@ -253,9 +244,7 @@ def _changes(title: str, changes: Facts, label: str, most: int | None, *before: 
     """Return what changed against another profile, or on another system.
 
     Args:
-        label: Title of the other time.
         most: Operators, the largest change first; None for all.
-        before: What stands before it.
     """
     columns: dict[str, Any] = {
         label: "against_time_s",

@@ -153,11 +153,7 @@ def _page(place: str) -> Page:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """Return an answer that --json wrote.
-
-    Raises:
-        InvalidSpecError: The file cannot be read, or has no answer.
-    """
+    """Return an answer that --json wrote."""
     check_regular(path, "answer")
     try:
         if path.stat().st_size > MOST_BYTES:
@@ -211,11 +207,7 @@ def _wrong_shape(answer: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def _run_page(run: str) -> Page:
-    """Return the page of a run of `sweep`.
-
-    Raises:
-        InvalidSpecError: There is no such run, or it is not complete.
-    """
+    """Return the page of a run of `sweep`."""
     from perfatlas.studies import find_run
 
     folder = find_run(run)

@@ -1,16 +1,11 @@
 """Scheduling of many jobs on one cluster, under one or several policies."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.schedule.answer import (
-        FleetSchedule as FleetSchedule,
-        fleet_schedule as fleet_schedule,
-    )
-    from perfatlas.verbs.schedule.sections import schedule_page as schedule_page
+    from perfatlas.verbs.schedule.answer import FleetSchedule, fleet_schedule
+    from perfatlas.verbs.schedule.sections import schedule_page
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

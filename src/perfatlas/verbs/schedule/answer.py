@@ -11,23 +11,7 @@ from perfatlas.energy import idle_power_remarks
 from perfatlas.quantities import DAY_S, InvalidSpecError
 from perfatlas.reliability.jobs.model import SOURCES, TICKS_PER_SECOND
 from perfatlas.reliability.jobs.run import measured_jobs
-from perfatlas.scenario.cluster_schedules import (
-    JOB_NAMES,
-    Prepared,
-    energy_notes,
-    energy_results,
-    is_stream,
-    largest_job,
-    parse_schedule,
-    prepare,
-    response_of,
-    sized_stream,
-    transient_note,
-    unfilled_warning,
-    unused_system,
-    variants,
-    with_energy,
-)
+from perfatlas.scenario import cluster_schedules
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.schedule.results import (
     assumptions,
@@ -44,7 +28,6 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.jobs.model import Cluster, Jobs, Response
     from perfatlas.reliability.jobs.run import ScheduleOutcome
-    from perfatlas.scenario.cluster_schedules import Schedule, Stream
 
 COMMAND: Final = "fleet schedule"
 FIELD_COLUMNS: Final = (
@@ -56,7 +39,7 @@ FIELD_COLUMNS: Final = (
 )
 
 
-def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
+def check_source_columns(ones: Sequence[tuple[cluster_schedules.Schedule, Jobs]]) -> None:
     """Raise for defaults of columns that the source has.
 
     This is not a field condition, as the jobs must be read first.
@@ -94,13 +77,13 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
     refuse_unused(inputs[0], checkpoints, others=inputs[1:])
 
 
-def draws(schedule: Schedule) -> bool:
+def draws(schedule: cluster_schedules.Schedule) -> bool:
     """Return whether a schedule has random draws, so that the seed has an effect."""
     needs = verb_fields(COMMAND)["seed"].row.needs
     return needs is None or not needs.missing(schedule.values, {})
 
 
-def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
+def no_effect_remarks(ones: Sequence[tuple[cluster_schedules.Schedule, Jobs]]) -> list[str]:
     """Return what is asked for, is legitimate and changes nothing with these jobs, in sentences."""
     notes: dict[str, None] = {}
     for schedule, jobs in ones:
@@ -116,13 +99,13 @@ def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
             ] = None
         if schedule.order == "fair_share" and jobs.values_of("user_J") == 1:
             notes["order = fair_share has no effect: all jobs belong to the same user"] = None
-        if unused := unused_system(schedule):
+        if unused := cluster_schedules.unused_system(schedule):
             notes[unused] = None
     return list(notes)
 
 
 def schedule_scenario(
-    inputs: Schedule,
+    inputs: cluster_schedules.Schedule,
     decided: Sequence[dict[str, Any]],
     compare: Sequence[str],
     *,
@@ -152,7 +135,11 @@ def schedule_scenario(
 
 
 def decided_fields(
-    inputs: Schedule, cluster: Cluster, response: Response, *, stream: bool = False
+    inputs: cluster_schedules.Schedule,
+    cluster: Cluster,
+    response: Response,
+    *,
+    stream: bool = False,
 ) -> dict[str, Any]:
     """Return the values that fields have by default, from the fleet and the launcher.
 
@@ -169,7 +156,9 @@ def decided_fields(
         "nodes_per_domain": cluster.nodes_per_domain,
         "nodes_per_leaf": cluster.nodes_per_leaf,
         "until_s": None if stream else inputs.until_s,
-        "max_job_gpus": largest_job(inputs, cluster) if inputs.jobs is None else None,
+        "max_job_gpus": cluster_schedules.largest_job(inputs, cluster)
+        if inputs.jobs is None
+        else None,
         "detection_s": response.detection_s,
         "max_restarts": response.most_restarts,
         "patience_s": inputs.patience_s if inputs.response == "kueue" else response.patience_s,
@@ -223,14 +212,22 @@ def fleet_schedule(
         InfeasibleError: A job is larger than the cluster; names its row.
     """
     fields = {name: value for name, value in fields.items() if value not in (None, "")}
-    inputs = parse_schedule(fields)
-    changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
-    compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
+    inputs = cluster_schedules.parse_schedule(fields)
+    changes = cluster_schedules.variants(
+        [compare] if isinstance(compare, str) else list(compare), fields
+    )
+    compared = (
+        [cluster_schedules.parse_schedule({**fields, **change}) for change in changes]
+        if compare
+        else []
+    )
     refuse_unused(inputs.values, verb_fields(COMMAND), others=[x.values for x in compared])
-    stream = sized_stream(inputs) if is_stream(inputs) else None
-    if is_stream(inputs) and stream is None:
+    stream = cluster_schedules.sized_stream(inputs) if cluster_schedules.is_stream(inputs) else None
+    if cluster_schedules.is_stream(inputs) and stream is None:
         raise KeyboardInterrupt
-    base = prepare(stream.inputs if stream else inputs, None, stream=stream is not None)
+    base = cluster_schedules.prepare(
+        stream.inputs if stream else inputs, None, stream=stream is not None
+    )
     others = _others(base, changes, compared)
     compared_inputs = [(run.inputs, run.job_source.jobs) for run in (base, *others)]
     check_source_columns(compared_inputs)
@@ -275,19 +272,25 @@ def schedule_row(_: int, fields: Mapping[str, Any]) -> Answer:
 
 
 def _steady_state(
-    run: Prepared, stream: Stream | None, outcome: ScheduleOutcome, results: Mapping[str, Any]
-) -> tuple[Prepared, dict[str, Any]]:
+    run: cluster_schedules.Prepared,
+    stream: cluster_schedules.Stream | None,
+    outcome: ScheduleOutcome,
+    results: Mapping[str, Any],
+) -> tuple[cluster_schedules.Prepared, dict[str, Any]]:
     """Return a run with the remarks on its steady state, and the results of it."""
     if stream is not None:
         found, notes = stream.results(), [stream.note(run.jobs.size)]
         found["jobs_at_start"] = run.jobs.running
-        unsettled = unfilled_warning(results, outcome, stream=True)
+        unsettled = cluster_schedules.unfilled_warning(results, outcome, stream=True)
         warnings = stream.warnings() + unsettled
         if unsettled and found["stability"] == "stable":
             found["stability"] = "undecided"
     elif run.inputs.jobs is None:
         found = {"warm_up_jobs": measured_jobs(outcome)[0]}
-        notes, warnings = transient_note(found), unfilled_warning(results, outcome, stream=False)
+        notes, warnings = (
+            cluster_schedules.transient_note(found),
+            cluster_schedules.unfilled_warning(results, outcome, stream=False),
+        )
     else:
         return run, {}
     prepared = replace(run, notes=(*run.notes, *notes), warnings=(*run.warnings, *warnings))
@@ -296,12 +299,13 @@ def _steady_state(
 
 def _compared(
     changes: Sequence[Mapping[str, Any]],
-    runs: Sequence[Prepared],
+    runs: Sequence[cluster_schedules.Prepared],
     outcomes: Sequence[ScheduleOutcome],
 ) -> tuple[list[dict[str, Any]], str]:
     """Return the rows of other schedules, and a remark on their failed jobs or ""."""
     found = [
-        compared_row(change, outcome) | energy_results(run.inputs, breakdown(outcome))
+        compared_row(change, outcome)
+        | cluster_schedules.energy_results(run.inputs, breakdown(outcome))
         for change, run, outcome in zip(changes, runs, outcomes, strict=False)
     ]
     rows = zip((row["name"] for row in found), outcomes, strict=True)
@@ -309,23 +313,27 @@ def _compared(
 
 
 def _others(
-    base: Prepared, changes: Sequence[Mapping[str, Any]], compared: Sequence[Schedule]
-) -> list[Prepared]:
+    base: cluster_schedules.Prepared,
+    changes: Sequence[Mapping[str, Any]],
+    compared: Sequence[cluster_schedules.Schedule],
+) -> list[cluster_schedules.Prepared]:
     """Return the compared schedules, of the same jobs unless a change is one of jobs."""
     others = []
     for change, other in zip(changes, compared, strict=False):
-        kept = None if set(change) & set(JOB_NAMES) else base.job_source
-        sized = {"num_jobs": base.inputs.num_jobs} if is_stream(other) else {}
-        others.append(prepare(other.model_copy(update=sized), kept, stream=bool(sized)))
+        kept = None if set(change) & set(cluster_schedules.JOB_NAMES) else base.job_source
+        sized = {"num_jobs": base.inputs.num_jobs} if cluster_schedules.is_stream(other) else {}
+        others.append(
+            cluster_schedules.prepare(other.model_copy(update=sized), kept, stream=bool(sized))
+        )
     return others
 
 
-def _decided(run: Prepared, *, stream: bool) -> dict[str, Any]:
-    response = response_of(run.inputs)
+def _decided(run: cluster_schedules.Prepared, *, stream: bool) -> dict[str, Any]:
+    response = cluster_schedules.response_of(run.inputs)
     return decided_fields(run.inputs, run.cluster, response, stream=stream)
 
 
-def _outcomes(runs: Sequence[Prepared]) -> tuple[list[ScheduleOutcome], float]:
+def _outcomes(runs: Sequence[cluster_schedules.Prepared]) -> tuple[list[ScheduleOutcome], float]:
     """Return the schedule of each, with failures over the same horizon, and the horizon [s].
 
     Failures are drawn for longer than the schedules last. Where failures prevent jobs from ending,
@@ -357,7 +365,7 @@ def _outcomes(runs: Sequence[Prepared]) -> tuple[list[ScheduleOutcome], float]:
     return _all(cut, horizon_s), horizon_s
 
 
-def _all(runs: Sequence[Prepared], horizon_s: float) -> list[ScheduleOutcome]:
+def _all(runs: Sequence[cluster_schedules.Prepared], horizon_s: float) -> list[ScheduleOutcome]:
     """Return the schedule of each; after an interruption no further one is started."""
     outcomes: list[ScheduleOutcome] = []
     for run in runs:
@@ -368,7 +376,7 @@ def _all(runs: Sequence[Prepared], horizon_s: float) -> list[ScheduleOutcome]:
 
 
 def _answer(
-    runs: Sequence[Prepared],
+    runs: Sequence[cluster_schedules.Prepared],
     outcome: ScheduleOutcome,
     results: dict[str, Any],
     *,
@@ -380,13 +388,13 @@ def _answer(
     sources = list(ready.job_source.sources)
     for run in runs:
         failing = run.node_failures.fleet is not None or run.node_failures.listed is not None
-        notes += assumptions(run.inputs, response_of(run.inputs), failing=failing)
+        notes += assumptions(run.inputs, cluster_schedules.response_of(run.inputs), failing=failing)
         sources += (
             [SOURCES[run.inputs.response]] if failing and run.inputs.response in SOURCES else []
         )
     if ready.node_failures.fleet is not None and to:
         notes.append(f"failures drawn for {to / DAY_S:.4g} d, seed {inputs.seed}")
-    notes += energy_notes(inputs)
+    notes += cluster_schedules.energy_notes(inputs)
     notes, sources = list(dict.fromkeys(notes)), list(dict.fromkeys(sources))
     tail = drain_remark(outcome)
     warnings = [
@@ -402,11 +410,11 @@ def _answer(
             "interrupted: results cover only the time simulated so far"
             + (", without failures" if early else "")
         )
-    rows = with_energy(inputs, breakdown(outcome))
+    rows = cluster_schedules.with_energy(inputs, breakdown(outcome))
     return Answer(
         command=COMMAND,
         scenario=dict(given),
-        results=results | energy_results(inputs, rows),
+        results=results | cluster_schedules.energy_results(inputs, rows),
         breakdown=rows,
         evidence=Evidence(tier="simulate", assumptions=tuple(notes), sources=tuple(sources)),
         warnings=tuple(warnings),

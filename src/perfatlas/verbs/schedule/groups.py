@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.fields import (
-    ClusterPower,
-    ScheduledFailures,
-    SchedulingPolicy,
-    SharedCluster,
-    SubmittedJobs,
-)
+from perfatlas.vocabulary import fields
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "fleet schedule": (
-        SubmittedJobs,
-        SharedCluster,
-        SchedulingPolicy,
-        ScheduledFailures,
-        ClusterPower,
+        fields.SubmittedJobs,
+        fields.SharedCluster,
+        fields.SchedulingPolicy,
+        fields.ScheduledFailures,
+        fields.ClusterPower,
     ),
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import without_defaults
 from perfatlas.quantities import counted
+from perfatlas.report import text
 from perfatlas.report.charts import Waterfall
 from perfatlas.report.pages import (
     Section,
@@ -14,19 +15,6 @@ from perfatlas.report.pages import (
     answer_page,
     print_blocks,
     print_sections,
-)
-from perfatlas.report.text import (
-    METHODS,
-    MOST_BUCKETS,
-    cells_of,
-    format_value,
-    job_field,
-    job_field_label,
-    job_value,
-    label_of,
-    print_closing,
-    print_line,
-    share_text,
 )
 from perfatlas.scenario.cluster_schedules import PARTS
 from perfatlas.vocabulary.metrics import METRICS
@@ -95,7 +83,7 @@ TERMS: Final = {
     "node draining": "idle GPUs on draining nodes",
 }
 GLOSSARY: Final = {
-    **{label_of(name): name for name in ("slowdown", "fragmented_share", "restarts")},
+    **{text.label_of(name): name for name in ("slowdown", "fragmented_share", "restarts")},
     **SHARES,
 }
 
@@ -108,13 +96,13 @@ def print_schedule(
     Args:
         verbose: Whether to print all results, classes of jobs and evidence.
     """
-    print_line(console, schedule_headline(answer), style="bold")
+    text.print_line(console, schedule_headline(answer), style="bold")
     console.print()
     print_blocks(console, _results(answer["results"], brief=not verbose))
     print_sections(console, _sections(answer), verbose=verbose)
     covered = ONE_RUN + (SEEDED if "seed" in answer["scenario"] else "")
-    method = METHODS[answer["evidence"]["tier"]]
-    print_closing(
+    method = text.METHODS[answer["evidence"]["tier"]]
+    text.print_closing(
         console, answer, reproduce=reproduce, method=method, covered=covered, verbose=verbose
     )
 
@@ -123,11 +111,13 @@ def schedule_page(answer: Answered, *, reproduce: str) -> Page:
     """Return a schedule as an HTML page."""
     results = answer["results"]
     values = {
-        label_of("allocated_share"): format_value("allocated_share", results["allocated_share"]),
-        "useful GPU time": share_text(answer["breakdown"][0]["share"]),
-        "waiting time, mean": format_value("wait_s", results["wait_s"]["mean"]),
-        "waiting time, p90": format_value("wait_s", results["wait_s"]["p90"]),
-        "slowdown, mean": format_value("slowdown", results["slowdown"]["mean"]),
+        text.label_of("allocated_share"): text.format_value(
+            "allocated_share", results["allocated_share"]
+        ),
+        "useful GPU time": text.share_text(answer["breakdown"][0]["share"]),
+        "waiting time, mean": text.format_value("wait_s", results["wait_s"]["mean"]),
+        "waiting time, p90": text.format_value("wait_s", results["wait_s"]["p90"]),
+        "slowdown, mean": text.format_value("slowdown", results["slowdown"]["mean"]),
         "jobs completed": f"{results['states'].get('completed', 0):,}",
     }
     terms = TERMS | {title: METRICS[name].description for title, name in GLOSSARY.items()}
@@ -157,7 +147,9 @@ def schedule_headline(answer: Answered) -> str:
     results = answer["results"]
     scenario = without_defaults("fleet schedule", answer["scenario"])
     words = [
-        job_field(name, value) for name, value in scenario.items() if name not in OMITTED_FIELDS
+        text.job_field(name, value)
+        for name, value in scenario.items()
+        if name not in OMITTED_FIELDS
     ]
     before = results.get("jobs_at_start") or 0
     at_start = f" and {before:,} of the steady state at the start" if before else ""
@@ -169,26 +161,26 @@ def schedule_headline(answer: Answered) -> str:
 
 
 def _results(results: Answered, *, brief: bool = False) -> list[Block]:
-    """Return the results, then the statistics of waiting.
-
-    Args:
-        brief: Without details, and without what a log holds beside jobs.
-    """
+    """Return the results, then the statistics of waiting."""
     states = METRICS["states"].parts
     lines = []
     if "stability" in results:
-        load, most = (format_value(name, results[name]) for name in ("load", "sustainable_load"))
+        load, most = (
+            text.format_value(name, results[name]) for name in ("load", "sustainable_load")
+        )
         lines.append((results["stability"], f"load {load}, sustainable {most}"))
     lines += [(f"jobs {states[name]}", f"{n:,}") for name, n in results["states"].items()]
     shown = {name: results.get(name) for name in RESULTS if not (brief and name in DETAILS)}
     lines += [
-        (label_of(name), job_value(name, value))
+        (text.label_of(name), text.job_value(name, value))
         for name, value in shown.items()
         if value or (value is not None and name not in (COUNTS + ENERGIES * brief))
     ]
     if trace := results.get("trace"):
         if not brief:
-            lines.append((label_of("rows_read"), format_value("rows_read", results["rows_read"])))
+            lines.append(
+                (text.label_of("rows_read"), text.format_value("rows_read", results["rows_read"]))
+            )
         lines += [
             (f"rows ignored: {row['reason']}, first at {row['first']}", f"{row['rows']:,}")
             for row in trace["ignored"][: FEW_IGNORED if brief else None]
@@ -196,9 +188,9 @@ def _results(results: Answered, *, brief: bool = False) -> list[Block]:
     grows = results.get("stability") == "overloaded"
     waits = [
         (
-            label_of(name),
+            text.label_of(name),
             *(
-                GROWS if grows else format_value(name, results[name][statistic])
+                GROWS if grows else text.format_value(name, results[name][statistic])
                 for statistic in STATISTICS
             ),
         )
@@ -209,19 +201,19 @@ def _results(results: Answered, *, brief: bool = False) -> list[Block]:
 
 def _sections(answer: Answered) -> list[Section]:
     rows, compared = answer["breakdown"], answer["results"].get("compared")
-    shares = [share_text(row["share"]) for row in rows]
-    most = MOST_BUCKETS - bool(compared)
+    shares = [text.share_text(row["share"]) for row in rows]
+    most = text.MOST_BUCKETS - bool(compared)
     figure = Waterfall(rows, SCHEDULE_BUCKETS, shares)
     sections = [Section.charted("Where the GPU time goes", figure, most=most)]
     if len(classes := answer["results"]["classes"]) > 1:
         table = _table(class_rows(classes))
         sections.append(
-            Section(title=label_of("classes").capitalize(), blocks=[table], is_detail=True)
+            Section(title=text.label_of("classes").capitalize(), blocks=[table], is_detail=True)
         )
     if compared:
         table = _table(compared_rows(compared), len(compared[0]["changes"]))
         sections.append(
-            Section(title=label_of("compared").capitalize(), blocks=[table], most=FEW_COMPARED)
+            Section(title=text.label_of("compared").capitalize(), blocks=[table], most=FEW_COMPARED)
         )
     return sections
 
@@ -239,7 +231,7 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
         classes: The `classes` of an answer.
     """
     ordered = sorted(classes, key=lambda row: -row["jobs"])
-    rows = cells_of(ordered[:MOST_CLASSES], CLASS_COLUMNS)
+    rows = text.cells_of(ordered[:MOST_CLASSES], CLASS_COLUMNS)
     if left := ordered[MOST_CLASSES:]:
         jobs = sum(row["jobs"] for row in left)
         merged = {"class": f"{len(left)} more", "jobs": f"{jobs:,}"}
@@ -258,13 +250,16 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
         compared: The `compared` of an answer.
     """
     changes = [
-        {job_field_label(name): job_value(name, value) for name, value in row["changes"].items()}
+        {
+            text.job_field_label(name): text.job_value(name, value)
+            for name, value in row["changes"].items()
+        }
         for row in compared
     ]
     differing = {
         title: name
         for title, name in (("time", "duration_s"), ("completed", "completed"))
-        if len({format_value(name, row[name]) for row in compared}) > 1
+        if len({text.format_value(name, row[name]) for row in compared}) > 1
     }
     ending = any(ENDING & set(row["changes"]) for row in compared)
     first = {n: differing.pop(n) for n in ("completed",) if ending and n in differing}
@@ -286,5 +281,5 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
         **{title: name for title, name in SHARES.items() if title not in left_out},
         **differing,
     }
-    rows = cells_of(compared, columns)
+    rows = text.cells_of(compared, columns)
     return [before | cells for before, cells in zip(changes, rows, strict=True)]

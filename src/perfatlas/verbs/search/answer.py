@@ -21,14 +21,7 @@ from perfatlas.inference import ITEM_NAMES, unseen_notes
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.text import format_share, format_value
-from perfatlas.scenario.deployments import (
-    GRAPH_PHASE,
-    evaluate_one,
-    evaluate_pools,
-    item_row,
-    losses_notes,
-    network_notes,
-)
+from perfatlas.scenario import deployments
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, complete_scenario
 from perfatlas.scenario.resolution import image_fields, image_tokens, read_scenario
 from perfatlas.studies import joined, rejected_counts
@@ -231,7 +224,7 @@ class SearchAnswer(AnsweredRun):
     def columns(self) -> dict[str, list[Any]]:
         """All candidates at their best loads as columns, each (C,), in the order of the search."""
         table = candidate_table(self.found, self.inputs)
-        return item_row(table) if self.inputs.of_items else table
+        return deployments.item_row(table) if self.inputs.of_items else table
 
 
 @signature_of("search")
@@ -305,11 +298,7 @@ def search(
 
 
 def _fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
-    """Return that num_simulated leaves fewer plans than num_plans asks for, if so.
-
-    Args:
-        leaders: Leaders by closed forms, also those that are not simulated.
-    """
+    """Return that num_simulated leaves fewer plans than num_plans asks for, if so."""
     left = leaders[inputs.num_simulated : inputs.num_plans]
     if not any(leader.probability >= inputs.min_slo_probability for leader in left):
         return []
@@ -380,8 +369,8 @@ def _answer(
     notes = [*_notes(inputs, ranking), *dict.fromkeys(price.note for price in prices)]
     front = frontier_rows(found, inputs)
     results: dict[str, Any] = {
-        "plans": [item_row(plan) for plan in plans] if inputs.of_items else plans,
-        "frontier": [item_row(row) for row in front] if inputs.of_items else front,
+        "plans": [deployments.item_row(plan) for plan in plans] if inputs.of_items else plans,
+        "frontier": [deployments.item_row(row) for row in front] if inputs.of_items else front,
         "candidates": found.size,
         "candidates_within_slos": within_slos(found, inputs),
         "rejected": rejected_counts(found.rejected),
@@ -470,27 +459,27 @@ def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
 def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[str]]:
     """Return the breakdown of a prefill chunk and a decode step, the evidence, and warnings."""
     if scenario.mode == "disaggregated":
-        rates = evaluate_pools(scenario)
+        rates = deployments.evaluate_pools(scenario)
         (question, prefill), (second, decode) = rates.prefill, rates.decode
         pools = (question_evidence(question, prefill), question_evidence(second, decode))
         evidence = merged_evidence(*pools, rates.notes())
         warned = [
             *power_warnings(question, (prefill.prefill,)),
             *power_warnings(second, (decode.decode,)),
-            *(text for _, text in losses_notes(question, (prefill.prefill,))),
-            *(text for _, text in losses_notes(second, (decode.decode,))),
+            *(text for _, text in deployments.losses_notes(question, (prefill.prefill,))),
+            *(text for _, text in deployments.losses_notes(second, (decode.decode,))),
             *(text for _, text in unseen_notes(second)),
         ]
     else:
-        question, prefill = evaluate_one(scenario)
+        question, prefill = deployments.evaluate_one(scenario)
         decode, evidence = prefill, question_evidence(question, prefill)
         steps = prefill.prefill, prefill.decode
-        losses = (text for _, text in losses_notes(question, steps))
+        losses = (text for _, text in deployments.losses_notes(question, steps))
         warned = [*power_warnings(question, steps), *losses]
-    first = (*network_notes(question), *unseen_notes(question))
+    first = (*deployments.network_notes(question), *unseen_notes(question))
     warned = list(dict.fromkeys((*warned, *(text for _, text in first))))
     if question.model.network.item:
-        return breakdown_rows(prefill.prefill, GRAPH_PHASE, 0), evidence, warned
+        return breakdown_rows(prefill.prefill, deployments.GRAPH_PHASE, 0), evidence, warned
     rows = [
         *breakdown_rows(prefill.prefill, "prefill", 0),
         *breakdown_rows(decode.decode, "decode", 0),

@@ -100,11 +100,7 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
 
 
 def _check_files(output: SearchFlags, *, solves: bool) -> None:
-    """Refuse files that cannot be written, or do not hold the answer.
-
-    Args:
-        solves: Whether a machine is solved.
-    """
+    """Refuse files that cannot be written, or do not hold the answer."""
     files = output.page.files()
     if solves and files:
         raise UsageError("search --solve has no page; leave out --html and --figure")

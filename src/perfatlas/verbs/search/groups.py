@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.studies.deployments import RequestLengths, SearchObjective, SearchSpace
-from perfatlas.vocabulary.fields import (
-    CachedPrefix,
-    Formats,
-    GpuPrices,
-    ImageInputs,
-    Lengths,
-    Limits,
-    Plan,
-    Quantization,
-    Subject,
-)
+from perfatlas.vocabulary import fields
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "search": (
-        *(Subject, SearchSpace, SearchObjective, Lengths, ImageInputs, RequestLengths),
-        *(CachedPrefix, Plan),
-        *(Formats, Limits, GpuPrices, Quantization),
+        *(
+            fields.Subject,
+            SearchSpace,
+            SearchObjective,
+            fields.Lengths,
+            fields.ImageInputs,
+            RequestLengths,
+        ),
+        *(fields.CachedPrefix, fields.Plan),
+        *(fields.Formats, fields.Limits, fields.GpuPrices, fields.Quantization),
     ),
 }

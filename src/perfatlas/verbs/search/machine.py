@@ -5,24 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas import quantities
 from perfatlas.cost import chip_data
 from perfatlas.files import format_toml
 from perfatlas.hardware import resolve_system, unit_of
-from perfatlas.quantities import (
-    InfeasibleError,
-    InvalidSpecError,
-    UnsupportedError,
-    format_quantity,
-)
-from perfatlas.report.text import (
-    format_value,
-    interval_text,
-    label_of,
-    print_closing,
-    print_line,
-    print_plain,
-    print_question,
-)
+from perfatlas.report import text
 from perfatlas.scenario.deployments import estimate_of
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
@@ -65,9 +52,9 @@ def solved_machine(inputs: SearchInputs) -> tuple[Answer, dict[str, Any]]:
     """
     for name in sorted(inputs.model_fields_set - SOLVE_FIELDS):
         if getattr(inputs, name) != type(inputs).model_fields[name].default:
-            raise InvalidSpecError(f"{name} has no effect with solve; leave it out")
+            raise quantities.InvalidSpecError(f"{name} has no effect with solve; leave it out")
     if inputs.mode != "aggregated" or inputs.concurrency is None or inputs.gpus is None:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             "solve needs a load in mode aggregated: set concurrency, and gpus instead of max_gpus"
         )
     limits = _limits(inputs)
@@ -82,7 +69,7 @@ def solved_machine(inputs: SearchInputs) -> tuple[Answer, dict[str, Any]]:
     )
     now = scaled.results([{}])
     if "power_w" in limits and not now["power_w"][0] > 0.0:
-        raise UnsupportedError(f"max_power_w: the power of {base.name} is not predicted")
+        raise quantities.UnsupportedError(f"max_power_w: the power of {base.name} is not predicted")
     found = search.solve()
     plan = {n: getattr(scenario, n) for n in ("tp", "pp", "cp", "attention_dp", "ep", "dp")}
     asked = {**fields, **{n: size for n, size in plan.items() if size is not None}}
@@ -123,18 +110,14 @@ def _limits(inputs: SearchInputs) -> dict[str, float]:
         if limit is not None:
             limits[metric] = min(limit, limits.get(metric, limit))
     if not set(limits) - set(CAPS.values()):
-        raise InvalidSpecError(f"solve needs an SLO to meet: set {', '.join(LATENCIES)}")
+        raise quantities.InvalidSpecError(f"solve needs an SLO to meet: set {', '.join(LATENCIES)}")
     return {AREA: float(chip_data()["costs"]["reticle_mm2"]["value"])} | limits
 
 
 def _as_answered(
     found: CheapestMachine, answer: Answer, limits: Mapping[str, float]
 ) -> CheapestMachine:
-    """Return the machine with the limited values of its answer.
-
-    Raises:
-        InfeasibleError: The answer misses a limit.
-    """
+    """Return the machine with the limited values of its answer."""
     values = {name: float(answer.results.get(name, found.values[name])) for name in limits}
     missed = [
         f"{name} is {values[name]:.6g}, above its limit {most:g}"
@@ -142,7 +125,7 @@ def _as_answered(
         if not values[name] <= most * (1.0 + ROUNDING)
     ]
     if missed:
-        raise InfeasibleError(
+        raise quantities.InfeasibleError(
             f"the estimate of the solved machine misses limits: {'; '.join(missed)}; solve other"
             " fields, or widen the limits"
         )
@@ -184,20 +167,20 @@ def print_machine(
     results = answer["results"]
     machine = results["machine"]
     asked = {**results, "gpus": answer["scenario"].get("gpus") or 1}
-    print_question(console, {**answer, "results": asked})
+    text.print_question(console, {**answer, "results": asked})
     lines = [f"  {'cheapest machine':28} {'':>12}  90% interval"]
     for name in ("chip_usd", AREA, *SHOWN):
         if machine[name] is not None:
-            interval = interval_text(machine, name)
-            value = format_value(name, machine[name])
-            lines.append(f"  {label_of(name):28} {value:>12}  {interval}")
+            interval = text.interval_text(machine, name)
+            value = text.format_value(name, machine[name])
+            lines.append(f"  {text.label_of(name):28} {value:>12}  {interval}")
     lines += ["", f"  {'field':28} {'value':>12}  {'of base':>8}  held by"]
     for row in results["unknowns"]:
         ratio = row["value"] / row["base_value"]
         held = ", ".join(row["held_by"])
-        value = format_quantity(row["value"], unit_of(row["field"]))
+        value = quantities.format_quantity(row["value"], unit_of(row["field"]))
         lines.append(f"  {row['field']:28} {value:>12}  {ratio:7.2f}x  {held}")
-    print_plain(console, "\n".join(lines) + "\n")
+    text.print_plain(console, "\n".join(lines) + "\n")
     for row in results["limit_costs"]:
         told = [
             f"{side} by {MOVED:.0%}: "
@@ -205,7 +188,7 @@ def print_machine(
             for side in ("tighter", "looser")
             for usd in (row[f"{side}_chip_usd"],)
         ]
-        value, most = (format_value(row["limit"], row[n]) for n in ("value", "most"))
-        label = label_of(row["limit"])
-        print_line(console, f"{label} {value} of at most {most}; {'; '.join(told)}")
-    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+        value, most = (text.format_value(row["limit"], row[n]) for n in ("value", "most"))
+        label = text.label_of(row["limit"])
+        text.print_line(console, f"{label} {value} of at most {most}; {'; '.join(told)}")
+    text.print_closing(console, answer, reproduce=reproduce, verbose=verbose)

@@ -20,18 +20,7 @@ from perfatlas.report.text import (
     point_details,
     subheadline,
 )
-from perfatlas.verbs.search.text import (
-    ITEMS,
-    LINE,
-    VARIED,
-    at_most_text,
-    counts_line,
-    frontier_axes,
-    has_limits,
-    objectives_of,
-    plan_columns,
-    plan_name,
-)
+from perfatlas.verbs.search import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,9 +47,9 @@ def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
     return answer_page(
         answer,
         title=headline({**answer, "results": {"gpus": plans[0]["gpus"]}}),
-        subtitle=f"{subheadline(answer)}; {counts_line(counts, verbose=True)}",
+        subtitle=f"{subheadline(answer)}; {text.counts_line(counts, verbose=True)}",
         values=[
-            Value(label="best plan", value=plan_name(plans[0], answer["scenario"])),
+            Value(label="best plan", value=text.plan_name(plans[0], answer["scenario"])),
             *key_values(plans[0], _named(answer["scenario"]), tier=str(plans[0]["tier"])),
         ],
         sections=[_plans(plans, results["ranking"], answer["scenario"]), *_frontier(answer)],
@@ -70,23 +59,25 @@ def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
 
 def _named(scenario: Mapping[str, Any]) -> list[str]:
     """Return the metrics of the best plan that a page begins with."""
-    shown = (Y, "ttft_s", "tpot_s", COST, *ITEMS, "usd_per_million_items")
-    return [*(["slo_probability"] if has_limits(scenario) else []), *shown]
+    shown = (Y, "ttft_s", "tpot_s", COST, *text.ITEMS, "usd_per_million_items")
+    return [*(["slo_probability"] if text.has_limits(scenario) else []), *shown]
 
 
 def _table(rows: Rows, scenario: Mapping[str, Any]) -> Table:
     """Return plans, or points of the frontier, as the table of the text, with their tiers."""
     columns = {
-        **{name.replace("\n", ""): cell for name, cell in plan_columns(rows, scenario).items()},
+        **{
+            name.replace("\n", ""): cell for name, cell in text.plan_columns(rows, scenario).items()
+        },
         "tier": lambda row: str(row["tier"]),
     }
-    return Table.of(rows, columns, (*VARIED, "plan", "tier"))
+    return Table.of(rows, columns, (*text.VARIED, "plan", "tier"))
 
 
 def _plans(plans: Rows, ranking: Sequence[str], scenario: Mapping[str, Any]) -> Section:
     """Return the best plans, and why each is where it is."""
     reasons: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        "plan": partial(plan_name, scenario=scenario),
+        "plan": partial(text.plan_name, scenario=scenario),
         "why not a higher load": itemgetter("why"),
     }
     tables = [_table(plans, scenario), Table.of(plans, reasons, tuple(reasons))]
@@ -97,7 +88,7 @@ def _plans(plans: Rows, ranking: Sequence[str], scenario: Mapping[str, Any]) -> 
 
 def _frontier(answer: Mapping[str, Any]) -> list[Section]:
     """Return the frontier as a chart with the best plans, and as a table."""
-    x, y = frontier_axes(answer["scenario"])
+    x, y = text.frontier_axes(answer["scenario"])
     known = [row for row in answer["results"]["frontier"] if row[x] and row[y]]
     if not known:
         return []
@@ -112,18 +103,18 @@ def _frontier(answer: Mapping[str, Any]) -> list[Section]:
 def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> LineChart:
     """Return the points of the frontier and the plans of the answer."""
     plans: Rows = answer["results"]["plans"]
-    x, y = frontier_axes(answer["scenario"])
-    several = len(objectives_of(answer["scenario"])) > 1
-    joined = "line" if len(objectives_of(answer["scenario"])) <= LINE else "dots"
+    x, y = text.frontier_axes(answer["scenario"])
+    several = len(text.objectives_of(answer["scenario"])) > 1
+    joined = "line" if len(text.objectives_of(answer["scenario"])) <= text.LINE else "dots"
     points = sorted(known, key=lambda row: float(row[x]))
     best = "best plan by all objectives" if several else "best plan under the SLOs"
-    names = [plan_name(row, answer["scenario"]) for row in points]
+    names = [text.plan_name(row, answer["scenario"]) for row in points]
     plans_of = dict(zip(dict.fromkeys(names), COLOURS, strict=False))
     scenario = answer["scenario"]
 
     def line(name: str, rows: Rows, colour: str, kind: str, *texts: str) -> Line:
         own = [row for row in rows if row[x] and row[y]]
-        told = [point_details(row, plan_name(row, scenario), DETAILS) for row in own]
+        told = [point_details(row, text.plan_name(row, scenario), DETAILS) for row in own]
         along, up = ([row[axis] for row in own] for axis in (x, y))
         return Line(name, along, up, colour, kind, texts=texts, details=told)
 
@@ -139,9 +130,9 @@ def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> LineChart:
             for plan, colour in plans_of.items()
         ),
         line("other plans of the answer", plans[1:], SLATE, "dots"),
-        line(best, plans[:1], RED, "mark", plan_name(plans[0], scenario)),
+        line(best, plans[:1], RED, "mark", text.plan_name(plans[0], scenario)),
     ]
-    limit = at_most_text(known)
+    limit = text.at_most_text(known)
     along, up = (Axis.of(name) for name in (x, y))
     return LineChart(
         lines,

@@ -5,17 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas import quantities
 from perfatlas.answer import comparison_note, limit_note
 from perfatlas.inference import ITEM_NAMES
 from perfatlas.networks import is_graph
-from perfatlas.quantities import (
-    HOUR_S,
-    InfeasibleError,
-    PerfatlasError,
-    counted,
-    significant,
-    two_digits,
-)
 from perfatlas.report.text import (
     format_number,
     format_share,
@@ -131,7 +124,7 @@ def cost_line(plan: Mapping[str, Any]) -> str:
     units_per_s = plan[rate] * plan["gpus"]
     replicas = plan.get("dp", 1)
     serving = replicas / (replicas + plan.get("spare_replicas", 0))
-    hourly = cost * serving * units_per_s * HOUR_S / MILLION
+    hourly = cost * serving * units_per_s * quantities.HOUR_S / MILLION
     return (
         f"cost of the first: ${hourly:,.2f} per hour, ${cost:,.2f} per million"
         f" {'output tokens' if rate == Y else 'items'} at the load in the table"
@@ -480,7 +473,7 @@ def reason_of(
 def in_flight(load: float, inputs: SearchInputs) -> str:
     """Return the load of a plan: over the deployment, or in mode static per replica."""
     each = " per replica" if inputs.mode == "static" else ""
-    return f"{counted(round(load), 'request')} in flight{each}"
+    return f"{quantities.counted(round(load), 'request')} in flight{each}"
 
 
 def held_back(leader: Leader, found: Found, inputs: SearchInputs) -> str:
@@ -585,8 +578,8 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
         told = first.at_first
         notes.append(
             f"at {told['concurrency']:,} requests in flight, the best by closed forms has a TTFT"
-            f" of {significant(told['ttft_s'])} s with queueing and"
-            f" {significant(told['formula_ttft_s'])} s without"
+            f" of {quantities.significant(told['ttft_s'])} s with queueing and"
+            f" {quantities.significant(told['formula_ttft_s'])} s without"
         )
     return notes
 
@@ -610,7 +603,7 @@ def _before_simulated(leaders: list[Leader]) -> list[str]:
 LEAST_PROBABILITY: Final = 0.05  # advice to accept less would be advice to ignore the limit
 
 
-def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
+def no_plan(found: Found, inputs: SearchInputs) -> quantities.InfeasibleError:
     """Return the error of a search without a plan that meets all limits."""
     if not found.size:
         labels = next(metric.parts for metric in RESULTS if metric.name == "rejected")
@@ -624,33 +617,36 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
         rule = "must multiply to" if inputs.gpus is not None else "must not exceed"
         counts = "; ".join([*([counts] if counts else []), *sorted(found.reasons)])
         reason = counts or f"{given}: the sizes of a plan {rule} the GPUs"
-        return InfeasibleError(
-            f"no plan is possible on {counted(inputs.most_gpus, 'GPU')} ({reason})",
+        return quantities.InfeasibleError(
+            f"no plan is possible on {quantities.counted(inputs.most_gpus, 'GPU')} ({reason})",
             advice=_fitting_advice(found, inputs),
         )
     index = int(ranked(found, inputs)[0])
     nearest = plan_row(found, index, inputs)
     missed = [
-        f"{slo.removeprefix('slo_')} = {significant(1e3 * nearest[name], 4)} ms (limit"
-        f" {significant(1e3 * limit, 4)} ms)"
+        f"{slo.removeprefix('slo_')} = {quantities.significant(1e3 * nearest[name], 4)} ms (limit"
+        f" {quantities.significant(1e3 * limit, 4)} ms)"
         for slo, name in LATENCIES.items()
         if (limit := getattr(inputs, slo)) is not None and nearest[name] is not None
     ]
     if inputs.request_rate is not None:
         served = nearest["output_tokens_per_s_per_gpu"] * nearest["gpus"] / inputs.mix.mean_osl
-        missed.append(f"{significant(served, 4)} requests/s (at least {inputs.request_rate:g})")
+        missed.append(
+            f"{quantities.significant(served, 4)} requests/s (at least {inputs.request_rate:g})"
+        )
     if inputs.availability is not None and not found.candidates["spares_fit"][index]:
         missed.append(
             f"its spare replicas for availability = {inputs.availability:g} do not fit on"
-            f" {counted(inputs.most_gpus, 'GPU')}"
+            f" {quantities.counted(inputs.most_gpus, 'GPU')}"
         )
     load = nearest.get("concurrency") or nearest.get("batch")
     loaded = f", {in_flight(load, inputs)}" if load else ""
-    return InfeasibleError(
+    return quantities.InfeasibleError(
         f"none of {found.size:,} candidates meets all limits with probability"
         f" {inputs.min_slo_probability:g}; the nearest is"
         f" {nearest.get('system', nearest.get('prefill_system'))}, {plan_text(nearest)}{loaded},"
-        f" with probability {two_digits(nearest['slo_probability'])}: {', '.join(missed)}",
+        f" with probability {quantities.two_digits(nearest['slo_probability'])}:"
+        f" {', '.join(missed)}",
         advice=(
             "relax the limit that is missed",
             "use more GPUs, or a system with more bandwidth",
@@ -670,9 +666,9 @@ def _fitting_advice(found: Found, inputs: SearchInputs) -> tuple[str, ...]:
     own = {n: v for n, v in fields.items() if n not in (*EXCHANGE, "mode", "redundant_experts")}
     try:
         evaluate_one(read_scenario({**own, "gpus": inputs.most_gpus, "mode": "aggregated"}))
-    except InfeasibleError as error:
+    except quantities.InfeasibleError as error:
         return error.advice
-    except PerfatlasError:
+    except quantities.PerfatlasError:
         return ()
     return ()
 
@@ -684,11 +680,11 @@ def _lower_probability(found: float, wanted: float) -> tuple[str, ...]:
     return (f"accept a lower min_slo_probability than {wanted:g}",)
 
 
-def no_simulated_plan(inputs: SearchInputs, count: int) -> InfeasibleError:
+def no_simulated_plan(inputs: SearchInputs, count: int) -> quantities.InfeasibleError:
     """Return the error of a search whose best plans all miss a limit when simulated."""
-    return InfeasibleError(
-        f"the {counted(count, 'best plan')} by closed forms all miss a limit when simulated, with"
-        f" probability {inputs.min_slo_probability:g} or more",
+    return quantities.InfeasibleError(
+        f"the {quantities.counted(count, 'best plan')} by closed forms all miss a limit when"
+        f" simulated, with probability {inputs.min_slo_probability:g} or more",
         advice=(
             "relax the limit that is missed",
             "simulate more plans: raise num_simulated",

@@ -18,51 +18,8 @@ from perfatlas.answer import (
 )
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.sampling import normal_quantile
-from perfatlas.scenario.deployments import (
-    ResolvedTraffic,
-    Service,
-    Spent,
-    client_note,
-    common_entries,
-    containing_predictions,
-    cost_notes,
-    cost_results,
-    draws,
-    end_of_interval,
-    energy_results,
-    interval_note,
-    item_results,
-    kind_column,
-    kinds_evidence,
-    known_energy,
-    mean_power,
-    meters_without_power,
-    no_effect_remarks,
-    price_ends,
-    refuse_unused_options,
-    reseeded,
-    reserved_blocks_note,
-    resolve_traffic,
-    resolved_kinds,
-    run_energy,
-    run_prices,
-    run_traffic,
-    seeds_note,
-    slowed,
-    spent_energy,
-    traffic_results,
-    traffic_warnings,
-    typical_step_rows,
-    unknown_power,
-)
+from perfatlas.scenario import deployments, resolution
 from perfatlas.scenario.fields import NOT_OF_GRAPHS, Traffic, plain_values
-from perfatlas.scenario.resolution import (
-    image_fields,
-    pool_plan,
-    resolved_plan,
-    split_fields,
-    with_formats,
-)
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     ClientDelays,
@@ -97,7 +54,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.answer import Evidence
-    from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
     from perfatlas.studies.traffic import Spread, TrafficRun
 
@@ -110,11 +66,13 @@ BISECTIONS: Final = 4  # of it, to 1.4%
 def generated_lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
     """Return the lengths and images of generated requests, if set by isl and osl."""
     drawn = traffic.requests is None and traffic.lengths_from is None
-    lengths = {"isl": scenario.isl, "osl": scenario.osl, **image_fields(dict(scenario))}
+    lengths = {"isl": scenario.isl, "osl": scenario.osl, **resolution.image_fields(dict(scenario))}
     return lengths if drawn else {}
 
 
-def resolved_fields(ready: Service, traffic: Traffic, scenario: Scenario) -> dict[str, Any]:
+def resolved_fields(
+    ready: deployments.Service, traffic: Traffic, scenario: Scenario
+) -> dict[str, Any]:
     """Return the resolved fields of an answer: common limits, engine, plans and seed."""
     limits = [
         {
@@ -123,18 +81,22 @@ def resolved_fields(ready: Service, traffic: Traffic, scenario: Scenario) -> dic
         }
         for pool in ready.pools
     ]
-    settings = common_entries(limits) if ready.heterogeneous or limits[0] == limits[-1] else {}
-    settings |= common_entries([{"engine": pool.question.profile.id} for pool in ready.pools])
+    settings = (
+        deployments.common_entries(limits) if ready.heterogeneous or limits[0] == limits[-1] else {}
+    )
+    settings |= deployments.common_entries(
+        [{"engine": pool.question.profile.id} for pool in ready.pools]
+    )
     settings["mode"] = scenario.mode
-    if draws(traffic, scenario):
+    if deployments.draws(traffic, scenario):
         settings["seed"] = traffic.seed
     if ready.heterogeneous:
-        return settings | {"replica_kinds": resolved_kinds(ready)}
+        return settings | {"replica_kinds": deployments.resolved_kinds(ready)}
     for role, pool in ready.named.items():
         workers = int(pool.question.plan.dp[0])
-        settings |= {**pool_plan(role, pool.question), f"{role}_workers": workers}
+        settings |= {**resolution.pool_plan(role, pool.question), f"{role}_workers": workers}
     if not ready.named:
-        plan = resolved_plan(ready.entry.question)
+        plan = resolution.resolved_plan(ready.entry.question)
         if traffic.max_replicas and scenario.dp is None:
             del plan["dp"]  # with an autoscaler, the initial number
         settings |= plan
@@ -191,7 +153,7 @@ class Simulation(AnsweredRun):
         if self.seed is not None:
             columns = {"seed": [self.seed] * len(columns["request"]), **columns}
         if self.kinds:
-            columns["kind"] = kind_column(self.kinds, columns["replica"])
+            columns["kind"] = deployments.kind_column(self.kinds, columns["replica"])
         return columns
 
 
@@ -223,9 +185,9 @@ def simulate(
         >>> found.answer.results["requests_completed"]
         100
     """
-    inputs, scenario = split_fields(fields)
-    refuse_unused_options(inputs, scenario)
-    known: Priced = {}
+    inputs, scenario = resolution.split_fields(fields)
+    deployments.refuse_unused_options(inputs, scenario)
+    known: deployments.Priced = {}
     run = sized_run(inputs, scenario, known, _part(progress, 0, 1 + inputs.num_seeds))
     return simulation_of(run, scenario, fields, known, progress)
 
@@ -261,7 +223,7 @@ def simulation_of(
     run: TrafficRun,
     scenario: Scenario,
     fields: Mapping[str, Any],
-    known: Priced,
+    known: deployments.Priced,
     progress: OnProgress | None = None,
 ) -> Simulation:
     """Return the simulation of a run whose length is known.
@@ -277,7 +239,7 @@ def simulation_of(
     interrupted = False
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
         again = traffic.model_copy(update={"seed": seed})
-        resolved_again = resolve_traffic(again, scenario) if repeated else run.resolved
+        resolved_again = deployments.resolve_traffic(again, scenario) if repeated else run.resolved
         watch = _part(progress, 1 + seed - traffic.seed, 1 + traffic.num_seeds)
         repetition = _repetition(
             run._replace(resolved=resolved_again, traffic=again), watch, drawn=drawn
@@ -293,9 +255,9 @@ def simulation_of(
     if traffic.num_seeds > 1:
         results["seeds_simulated"] = len(repeated)
     if len(repeated) > 1:
-        results |= half_widths([repetition.results for repetition in repeated]) | mean_power(
-            results
-        )
+        results |= half_widths(
+            [repetition.results for repetition in repeated]
+        ) | deployments.mean_power(results)
     warnings = steady_warnings(run, slow)
     if run.window is not None:
         results = steady_rates(results, run.load, slow)
@@ -314,19 +276,22 @@ def simulation_of(
 
 
 def simulated(
-    ready: Service, resolved: ResolvedTraffic, outcome: Outcome, fields: Mapping[str, Any]
+    ready: deployments.Service,
+    resolved: deployments.ResolvedTraffic,
+    outcome: Outcome,
+    fields: Mapping[str, Any],
 ) -> Simulation:
     """Return the simulation for a finished run, without an interval.
 
     Args:
         fields: The fields, as for `simulate`.
     """
-    traffic, scenario = split_fields(fields)
+    traffic, scenario = resolution.split_fields(fields)
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen)
-    results = traffic_results(ready, resolved, outcome, found)
-    results |= run_energy(ready, outcome, results["makespan_s"])
+    results = deployments.traffic_results(ready, resolved, outcome, found)
+    results |= deployments.run_energy(ready, outcome, results["makespan_s"])
     repetition = _Repetition(
-        results, outcome, [spent_energy(ready, resolved.requests, outcome)], {}
+        results, outcome, [deployments.spent_energy(ready, resolved.requests, outcome)], {}
     )
     return _simulation(ready, resolved, repetition, (traffic, scenario, fields))
 
@@ -334,41 +299,41 @@ def simulated(
 class _Repetition(NamedTuple):
     results: dict[str, Any]
     outcome: Outcome
-    spent: list[Spent]
+    spent: list[deployments.Spent]
     spread: Spread
 
 
 def _simulation(
-    ready: Service,
-    resolved: ResolvedTraffic,
+    ready: deployments.Service,
+    resolved: deployments.ResolvedTraffic,
     repetition: _Repetition,
     inputs: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Simulation:
     traffic, scenario, _ = inputs
     seeds = repetition.results.get("seeds_simulated", 1)
-    energies = energy_results(ready, repetition.spent, repetition.results)
-    prices = run_prices(ready, energies)
-    assumed, sources, stale = cost_notes(prices)
-    own = (*seeds_note(traffic, seeds), *traffic.assumptions(), *assumed)
+    energies = deployments.energy_results(ready, repetition.spent, repetition.results)
+    prices = deployments.run_prices(ready, energies)
+    assumed, sources, stale = deployments.cost_notes(prices)
+    own = (*deployments.seeds_note(traffic, seeds), *traffic.assumptions(), *assumed)
     notes = (*resolved.assumptions, *own)
     remarks = (
         *resolved.warnings,
-        *no_effect_remarks(traffic, scenario, resolved, ready),
-        *unknown_power(ready),
-        *meters_without_power(ready, energies),
+        *deployments.no_effect_remarks(traffic, scenario, resolved, ready),
+        *deployments.unknown_power(ready),
+        *deployments.meters_without_power(ready, energies),
         *stale,
     )
     resolved = resolved._replace(assumptions=notes, warnings=remarks)
     series: dict[str, Any] = {"seed": traffic.seed}
     series |= binned_series(repetition.outcome.series, ready.kv_blocks, SERIES_BINS)
-    if known_energy(ready):
+    if deployments.known_energy(ready):
         series |= binned_power(repetition.outcome.series, repetition.outcome.energy, SERIES_BINS)
-    costs = cost_results(ready, repetition.spent, repetition.results, prices)
+    costs = deployments.cost_results(ready, repetition.spent, repetition.results, prices)
     results = repetition.results | energies | costs | {"series": series}
     if (images := ready.entry.question.model.network.images) is not None:
         results["image_tokens"] = images.prompt_tokens
     repetition = repetition._replace(
-        results=item_results(results, ready.item) if ready.item else results
+        results=deployments.item_results(results, ready.item) if ready.item else results
     )
     answer = _answer(ready, resolved, repetition, inputs)
     evidence = replace(answer.evidence, sources=(*answer.evidence.sources, *sources))
@@ -380,7 +345,7 @@ def _simulation(
         kv_blocks=ready.kv_blocks,
         kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.heterogeneous else (),
         seed=traffic.seed if traffic.num_seeds > 1 else None,
-        has_energy=known_energy(ready),
+        has_energy=deployments.known_energy(ready),
         outages=ready.entry.replicas.availability.outages,
     )
 
@@ -390,8 +355,12 @@ def _repetition(run: TrafficRun, watch: OnProgress | None, *, drawn: bool) -> _R
 
     The interval of drawn traffic also holds other draws.
     """
-    ready, resolved, traffic = reseeded(run.ready, run.traffic.seed), run.resolved, run.traffic
-    ends = price_ends(ready)
+    ready, resolved, traffic = (
+        deployments.reseeded(run.ready, run.traffic.seed),
+        run.resolved,
+        run.traffic,
+    )
+    ends = deployments.price_ends(ready)
     runs = 1 + len(ends)
     between = gaps_between(run)
     control = Control(
@@ -400,28 +369,32 @@ def _repetition(run: TrafficRun, watch: OnProgress | None, *, drawn: bool) -> _R
         series_rows=SERIES_ROWS,
         gaps_between=between,
     )
-    outcome = run_traffic(ready, resolved, control)
+    outcome = deployments.run_traffic(ready, resolved, control)
     stopped = watch is not None and watch(1 / runs)
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, run.window)
-    results = traffic_results(ready, resolved, outcome, found) | load_results(run)
-    results |= window_results(run, outcome) | run_energy(ready, outcome, results["makespan_s"])
+    results = deployments.traffic_results(ready, resolved, outcome, found) | load_results(run)
+    results |= window_results(run, outcome) | deployments.run_energy(
+        ready, outcome, results["makespan_s"]
+    )
     spread = arrival_spread(run, outcome) if drawn else {}
     release_columns(resolved.requests, outcome)
-    spent = [spent_energy(ready, resolved.requests, outcome)]
+    spent = [deployments.spent_energy(ready, resolved.requests, outcome)]
     interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:
             return _Repetition(results | {"interrupted": True}, outcome, spent, spread)
         control = control._replace(watch=_part(watch, number, runs), series_rows=0)
-        slower = slowed(ready, factors)
-        moved = run_traffic(slower, resolved, control)
+        slower = deployments.slowed(ready, factors)
+        moved = deployments.run_traffic(slower, resolved, control)
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome, spent, spread)
         found = summarize(resolved.requests, moved, traffic.objectives(), slower.seen, run.window)
         del moved  # its columns, some hundred bytes per request, before the next run has its own
-        interval |= end_of_interval(found, end)
+        interval |= deployments.end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
-    return _Repetition(containing_predictions(results | interval), outcome, spent, spread)
+    return _Repetition(
+        deployments.containing_predictions(results | interval), outcome, spent, spread
+    )
 
 
 def _attainment_probability(run: TrafficRun, results: Mapping[str, Any]) -> dict[str, float]:
@@ -430,18 +403,22 @@ def _attainment_probability(run: TrafficRun, results: Mapping[str, Any]) -> dict
     It is found by bisection with the same requests: steps are slower or faster by the factors of an
     end of their interval to the power of the normal quantile over that of the end.
     """
-    ends = price_ends(run.ready)
+    ends = deployments.price_ends(run.ready)
     slow, fast = (results.get(f"slo_attainment_{end}") for end in ("low", "high"))
     if "high" not in ends or slow is None or fast is None or not slow < WITHIN_SLOS <= fast:
         return {}
     holds = results["slo_attainment"] >= WITHIN_SLOS
     least, most = (0.5, 0.95) if holds else (0.05, 0.5)
-    ready = reseeded(run.ready, run.traffic.seed)
+    ready = deployments.reseeded(run.ready, run.traffic.seed)
     for _ in range(BISECTIONS):
         middle = (least + most) / 2
         power = abs(normal_quantile(middle)) / normal_quantile(0.95)
-        moved = slowed(ready, [one.to_power(power) for one in ends["high" if holds else "low"]])
-        outcome = run_traffic(moved, run.resolved, Control(gaps_between=gaps_between(run)))
+        moved = deployments.slowed(
+            ready, [one.to_power(power) for one in ends["high" if holds else "low"]]
+        )
+        outcome = deployments.run_traffic(
+            moved, run.resolved, Control(gaps_between=gaps_between(run))
+        )
         asked = run.traffic.objectives()
         found = summarize(run.resolved.requests, outcome, asked, moved.seen, run.window)
         met = found["slo_attainment"] >= WITHIN_SLOS
@@ -457,22 +434,29 @@ def _part(watch: OnProgress | None, number: int, parts: int) -> OnProgress | Non
 
 
 def _answer(
-    ready: Service,
-    resolved: ResolvedTraffic,
+    ready: deployments.Service,
+    resolved: deployments.ResolvedTraffic,
     repetition: _Repetition,
     inputs: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Answer:
     traffic, scenario, fields = inputs
-    rows, shown, raised = typical_step_rows(ready, resolved.requests, repetition.outcome)
-    standing = [*ready.descriptions(), *resolved.assumptions, *shown, client_note(ready)]
+    rows, shown, raised = deployments.typical_step_rows(
+        ready, resolved.requests, repetition.outcome
+    )
+    standing = [
+        *ready.descriptions(),
+        *resolved.assumptions,
+        *shown,
+        deployments.client_note(ready),
+    ]
     if not ready.heterogeneous:
         standing += engine_assumptions(ready.decoding.question)
-        standing += reserved_blocks_note(ready.decoding.question)
-    standing += interval_note(ready, drawn=draws_traffic(traffic, scenario))
+        standing += deployments.reserved_blocks_note(ready.decoding.question)
+    standing += deployments.interval_note(ready, drawn=draws_traffic(traffic, scenario))
     given = plain_values(verb_fields("simulate"), fields)
     if "gpus" in given and not {"tp", "dp"} & given.keys() and not ready.named:
         standing.append(plan_note(ready.entry.question))
-    formatted = with_formats(given, *(pool.question for pool in ready.pools))
+    formatted = resolution.with_formats(given, *(pool.question for pool in ready.pools))
     resolved_scenario = generated_lengths(traffic, scenario) | formatted
     resolved_scenario |= resolved_fields(ready, traffic, scenario)
     for name in NOT_OF_GRAPHS if ready.item else ():
@@ -485,15 +469,15 @@ def _answer(
         evidence=_evidence(ready, standing),
         warnings=(
             *resolved.warnings,
-            *traffic_warnings(ready, resolved, repetition.outcome, repetition.results),
+            *deployments.traffic_warnings(ready, resolved, repetition.outcome, repetition.results),
             *raised,
         ),
     )
 
 
-def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
+def _evidence(ready: deployments.Service, standing: Sequence[str]) -> Evidence:
     """Return the evidence of the steps of all pools."""
     if ready.heterogeneous:
-        return kinds_evidence(ready, standing)
+        return deployments.kinds_evidence(ready, standing)
     first, *others = (step_evidence(pool.question, pool.table, standing) for pool in ready.pools)
     return merged_evidence(first, others[0]) if others else first

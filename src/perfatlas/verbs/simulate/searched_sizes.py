@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.networks import is_graph
 from perfatlas.quantities import InvalidSpecError, significant
-from perfatlas.scenario.deployments import (
-    containing_predictions,
-    price_ends,
-    refuse_unused_options,
-    resolve_traffic,
-    service,
-)
+from perfatlas.scenario import deployments
 from perfatlas.scenario.fields import plain_values
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -103,7 +97,7 @@ def max_request_rate(
         True
     """
     search = _rate_search(fields, progress)
-    num_requests = resolve_traffic(search.traffic, search.scenario).requests.isl_N.size
+    num_requests = deployments.resolve_traffic(search.traffic, search.scenario).requests.isl_N.size
     try:
         find_rate(search, full_rate(search) / search.unit)
     except KeyboardInterrupt:
@@ -116,7 +110,7 @@ def max_request_rate(
     try:
         ends = {
             f"max_requests_per_s_{other[end]}": rate_at(search, slower)
-            for end, slower in price_ends(search.ready).items()
+            for end, slower in deployments.price_ends(search.ready).items()
         }
     except KeyboardInterrupt:
         return _stopped(search, fields, rates, num_requests)
@@ -189,7 +183,7 @@ def _answer(
         done.answer,
         command=command,
         scenario=plain_values(verb_fields("simulate"), fields) | kept,
-        results=containing_predictions(found) | dict(done.answer.results),
+        results=deployments.containing_predictions(found) | dict(done.answer.results),
     )
     return replace(done, answer=answer)
 
@@ -233,9 +227,9 @@ def _rate_search(fields: dict[str, Any], watch: Callable[[float], bool] | None) 
     traffic, scenario = split_fields(probe)
     if not traffic.objectives():
         raise _no_slo(scenario)
-    refuse_unused_options(traffic, scenario, searched="rate")
-    resolved = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, resolved)
+    deployments.refuse_unused_options(traffic, scenario, searched="rate")
+    resolved = deployments.resolve_traffic(traffic, scenario)
+    ready = deployments.service(scenario, traffic, resolved)
     unit = _rate(resolved.requests) if traffic.requests is not None else UNIT
     return RateSearch(
         scenario=scenario,
@@ -306,7 +300,7 @@ def required_replicas(
     size = smallest_size(search)
     decided = search.judged[size]
     run = _final_run(search, size)
-    ends = price_ends(run.ready)
+    ends = deployments.price_ends(run.ready)
     results = _numbers(search, size, {end: size_at(search, by) for end, by in ends.items()})
     numbers = dict(zip(search.names, size, strict=True))
     at = {name: value for name, value in fields.items() if name != "slo_percentile"}
@@ -349,7 +343,7 @@ def _size_question(fields: dict[str, Any]) -> tuple[Traffic, Scenario]:
     traffic, scenario = split_fields(fields)
     if not traffic.objectives():
         raise _no_slo(scenario)
-    refuse_unused_options(traffic, scenario, searched="replicas")
+    deployments.refuse_unused_options(traffic, scenario, searched="replicas")
     return traffic, scenario
 
 

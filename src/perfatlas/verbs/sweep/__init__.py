@@ -1,12 +1,10 @@
 """Any verb over lists, ranges and samples of its names and of hardware, kept as a run."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.sweep.answer import Sweep as Sweep, sweep as sweep
+    from perfatlas.verbs.sweep.answer import Sweep, sweep
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -16,16 +16,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from perfatlas import files, studies
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.commands.output import table_function
-from perfatlas.files import (
-    DictionaryCells,
-    arrow_column,
-    content_hash,
-    exists,
-    format_toml,
-    read_toml,
-)
 from perfatlas.quantities import (
     InvalidSpecError,
     UsageError,
@@ -33,38 +26,12 @@ from perfatlas.quantities import (
     did_you_mean,
     repr_for_error,
 )
-from perfatlas.studies import (
-    STATS,
-    PointColumns,
-    RunFolder,
-    check_versions,
-    dask_results,
-    data_hashes,
-    file_hashes,
-    local_results,
-    put_run,
-    runs_folder,
-    shipped_studies,
-    usable_processors,
-    versions,
-)
-from perfatlas.studies.sweeps import (
-    RESULT_PREFIX,
-    STATUS,
-    Study,
-    Tally,
-    base_key,
-    is_hardware,
-    is_higher_better,
-    is_override,
-    overridden,
-    read_study,
-)
+from perfatlas.studies import sweeps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    Watch = Callable[[Tally], None]
+    Watch = Callable[[sweeps.Tally], None]
 
 Columns = dict[str, Sequence[Any]]
 POINT: Final = "point"
@@ -84,8 +51,8 @@ class _Block:
         stats: What it adds to the summary.
     """
 
-    study: Study
-    points: PointColumns
+    study: sweeps.Study
+    points: studies.PointColumns
     stats: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -96,7 +63,7 @@ class _Block:
     @property
     def objective(self) -> str:
         """The column that ranks rows."""
-        name = RESULT_PREFIX + self.study.objective
+        name = sweeps.RESULT_PREFIX + self.study.objective
         return name if name in self.columns else self.study.objective
 
 
@@ -116,7 +83,7 @@ def answer_block(run: str, number: int) -> tuple[bytes, dict[str, Any]]:
     first, last = number * size, min((number + 1) * size, described["points"])
     columns: Columns = {POINT: range(first, last)}
     columns |= study.points.columns(first, last)
-    block = _Block(study, PointColumns(columns, study.inputs, last - first))
+    block = _Block(study, studies.PointColumns(columns, study.inputs, last - first))
     known = [
         name for name, expression in study.derived.items() if study.is_known_before(expression)
     ]
@@ -128,7 +95,9 @@ def answer_block(run: str, number: int) -> tuple[bytes, dict[str, Any]]:
         block.stats["left_out"] = block.points.constrain(before)
     if block.points.rows:
         answers = table_function(study.command)(_questions(block), block.columns[POINT])
-        taken = {name: RESULT_PREFIX + name if name in block.columns else name for name in answers}
+        taken = {
+            name: sweeps.RESULT_PREFIX + name if name in block.columns else name for name in answers
+        }
         block.points.columns |= {taken[name]: cells for name, cells in answers.items()}
         for name in study.derived:
             if name not in known:
@@ -141,11 +110,11 @@ def answer_block(run: str, number: int) -> tuple[bytes, dict[str, Any]]:
 
 
 @cache
-def _read_run(run: str) -> tuple[dict[str, Any], Study]:
+def _read_run(run: str) -> tuple[dict[str, Any], sweeps.Study]:
     """Return the description and the study of a run, read once by each process."""
     described = json.loads(run)
-    check_versions(described)
-    return described, read_study(described["study"], described["name"])
+    studies.check_versions(described)
+    return described, sweeps.read_study(described["study"], described["name"])
 
 
 def _questions(block: _Block) -> dict[str, Sequence[Any]]:
@@ -155,11 +124,11 @@ def _questions(block: _Block) -> dict[str, Sequence[Any]]:
     changes: dict[str, dict[str, Sequence[Any]]] = {}
     fields = study.fields
     for name, cells in block.columns.items():
-        if is_override(name) and name in study.points.names:
-            field, path = overridden(name)
+        if sweeps.is_override(name) and name in study.points.names:
+            field, path = sweeps.overridden(name)
             changes.setdefault(field, {})[path] = cells
         elif name in fields:
-            asked[name] = cells if isinstance(cells, DictionaryCells) else list(cells)
+            asked[name] = cells if isinstance(cells, files.DictionaryCells) else list(cells)
     for field, paths in changes.items():
         if field not in asked:
             raise InvalidSpecError(
@@ -217,7 +186,7 @@ def _best(block: _Block) -> list[dict[str, Any]]:
     study, columns, name = block.study, block.columns, block.objective
     if name not in columns:
         return []
-    sign = 1.0 if is_higher_better(study.objective) else -1.0
+    sign = 1.0 if sweeps.is_higher_better(study.objective) else -1.0
     score = {
         row: sign * value for row, value in block.points.finite(name, columns.get(MET)).items()
     }
@@ -236,7 +205,7 @@ def _base(block: _Block) -> dict[str, float]:
     for index, value in block.points.finite(block.objective).items():
         row = {name: columns[name][index] for name in study.points.names}
         if all(row[name] == study.base[name] for name in study.base):
-            found[base_key(row, study.points.names, study.base)] = value
+            found[sweeps.base_key(row, study.points.names, study.base)] = value
     return found
 
 
@@ -245,12 +214,12 @@ def _parquet(block: _Block) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    last = [name for name in (MET, *STATUS) if name in block.columns]
+    last = [name for name in (MET, *sweeps.STATUS) if name in block.columns]
     order = [*(name for name in block.columns if name not in last), *last]
-    columns = {name: arrow_column(name, block.points.stored(name)) for name in order}
+    columns = {name: files.arrow_column(name, block.points.stored(name)) for name in order}
     table = pa.table(columns)
     text = json.dumps(block.stats, default=_plain, allow_nan=False)
-    table = table.replace_schema_metadata({STATS: text.encode()})
+    table = table.replace_schema_metadata({studies.STATS: text.encode()})
     content = io.BytesIO()
     pq.write_table(table, content, compression="zstd", write_page_checksum=True)
     return content.getvalue()
@@ -275,7 +244,7 @@ _NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 class Sweep(AnsweredRun):
     """An answered study; `results` has its counts and best rows."""
 
-    run: RunFolder
+    run: studies.RunFolder
 
     def _beside(self) -> dict[str, Any]:
         return {"columns": self.run.pictured()}
@@ -333,7 +302,7 @@ def sweep(
         raise UsageError("--scheduler has no effect without --executor dask")
     raw, text, name = _read(study)
     described = describe(raw, name)
-    run = RunFolder(runs_folder() / described["id"])
+    run = studies.RunFolder(studies.runs_folder() / described["id"])
     started = time.perf_counter()
     with run.locked():
         run.create(described, text)
@@ -341,17 +310,19 @@ def sweep(
         found = run.summary()
         if resume and not all(map(run.is_whole, range(described["blocks"]))):
             found = None  # blocks of a complete run were damaged afterwards
-        tally = Tally(read_study(raw, name), described)
+        tally = sweeps.Tally(sweeps.read_study(raw, name), described)
         if found is None:
             kept = _kept_blocks(run, described, tally, resume=resume)
             left = [number for number in range(described["blocks"]) if number not in kept]
-            results = _results(described, left, jobs or usable_processors(), executor, scheduler)
-            put_run(run)
+            results = _results(
+                described, left, jobs or studies.usable_processors(), executor, scheduler
+            )
+            studies.put_run(run)
             with closing(results):
                 _keep(run, results, tally, watch)
             found = tally.summary()
             run.finish(found)
-    put_run(run)
+    studies.put_run(run)
     answer = _answer(described, found, tally, time.perf_counter() - started)
     return Sweep(answer=answer, run=run)
 
@@ -359,14 +330,14 @@ def sweep(
 def _read(study: Mapping[str, Any] | str | Path) -> tuple[dict[str, Any], str, str]:
     """Return the tables of a study, its text and its name."""
     if isinstance(study, (str, Path)) and _is_shipped(study):
-        name, text = str(study), shipped_studies()[str(study)]
+        name, text = str(study), studies.shipped_studies()[str(study)]
         raw = tomllib.loads(text)
     elif isinstance(study, (str, Path)):
-        raw = read_toml(study)
+        raw = files.read_toml(study)
         name, text = Path(study).stem, Path(study).read_text("utf-8")
     else:
         raw = json.loads(json.dumps(dict(study)))
-        name, text = "study", format_toml(raw)
+        name, text = "study", files.format_toml(raw)
     given = raw.get("name", name)
     if not isinstance(given, str) or not given:
         raise InvalidSpecError(f"{study}: name = {given!r}: expected a text")
@@ -374,16 +345,15 @@ def _read(study: Mapping[str, Any] | str | Path) -> tuple[dict[str, Any], str, s
 
 
 def _is_shipped(study: str | Path) -> bool:
-    """Return whether a study comes with perfatlas; a file of that name wins.
-
-    Raises:
-        InvalidSpecError: It is a name, and neither a file nor a study that comes with perfatlas.
-    """
+    """Return whether a study comes with perfatlas; a file of that name wins."""
     name = str(study)
-    if exists(study) or "/" in name or name.endswith(".toml"):
+    if files.exists(study) or "/" in name or name.endswith(".toml"):
         return False
-    if name not in shipped_studies():
-        hint = did_you_mean(name, shipped_studies()) or f"; they are {', '.join(shipped_studies())}"
+    if name not in studies.shipped_studies():
+        hint = (
+            did_you_mean(name, studies.shipped_studies())
+            or f"; they are {', '.join(studies.shipped_studies())}"
+        )
         raise InvalidSpecError(
             f"{repr_for_error(name)} is neither a file nor a study of `perfatlas catalog studies`"
             f"{hint}"
@@ -400,7 +370,7 @@ def describe(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
     Raises:
         InvalidSpecError: The study is invalid.
     """
-    study = read_study(raw, name)
+    study = sweeps.read_study(raw, name)
     size = block_points(study)
     most = min(size * MOST_BLOCKS, MOST_POINTS)
     if study.points.size > most:
@@ -415,19 +385,19 @@ def describe(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
     same = {
         "command": study.command,
         "study": json.loads(json.dumps(raw, default=str)),
-        "versions": versions(),
-        "data_hashes": data_hashes(),
-        "files": file_hashes(values),
+        "versions": studies.versions(),
+        "data_hashes": studies.data_hashes(),
+        "files": studies.file_hashes(values),
         "points": study.points.size,
         "block_points": size,
         "blocks": -(-study.points.size // size),
     }
-    digest = content_hash(json.dumps(same, sort_keys=True)).removeprefix("sha256:")
+    digest = files.content_hash(json.dumps(same, sort_keys=True)).removeprefix("sha256:")
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     return {"id": f"{name}-{digest[:10]}", "name": name, "created": now, **same}
 
 
-def block_points(study: Study) -> int:
+def block_points(study: sweeps.Study) -> int:
     """Return the number of points of a block, which depends on the study alone."""
     points = study.points
     if not study.is_tabled:
@@ -435,15 +405,17 @@ def block_points(study: Study) -> int:
     most = LARGEST_BLOCK
     systems = 1
     for axis in points.axes:
-        systems *= axis.size if any(map(is_hardware, axis.names)) else 1
+        systems *= axis.size if any(map(sweeps.is_hardware, axis.names)) else 1
     sampled = () if points.sample is None else points.sample.names
-    if systems > MANY_SYSTEMS or any(is_hardware(sampled_name.name) for sampled_name in sampled):
+    if systems > MANY_SYSTEMS or any(
+        sweeps.is_hardware(sampled_name.name) for sampled_name in sampled
+    ):
         most = MANY_SYSTEMS
     return min(most, max(SMALL_BLOCK, points.size // FEWEST_BLOCKS))
 
 
 def _kept_blocks(
-    run: RunFolder, described: Mapping[str, Any], tally: Tally, *, resume: bool
+    run: studies.RunFolder, described: Mapping[str, Any], tally: sweeps.Tally, *, resume: bool
 ) -> set[int]:
     """Return the finished blocks of an interrupted run; damaged ones are computed again."""
     present = [n for n in range(described["blocks"]) if run.block_path(n).exists()]
@@ -469,19 +441,17 @@ def _results(
 ) -> Generator[tuple[int, Any], None, None]:
     text = json.dumps(described)
     if executor == "dask":
-        return dask_results(answer_block, text, numbers, jobs, scheduler)
-    return local_results(answer_block, text, numbers, jobs)
+        return studies.dask_results(answer_block, text, numbers, jobs, scheduler)
+    return studies.local_results(answer_block, text, numbers, jobs)
 
 
 def _keep(
-    run: RunFolder, results: Iterator[tuple[int, Any]], tally: Tally, watch: Watch | None
+    run: studies.RunFolder,
+    results: Iterator[tuple[int, Any]],
+    tally: sweeps.Tally,
+    watch: Watch | None,
 ) -> None:
-    """Write each block as it arrives; an error or Ctrl-C says what is kept.
-
-    Raises:
-        InvalidSpecError: A block cannot be written.
-        KeyboardInterrupt: Ctrl-C.
-    """
+    """Write each block as it arrives; an error or Ctrl-C says what is kept."""
     try:
         for number, (content, stats) in results:
             run.write_block(number, content)
@@ -495,7 +465,7 @@ def _keep(
 
 
 def _answer(
-    described: Mapping[str, Any], found: Mapping[str, Any], tally: Tally, elapsed_s: float
+    described: Mapping[str, Any], found: Mapping[str, Any], tally: sweeps.Tally, elapsed_s: float
 ) -> Answer:
     """Return the envelope of a sweep."""
     computed = tally.points - tally.resumed_points

@@ -10,17 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.hardware import FIELDS, unit_of
-from perfatlas.report.charts import (
-    COLOURS,
-    SLATE,
-    Axis,
-    Bar,
-    BarChart,
-    HeatMap,
-    Line,
-    LineChart,
-    spans_decades,
-)
+from perfatlas.report import charts
 from perfatlas.report.pages import Section, Table, results_page
 from perfatlas.report.text import (
     Shown,
@@ -35,7 +25,6 @@ from perfatlas.studies.sweeps import RESULT_PREFIX, flattened, is_higher_better,
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.report.charts import Drawing
     from perfatlas.report.pages import Page
 
     Row = Mapping[str, Any]
@@ -49,7 +38,7 @@ MOST_PANELS: Final = 12
 MOST_CELLS: Final = 40  # of an axis of a heat map
 MOST_BARS: Final = 30
 FEWEST: Final = 3  # numbers that make a curve
-COLOURS_OF_LINES: Final = (*COLOURS, SLATE)
+COLOURS_OF_LINES: Final = (*charts.COLOURS, charts.SLATE)
 WITHOUT_BANDS: Final = "`perfatlas runs export` writes the rows with their 90% intervals."
 MET: Final = "meets_constraints"
 
@@ -97,11 +86,7 @@ def sweep_page(answer: Row, columns: Columns | None = None, *, reproduce: str) -
 
 
 def _summary(results: Row, fixed: Row) -> list[Shown]:
-    """Return the best value with its interval, what it is reached with, and the counts of rows.
-
-    Args:
-        fixed: What does not vary, by name.
-    """
+    """Return the best value with its interval, what it is reached with, and the counts of rows."""
     objective, shown = results["objective"], []
     if results["best"]:
         row = results["best"][0]
@@ -157,15 +142,10 @@ class _Picture:
     """The charts of an objective over the rows of a study."""
 
     def __init__(self, rows: Rows, column: str, objective: str, base: Sequence[str]) -> None:
-        """Keep what all charts need.
-
-        Args:
-            column: The column of the objective.
-            base: Names whose values are compared, which share a chart.
-        """
+        """Keep what all charts need."""
         self.rows, self.column, self.base = rows, column, base
         self.higher = is_higher_better(objective)
-        self.label, self.value = label_of(objective), Axis.of(objective)
+        self.label, self.value = label_of(objective), charts.Axis.of(objective)
 
     def sections(self, factors: Sequence[Factor], sampled: Sequence[str]) -> list[Section]:
         """Return the charts, chosen by what varies."""
@@ -224,7 +204,7 @@ class _Picture:
         for values in _distinct(rows, apart):
             own = [row for row in rows if tuple(row[name] for name in apart) == values]
             chart = self._chart(own, x, shared)
-            title = self._title(x, *([] if isinstance(chart, LineChart) else shared))
+            title = self._title(x, *([] if isinstance(chart, charts.LineChart) else shared))
             if apart:
                 title += f", {self._labels(apart)(values)}"
             known = any(row.get(f"{self.column}_low") is not None for row in own)
@@ -248,7 +228,7 @@ class _Picture:
     def _title(self, *names: str) -> str:
         return f"{self.label} by {_listed([_words(name) for name in names if name])}"
 
-    def _chart(self, rows: Rows, x: str, shared: Sequence[str]) -> Drawing:
+    def _chart(self, rows: Rows, x: str, shared: Sequence[str]) -> charts.Drawing:
         """Return lines over a number, a heat map of many lines, or bars."""
         label = self._labels(shared)
         if not x:
@@ -263,22 +243,26 @@ class _Picture:
             name = label(values) or self.value.title
             if all(row.get("tier") == "bound" for row in own):
                 name += " (tier bound)"
-            line = Line.of(own, x, self.column, name, colour)
+            line = charts.Line.of(own, x, self.column, name, colour)
             lines.append(line if len(groups) <= MOST_BANDS else line._replace(low=(), high=()))
         missed = [row for row in rows if row.get(MET) is False]
         if missed:
-            dots = Line.of(missed, x, self.column, "does not meet the constraints", SLATE)
+            dots = charts.Line.of(
+                missed, x, self.column, "does not meet the constraints", charts.SLATE
+            )
             lines.append(dots._replace(kind="dots", low=(), high=()))
         return self._scaled(lines, x)
 
-    def _scaled(self, lines: Sequence[Line], x: str) -> LineChart:
+    def _scaled(self, lines: Sequence[charts.Line], x: str) -> charts.LineChart:
         """Return lines with logarithmic axes where their values span decades."""
-        along, up = (spans_decades(row[name] for row in self.rows) for name in (x, self.column))
+        along, up = (
+            charts.spans_decades(row[name] for row in self.rows) for name in (x, self.column)
+        )
         path = overridden(x)[1]
-        axis = Axis(_words(x), unit_of(path)) if path in FIELDS else Axis.of(x)
-        return LineChart(lines, axis._replace(log=along), self.value._replace(log=up))
+        axis = charts.Axis(_words(x), unit_of(path)) if path in FIELDS else charts.Axis.of(x)
+        return charts.LineChart(lines, axis._replace(log=along), self.value._replace(log=up))
 
-    def _dots(self, x: str, others: Sequence[Factor]) -> LineChart:
+    def _dots(self, x: str, others: Sequence[Factor]) -> charts.LineChart:
         """Return all rows as points over a sampled number, colored by the other factor."""
         colored = [one for one in others if self._count(one) <= MOST_LINES]
         by = max(colored, key=self._count, default=())
@@ -286,30 +270,30 @@ class _Picture:
         lines = []
         for values, colour in zip(_distinct(self.rows, by), COLOURS_OF_LINES, strict=False):
             own = [row for row in self.rows if tuple(row[name] for name in by) == values]
-            line = Line.of(own, x, self.column, label(values) or self.value.title, colour)
+            line = charts.Line.of(own, x, self.column, label(values) or self.value.title, colour)
             lines.append(line._replace(kind="dots", low=(), high=()))
         return self._scaled(lines, x)
 
     def _bars(
         self, rows: Rows, names: Sequence[str], label: Callable[[tuple[Any, ...]], str]
-    ) -> BarChart:
+    ) -> charts.BarChart:
         """Return a bar for each row; the first of too many."""
         bars = []
         for row in rows[:MOST_BARS]:
             low, high = row.get(f"{self.column}_low"), row.get(f"{self.column}_high")
             bars.append(
-                Bar(
+                charts.Bar(
                     label(tuple(row[name] for name in names)),
                     float(row[self.column]),
                     format_value(self.column.removeprefix(RESULT_PREFIX), row[self.column]),
                     interval=None if low is None or high is None else (low, high),
                 )
             )
-        return BarChart(bars, self.value)
+        return charts.BarChart(bars, self.value)
 
     def _cells(
         self, rows: Rows, x: str, shared: Sequence[str], label: Callable[[tuple[Any, ...]], str]
-    ) -> HeatMap:
+    ) -> charts.HeatMap:
         """Return the objective of each pair of values of a number and of other names."""
         columns = sorted({row[x] for row in rows})[:MOST_CELLS]
         lines = _distinct(rows, shared)
@@ -325,12 +309,12 @@ class _Picture:
         titled = _listed([_words(name) for name in shared])
         single = len(shared) == 1
         named = [cell_text(shared[0], line[0]) if single else label(line) for line in lines]
-        return HeatMap(
+        return charts.HeatMap(
             (_words(x), [cell_text(x, one) for one in columns]),
             (titled, named),
             cells,
             texts,
-            self.value._replace(log=spans_decades(known.values())),
+            self.value._replace(log=charts.spans_decades(known.values())),
         )
 
     def _labels(self, names: Sequence[str]) -> Callable[[tuple[Any, ...]], str]:
@@ -352,18 +336,14 @@ class _Picture:
         return label
 
 
-def _left_out(chart: Drawing, rows: int, *, known: bool) -> list[str]:
-    """Return what a chart of rows does not show, in sentences.
-
-    Args:
-        known: Whether rows have intervals.
-    """
-    if isinstance(chart, LineChart):
+def _left_out(chart: charts.Drawing, rows: int, *, known: bool) -> list[str]:
+    """Return what a chart of rows does not show, in sentences."""
+    if isinstance(chart, charts.LineChart):
         return [WITHOUT_BANDS] if known and not any(line.low for line in chart.lines) else []
     drawn = rows
-    if isinstance(chart, BarChart):
+    if isinstance(chart, charts.BarChart):
         drawn = len(chart.bars)
-    elif isinstance(chart, HeatMap):
+    elif isinstance(chart, charts.HeatMap):
         drawn = sum(value is not None for line in chart.cells for value in line)
     every = "`perfatlas runs export` writes all"
     return [f"{drawn:,} of {rows:,} rows are drawn; {every}."] if drawn < rows else []

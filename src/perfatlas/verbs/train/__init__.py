@@ -1,18 +1,12 @@
 """The time of a training step, its memory and where the time goes."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.train.answer import (
-        train as train,
-        train_columns as train_columns,
-        training_timeline as training_timeline,
-    )
-    from perfatlas.verbs.train.layouts import search_training as search_training
-    from perfatlas.verbs.train.sections import training_page as training_page
+    from perfatlas.verbs.train.answer import train, train_columns, training_timeline
+    from perfatlas.verbs.train.layouts import search_training
+    from perfatlas.verbs.train.sections import training_page
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

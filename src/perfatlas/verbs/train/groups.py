@@ -5,70 +5,54 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Final, Literal
 
-from perfatlas.vocabulary.fields import (
-    NODE_MTBF,
-    RESTART,
-    ClockChoice,
-    Duration,
-    Equals,
-    ModelChoice,
-    Number,
-    Row,
-    SystemChoice,
-    TierChoice,
-    TrainingBatch,
-    TrainingCheckpoints,
-    TrainingEngineChoice,
-    TrainingFormats,
-    TrainingLayout,
-    TrainingPower,
-    TrainingRecipe,
-    UnevenStages,
-    group,
-)
+from perfatlas.vocabulary import fields
 
 MOST_LAYOUTS: Final = 100
 
 
-@group("Search", 1)
+@fields.group("Search", 1)
 class LayoutSearch:
     """What the best layout is."""
 
     max_gpus: Annotated[
-        Annotated[int, Number(at_least=1, at_most=131_072)] | None,
-        Row(
+        Annotated[int, fields.Number(at_least=1, at_most=131_072)] | None,
+        fields.Row(
             "Maximum GPUs of the job, instead of gpus: powers of two up to it are searched.",
             default="gpus",
         ),
     ] = None
     objective: Annotated[
         Literal["step_time_s", "tokens_per_s_per_gpu", "gpus", "effective_step_time_s"],
-        Row(
+        fields.Row(
             "Metric that ranks the layouts: step time, tokens/s per GPU, fewest GPUs, or step time"
             " over goodput (effective_step_time_s)."
         ),
     ] = "step_time_s"
     max_step_time_s: Annotated[
-        Annotated[float, Number(unit="s", above=0.0)] | None,
-        Row("Maximum step time of a layout.", default="none"),
+        Annotated[float, fields.Number(unit="s", above=0.0)] | None,
+        fields.Row("Maximum step time of a layout.", default="none"),
     ] = None
     num_layouts: Annotated[
-        Annotated[int, Number(at_least=1, at_most=MOST_LAYOUTS)],
-        Row("Number of layouts in the answer, best first, with different parallel sizes."),
+        Annotated[int, fields.Number(at_least=1, at_most=MOST_LAYOUTS)],
+        fields.Row("Number of layouts in the answer, best first, with different parallel sizes."),
     ] = 5
 
 
-WITH_FAILURES: Final = Equals("objective", "effective_step_time_s")
+WITH_FAILURES: Final = fields.Equals("objective", "effective_step_time_s")
 
 
-@group("Failures", 5)
+@fields.group("Failures", 5)
 class LayoutFailures:
     """Interruptions of the job, for step time over goodput."""
 
-    node_mtbf_s: Annotated[Duration | None, replace(NODE_MTBF, needs=WITH_FAILURES)] = None
-    restart_s: Annotated[Duration | None, replace(RESTART, needs=WITH_FAILURES)] = None
+    node_mtbf_s: Annotated[
+        fields.Duration | None, replace(fields.NODE_MTBF, needs=WITH_FAILURES)
+    ] = None
+    restart_s: Annotated[fields.Duration | None, replace(fields.RESTART, needs=WITH_FAILURES)] = (
+        None
+    )
     checkpoint_write_s: Annotated[
-        Duration | None, Row("Blocking checkpoint write time.", needs=WITH_FAILURES)
+        fields.Duration | None, fields.Row("Blocking checkpoint write time.", needs=WITH_FAILURES)
     ] = None
 
 
@@ -85,29 +69,29 @@ DEFAULTS: Final[dict[str, dict[str, str]]] = {
 }
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "train": (
-        ModelChoice,
-        SystemChoice,
-        TrainingEngineChoice,
-        TierChoice,
-        ClockChoice,
-        TrainingBatch,
-        TrainingLayout,
-        UnevenStages,
-        TrainingFormats,
-        TrainingRecipe,
-        TrainingCheckpoints,
-        TrainingPower,
+        fields.ModelChoice,
+        fields.SystemChoice,
+        fields.TrainingEngineChoice,
+        fields.TierChoice,
+        fields.ClockChoice,
+        fields.TrainingBatch,
+        fields.TrainingLayout,
+        fields.UnevenStages,
+        fields.TrainingFormats,
+        fields.TrainingRecipe,
+        fields.TrainingCheckpoints,
+        fields.TrainingPower,
     ),
     "search training": (
-        ModelChoice,
-        SystemChoice,
-        TrainingEngineChoice,
-        TierChoice,
+        fields.ModelChoice,
+        fields.SystemChoice,
+        fields.TrainingEngineChoice,
+        fields.TierChoice,
         LayoutSearch,
-        TrainingBatch,
-        TrainingLayout,
-        TrainingFormats,
+        fields.TrainingBatch,
+        fields.TrainingLayout,
+        fields.TrainingFormats,
         LayoutFailures,
-        TrainingRecipe,
+        fields.TrainingRecipe,
     ),
 }

@@ -7,17 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas import quantities, studies
 from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import is_graph
-from perfatlas.quantities import (
-    InfeasibleError,
-    InvalidSpecError,
-    UnsupportedError,
-    counted,
-    format_quantity,
-)
 from perfatlas.reliability.fleet.closed_form import best_goodput
 from perfatlas.scenario.fields import InputFields, complete_scenario, refuse_unused
 from perfatlas.scenario.training_steps import (
@@ -29,14 +23,6 @@ from perfatlas.scenario.training_steps import (
     refused_by_recipe,
     training_breakdown,
     training_results,
-)
-from perfatlas.studies import (
-    SEARCHED,
-    LayoutQuestion,
-    find_layouts,
-    joined,
-    rejected_counts,
-    rejected_text,
 )
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step import training_steps
@@ -60,7 +46,6 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.training_steps import TrainInputs
-    from perfatlas.studies import FoundLayouts, Priced
 
 SHORTEST_S: Final = 1e-9
 MOST_DOUBLINGS: Final = 10
@@ -77,7 +62,7 @@ ZERO_NAMES: Final = ("0", "1", "2", "3")
 class TrainingSearch(AnsweredRun):
     """The answer to a search among training layouts."""
 
-    found: FoundLayouts
+    found: studies.FoundLayouts
 
     @property
     def layouts_per_cpu_s(self) -> float:
@@ -90,7 +75,7 @@ class TrainingSearch(AnsweredRun):
 
         Cells are written as `train` reads them.
         """
-        columns = {name: each.tolist() for name, each in joined(self.found.columns).items()}
+        columns = {name: each.tolist() for name, each in studies.joined(self.found.columns).items()}
         for name in ("gpus", *SIZES, "sequence_length", "global_batch"):
             columns[name] = [int(size) for size in columns[name]]
         for name, words in (("zero", ZERO_NAMES), ("recompute", RECOMPUTE_LEVELS)):
@@ -127,7 +112,7 @@ def search_training(
         (8, True)
     """
     inputs = read_layout_search(fields)
-    found = find_layouts(inputs.layouts(), progress)
+    found = studies.find_layouts(inputs.layouts(), progress)
     if not found.space.families:
         raise _no_layout(inputs, found)
     if not found.best:
@@ -135,7 +120,7 @@ def search_training(
     return TrainingSearch(answer=_answer(inputs, found), found=found)
 
 
-def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
+def _answer(inputs: LayoutSearchInputs, found: studies.FoundLayouts) -> Answer:
     rows = [_row(priced, inputs) for priced in found.best]
     shown = rows[: inputs.num_layouts]
     for number, row in enumerate(shown):
@@ -143,14 +128,14 @@ def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
     question = found.best[0].question
     steps = training_steps(question)
     evidence = evidence_of(question, steps)
-    fields = {n: f for n, f in verb_fields("search training").items() if n not in SEARCHED}
+    fields = {n: f for n, f in verb_fields("search training").items() if n not in studies.SEARCHED}
     scenario = complete_scenario(fields, inputs, engine=question.engine.id)
     results: dict[str, Any] = {
         "layouts": shown,
         "legal_layouts": found.space.size,
         "priced_layouts": found.priced,
         "excluded_layouts": found.excluded,
-        "rejected_layouts": rejected_counts(found.space.rejected),
+        "rejected_layouts": studies.rejected_counts(found.space.rejected),
     }
     return Answer(
         command="search training",
@@ -162,7 +147,7 @@ def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
     )
 
 
-def _row(priced: Priced, inputs: LayoutSearchInputs) -> dict[str, Any]:
+def _row(priced: studies.Priced, inputs: LayoutSearchInputs) -> dict[str, Any]:
     """Return a layout with its results, as `train` answers them."""
     question = priced.question
     layouts = question.layouts
@@ -224,25 +209,33 @@ def _reason(
     return f"the next layout is {worse:.1%} slower ({words} of the step)"
 
 
-def _no_layout(inputs: LayoutSearchInputs, found: FoundLayouts) -> InvalidSpecError:
+def _no_layout(
+    inputs: LayoutSearchInputs, found: studies.FoundLayouts
+) -> quantities.InvalidSpecError:
     """Return the error of a search without any legal layout."""
-    rules = rejected_text(found.space.rejected, METRICS["rejected_layouts"].parts)
+    rules = studies.rejected_text(found.space.rejected, METRICS["rejected_layouts"].parts)
     given = ", ".join(f"{name} = {value}" for name, value in inputs.pinned.items())
-    return InvalidSpecError(
-        f"no layout on {counted(inputs.most_gpus, 'GPU')}"
+    return quantities.InvalidSpecError(
+        f"no layout on {quantities.counted(inputs.most_gpus, 'GPU')}"
         + (f" with {given}" if given else "")
         + f" keeps the rules: {rules or 'no sizes multiply to the GPUs'}; change gpus or"
         " global_batch" + (", or leave out a given size" if given else "")
     )
 
 
-def _none_fits(inputs: LayoutSearchInputs, found: FoundLayouts) -> InfeasibleError:
+def _none_fits(
+    inputs: LayoutSearchInputs, found: studies.FoundLayouts
+) -> quantities.InfeasibleError:
     """Return the error of a search whose layouts do not fit, with the GPUs on which one does."""
     nearest = found.nearest
-    least = "" if nearest is None else format_quantity(nearest.memory_bytes, "B", exact=False)
+    least = (
+        ""
+        if nearest is None
+        else quantities.format_quantity(nearest.memory_bytes, "B", exact=False)
+    )
     rejected = found.space.rejected
     slow = rejected["max_step_time_s"]
-    on = counted(inputs.most_gpus, "GPU")
+    on = quantities.counted(inputs.most_gpus, "GPU")
     if slow:
         message = (
             f"none of {found.space.size:,} layouts on {on} has a step within"
@@ -253,7 +246,7 @@ def _none_fits(inputs: LayoutSearchInputs, found: FoundLayouts) -> InfeasibleErr
             f"none of {found.space.size:,} layouts on {on} fits in memory; the least that one needs"
             f" is {least} per GPU"
         )
-    return InfeasibleError(message, advice=tuple(_more_gpus(inputs)))
+    return quantities.InfeasibleError(message, advice=tuple(_more_gpus(inputs)))
 
 
 def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
@@ -261,7 +254,7 @@ def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
     asked = replace(inputs.layouts(), num_layouts=1)
     for doubling in range(1, MOST_DOUBLINGS + 1):
         gpus = inputs.most_gpus * 2**doubling
-        found = find_layouts(replace(asked, counts=(gpus,)))
+        found = studies.find_layouts(replace(asked, counts=(gpus,)))
         if found.best:
             name = "gpus" if inputs.gpus is not None else "max_gpus"
             return [f"set {name} = {gpus}"]
@@ -271,7 +264,7 @@ def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
 
 
 LEAST_GOODPUT: Final = 1e-9  # a job with less makes no progress
-_OF_LAYOUT: Final = ("gpus", "pipeline_schedule", "sequence_parallel", *SEARCHED)
+_OF_LAYOUT: Final = ("gpus", "pipeline_schedule", "sequence_parallel", *studies.SEARCHED)
 _OF_SEARCH: Final = (*LayoutSearch.__annotations__, *LayoutFailures.__annotations__)
 
 
@@ -294,10 +287,10 @@ class LayoutSearchInputs(
     @property
     def pinned(self) -> dict[str, Any]:
         """The sizes that are given; the search varies the others."""
-        given = self.model_fields_set.intersection(SEARCHED)
+        given = self.model_fields_set.intersection(studies.SEARCHED)
         return {
             name: getattr(self, name)
-            for name in SEARCHED
+            for name in studies.SEARCHED
             if name in given and getattr(self, name) is not None
         }
 
@@ -337,9 +330,9 @@ class LayoutSearchInputs(
             restart_s=float(self.restart_s or 0.0),
         )
 
-    def layouts(self) -> LayoutQuestion:
+    def layouts(self) -> studies.LayoutQuestion:
         """Return the layouts to search, and what ranks them."""
-        return LayoutQuestion(
+        return studies.LayoutQuestion(
             base=question_of([self.on(1)]),
             counts=self.gpu_counts(),
             exact=self.gpus is not None,
@@ -376,18 +369,18 @@ def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:
     """
     inputs = LayoutSearchInputs.read(fields)
     if is_graph(inputs.model):
-        raise UnsupportedError(
+        raise quantities.UnsupportedError(
             f"{inputs.model} is a graph of operators, whose layouts are not searched: ask train, or"
             " a table of it with micro_batch and zero, and ep and expert_tp of embedding tables"
         )
     if (inputs.gpus is None) == (inputs.max_gpus is None):
         both = f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             "set gpus, the GPUs of the job, or max_gpus, the most it may have"
             + ("" if inputs.gpus is None else both)
         )
     if inputs.objective == "gpus" and inputs.max_gpus is None:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             "objective = gpus finds the fewest GPUs that can run the step; set max_gpus, the most"
             " to search, instead of gpus"
         )
@@ -404,14 +397,14 @@ def _check_failures(inputs: LayoutSearchInputs) -> None:
     if inputs.objective != "effective_step_time_s":
         return
     if missing:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"objective = effective_step_time_s needs {', '.join(missing)}: the goodput of a job"
             " follows from failures of nodes, restarts and checkpoints"
         )
     if not inputs.gpu_counts():
-        raise InfeasibleError(
+        raise quantities.InfeasibleError(
             "jobs make no progress: goodput is 0 with node_mtbf_s ="
             f" {inputs.node_mtbf_s:g}, restart_s = {inputs.restart_s:g} and checkpoint_write_s ="
-            f" {inputs.checkpoint_write_s:g} on {counted(inputs.gpus or 1, 'GPU')}.",
+            f" {inputs.checkpoint_write_s:g} on {quantities.counted(inputs.gpus or 1, 'GPU')}.",
             advice=("raise node_mtbf_s, or lower restart_s or checkpoint_write_s",),
         )

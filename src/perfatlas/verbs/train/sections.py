@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import verb_fields, without_defaults
 from perfatlas.quantities import counted
+from perfatlas.report import pages
 from perfatlas.report.charts import (
     BLUE,
     GREEN,
@@ -20,17 +21,6 @@ from perfatlas.report.charts import (
     Waterfall,
     first_and_last,
     highest_points,
-)
-from perfatlas.report.pages import (
-    Chart,
-    Section,
-    Table,
-    answer_page,
-    key_values,
-    memory_section,
-    print_blocks,
-    print_sections,
-    results_page,
 )
 from perfatlas.report.text import (
     format_number,
@@ -60,7 +50,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from perfatlas.report.pages import Block, Page
     from perfatlas.training.step import StepTimeline
 
     Row = Mapping[str, Any]
@@ -114,7 +103,7 @@ def print_training(
         print_line(console, line)
     console.print()
     hfu = ("hfu",) if verbose or results["hfu"] != results["mfu"] else ()
-    found = key_values(results, (*FIRST, *hfu, *POWER, *CHECKPOINT))
+    found = pages.key_values(results, (*FIRST, *hfu, *POWER, *CHECKPOINT))
     rows = [
         (value.label, f"{value.value}  ({value.interval})".removesuffix("  ()")) for value in found
     ]
@@ -123,8 +112,8 @@ def print_training(
         if verbose or not section.is_detail:
             print_heading(console, section.title.lower())
             chart, _ = section.blocks  # the table has the same shares
-            print_blocks(console, [chart], most=None if verbose else section.most)
-    print_sections(console, [_operators(answer)], verbose=verbose)
+            pages.print_blocks(console, [chart], most=None if verbose else section.most)
+    pages.print_sections(console, [_operators(answer)], verbose=verbose)
     memory = results["memory"]
     total, capacity = (
         format_value(f"memory.{name}", memory[name]) for name in ("total_bytes", "capacity_bytes")
@@ -140,7 +129,7 @@ def training_page(
     timeline: StepTimeline | None = None,
     *,
     reproduce: str,
-) -> Page:
+) -> pages.Page:
     """Return a training step as an HTML page.
 
     Args:
@@ -148,14 +137,14 @@ def training_page(
     """
     scenario, results = answer["scenario"], answer["results"]
     timeline = timeline or training_timeline(**scenario)
-    return answer_page(
+    return pages.answer_page(
         answer,
         title=headline(answer),
         subtitle=f"{layout_line(scenario)}; {batch_line(scenario, results)}",
-        values=key_values(results, VALUES),
+        values=pages.key_values(results, VALUES),
         sections=[
             *_wholes(results),
-            memory_section("Memory of the fullest GPU", results["memory"]),
+            pages.memory_section("Memory of the fullest GPU", results["memory"]),
             _memory_over_step(results["memory"], timeline),
             _pipeline(timeline),
             _operators(answer, MOST_ROWS),
@@ -189,7 +178,7 @@ def batch_line(scenario: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _wholes(results: Row) -> list[Section]:
+def _wholes(results: Row) -> list[pages.Section]:
     """Return the parts of the step and of the energy of all GPUs, where that is known."""
     labels = OF_GRAPHS if results.get("item") else PARTS
     sections = [_parts("time", results["waterfall"], labels, ("time_s", results["step_time_s"]))]
@@ -201,12 +190,11 @@ def _wholes(results: Row) -> list[Section]:
 
 def _parts(
     of: str, parts: Mapping[str, float], labels: Mapping[str, str], whole: tuple[str, float]
-) -> Section:
+) -> pages.Section:
     """Return the parts of a whole as a picture and a table; the text has energy as a detail.
 
     Args:
         of: Time or energy.
-        whole: The result that they divide, and its value.
     """
     metric, total = whole
     shown = {name: part for name, part in parts.items() if part > 0.0 or name == "compute"}
@@ -218,15 +206,15 @@ def _parts(
         for (name, part), text in zip(shown.items(), texts, strict=True)
     ]
     last = "step" if of == "time" else "step, all GPUs"
-    table = Table(
+    table = pages.Table(
         head=("part", of, "share"), rows=[*cells, [last, format_value(metric, total), "100%"]]
     )
     title = f"Where the {of} goes"
-    blocks: list[Block] = [Chart(figure=figure, title=title), table]
-    return Section(title=title, blocks=blocks, most=MOST_PARTS, is_detail=of == "energy")
+    blocks: list[pages.Block] = [pages.Chart(figure=figure, title=title), table]
+    return pages.Section(title=title, blocks=blocks, most=MOST_PARTS, is_detail=of == "energy")
 
 
-def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> Section:
+def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> pages.Section:
     """Return the memory of the fullest rank over the step, with its high-water mark."""
     time_s, used = highest_points(timeline.memory_time_s, timeline.memory_bytes, MOST_PASSES)
     states = sum(memory[f"{name}_bytes"] for name in ("weights", "gradients", "optimizer"))
@@ -248,30 +236,30 @@ def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> Sect
         "Activations are taken by forward passes and freed at the end of their weight gradients."
         " Gathered weights and the workspace of the loss are counted over the whole step."
     )
-    return Section(title=title, blocks=[note, Chart(figure=figure, title=title)])
+    return pages.Section(title=title, blocks=[note, pages.Chart(figure=figure, title=title)])
 
 
-def _pipeline(timeline: StepTimeline) -> Section:
+def _pipeline(timeline: StepTimeline) -> pages.Section:
     """Return the passes of all ranks; of a long step its beginning and its end."""
     passes = timeline.passes
     title = "Passes of the pipeline"
     count = passes["start_s"].size
     if count <= MOST_PASSES:
-        return Section.charted(title, PipelineChart(passes))
+        return pages.Section.charted(title, PipelineChart(passes))
     half = MOST_PASSES // 2
     parts = zip(("beginning", "end"), first_and_last(passes, half), strict=True)
     charts = [
-        Chart(figure=PipelineChart(some), title=f"{title}, {name} of the step")
+        pages.Chart(figure=PipelineChart(some), title=f"{title}, {name} of the step")
         for name, some in parts
     ]
     note = (
         f"The step has {count:,} passes; the first and the last {half:,} are shown. --trace writes"
         " all of them."
     )
-    return Section(title=title, blocks=[note, *charts])
+    return pages.Section(title=title, blocks=[note, *charts])
 
 
-def _operators(answer: Row, most: int | None = None) -> Section:
+def _operators(answer: Row, most: int | None = None) -> pages.Section:
     """Return the operators and collectives that take most time on the busiest rank.
 
     Args:
@@ -279,9 +267,9 @@ def _operators(answer: Row, most: int | None = None) -> Section:
     """
     rows = [row for row in answer["breakdown"] if row["phase"] != "step"]
     rows.sort(key=lambda row: -row["time_s"])
-    table = Table.of(rows[:most], OPERATOR_COLUMNS, ("operator", "part", "bound"))
+    table = pages.Table.of(rows[:most], OPERATOR_COLUMNS, ("operator", "part", "bound"))
     title = "Longest operators on the busiest rank"
-    return Section(title=title, blocks=[table], most=KERNELS)
+    return pages.Section(title=title, blocks=[table], most=KERNELS)
 
 
 def print_layouts(
@@ -320,7 +308,7 @@ def print_layouts(
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
-def layouts_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
+def layouts_page(answer: Mapping[str, Any], *, reproduce: str) -> pages.Page:
     """Return the best layouts of a training job as an HTML page."""
     rows = answer["results"]["layouts"]
     names = [layout_text(row) for row in rows]
@@ -329,10 +317,10 @@ def layouts_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
         Bar(name, row[RATE], format_value(RATE, row[RATE]), interval=None if None in own else own)
         for name, row, own in zip(names, rows, ends, strict=True)
     ]
-    table = Table.of(rows, _layout_columns(answer), ("layout",))
+    table = pages.Table.of(rows, _layout_columns(answer), ("layout",))
     axis = Axis(f"{label_of(RATE)}, with 90% intervals")
-    best = Section.charted("Best layouts", BarChart(bars, axis), table)
-    return results_page(answer, sections=[best] if rows else (), reproduce=reproduce)
+    best = pages.Section.charted("Best layouts", BarChart(bars, axis), table)
+    return pages.results_page(answer, sections=[best] if rows else (), reproduce=reproduce)
 
 
 def _layout_columns(answer: Row) -> dict[str, Any]:

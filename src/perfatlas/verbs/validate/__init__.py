@@ -1,13 +1,11 @@
 """Estimates compared with benchmarks of a user."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.validate.answer import validate_serving as validate_serving
-    from perfatlas.verbs.validate.command import validate_here as validate_here
+    from perfatlas.verbs.validate.answer import validate_serving
+    from perfatlas.verbs.validate.command import validate_here
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -61,7 +61,6 @@ class Condition(Protocol):
         """Return what is missing, or None if the condition holds.
 
         Args:
-            values: All fields of the question by name, including defaults.
             facts: Derived facts by name: each returns what is missing, or None if it holds.
         """
         ...

@@ -5,36 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Final, Literal
 
-from perfatlas.vocabulary.fields.clusters import (
-    CHECKPOINT_INTERVAL,
-    DETECTION,
-    FLEET,
-    GPUS,
-    GPUS_PER_NODE,
-    NO_FLEET,
-    NODE_MTBF,
-    NODE_REPAIR,
-    RESTART,
-    SEED,
-    SPARES,
-    SYSTEM,
-    Duration,
-    FleetName,
-    Pause,
-    Seed,
-    Share,
-)
-from perfatlas.vocabulary.fields.conditions import (
-    AllOf,
-    AnyOf,
-    AnySet,
-    Equals,
-    Fact,
-    Noted,
-    NotEqual,
-    NotSet,
-    WithMessage,
-)
+from perfatlas.vocabulary.fields import clusters, conditions
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.prices import USD_PER_GPU_HOUR, UsdPerGpuHour
 from perfatlas.vocabulary.fields.rows import Catalog, InputFile, Row, Text, fields_of, group
@@ -46,12 +17,16 @@ MOST_SPARES: Final = 100_000
 MOST_SEEDS: Final = 1000
 Level = Annotated[float, Number(unit="fraction", above=0.0, below=1.0)]
 _SUBJECT: Final = fields_of(Subject)
-NEEDS_FLEET: Final = AnySet("fleet", example="llama3")
-SIMULATED_JOB: Final = Noted(Fact("simulation"))
-WHAT_IF: Final = AllOf(NEEDS_FLEET, AnySet("what_if"))
-STEP: Final = AnySet("step_time_s")
-NODES_MATTER: Final = WithMessage(
-    AnyOf(NotSet("mtti_s", ""), AnySet("spares"), NotEqual("failure_shape", 1.0)),
+NEEDS_FLEET: Final = conditions.AnySet("fleet", example="llama3")
+SIMULATED_JOB: Final = conditions.Noted(conditions.Fact("simulation"))
+WHAT_IF: Final = conditions.AllOf(NEEDS_FLEET, conditions.AnySet("what_if"))
+STEP: Final = conditions.AnySet("step_time_s")
+NODES_MATTER: Final = conditions.WithMessage(
+    conditions.AnyOf(
+        conditions.NotSet("mtti_s", ""),
+        conditions.AnySet("spares"),
+        conditions.NotEqual("failure_shape", 1.0),
+    ),
     "mtti_s is the mean time to interruption of the whole job",
     "set node_mtbf_s instead",
 )
@@ -66,41 +41,41 @@ RateName = Annotated[
 class ResilientJob:
     """Checkpointing and restart of the job."""
 
-    gpus: Annotated[Count | None, GPUS] = None
+    gpus: Annotated[Count | None, clusters.GPUS] = None
     checkpoint_interval_s: Annotated[
-        Duration | None, replace(CHECKPOINT_INTERVAL, default="the optimum")
+        clusters.Duration | None, replace(clusters.CHECKPOINT_INTERVAL, default="the optimum")
     ] = None
     checkpoint_write_s: Annotated[
-        Pause | None,
+        clusters.Pause | None,
         Row(
             "Blocking checkpoint write time.",
             elsewhere=("checkpoint_cost_s", "checkpoint_time_s", "checkpoint_overhead_s"),
         ),
     ] = None
-    restart_s: Annotated[Pause | None, RESTART] = None
+    restart_s: Annotated[clusters.Pause | None, clusters.RESTART] = None
     method: Annotated[
         Literal["auto", "exact", "simulate"],
         Row(
             "Method: exact (renewal model) or simulate; auto uses exact if it is valid and simulate"
             " otherwise.",
-            needs=WithMessage(
-                AnyOf(NO_FLEET, Equals("method", "simulate")),
+            needs=conditions.WithMessage(
+                conditions.AnyOf(clusters.NO_FLEET, conditions.Equals("method", "simulate")),
                 "a job on a fleet is always simulated",
                 "leave fleet out",
             ),
         ),
     ] = "auto"
     duration_s: Annotated[
-        Duration,
+        clusters.Duration,
         Row(
             "Period over which failures and GPU-hours are counted.",
             default="30 days",
-            needs=NotSet("work_s", "ends the job when the work is done"),
+            needs=conditions.NotSet("work_s", "ends the job when the work is done"),
         ),
     ] = MONTH_S
     usd_per_gpu_hour: Annotated[
         UsdPerGpuHour | None,
-        replace(USD_PER_GPU_HOUR, needs=AnySet("gpus", "fleet")),
+        replace(USD_PER_GPU_HOUR, needs=conditions.AnySet("gpus", "fleet")),
     ] = None
     half_width: Annotated[
         Level,
@@ -109,7 +84,7 @@ class ResilientJob:
             needs=SIMULATED_JOB,
         ),
     ] = 0.002
-    seed: Annotated[Seed, replace(SEED, needs=SIMULATED_JOB)] = 0
+    seed: Annotated[clusters.Seed, replace(clusters.SEED, needs=SIMULATED_JOB)] = 0
     num_seeds: Annotated[
         Annotated[int, Number(at_least=1, at_most=MOST_SEEDS)],
         Row(
@@ -125,54 +100,62 @@ class JobFailures:
     """Failure rate of the job: mtti_s, node_mtbf_s, failure_rate or a fleet."""
 
     mtti_s: Annotated[
-        Duration | None,
+        clusters.Duration | None,
         Row(
             "Mean time to interruption of the job.",
-            needs=NO_FLEET,
+            needs=clusters.NO_FLEET,
             elsewhere=("mtti", "mtbf", "mtbf_s", "mttf", "mttf_s", "mtbi_s"),
         ),
     ] = None
-    node_mtbf_s: Annotated[Duration | None, NODE_MTBF] = None
+    node_mtbf_s: Annotated[clusters.Duration | None, clusters.NODE_MTBF] = None
     failure_rate: Annotated[
         RateName | None,
         Row(
             "Published failure rate, such as llama3_node_unexpected or rsc1_node.",
-            needs=NO_FLEET,
+            needs=clusters.NO_FLEET,
         ),
     ] = None
     failures_seen: Annotated[
         Count | None,
         Row(
             "Number of observed failures behind mtti_s or node_mtbf_s, for a confidence interval.",
-            needs=AllOf(
-                NO_FLEET,
-                NotSet("failure_rate", "has its own interval, or none"),
+            needs=conditions.AllOf(
+                clusters.NO_FLEET,
+                conditions.NotSet("failure_rate", "has its own interval, or none"),
             ),
         ),
     ] = None
     gpus_per_node: Annotated[
         Count,
         replace(
-            GPUS_PER_NODE,
+            clusters.GPUS_PER_NODE,
             default="8, or the system's",
-            needs=AllOf(NO_FLEET, NODES_MATTER),
+            needs=conditions.AllOf(clusters.NO_FLEET, NODES_MATTER),
         ),
     ] = 8
     failure_shape: Annotated[
         Annotated[float, Number(at_least=0.2, at_most=20.0)],
         Row(
             "Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).",
-            needs=NO_FLEET,
+            needs=clusters.NO_FLEET,
             elsewhere=("weibull_shape",),
         ),
     ] = 1.0
-    detection_s: Annotated[Pause | None, replace(DETECTION, default="0, or the fleet's")] = None
+    detection_s: Annotated[
+        clusters.Pause | None, replace(clusters.DETECTION, default="0, or the fleet's")
+    ] = None
     spares: Annotated[
         CountOrZero | None,
-        replace(SPARES, default="unlimited; with fleet, its ratio of spares to other units"),
+        replace(
+            clusters.SPARES, default="unlimited; with fleet, its ratio of spares to other units"
+        ),
     ] = None
     repair_s: Annotated[
-        Duration | None, replace(NODE_REPAIR, needs=AllOf(NO_FLEET, AnySet("spares")))
+        clusters.Duration | None,
+        replace(
+            clusters.NODE_REPAIR,
+            needs=conditions.AllOf(clusters.NO_FLEET, conditions.AnySet("spares")),
+        ),
     ] = None
 
 
@@ -180,7 +163,7 @@ class JobFailures:
 class JobOnFleet:
     """A job on a whole fleet (always simulated)."""
 
-    fleet: Annotated[FleetName | None, FLEET] = None
+    fleet: Annotated[clusters.FleetName | None, clusters.FLEET] = None
     fleet_units: Annotated[
         Count | None,
         Row("Units (nodes or racks) of the fleet.", "from the fleet file", NEEDS_FLEET),
@@ -206,26 +189,31 @@ class JobOnFleet:
         ),
     ] = None
     checkpoint_lag_s: Annotated[
-        Pause,
+        clusters.Pause,
         Row("Delay from the end of a write until the checkpoint is durable.", needs=NEEDS_FLEET),
     ] = 0.0
     spare_kind: Annotated[
         Literal["cold", "warm", "hot"],
         Row(
             "State of spares; warm and hot spares are powered on and can fail.",
-            needs=AllOf(NEEDS_FLEET, Noted(Fact("spares of no other kind"))),
+            needs=conditions.AllOf(
+                NEEDS_FLEET, conditions.Noted(conditions.Fact("spares of no other kind"))
+            ),
         ),
     ] = "cold"
     spare_start_s: Annotated[
-        Pause, Row("Additional restart time when a spare joins the job.", needs=NEEDS_FLEET)
+        clusters.Pause,
+        Row("Additional restart time when a spare joins the job.", needs=NEEDS_FLEET),
     ] = 0.0
     spare_order: Annotated[
         Literal["random", "first", "longest_idle", "last_returned"],
         Row(
             "Which spare joins the job: a random one, the first by number, the one that has been"
             " idle longest, or the one that returned from repair last.",
-            needs=AllOf(
-                NEEDS_FLEET, Fact("units that differ"), Noted(Fact("spares that join in place"))
+            needs=conditions.AllOf(
+                NEEDS_FLEET,
+                conditions.Fact("units that differ"),
+                conditions.Noted(conditions.Fact("spares that join in place")),
             ),
         ),
     ] = "random"
@@ -244,30 +232,33 @@ class JobOnFleet:
         Row(
             "GPUs that an elastic job releases together, such as one data-parallel replica.",
             default="one unit",
-            needs=AllOf(
+            needs=conditions.AllOf(
                 NEEDS_FLEET,
-                AnySet("fewest_gpus", "what_if"),
-                AnyOf(Fact("strategy without shrink"), AnySet("fewest_gpus")),
+                conditions.AnySet("fewest_gpus", "what_if"),
+                conditions.AnyOf(
+                    conditions.Fact("strategy without shrink"), conditions.AnySet("fewest_gpus")
+                ),
             ),
         ),
     ] = None
     work_s: Annotated[
-        Duration | None,
+        clusters.Duration | None,
         Row("Useful work after which the job ends, instead of duration_s.", "none", NEEDS_FLEET),
     ] = None
     finish_by_s: Annotated[
-        Duration | None,
+        clusters.Duration | None,
         Row(
             "Deadline of the job; the answer gives the probability of missing it.",
             default="none",
-            needs=AllOf(NEEDS_FLEET, AnySet("work_s")),
+            needs=conditions.AllOf(NEEDS_FLEET, conditions.AnySet("work_s")),
         ),
     ] = None
     mfu: Annotated[
-        Share | None, Row("Model FLOPs utilization (MFU) in productive time.", needs=NEEDS_FLEET)
+        clusters.Share | None,
+        Row("Model FLOPs utilization (MFU) in productive time.", needs=NEEDS_FLEET),
     ] = None
     scheduling: Annotated[
-        Share | None, Row("Fraction of time the job is scheduled.", "1", NEEDS_FLEET)
+        clusters.Share | None, Row("Fraction of time the job is scheduled.", "1", NEEDS_FLEET)
     ] = None
     what_if: Annotated[
         bool, Row("Rank single changes by the GPU-hours they save.", needs=NEEDS_FLEET)
@@ -277,12 +268,16 @@ class JobOnFleet:
         Row("Number of spares that what_if adds.", needs=WHAT_IF),
     ] = 30
     verify_s: Annotated[
-        Duration | None,
+        clusters.Duration | None,
         Row(
             "Duration of the verification that what_if adds before each checkpoint against"
             " silent errors.",
             default="from another strategy",
-            needs=AllOf(WHAT_IF, Fact("strategy without verification"), Fact("silent errors")),
+            needs=conditions.AllOf(
+                WHAT_IF,
+                conditions.Fact("strategy without verification"),
+                conditions.Fact("silent errors"),
+            ),
         ),
     ] = None
 
@@ -297,11 +292,11 @@ class MeasuredStep:
             _SUBJECT["model"].row,
             text="Trained model: a Hugging Face id or catalog name; its parameters give FLOPs and"
             " checkpoint size.",
-            needs=AnyOf(
-                AllOf(
-                    NotSet("checkpoint_bytes", "sets the checkpoint size"),
-                    WithMessage(
-                        AnySet("checkpoint_bytes_per_s", "fleet"),
+            needs=conditions.AnyOf(
+                conditions.AllOf(
+                    conditions.NotSet("checkpoint_bytes", "sets the checkpoint size"),
+                    conditions.WithMessage(
+                        conditions.AnySet("checkpoint_bytes_per_s", "fleet"),
                         "neither a write bandwidth nor a step time for the MFU is set",
                         "set checkpoint_bytes_per_s",
                     ),
@@ -313,15 +308,18 @@ class MeasuredStep:
     system: Annotated[
         SystemName | None,
         replace(
-            SYSTEM,
+            clusters.SYSTEM,
             text="System of the job: its peak FLOP/s for the MFU, and without a fleet its GPUs per"
             " node.",
-            needs=AnyOf(AnySet("step_time_s", "tokens_per_step"), AllOf(NO_FLEET, NODES_MATTER)),
+            needs=conditions.AnyOf(
+                conditions.AnySet("step_time_s", "tokens_per_step"),
+                conditions.AllOf(clusters.NO_FLEET, NODES_MATTER),
+            ),
         ),
     ] = None
     format: Annotated[FormatName, Row("Number format of that peak.", needs=STEP)] = "bf16"
     step_time_s: Annotated[
-        Duration | None, Row("Measured time of one training step.", needs=NEEDS_FLEET)
+        clusters.Duration | None, Row("Measured time of one training step.", needs=NEEDS_FLEET)
     ] = None
     tokens_per_step: Annotated[
         Annotated[int, Number(at_least=1, at_most=10**12, binary_suffixes=True)] | None,
@@ -336,10 +334,10 @@ class MeasuredStep:
         Row(
             "Checkpoint size, such as 5.7TB.",
             default="14 bytes per parameter of model",
-            needs=WithMessage(
-                AnyOf(
-                    AnySet("checkpoint_bytes_per_s"),
-                    AllOf(NEEDS_FLEET, Fact("strategy with bandwidths")),
+            needs=conditions.WithMessage(
+                conditions.AnyOf(
+                    conditions.AnySet("checkpoint_bytes_per_s"),
+                    conditions.AllOf(NEEDS_FLEET, conditions.Fact("strategy with bandwidths")),
                 ),
                 "no write bandwidth is set",
                 "set checkpoint_bytes_per_s (or bandwidths of a [[strategy]] table)",
@@ -365,13 +363,15 @@ class SparePool:
         Count | None,
         Row(
             "Nodes of the job.",
-            needs=NotSet("fleet", "gives the nodes, together with gpus"),
+            needs=conditions.NotSet("fleet", "gives the nodes, together with gpus"),
             elsewhere=("num_nodes", "nnodes"),
         ),
     ] = None
-    fleet: Annotated[FleetName | None, FLEET] = None
-    gpus: Annotated[Count | None, replace(GPUS, default="", needs=NEEDS_FLEET)] = None
-    spares: Annotated[Annotated[int, Number(at_least=0, at_most=MOST_SPARES)] | None, SPARES] = None
+    fleet: Annotated[clusters.FleetName | None, clusters.FLEET] = None
+    gpus: Annotated[Count | None, replace(clusters.GPUS, default="", needs=NEEDS_FLEET)] = None
+    spares: Annotated[
+        Annotated[int, Number(at_least=0, at_most=MOST_SPARES)] | None, clusters.SPARES
+    ] = None
     target: Annotated[
         Level | None,
         Row(
@@ -379,14 +379,15 @@ class SparePool:
             " 0.999; the answer gives the number of spares."
         ),
     ] = None
-    node_mtbf_s: Annotated[Duration | None, NODE_MTBF] = None
-    repair_s: Annotated[Duration | None, NODE_REPAIR] = None
+    node_mtbf_s: Annotated[clusters.Duration | None, clusters.NODE_MTBF] = None
+    repair_s: Annotated[clusters.Duration | None, clusters.NODE_REPAIR] = None
     crews: Annotated[
         Count | None, Row("Repair crews: maximum concurrent repairs.", "unlimited")
     ] = None
     warm: Annotated[
         bool,
         Row(
-            "Spares can fail like active nodes (warm standby).", needs=Noted(NotEqual("spares", 0))
+            "Spares can fail like active nodes (warm standby).",
+            needs=conditions.Noted(conditions.NotEqual("spares", 0)),
         ),
     ] = False

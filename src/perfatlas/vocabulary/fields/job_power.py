@@ -5,16 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
+from perfatlas.vocabulary.fields import prices
 from perfatlas.vocabulary.fields.conditions import AllOf, AnySet
 from perfatlas.vocabulary.fields.numbers import Number
-from perfatlas.vocabulary.fields.prices import (
-    GCO2_PER_KWH,
-    USD_PER_GPU_HOUR,
-    USD_PER_KWH,
-    Gco2PerKwh,
-    Pue,
-    UsdPerKwh,
-)
 from perfatlas.vocabulary.fields.rows import Row, group
 
 Watts = Annotated[float, Number(unit="W", above=0.0, at_most=1e5)]
@@ -42,7 +35,7 @@ class JobPower:
         ),
     ] = None
     pue: Annotated[
-        Pue | None,
+        prices.Pue | None,
         Row(
             "Power usage effectiveness: factor on the electricity of the GPUs.",
             default="1",
@@ -51,10 +44,10 @@ class JobPower:
         ),
     ] = None
     usd_per_kwh: Annotated[
-        UsdPerKwh | None, replace(USD_PER_KWH, needs=AnySet("power_w", "train"))
+        prices.UsdPerKwh | None, replace(prices.USD_PER_KWH, needs=AnySet("power_w", "train"))
     ] = None
     gco2_per_kwh: Annotated[
-        Gco2PerKwh | None, replace(GCO2_PER_KWH, needs=AnySet("power_w", "train"))
+        prices.Gco2PerKwh | None, replace(prices.GCO2_PER_KWH, needs=AnySet("power_w", "train"))
     ] = None
 
 
@@ -67,7 +60,7 @@ class ClusterPower:
         Row(
             "Price of one GPU-hour [USD].",
             default="no cost of GPUs is reported",
-            elsewhere=USD_PER_GPU_HOUR.elsewhere,
+            elsewhere=prices.USD_PER_GPU_HOUR.elsewhere,
         ),
     ] = None
 
@@ -94,7 +87,7 @@ class ClusterPower:
         Row("Power of a GPU board whose node is under repair [W].", needs=AnySet("power_w")),
     ] = 0.0
     pue: Annotated[
-        Pue | None,
+        prices.Pue | None,
         Row(
             "Power usage effectiveness: factor on the electricity of the GPUs.",
             default="1",
@@ -102,7 +95,9 @@ class ClusterPower:
             elsewhere=("power_usage_effectiveness",),
         ),
     ] = None
-    usd_per_kwh: Annotated[UsdPerKwh | None, replace(USD_PER_KWH, needs=AnySet("power_w"))] = None
-    gco2_per_kwh: Annotated[Gco2PerKwh | None, replace(GCO2_PER_KWH, needs=AnySet("power_w"))] = (
-        None
-    )
+    usd_per_kwh: Annotated[
+        prices.UsdPerKwh | None, replace(prices.USD_PER_KWH, needs=AnySet("power_w"))
+    ] = None
+    gco2_per_kwh: Annotated[
+        prices.Gco2PerKwh | None, replace(prices.GCO2_PER_KWH, needs=AnySet("power_w"))
+    ] = None

@@ -4,38 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from perfatlas.vocabulary.fields.conditions import (
-    AllOf,
-    AnyOf,
-    Equals,
-    Fact,
-    Noted,
-    NotEqual,
-    NotSet,
-    WithMessage,
-)
+from perfatlas.vocabulary.fields import conditions
 from perfatlas.vocabulary.fields.name_lists import Fractions
 from perfatlas.vocabulary.fields.numbers import Count, Number, Size
 from perfatlas.vocabulary.fields.rows import Row, group
 
 MOST_DRAFTS: Final = 32
-DRAFTED: Final = WithMessage(
-    NotEqual("speculative_depth", 0),
+DRAFTED: Final = conditions.WithMessage(
+    conditions.NotEqual("speculative_depth", 0),
     "speculative_depth = 0",
     "set speculative_depth, such as 3",
 )
-FRONT_END: Final = AllOf(
-    WithMessage(
-        NotEqual("measured_at", "engine"),
+FRONT_END: Final = conditions.AllOf(
+    conditions.WithMessage(
+        conditions.NotEqual("measured_at", "engine"),
         "measured_at = engine excludes the front end",
         "set measured_at = client",
     ),
-    Fact("front end"),
+    conditions.Fact("front end"),
 )
-STREAMING: Final = AllOf(
+STREAMING: Final = conditions.AllOf(
     FRONT_END,
-    WithMessage(
-        NotEqual("mode", "disaggregated"),
+    conditions.WithMessage(
+        conditions.NotEqual("mode", "disaggregated"),
         "with two pools, a router sends each token immediately",
         "",
     ),
@@ -78,10 +69,10 @@ class Limits:
         Row(
             "Fraction of GPU memory that the engine may use.",
             default="the engine's",
-            needs=Noted(
-                AnyOf(
-                    NotSet("kv_blocks", "sets the size of the KV cache"),
-                    Equals("mode", "disaggregated"),
+            needs=conditions.Noted(
+                conditions.AnyOf(
+                    conditions.NotSet("kv_blocks", "sets the size of the KV cache"),
+                    conditions.Equals("mode", "disaggregated"),
                 )
             ),
             by_replica=True,
@@ -127,7 +118,9 @@ class Limits:
         Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)] | None,
         Row(
             "Probability that a draft token is accepted if all preceding ones are.",
-            needs=AllOf(DRAFTED, NotSet("acceptance_by_position", "gives it for each draft")),
+            needs=conditions.AllOf(
+                DRAFTED, conditions.NotSet("acceptance_by_position", "gives it for each draft")
+            ),
         ),
     ] = None
     acceptance_by_position: Annotated[
@@ -141,7 +134,9 @@ class Limits:
     ] = None
 
 
-PROMPTS_FIRST: Final = AllOf(Fact("SGLang scheduler"), Equals("mode", "aggregated"))
+PROMPTS_FIRST: Final = conditions.AllOf(
+    conditions.Fact("SGLang scheduler"), conditions.Equals("mode", "aggregated")
+)
 
 
 @group("SGLang scheduler", 3)
@@ -177,7 +172,9 @@ class RankBalance:
             "Maximum steps that prompts wait until every attention data-parallel rank has one"
             " (TensorRT-LLM, attention_dp_config); 0 turns the balance off.",
             "the engine's",
-            AllOf(Fact("prompt balance"), Equals("mode", "aggregated")),
+            conditions.AllOf(
+                conditions.Fact("prompt balance"), conditions.Equals("mode", "aggregated")
+            ),
             elsewhere=("timeout_iters",),
         ),
     ] = None

@@ -34,11 +34,7 @@ def read_names(value: object) -> object:
 
 
 def read_fractions(value: object) -> object:
-    """Return the fractions of a list written as text, such as "0.9,0.7"; other values unchanged.
-
-    Raises:
-        ValueError: The list is empty, or one of its parts is no number from 0 to 1.
-    """
+    """Return the fractions of a list written as text, such as "0.9,0.7"; other values unchanged."""
     names = read_names(value)
     names = (value,) if isinstance(value, float | int) else names
     if not isinstance(names, tuple):

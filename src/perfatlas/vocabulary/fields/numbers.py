@@ -6,13 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from perfatlas.quantities import (
-    InvalidSpecError,
-    PerfatlasError,
-    parse_duration,
-    parse_quantity,
-    parse_rate,
-)
+from perfatlas import quantities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,11 +29,7 @@ LEAST_PERCENTAGE: Final = 2.0  # a fraction from here on is likely meant as a pe
 
 
 def _counted(text: str, *, binary: bool = False) -> float:
-    """Return a count; k, m, g and t are decimal, Ki, Mi, Gi and Ti binary.
-
-    Args:
-        binary: Whether K, M, G and T alone are binary too, as vLLM reads numbers of tokens.
-    """
+    """Return a count; k, m, g and t are decimal, Ki, Mi, Gi and Ti binary."""
     found = _SUFFIXED.fullmatch(text)
     if found is None:
         capital = '"4K" (4,096)' if binary else '"4Ki" (4,096)'
@@ -60,7 +50,9 @@ def _tokens(text: str) -> float:
     try:
         return _counted(text)
     except ValueError:
-        raise InvalidSpecError("no number of tokens") from None  # told with the unit of the field
+        raise quantities.InvalidSpecError(
+            "no number of tokens"
+        ) from None  # told with the unit of the field
 
 
 def _percent(text: str) -> float:
@@ -70,18 +62,18 @@ def _percent(text: str) -> float:
 def _share(text: str) -> float:
     number, percent, rest = text.strip().partition("%")
     if not percent or rest or not _DECIMAL.fullmatch(number):
-        raise InvalidSpecError("no percentage")  # told with the unit of the field
+        raise quantities.InvalidSpecError("no percentage")  # told with the unit of the field
     return float(number) / 100.0
 
 
 def _quantity(dimension: str) -> Callable[[str], float]:
-    return lambda text: parse_quantity(text, dimension)
+    return lambda text: quantities.parse_quantity(text, dimension)
 
 
 READERS: Final[dict[str, Callable[[str], float]]] = {
     "tokens": _tokens,
-    "s": lambda text: parse_duration(text, field="it"),
-    "1/s": lambda text: parse_rate(text, field="it"),
+    "s": lambda text: quantities.parse_duration(text, field="it"),
+    "1/s": lambda text: quantities.parse_rate(text, field="it"),
     "bytes": _quantity("bytes"),
     "bytes/s": _quantity("bytes_per_s"),
     "W": _quantity("w"),
@@ -157,7 +149,7 @@ class Number:
                 found = float(binary[1]) * 1024.0 ** _POWERS[binary[2].lower()]
             else:
                 found = READERS[self.unit](unsigned)
-        except PerfatlasError:
+        except quantities.PerfatlasError:
             raise ValueError(f"expected {EXAMPLES[self.unit]}") from None
         found = -found if text.strip().startswith("-") else found
         return int(found) if found.is_integer() and not self.unit else found

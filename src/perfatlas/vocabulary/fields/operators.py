@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from perfatlas.vocabulary.fields.conditions import (
-    AllOf,
-    AnyOf,
-    AnySet,
-    Equals,
-    NotEqual,
-    WithMessage,
-)
+from perfatlas.vocabulary.fields import conditions
 from perfatlas.vocabulary.fields.numbers import Count, Number, Size, SizeOrZero
 from perfatlas.vocabulary.fields.rows import Checked, Row, Text, group
 from perfatlas.vocabulary.fields.scenario import Distribution
@@ -19,12 +12,14 @@ from perfatlas.vocabulary.fields.subject import EngineName, FormatName
 
 # formats whose measured rows include the quantization of the activation
 QUANTIZED: Final = ("fp8_dynamic", "fp8_block", "nvfp4")
-GQA: Final = Equals("kind", "gqa")
-PREFILL_GQA: Final = AllOf(Equals("phase", "prefill"), GQA)
-MLA: Final = Equals("kind", "mla")
-REDUCTION: Final = Equals("op", "all_reduce", "reduce_scatter")
-ROPE: Final = Equals("op", "rope_and_cache")
-GROUPED: Final = AllOf(NotEqual("groups", 1), NotEqual("tier", "bound"))
+GQA: Final = conditions.Equals("kind", "gqa")
+PREFILL_GQA: Final = conditions.AllOf(conditions.Equals("phase", "prefill"), GQA)
+MLA: Final = conditions.Equals("kind", "mla")
+REDUCTION: Final = conditions.Equals("op", "all_reduce", "reduce_scatter")
+ROPE: Final = conditions.Equals("op", "rope_and_cache")
+GROUPED: Final = conditions.AllOf(
+    conditions.NotEqual("groups", 1), conditions.NotEqual("tier", "bound")
+)
 LIBRARY: Final = "nccl"
 
 
@@ -103,7 +98,7 @@ class MeasuredProduct:
         Row(
             "Include the time to quantize the activations dynamically, in a kernel before the"
             " product.",
-            needs=Equals("format", *QUANTIZED),
+            needs=conditions.Equals("format", *QUANTIZED),
         ),
     ] = "excluded"
 
@@ -184,7 +179,7 @@ class AttentionSizes:
         Row(
             "Key-value heads on this GPU, a divisor of num_heads.",
             default="num_heads",
-            needs=NotEqual("kind", "mla"),
+            needs=conditions.NotEqual("kind", "mla"),
             elsewhere=("num_key_value_heads",),
         ),
     ] = None
@@ -223,7 +218,7 @@ class AttentionShape:
             "Include the append of new keys and values to the KV cache, as an engine's call does;"
             " excluded: the attention kernel alone, as kernel benchmarks time it.",
             default="included in the forward pass",
-            needs=AllOf(PREFILL_GQA, NotEqual("tier", "bound")),
+            needs=conditions.AllOf(PREFILL_GQA, conditions.NotEqual("tier", "bound")),
         ),
     ] = None
     direction: Direction = "forward"
@@ -241,7 +236,7 @@ class DesignedAttention:
         Literal["causal", "none"],
         Row(
             "Mask of the keys: causal, or none, where every query sees every key (encoders).",
-            needs=Equals("phase", "prefill"),
+            needs=conditions.Equals("phase", "prefill"),
         ),
     ] = "causal"
     direction: Annotated[
@@ -249,7 +244,7 @@ class DesignedAttention:
         Row(
             "Forward or backward pass; the backward pass multiplies five matrices where the"
             " forward pass multiplies two.",
-            needs=Equals("phase", "prefill"),
+            needs=conditions.Equals("phase", "prefill"),
             elsewhere=("mode",),
         ),
     ] = "forward"
@@ -264,7 +259,7 @@ class TileChoice:
         Row(
             "Rows of the tile: of queries, or of the output.",
             default="that of the best known kernel",
-            needs=AnySet("tile_n", example="128"),
+            needs=conditions.AnySet("tile_n", example="128"),
             elsewhere=("block_m", "BLOCK_M"),
         ),
     ] = None
@@ -273,7 +268,7 @@ class TileChoice:
         Row(
             "Columns of the tile: keys of a block, or columns of the output.",
             default="that of the best known kernel",
-            needs=AnySet("tile_m", example="128"),
+            needs=conditions.AnySet("tile_m", example="128"),
             elsewhere=("block_n", "BLOCK_N"),
         ),
     ] = None
@@ -282,7 +277,7 @@ class TileChoice:
         Row(
             "Depth of a block of the main loop; in attention, head_dim.",
             default="128 bytes, or head_dim",
-            needs=AnySet("tile_m", example="128"),
+            needs=conditions.AnySet("tile_m", example="128"),
             elsewhere=("block_k", "BLOCK_K"),
         ),
     ] = None
@@ -292,7 +287,7 @@ class TileChoice:
             "Buffers of the main loop in shared memory: pairs of operand tiles, or single tiles of"
             " keys or values.",
             default="as many as fit, up to 8",
-            needs=AnySet("tile_m", example="128"),
+            needs=conditions.AnySet("tile_m", example="128"),
             elsewhere=("num_stages",),
         ),
     ] = None
@@ -301,7 +296,7 @@ class TileChoice:
         Row(
             "Warpgroups that compute, each on its own rows of the tile.",
             default="one for the rows of an MMA instruction, up to 2",
-            needs=AnySet("tile_m", example="128"),
+            needs=conditions.AnySet("tile_m", example="128"),
         ),
     ] = None
 
@@ -370,21 +365,21 @@ class NormShape:
         Literal["excluded", "included"],
         Row(
             "Whether the residual is added to the input, and written, by the same kernel.",
-            needs=Equals("kind", "rms", "layer"),
+            needs=conditions.Equals("kind", "rms", "layer"),
         ),
     ] = "included"
     batch: Annotated[
         Size,
         Row(
             "Images among which the tokens of a GroupNorm are divided.",
-            needs=Equals("kind", "group"),
+            needs=conditions.Equals("kind", "group"),
         ),
     ] = 1
     groups: Annotated[
         Size,
         Row(
             "Groups of channels of a GroupNorm, each of an image a thread block.",
-            needs=Equals("kind", "group"),
+            needs=conditions.Equals("kind", "group"),
             elsewhere=("num_groups",),
         ),
     ] = 32
@@ -427,7 +422,7 @@ class ElementwiseShape:
         FormatName,
         Row(
             "Number format of the KV cache.",
-            needs=AllOf(ROPE, NotEqual("kv_width", 0)),
+            needs=conditions.AllOf(ROPE, conditions.NotEqual("kv_width", 0)),
             elsewhere=("kv_cache_dtype", "kvcache_dtype"),
         ),
     ] = "bf16"
@@ -435,7 +430,7 @@ class ElementwiseShape:
         FormatName,
         Row(
             "Number format that activations are quantized to.",
-            needs=Equals("op", "quantize"),
+            needs=conditions.Equals("op", "quantize"),
             elsewhere=("dtype", "precision"),
         ),
     ] = "fp8_static"
@@ -550,8 +545,9 @@ class CollectiveKernels:
             "Library that provides the collective: nccl, or the all-reduce kernels of an engine"
             " such as vllm.",
             default="the fastest for all_reduce, nccl for other operations",
-            needs=AnyOf(
-                Equals("op", "all_reduce", "dispatch", "combine"), Equals("kernel_family", LIBRARY)
+            needs=conditions.AnyOf(
+                conditions.Equals("op", "all_reduce", "dispatch", "combine"),
+                conditions.Equals("kernel_family", LIBRARY),
             ),
             elsewhere=("engine", "backend", "framework"),
         ),
@@ -561,11 +557,11 @@ class CollectiveKernels:
         Row(
             "Engine version of the measured tables of all-reduce kernels.",
             default="the version of the calibrations",
-            needs=AllOf(
-                Equals("tier", "measured"),
-                Equals("op", "all_reduce"),
-                WithMessage(
-                    NotEqual("kernel_family", LIBRARY),
+            needs=conditions.AllOf(
+                conditions.Equals("tier", "measured"),
+                conditions.Equals("op", "all_reduce"),
+                conditions.WithMessage(
+                    conditions.NotEqual("kernel_family", LIBRARY),
                     f"the tables of kernel_family = {LIBRARY} have their own versions",
                     "set kernel_family to an engine",
                 ),

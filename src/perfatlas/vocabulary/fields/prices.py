@@ -10,7 +10,7 @@ from perfatlas.quantities import repr_for_error
 from perfatlas.vocabulary.fields.numbers import Number
 from perfatlas.vocabulary.fields.rows import Row, group
 
-PRICE_KINDS: Final = ("on_demand", "reserved", "market", "owned")
+PRICE_KINDS: Final[tuple[str, ...]] = ("on_demand", "reserved", "market", "owned")
 PRICES_BY_SYSTEM: Final = "="
 HIGHEST_USD: Final = 1e9
 _AMOUNT: Final = re.compile(r"\$?\s*([-+]?[\d.][\d_.e+-]*)\s*(?:USD)?", re.IGNORECASE)

@@ -6,22 +6,11 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.vocabulary.fields import scenario
 from perfatlas.vocabulary.fields.accuracy import Quantization
 from perfatlas.vocabulary.fields.limits import Limits, PromptsFirst, RankBalance
 from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaOperation
 from perfatlas.vocabulary.fields.rows import declared_groups, fields_of
-from perfatlas.vocabulary.fields.scenario import (
-    Batch,
-    CachedPrefix,
-    ClientRounds,
-    FeedForward,
-    Formats,
-    ImageInputs,
-    Lengths,
-    Plan,
-    Pools,
-    Serving,
-)
 from perfatlas.vocabulary.fields.subject import Facility, Subject
 from perfatlas.vocabulary.fields.traffic import (
     Arrivals,
@@ -36,34 +25,42 @@ if TYPE_CHECKING:
 ESTIMATED: Final[tuple[type, ...]] = (
     *(
         Subject,
-        Serving,
-        Plan,
-        Formats,
-        Batch,
-        Lengths,
-        ImageInputs,
-        ClientRounds,
-        CachedPrefix,
+        scenario.Serving,
+        scenario.Plan,
+        scenario.Formats,
+        scenario.Batch,
+        scenario.Lengths,
+        scenario.ImageInputs,
+        scenario.ClientRounds,
+        scenario.CachedPrefix,
         Limits,
         PromptsFirst,
         RankBalance,
-        Pools,
-        FeedForward,
+        scenario.Pools,
+        scenario.FeedForward,
         Facility,
         Quantization,
     ),
 )
 SIMULATED: Final[tuple[type, ...]] = (
-    *(Subject, SimulatedServing, Lengths, ImageInputs, Arrivals, Scheduling, Objectives),
+    *(
+        Subject,
+        SimulatedServing,
+        scenario.Lengths,
+        scenario.ImageInputs,
+        Arrivals,
+        Scheduling,
+        Objectives,
+    ),
     *(
         ReplicaOperation,
         KvOffloading,
-        Plan,
-        Formats,
+        scenario.Plan,
+        scenario.Formats,
         Limits,
         PromptsFirst,
         RankBalance,
-        Pools,
+        scenario.Pools,
         Facility,
     ),
 )

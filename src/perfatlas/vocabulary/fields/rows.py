@@ -217,12 +217,7 @@ def declared_groups() -> tuple[type, ...]:
 
 
 def varies_by_pool(*tables: type, needs: Condition) -> Callable[[Table], Table]:
-    """Return a decorator that adds prefill_ and decode_ variants of the rows that allow them.
-
-    Args:
-        *tables: Groups whose rows may have variants.
-        needs: Condition for the variants to have an effect, beside that of their rows.
-    """
+    """Return a decorator that adds prefill_ and decode_ variants of the rows that allow them."""
 
     def add(table: Table) -> Table:
         for name, found in fields_of(*tables).items():
@@ -243,11 +238,7 @@ def _add(table: type, name: str, hint: Any, row: Row) -> None:  # noqa: ANN401 -
 
 
 def varies_by_replica(*tables: type) -> Callable[[Table], Table]:
-    """Return a decorator that adds the rows that each kind of replica may override.
-
-    Args:
-        *tables: Groups of the scenario.
-    """
+    """Return a decorator that adds the rows that each kind of replica may override."""
 
     def add(table: Table) -> Table:
         for name, found in fields_of(*tables).items():

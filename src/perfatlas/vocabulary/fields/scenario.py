@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
-from perfatlas.vocabulary.fields.conditions import (
-    AllOf,
-    AnySet,
-    Equals,
-    Fact,
-    NotEqual,
-    NotSet,
-    WithMessage,
-)
+from perfatlas.vocabulary.fields import conditions
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number, Size, SizeOrZero
 from perfatlas.vocabulary.fields.rows import POOLS, Checked, Row, group, varies_by_pool
 from perfatlas.vocabulary.fields.subject import EngineName, FormatName, Subject, SystemName
@@ -22,22 +14,21 @@ STEEPEST: Final = 10.0  # exponent of the expert load, above any measured one
 Mode = Literal["static", "aggregated", "disaggregated"]
 Method = Literal["auto", "formula", "simulate"]
 PREFILL: Final = POOLS[:1]
-DISAGGREGATED: Final = Equals("mode", "disaggregated")
-OWN_LENGTHS: Final = AllOf(
-    NotSet("requests", "gives the lengths"), NotSet("lengths_from", "gives the lengths")
+DISAGGREGATED: Final = conditions.Equals("mode", "disaggregated")
+OWN_LENGTHS: Final = conditions.AllOf(
+    conditions.NotSet("requests", "gives the lengths"),
+    conditions.NotSet("lengths_from", "gives the lengths"),
 )
-OWN_CLASSES: Final = NotSet("request_mix", "gives the lengths")
-IMAGES: Final = WithMessage(NotEqual("images", 0), "images = 0", "set images, such as 1", "images")
+OWN_CLASSES: Final = conditions.NotSet("request_mix", "gives the lengths")
+IMAGES: Final = conditions.WithMessage(
+    conditions.NotEqual("images", 0), "images = 0", "set images, such as 1", "images"
+)
 # a side of an image; that of a JPEG has 16 bits (ITU-T T.81, table B.2)
 Pixels = Annotated[int, Number(at_least=1, at_most=65_535)]
 
 
 def check_distribution(text: str) -> str:
-    """Return a valid expert-load distribution unchanged.
-
-    Raises:
-        InvalidSpecError: Not "uniform", "balanced" or "power_law_<exponent>" with exponent > 0.
-    """
+    """Return a valid expert-load distribution unchanged."""
     exponent = text.removeprefix("power_law_")
     if text in ("uniform", "balanced"):
         return text
@@ -99,14 +90,14 @@ class ClientRounds:
             "Requests that every client of a benchmark sends, all starting together: num-prompts /"
             " max-concurrency. Means then include the opening burst of prompts.",
             default="steady state",
-            needs=Equals("mode", "aggregated"),
+            needs=conditions.Equals("mode", "aggregated"),
         ),
     ] = None
     osl_spread: Annotated[
         Annotated[float, Number(unit="fraction", at_least=0.0, below=1.0)],
         Row(
             "Spread of the output lengths of these clients: relative half-width, uniform.",
-            needs=AnySet("requests_per_client"),
+            needs=conditions.AnySet("requests_per_client"),
         ),
     ] = 0.0
 
@@ -165,7 +156,7 @@ class ImageInputs:
         Row(
             "Images of each request, whose tokens are added to the prompt. A vision encoder runs"
             " over all of them before its prefill; cached tokens are of text.",
-            needs=AllOf(Fact("vision encoder"), OWN_LENGTHS, OWN_CLASSES),
+            needs=conditions.AllOf(conditions.Fact("vision encoder"), OWN_LENGTHS, OWN_CLASSES),
             elsewhere=("num_images", "random_mm_base_items_per_request", "image_batch_size"),
         ),
     ] = 0
@@ -231,7 +222,7 @@ class Plan:
         Row(
             "Context-parallel ranks of a denoiser among which keys and values rotate (ring"
             " attention); the others exchange heads (Ulysses).",
-            needs=Fact("denoiser"),
+            needs=conditions.Fact("denoiser"),
         ),
     ] = 1
     guidance_degree: Annotated[
@@ -239,7 +230,7 @@ class Plan:
         Row(
             "Context-parallel ranks that divide the two passes of a denoiser with guidance: 2 runs"
             " the pass with a prompt and the one without on groups of cp / 2 GPUs.",
-            needs=Fact("guidance"),
+            needs=conditions.Fact("guidance"),
             elsewhere=("use_cfg_parallel",),
         ),
     ] = 1
@@ -288,7 +279,7 @@ class Plan:
         Row(
             "Routing of tokens to experts: uniform (random), balanced (equal loads) or"
             " power_law_1.2.",
-            needs=Fact("experts"),
+            needs=conditions.Fact("experts"),
         ),
     ] = "uniform"
     redundant_experts: Annotated[
@@ -296,7 +287,7 @@ class Plan:
         Row(
             "Additional experts that each MoE layer holds, copies of its popular ones, placed so"
             " that all ranks expect equal loads (EPLB); ep divides experts and copies together.",
-            needs=Fact("experts"),
+            needs=conditions.Fact("experts"),
             pools=POOLS,
             elsewhere=("num_redundant_experts", "ep_num_redundant_experts"),
         ),
@@ -317,7 +308,7 @@ class Plan:
             " deepep_low_latency run one of the two in both; quantized_all_gather"
             " gathers tokens in the experts' input format.",
             default="the engine's",
-            needs=Fact("token exchange"),
+            needs=conditions.Fact("token exchange"),
             pools=POOLS,
             elsewhere=("moe_a2a_backend", "all2all_backend"),
         ),
@@ -329,7 +320,7 @@ class Plan:
             " (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared expert of"
             " the same batch (SGLang --enable-single-batch-overlap).",
             default="the engine's, which is none",
-            needs=Fact("overlapped exchange"),
+            needs=conditions.Fact("overlapped exchange"),
             elsewhere=(
                 "enable_dbo",
                 "enable_two_batch_overlap",
@@ -371,7 +362,7 @@ class Formats:
         Row(
             "Number format of expert layers.",
             default="format",
-            needs=Fact("expert format"),
+            needs=conditions.Fact("expert format"),
             by_replica=True,
         ),
     ] = None
@@ -410,7 +401,7 @@ class Pools:
     ] = None
 
 
-SPLIT: Final = AnySet("feed_forward_system")
+SPLIT: Final = conditions.AnySet("feed_forward_system")
 
 
 @group("Attention-FFN disaggregation", 6)
@@ -423,7 +414,9 @@ class FeedForward:
             "System that runs the feed-forward networks and experts of all layers; the replicas of"
             " system run the rest and share it.",
             default="system runs all of a layer",
-            needs=AllOf(Equals("mode", "static"), Equals("speculative_depth", 0)),
+            needs=conditions.AllOf(
+                conditions.Equals("mode", "static"), conditions.Equals("speculative_depth", 0)
+            ),
         ),
     ] = None
     feed_forward_engine: Annotated[
@@ -437,7 +430,11 @@ class FeedForward:
     ] = 1
     feed_forward_ep: Annotated[
         Count | None,
-        Row("Its expert-parallel size.", default="1", needs=AllOf(SPLIT, Fact("experts"))),
+        Row(
+            "Its expert-parallel size.",
+            default="1",
+            needs=conditions.AllOf(SPLIT, conditions.Fact("experts")),
+        ),
     ] = None
     micro_batches: Annotated[
         Count,

@@ -6,30 +6,7 @@ from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from perfatlas.quantities import DAY_S
-from perfatlas.vocabulary.fields.clusters import (
-    CHECKPOINT_INTERVAL,
-    DETECTION,
-    FLEET,
-    NO_FLEET,
-    NODE_MTBF,
-    NODE_REPAIR,
-    RESTART,
-    SEED,
-    Duration,
-    FleetName,
-    Pause,
-    Seed,
-    Share,
-)
-from perfatlas.vocabulary.fields.conditions import (
-    AllOf,
-    AnyOf,
-    AnySet,
-    Equals,
-    NotEqual,
-    NotSet,
-    WithMessage,
-)
+from perfatlas.vocabulary.fields import clusters, conditions
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, Written, group
 
@@ -52,67 +29,75 @@ def _shares(value: object) -> object:
 
 SHRINKING: Final = ("slurm_no_kill", "torchrun")
 PATIENT: Final = ("kueue", "torchrun")
-GENERATED: Final = NotSet("jobs", "replaces generated jobs")
-FAILING: Final = WithMessage(
-    AnySet("node_mtbf_s", "fleet", "failures"),
+GENERATED: Final = conditions.NotSet("jobs", "replaces generated jobs")
+FAILING: Final = conditions.WithMessage(
+    conditions.AnySet("node_mtbf_s", "fleet", "failures"),
     "no node failures are set",
     "set node_mtbf_s with repair_s, fleet or failures",
     "failures of nodes (node_mtbf_s, fleet or failures)",
 )
-HIT: Final = AllOf(FAILING, NotEqual("response", "drain"))
-REQUEUING: Final = AllOf(Equals("order", "priority"), Equals("preemption", "requeue"))
-PREEMPTING: Final = AllOf(Equals("order", "priority"), Equals("preemption", "requeue", "cancel"))
-LOSING: Final = WithMessage(
+HIT: Final = conditions.AllOf(FAILING, conditions.NotEqual("response", "drain"))
+REQUEUING: Final = conditions.AllOf(
+    conditions.Equals("order", "priority"), conditions.Equals("preemption", "requeue")
+)
+PREEMPTING: Final = conditions.AllOf(
+    conditions.Equals("order", "priority"), conditions.Equals("preemption", "requeue", "cancel")
+)
+LOSING: Final = conditions.WithMessage(
     HIT,
     "no job loses a node",
     "set node_mtbf_s with repair_s, fleet or failures, and a response other than drain",
     "failures of nodes, and a response other than drain",
 )
-SHRINKS: Final = WithMessage(
-    AllOf(HIT, Equals("response", *SHRINKING)),
+SHRINKS: Final = conditions.WithMessage(
+    conditions.AllOf(HIT, conditions.Equals("response", *SHRINKING)),
     "no job continues with fewer nodes",
     f"set node_mtbf_s with repair_s, fleet or failures, and response = {' or '.join(SHRINKING)}",
     f"failures of nodes, and response = {' or '.join(SHRINKING)}",
 )
-WAITS: Final = WithMessage(
-    AllOf(HIT, Equals("response", *PATIENT)),
+WAITS: Final = conditions.WithMessage(
+    conditions.AllOf(HIT, conditions.Equals("response", *PATIENT)),
     "no job waits for a node",
     f"set node_mtbf_s with repair_s, fleet or failures, and response = {' or '.join(PATIENT)}",
     f"failures of nodes, and response = {' or '.join(PATIENT)}",
 )
-REQUEUED: Final = WithMessage(
-    AnyOf(
+REQUEUED: Final = conditions.WithMessage(
+    conditions.AnyOf(
         REQUEUING,
-        AllOf(
+        conditions.AllOf(
             HIT,
-            NotEqual("response", "torchrun"),
-            NotEqual("max_restarts", 0),
-            AnyOf(NotEqual("response", "jobset"), AnySet("max_restarts")),
+            conditions.NotEqual("response", "torchrun"),
+            conditions.NotEqual("max_restarts", 0),
+            conditions.AnyOf(
+                conditions.NotEqual("response", "jobset"), conditions.AnySet("max_restarts")
+            ),
         ),
     ),
     "no job is queued again",
     "set preemption = requeue, or failures with a response that requeues",
     "preemption = requeue, or failures of nodes with a response that requeues",
 )
-RESTARTED: Final = WithMessage(
-    AnyOf(HIT, REQUEUING, Equals("restart_s", 0.0)),
+RESTARTED: Final = conditions.WithMessage(
+    conditions.AnyOf(HIT, REQUEUING, conditions.Equals("restart_s", 0.0)),
     "no job restarts",
     f"{LOSING.remedy} (or preemption = requeue)",
     "failures of nodes with a response other than drain, or preemption = requeue",
 )
-STOPPED: Final = WithMessage(
-    AnyOf(
+STOPPED: Final = conditions.WithMessage(
+    conditions.AnyOf(
         HIT,
         PREEMPTING,
-        AllOf(AnySet("jobs"), Equals("job_format", "perfatlas")),  # its time limits may kill jobs
-        Equals("checkpoint_interval_s", 0.0),
+        conditions.AllOf(
+            conditions.AnySet("jobs"), conditions.Equals("job_format", "perfatlas")
+        ),  # its time limits may kill jobs
+        conditions.Equals("checkpoint_interval_s", 0.0),
     ),
     "no job stops before its end",
     f"{LOSING.remedy} (or preemption)",
     "failures of nodes with a response other than drain, preemption, or time limits of jobs",
 )
-BACKFILL: Final = Equals("backfill", "easy", "conservative")
-FAIR_SHARE: Final = Equals("order", "fair_share")
+BACKFILL: Final = conditions.Equals("backfill", "easy", "conservative")
+FAIR_SHARE: Final = conditions.Equals("order", "fair_share")
 
 
 @group("Jobs", 1)
@@ -129,13 +114,13 @@ class SubmittedJobs:
     ] = None
     job_format: Annotated[
         Literal["perfatlas", "sacct"],
-        Row("Format of the trace.", needs=AnySet("jobs", example="jobs.csv")),
+        Row("Format of the trace.", needs=conditions.AnySet("jobs", example="jobs.csv")),
     ] = "perfatlas"
     zone: Annotated[
         Annotated[str, Text(64)] | None,
         Row(
             "Time zone of sacct times, such as UTC or Europe/Berlin.",
-            needs=Equals("job_format", "sacct"),
+            needs=conditions.Equals("job_format", "sacct"),
             elsewhere=("timezone", "time_zone"),
         ),
     ] = None
@@ -165,7 +150,7 @@ class SubmittedJobs:
         ),
     ] = None
     run_median_s: Annotated[
-        Duration,
+        clusters.Duration,
         Row("Median run time of generated jobs (lognormal).", needs=GENERATED),
     ] = 1800.0
     run_sigma: Annotated[
@@ -181,25 +166,25 @@ class SubmittedJobs:
         Row("Ratio of time limit to run time, for jobs without time limits.", needs=BACKFILL),
     ] = 2.0
     checkpoint_interval_s: Annotated[
-        Pause | None,
+        clusters.Pause | None,
         replace(
-            CHECKPOINT_INTERVAL,
+            clusters.CHECKPOINT_INTERVAL,
             text="Work time between checkpoints, for jobs that do not define it.",
             default="no checkpoints: a restart loses all work",
             needs=STOPPED,
         ),
     ] = None
     restart_s: Annotated[
-        Pause | None,
+        clusters.Pause | None,
         replace(
-            RESTART,
+            clusters.RESTART,
             text="Restart time, for jobs that do not define it.",
             default="0",
             needs=RESTARTED,
         ),
     ] = None
     fewest_share: Annotated[
-        Share | None,
+        clusters.Share | None,
         Row(
             "Minimum fraction of its nodes with which an elastic job continues.",
             default="one node",
@@ -210,8 +195,8 @@ class SubmittedJobs:
         bool,
         Row(
             "Leave out jobs that can never run on this cluster, instead of failing.",
-            needs=WithMessage(
-                AnySet("jobs", "required", "max_job_gpus"),
+            needs=conditions.WithMessage(
+                conditions.AnySet("jobs", "required", "max_job_gpus"),
                 "generated jobs always fit the cluster",
                 "set jobs (a file)",
             ),
@@ -246,7 +231,7 @@ class SchedulingPolicy:
         Literal["none", "requeue", "cancel"],
         Row(
             "Preemption of lower-priority jobs whose nodes the first waiting job needs.",
-            needs=Equals("order", "priority"),
+            needs=conditions.Equals("order", "priority"),
         ),
     ] = "none"
     placement: Annotated[
@@ -261,7 +246,7 @@ class SchedulingPolicy:
         bool,
         Row(
             "Make a job wait until its nodes are within one domain or leaf.",
-            needs=Equals("together", "domain", "leaf"),
+            needs=conditions.Equals("together", "domain", "leaf"),
         ),
     ] = False
     keeps_place: Annotated[
@@ -272,7 +257,7 @@ class SchedulingPolicy:
         ),
     ] = False
     half_life_s: Annotated[
-        Duration,
+        clusters.Duration,
         Row(
             "Half-life of usage for fair_share.",
             default="7 days",
@@ -291,18 +276,22 @@ class ScheduledFailures:
     """Node failures, and the response of the launcher."""
 
     node_mtbf_s: Annotated[
-        Duration | None,
-        replace(NODE_MTBF, text="Mean time between failures of one node, with repair_s."),
+        clusters.Duration | None,
+        replace(clusters.NODE_MTBF, text="Mean time between failures of one node, with repair_s."),
     ] = None
     repair_s: Annotated[
-        Pause | None,
+        clusters.Pause | None,
         replace(
-            NODE_REPAIR,
+            clusters.NODE_REPAIR,
             text="Time to repair a failed node.",
-            needs=AllOf(NO_FLEET, NotSet("failures", "lists repair times"), AnySet("node_mtbf_s")),
+            needs=conditions.AllOf(
+                clusters.NO_FLEET,
+                conditions.NotSet("failures", "lists repair times"),
+                conditions.AnySet("node_mtbf_s"),
+            ),
         ),
     ] = None
-    fleet: Annotated[FleetName | None, FLEET] = None
+    fleet: Annotated[clusters.FleetName | None, clusters.FLEET] = None
     failures: Annotated[
         File | None,
         Row(
@@ -320,7 +309,7 @@ class ScheduledFailures:
         ),
     ] = "slurm_requeue"
     detection_s: Annotated[
-        Pause | None, replace(DETECTION, default="the launcher's", needs=LOSING)
+        clusters.Pause | None, replace(clusters.DETECTION, default="the launcher's", needs=LOSING)
     ] = None
     max_restarts: Annotated[
         CountOrZero | None,
@@ -332,7 +321,7 @@ class ScheduledFailures:
         ),
     ] = None
     patience_s: Annotated[
-        Pause | None,
+        clusters.Pause | None,
         Row(
             "Maximum time that a job under kueue or torchrun waits for a node.",
             default="the launcher's",
@@ -341,18 +330,18 @@ class ScheduledFailures:
         ),
     ] = None
     until_s: Annotated[
-        Duration | None,
+        clusters.Duration | None,
         Row(
             "Time after the first submission at which the schedule ends.",
             default="the last submission if jobs are generated, else when all have ended",
         ),
     ] = None
     seed: Annotated[
-        Seed,
+        clusters.Seed,
         replace(
-            SEED,
-            needs=WithMessage(
-                AnySet("num_jobs", "load", "job_rate", "node_mtbf_s", "fleet"),
+            clusters.SEED,
+            needs=conditions.WithMessage(
+                conditions.AnySet("num_jobs", "load", "job_rate", "node_mtbf_s", "fleet"),
                 "nothing is drawn at random",
                 "set load, job_rate, node_mtbf_s or fleet",
             ),

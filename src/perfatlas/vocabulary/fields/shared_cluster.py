@@ -5,24 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Final
 
+from perfatlas.vocabulary.fields import conditions
 from perfatlas.vocabulary.fields.clusters import GPUS_PER_NODE, SYSTEM
-from perfatlas.vocabulary.fields.conditions import (
-    AllOf,
-    AnyOf,
-    Equals,
-    NotEqual,
-    NotSet,
-    WithMessage,
-)
 from perfatlas.vocabulary.fields.numbers import Count, Number
 from perfatlas.vocabulary.fields.rows import Row, group
 from perfatlas.vocabulary.fields.subject import SystemName
 
-LEAVES: Final = WithMessage(
-    AnyOf(
-        NotSet("nodes_per_domain", ""),  # otherwise domains act as leaves
-        Equals("together", "leaf"),
-        AllOf(Equals("together", "domain"), NotEqual("required", True)),  # noqa: FBT003 - a value
+LEAVES: Final = conditions.WithMessage(
+    conditions.AnyOf(
+        conditions.NotSet("nodes_per_domain", ""),  # otherwise domains act as leaves
+        conditions.Equals("together", "leaf"),
+        conditions.AllOf(
+            conditions.Equals("together", "domain"), conditions.NotEqual("required", True)
+        ),
     ),
     "no job asks for nodes within a leaf",
     "set together = leaf",

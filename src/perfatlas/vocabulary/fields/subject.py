@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
+from perfatlas.vocabulary.fields import prices
 from perfatlas.vocabulary.fields.conditions import Equals
 from perfatlas.vocabulary.fields.numbers import Number
-from perfatlas.vocabulary.fields.prices import (
-    GCO2_PER_KWH,
-    PUE,
-    USD_PER_KWH,
-    Gco2PerKwh,
-    GpuPrices,
-    Pue,
-    UsdPerKwh,
-)
 from perfatlas.vocabulary.fields.rows import POOLS, Catalog, Row, Text, group
 
 Tier = Literal["auto", "bound", "physics", "measured"]
@@ -127,7 +119,7 @@ class PowerLimit:
 
 
 @group("Prices", 7)
-class Facility(GpuPrices):
+class Facility(prices.GpuPrices):
     """Prices of GPUs, the facility, the power of its nodes and its electricity."""
 
     node_power_cap_w: Annotated[
@@ -139,19 +131,19 @@ class Facility(GpuPrices):
         ),
     ] = None
 
-    pue: Annotated[Pue | None, PUE] = None
-    usd_per_kwh: Annotated[UsdPerKwh | None, USD_PER_KWH] = None
-    gco2_per_kwh: Annotated[Gco2PerKwh | None, GCO2_PER_KWH] = None
+    pue: Annotated[prices.Pue | None, prices.PUE] = None
+    usd_per_kwh: Annotated[prices.UsdPerKwh | None, prices.USD_PER_KWH] = None
+    gco2_per_kwh: Annotated[prices.Gco2PerKwh | None, prices.GCO2_PER_KWH] = None
 
 
 @group("Prices", 7)
-class TrainingPower(GpuPrices):
+class TrainingPower(prices.GpuPrices):
     """Prices and the power limit of the GPUs of a training step, its facility and electricity."""
 
     power_cap_w: Annotated[PowerCapW | None, POWER_CAP] = None
-    pue: Annotated[Pue | None, PUE] = None
-    usd_per_kwh: Annotated[UsdPerKwh | None, USD_PER_KWH] = None
-    gco2_per_kwh: Annotated[Gco2PerKwh | None, GCO2_PER_KWH] = None
+    pue: Annotated[prices.Pue | None, prices.PUE] = None
+    usd_per_kwh: Annotated[prices.UsdPerKwh | None, prices.USD_PER_KWH] = None
+    gco2_per_kwh: Annotated[prices.Gco2PerKwh | None, prices.GCO2_PER_KWH] = None
 
 
 class Subject(PowerLimit, ClockChoice, TierChoice, EngineChoice, SystemChoice, ModelChoice):

@@ -7,18 +7,8 @@ from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.vocabulary.fields import conditions
 from perfatlas.vocabulary.fields.clusters import SEED
-from perfatlas.vocabulary.fields.conditions import (
-    AllOf,
-    AnyOf,
-    AnySet,
-    Equals,
-    Fact,
-    Noted,
-    NotEqual,
-    NotSet,
-    WithMessage,
-)
 from perfatlas.vocabulary.fields.limits import FRONT_END
 from perfatlas.vocabulary.fields.numbers import Count, Number, SizeOrZero
 from perfatlas.vocabulary.fields.rows import Checked, InputFile, Row, Text, group
@@ -32,20 +22,16 @@ File = Annotated[str, Text(), InputFile()]
 Scheduler = Literal[
     "vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"
 ]
-GENERATED: Final = NotSet("requests", "replaces generated requests")
-FROM_FILE: Final = AnySet("requests", example="trace.jsonl")
-TOKENS: Final = Fact("tokens")
-GENERATED_TOKENS: Final = AllOf(GENERATED, TOKENS)
+GENERATED: Final = conditions.NotSet("requests", "replaces generated requests")
+FROM_FILE: Final = conditions.AnySet("requests", example="trace.jsonl")
+TOKENS: Final[conditions.Fact] = conditions.Fact("tokens")
+GENERATED_TOKENS: Final = conditions.AllOf(GENERATED, TOKENS)
 ARRIVALS_WITHOUT_SPACING: Final = ("poisson", "ramp", "closed")
-RAMP: Final = AllOf(GENERATED, Equals("arrival", "ramp"))
+RAMP: Final = conditions.AllOf(GENERATED, conditions.Equals("arrival", "ramp"))
 
 
 def check_request_file(text: str) -> str:
-    """Return the name of a request trace unchanged.
-
-    Raises:
-        InvalidSpecError: It is a number: of requests, most likely.
-    """
+    """Return the name of a request trace unchanged."""
     if text.strip().isdecimal():
         raise InvalidSpecError(
             f"{text} is a number: requests takes the file of a request trace, such as trace.jsonl;"
@@ -82,7 +68,7 @@ class Arrivals:
         str,
         Row(
             "Format of the trace: perfatlas, azure, mooncake, vllm or aiperf.",
-            needs=AnySet("requests", "lengths_from", example="trace.jsonl"),
+            needs=conditions.AnySet("requests", "lengths_from", example="trace.jsonl"),
         ),
     ] = "perfatlas"
     request_rate: Annotated[
@@ -106,7 +92,7 @@ class Arrivals:
         Row(
             "Relative half-width of the 90% confidence interval of mean TTFT and TPOT that sets the"
             " number of requests; twice that for the p99 of TTFT.",
-            needs=Fact("steady rate"),
+            needs=conditions.Fact("steady rate"),
         ),
     ] = 0.05
     arrival: Annotated[
@@ -114,12 +100,12 @@ class Arrivals:
         Row(
             "Arrival process of generated requests.",
             default="poisson, closed with concurrency",
-            needs=AllOf(
-                AnyOf(GENERATED, Equals("arrival", "closed")),
-                WithMessage(
-                    AnyOf(
-                        NotEqual("request_rate", math.inf),
-                        Equals("arrival", *ARRIVALS_WITHOUT_SPACING),
+            needs=conditions.AllOf(
+                conditions.AnyOf(GENERATED, conditions.Equals("arrival", "closed")),
+                conditions.WithMessage(
+                    conditions.AnyOf(
+                        conditions.NotEqual("request_rate", math.inf),
+                        conditions.Equals("arrival", *ARRIVALS_WITHOUT_SPACING),
                     ),
                     "request_rate = inf sends all at once",
                     "set a finite request_rate",
@@ -132,7 +118,7 @@ class Arrivals:
         Positive | None,
         Row(
             "Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty).",
-            needs=AllOf(GENERATED, Equals("arrival", "gamma")),
+            needs=conditions.AllOf(GENERATED, conditions.Equals("arrival", "gamma")),
         ),
     ] = None
     ramp_to_rate: Annotated[
@@ -154,7 +140,10 @@ class Arrivals:
         Elapsed,
         Row(
             "Mean think time between an answer and the next turn, exponentially distributed.",
-            needs=AllOf(GENERATED, WithMessage(NotEqual("turns", 1), "turns = 1", "set turns")),
+            needs=conditions.AllOf(
+                GENERATED,
+                conditions.WithMessage(conditions.NotEqual("turns", 1), "turns = 1", "set turns"),
+            ),
         ),
     ] = 0.0
     shared_prefix: Annotated[
@@ -176,7 +165,9 @@ class Arrivals:
         Annotated[float, Number(unit="ratio", at_least=0.0, finite=False)] | None,
         Row(
             "Spread of generated lengths: relative half-width (uniform), or sigma (lognormal).",
-            needs=AllOf(GENERATED, Equals("length_distribution", "uniform", "lognormal")),
+            needs=conditions.AllOf(
+                GENERATED, conditions.Equals("length_distribution", "uniform", "lognormal")
+            ),
         ),
     ] = None
     lengths_from: Annotated[
@@ -205,14 +196,14 @@ class Arrivals:
     ] = False
     seed: Annotated[
         Annotated[int, Number(at_least=0, at_most=2**63 - 1)],
-        replace(SEED, needs=Noted(Fact("random draws"))),
+        replace(SEED, needs=conditions.Noted(conditions.Fact("random draws"))),
     ] = 0
     num_seeds: Annotated[
         Annotated[int, Number(at_least=1, at_most=1000)],
         Row(
             "Number of simulations, with seeds seed, seed + 1, ...: means with confidence"
             " intervals.",
-            needs=Fact("random draws"),
+            needs=conditions.Fact("random draws"),
         ),
     ] = 1
     prompt_text: Annotated[
@@ -281,6 +272,6 @@ class Objectives:
         Row(
             "Percentile that must meet the SLOs in a search for a rate or for replicas.",
             default="the mean",
-            needs=Fact("search"),
+            needs=conditions.Fact("search"),
         ),
     ] = None

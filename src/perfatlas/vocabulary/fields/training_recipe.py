@@ -13,7 +13,7 @@ from perfatlas.vocabulary.fields.rows import Checked, Row, Text, group
 
 # Parts of a layer that the backward pass can run again.
 # Source: names of Megatron-LM, TransformerConfig.recompute_modules.
-RECOMPUTE_MODULES: Final = (
+RECOMPUTE_MODULES: Final[tuple[str, ...]] = (
     "core_attn",
     "layernorm",
     "mla_up_proj",

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.vocabulary.fields.conditions import (
-    AllOf,
-    AnyOf,
-    AnySet,
-    Equals,
-    Fact,
-    Noted,
-    NotEqual,
-    NotSet,
-    WithMessage,
-    value_text,
-)
+from perfatlas.vocabulary.fields import conditions
 from perfatlas.vocabulary.fields.signatures import is_required
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from perfatlas.vocabulary.fields.conditions import Condition
     from perfatlas.vocabulary.fields.rows import Field
 
 SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -71,7 +59,7 @@ def default_text(field: Field) -> str:
     """
     if field.required or field.row.default or field.default is None:
         return field.row.default
-    return value_text(field.default)
+    return conditions.value_text(field.default)
 
 
 def bounds_text(field: Field) -> str:
@@ -105,7 +93,7 @@ def _plain(limit: float) -> str:
     return f"{limit:g}".replace("e+0", "e").replace("e+", "e")
 
 
-def needs_text(condition: Condition | None, known: Collection[str] = ()) -> str:
+def needs_text(condition: conditions.Condition | None, known: Collection[str] = ()) -> str:
     """Return the condition for a field to have an effect, "" for none.
 
     Args:
@@ -122,60 +110,60 @@ def needs_text(condition: Condition | None, known: Collection[str] = ()) -> str:
     """
     if condition is None:
         return ""
-    if isinstance(condition, Noted):
+    if isinstance(condition, conditions.Noted):
         return needs_text(condition.condition, known)
     if known and not _may_be_read(condition, known):
         return ""
     match condition:
-        case AllOf() | AnyOf():
-            word = "and" if isinstance(condition, AllOf) else "or"
+        case conditions.AllOf() | conditions.AnyOf():
+            word = "and" if isinstance(condition, conditions.AllOf) else "or"
             parts = {one: needs_text(one, known) for one in _flat(condition)}
             return _joined({one: text for one, text in parts.items() if text}, word)
-        case WithMessage():
+        case conditions.WithMessage():
             return condition.text or needs_text(condition.condition, known)
         case _:
             return _simple_text(condition, known)
 
 
-def _simple_text(condition: Condition, known: Collection[str]) -> str:
+def _simple_text(condition: conditions.Condition, known: Collection[str]) -> str:
     """Return the text of a condition that holds no others."""
     match condition:
-        case AnySet():
+        case conditions.AnySet():
             text = " or ".join(name for name in condition.names if not known or name in known)
-        case NotSet():
+        case conditions.NotSet():
             text = f"no {condition.name}"
-        case Equals():
-            text = f"{condition.name} = {' or '.join(map(value_text, condition.wanted))}"
-        case NotEqual():
-            text = f"{condition.name} other than {value_text(condition.value)}"
-        case Fact():
+        case conditions.Equals():
+            text = f"{condition.name} = {' or '.join(map(conditions.value_text, condition.wanted))}"
+        case conditions.NotEqual():
+            text = f"{condition.name} other than {conditions.value_text(condition.value)}"
+        case conditions.Fact():
             text = FACTS.get(condition.fact, condition.fact)
         case _:
             raise TypeError(f"no text for {type(condition).__name__}")
     return text
 
 
-def _may_be_read(condition: Condition, known: Collection[str]) -> bool:
+def _may_be_read(condition: conditions.Condition, known: Collection[str]) -> bool:
     """Return whether a condition depends on a field of the verb, or on a fact."""
-    return isinstance(condition, Fact) or any(
+    return isinstance(condition, conditions.Fact) or any(
         name in known or name in FACTS for name in condition.reads
     )
 
 
-def _flat(condition: AllOf | AnyOf) -> Iterator[Condition]:
+def _flat(condition: conditions.AllOf | conditions.AnyOf) -> Iterator[conditions.Condition]:
     """Yield the conditions of one, those of its own kind taken apart."""
     for one in condition.conditions:
-        if isinstance(one, AllOf | AnyOf) and type(one) is type(condition):
+        if isinstance(one, conditions.AllOf | conditions.AnyOf) and type(one) is type(condition):
             yield from _flat(one)
         else:
             yield one
 
 
-def _joined(parts: Mapping[Condition, str], word: str) -> str:
+def _joined(parts: Mapping[conditions.Condition, str], word: str) -> str:
     """Return conditions as one: "a and b", "a, b and (c or d)"."""
     told = [
         text
-        if isinstance(condition, Equals) or len(parts) == 1 or not _is_composed(text)
+        if isinstance(condition, conditions.Equals) or len(parts) == 1 or not _is_composed(text)
         else f"({text})"
         for condition, text in parts.items()
     ]

@@ -85,12 +85,7 @@ class Metric:
 
 
 def reported_by(*metrics: Metric, verbs: tuple[str, ...]) -> tuple[Metric, ...]:
-    """Return metrics of which those without commands are reported by the given ones.
-
-    Args:
-        *metrics: Rows of a table.
-        verbs: Commands that report most of them.
-    """
+    """Return metrics of which those without commands are reported by the given ones."""
     return tuple(metric if metric.verbs else replace(metric, verbs=verbs) for metric in metrics)
 
 

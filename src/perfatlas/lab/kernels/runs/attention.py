@@ -5,18 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.lab.kernels.runs.run import (
-    Launch,
-    Run,
-    Tensors,
-    allocate_descriptors,
-    blocks,
-    numbers,
-    options,
-    poisoned,
-    programs,
-    random,
-)
+from perfatlas.lab.kernels.runs import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,32 +24,32 @@ def _forward_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str
     keys, queries = shape["kv_len"], shape["q_len"]
     kv_heads = shape["num_kv_heads"]
     return {
-        "q": random(fmt, device, batch, heads, queries, dim),
-        "k": random(fmt, device, batch, kv_heads, keys, dim),
-        "v": random(fmt, device, batch, kv_heads, keys, dim),
+        "q": run.random(fmt, device, batch, heads, queries, dim),
+        "k": run.random(fmt, device, batch, kv_heads, keys, dim),
+        "v": run.random(fmt, device, batch, kv_heads, keys, dim),
         "causal": shape.get("causal", False),
         "window": shape.get("window", 0),
     }
 
 
-def _forward(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+def _forward(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
     from perfatlas.lab.kernels.sources.attention import attention
 
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     batch, heads, queries, dim = q.shape
-    out = poisoned(q.dtype, q.device, *q.shape)
+    out = run.poisoned(q.dtype, q.device, *q.shape)
     tile = (*config.tile[:2], dim, inputs["causal"], inputs["window"], config.tile[5])
     sizes = (heads, k.shape[1], queries, k.shape[2], LOG2_E / math.sqrt(dim))
-    grid = (blocks(queries, tile[0]), batch * heads)
-    allocate_descriptors(q.device)
+    grid = (run.blocks(queries, tile[0]), batch * heads)
+    run.allocate_descriptors(q.device)
 
     def launch() -> object:
-        return attention[grid](q, k, v, out, sizes, TILE=tile, **options(config))
+        return attention[grid](q, k, v, out, sizes, TILE=tile, **run.options(config))
 
     return launch, {"out": out}
 
 
-def _forward_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _forward_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     import torch
 
     q, k, v = (inputs[name].double() for name in "qkv")
@@ -81,7 +70,7 @@ def _paged(shape: Mapping[str, Any], device: str) -> dict[str, Any]:
 
     page = shape["page"]
     given = shape.get("lengths") or [shape["kv_len"]] * shape["batch"]
-    most = blocks(max(given), page)
+    most = run.blocks(max(given), page)
     table = torch.randperm(most * len(given)).reshape(len(given), most).int()
     return {"table": table.to(device), "lengths": torch.tensor(given).int().to(device)}
 
@@ -90,9 +79,9 @@ def _decode_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str,
     paged = _paged(shape, device)
     cache = (paged["table"].numel(), shape["page"], shape["num_kv_heads"], shape["head_dim"])
     return {
-        "q": random(fmt, device, len(paged["lengths"]), shape["num_heads"], shape["head_dim"]),
-        "k": random(fmt, device, *cache),
-        "v": random(fmt, device, *cache),
+        "q": run.random(fmt, device, len(paged["lengths"]), shape["num_heads"], shape["head_dim"]),
+        "k": run.random(fmt, device, *cache),
+        "v": run.random(fmt, device, *cache),
         **paged,
     }
 
@@ -101,30 +90,30 @@ def _latent_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str,
     paged = _paged(shape, device)
     width = shape["latent"] + shape["rotary"]
     return {
-        "q": random(fmt, device, len(paged["lengths"]), shape["num_heads"], width),
-        "cache": random(fmt, device, paged["table"].numel(), shape["page"], width),
+        "q": run.random(fmt, device, len(paged["lengths"]), shape["num_heads"], width),
+        "cache": run.random(fmt, device, paged["table"].numel(), shape["page"], width),
         "latent": shape["latent"],
         **paged,
     }
 
 
-def _splits(inputs: Tensors, groups: int, keys: int) -> int:
+def _splits(inputs: run.Tensors, groups: int, keys: int) -> int:
     """Return the splits of the keys: as many as fill the device, each with some blocks."""
     q, most = inputs["q"], int(inputs["lengths"].max())
     if q.device.type == "cpu":
         return FEW_SPLITS
-    idle = programs(q.device, 1 << 30) * 2 // (len(q) * groups)
-    return max(1, min(idle, blocks(most, 4 * keys), MOST_SPLITS))
+    idle = run.programs(q.device, 1 << 30) * 2 // (len(q) * groups)
+    return max(1, min(idle, run.blocks(most, 4 * keys), MOST_SPLITS))
 
 
-def _parts(inputs: Tensors, splits: int, dim: int) -> tuple[Tensor, Tensor]:
+def _parts(inputs: run.Tensors, splits: int, dim: int) -> tuple[Tensor, Tensor]:
     import torch
 
     q = inputs["q"]
     rows = q.shape[:2]
     return (
-        poisoned(torch.float32, q.device, *rows, splits, dim),
-        poisoned(torch.float32, q.device, *rows, splits),
+        run.poisoned(torch.float32, q.device, *rows, splits, dim),
+        run.poisoned(torch.float32, q.device, *rows, splits),
     )
 
 
@@ -137,12 +126,12 @@ def _combined(parts: tuple[Tensor, Tensor], out: Tensor) -> object:
     return combine[(parts[1][..., 0].numel(),)](parts, out, splits, TILE=tile)
 
 
-def _decode(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+def _decode(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
     from perfatlas.lab.kernels.sources.attention import decode
 
     q, caches = inputs["q"], (inputs["k"], inputs["v"])
     (batch, heads, dim), (_, page, kv_heads, _) = q.shape, caches[0].shape
-    out = poisoned(q.dtype, q.device, *q.shape)
+    out = run.poisoned(q.dtype, q.device, *q.shape)
     tile = (*config.tile[:2], dim, page)
     splits = _splits(inputs, kv_heads, tile[1])
     parts, tables = _parts(inputs, splits, dim), (inputs["table"], inputs["lengths"])
@@ -150,39 +139,39 @@ def _decode(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
     grid = (batch, kv_heads, splits)
 
     def launch() -> object:
-        decode[grid](q, caches, tables, parts, sizes, TILE=tile, **options(config))
+        decode[grid](q, caches, tables, parts, sizes, TILE=tile, **run.options(config))
         return _combined(parts, out)
 
     return launch, {"out": out}
 
 
-def _latent(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+def _latent(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
     from perfatlas.lab.kernels.sources.attention import decode_mla
 
     q, cache, latent = inputs["q"], inputs["cache"], inputs["latent"]
     batch, heads, width = q.shape
-    out = poisoned(q.dtype, q.device, batch, heads, latent)
+    out = run.poisoned(q.dtype, q.device, batch, heads, latent)
     tile = (*config.tile[:2], latent, width - latent, cache.shape[1])
-    groups = blocks(heads, tile[0])
+    groups = run.blocks(heads, tile[0])
     splits = _splits(inputs, groups, tile[1])
     parts, tables = _parts(inputs, splits, latent), (inputs["table"], inputs["lengths"])
     sizes = (heads, inputs["table"].shape[1], LOG2_E / math.sqrt(width))
     grid = (batch, groups, splits)
 
     def launch() -> object:
-        decode_mla[grid](q, cache, tables, parts, sizes, TILE=tile, **options(config))
+        decode_mla[grid](q, cache, tables, parts, sizes, TILE=tile, **run.options(config))
         return _combined(parts, out)
 
     return launch, {"out": out}
 
 
-def _rows(inputs: Tensors, cache: Tensor, sequence: int) -> Tensor:
+def _rows(inputs: run.Tensors, cache: Tensor, sequence: int) -> Tensor:
     """Return the cached rows of a sequence in float64, (keys, ...)."""
     pages = cache[inputs["table"][sequence].long()].double()
     return pages.flatten(0, 1)[: int(inputs["lengths"][sequence])]
 
 
-def _decode_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _decode_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     import torch
 
     found = []
@@ -194,7 +183,7 @@ def _decode_expected(inputs: Tensors) -> dict[str, Tensor]:
     return {"out": torch.stack(found)}
 
 
-def _latent_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _latent_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     import torch
 
     found = []
@@ -206,11 +195,13 @@ def _latent_expected(inputs: Tensors) -> dict[str, Tensor]:
 
 
 ATTENTION_RUNS: Final = {
-    "attention": Run(
-        inputs=_forward_inputs, launch=_forward, expected=_forward_expected, read=numbers
+    "attention": run.Run(
+        inputs=_forward_inputs, launch=_forward, expected=_forward_expected, read=run.numbers
     ),
-    "decode": Run(inputs=_decode_inputs, launch=_decode, expected=_decode_expected, read=numbers),
-    "decode_mla": Run(
-        inputs=_latent_inputs, launch=_latent, expected=_latent_expected, read=numbers
+    "decode": run.Run(
+        inputs=_decode_inputs, launch=_decode, expected=_decode_expected, read=run.numbers
+    ),
+    "decode_mla": run.Run(
+        inputs=_latent_inputs, launch=_latent, expected=_latent_expected, read=run.numbers
     ),
 }

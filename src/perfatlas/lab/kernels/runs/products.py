@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.lab.kernels.runs.run import (
-    Kernel,
-    Launch,
-    Run,
-    Tensors,
-    allocate_descriptors,
-    blocks,
-    numbers,
-    options,
-    poisoned,
-    programs,
-    random,
-)
+from perfatlas.lab.kernels.runs import run
 from perfatlas.lab.kernels.runs.streaming import unpacked
 
 if TYPE_CHECKING:
@@ -46,30 +34,30 @@ def _gemm_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, A
 
     m, n, k = shape["m"], shape["n"], shape["k"]
     scale = torch.full((1,), 0.75 if fmt.startswith("fp8") else 1.0, device=device)
-    operands = {"a": random(fmt, device, m, k), "b": random(fmt, device, n, k)}
+    operands = {"a": run.random(fmt, device, m, k), "b": run.random(fmt, device, n, k)}
     return {**operands, "scale": scale, "splits": shape.get("splits")}
 
 
-def _gemm(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+def _gemm(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
     import torch
 
     from perfatlas.lab.kernels.sources.gemm import gemm, sum_splits
 
     a, b = inputs["a"], inputs["b"]
     (m, k), n = a.shape, len(b)
-    tiles = blocks(m, config.tile[0]) * blocks(n, config.tile[1])
-    splits = inputs["splits"] or _splits(a.device, tiles, blocks(k, config.tile[2]))
+    tiles = run.blocks(m, config.tile[0]) * run.blocks(n, config.tile[1])
+    splits = inputs["splits"] or _splits(a.device, tiles, run.blocks(k, config.tile[2]))
     tile = (*config.tile[:4], splits, config.tile[5])
     if splits > 1:  # parts are in fp32: twice the shared memory of a tile of the output
         tile = (tile[0], tile[1] // 2, *tile[2:])
-    out = poisoned(_output(a), a.device, m, n)
-    parts = out if splits == 1 else poisoned(torch.float32, a.device, splits, m, n)
-    grid, added = (programs(a.device, tiles * splits),), (blocks(m * n, ADDED),)
-    allocate_descriptors(a.device)
+    out = run.poisoned(_output(a), a.device, m, n)
+    parts = out if splits == 1 else run.poisoned(torch.float32, a.device, splits, m, n)
+    grid, added = (run.programs(a.device, tiles * splits),), (run.blocks(m * n, ADDED),)
+    run.allocate_descriptors(a.device)
 
     def launch() -> object:
         sizes = (m, n, k)
-        done = gemm[grid](a, b, parts, inputs["scale"], sizes, TILE=tile, **options(config))
+        done = gemm[grid](a, b, parts, inputs["scale"], sizes, TILE=tile, **run.options(config))
         if splits > 1:
             done = sum_splits[added](parts, out, m * n, TILE=(ADDED, splits))
         return done
@@ -79,10 +67,10 @@ def _gemm(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
 
 def _splits(where: torch.device, tiles: int, steps: int) -> int:
     """Return the splits of K: those that fill idle SMs, each with some steps."""
-    return max(1, min(programs(where, 1 << 30) // tiles, steps // LEAST_STEPS, MOST_SPLITS))
+    return max(1, min(run.programs(where, 1 << 30) // tiles, steps // LEAST_STEPS, MOST_SPLITS))
 
 
-def _gemm_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _gemm_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     product = inputs["a"].double() @ inputs["b"].double().T
     return {"out": product * inputs["scale"].double()}
 
@@ -92,21 +80,21 @@ def _block_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, 
 
     m, n, k = shape["m"], shape["n"], shape["k"]
     return {
-        "a": random(fmt, device, m, k),
-        "b": random(fmt, device, n, k),
+        "a": run.random(fmt, device, m, k),
+        "b": run.random(fmt, device, n, k),
         "a_scales": torch.rand(m, k // GROUP, device=device) + 0.5,
-        "b_scales": torch.rand(blocks(n, GROUP), k // GROUP, device=device) + 0.5,
+        "b_scales": torch.rand(run.blocks(n, GROUP), k // GROUP, device=device) + 0.5,
     }
 
 
-def _block(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+def _block(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
     from perfatlas.lab.kernels.sources.gemm import gemm_block_scaled
 
     scales = (inputs["a_scales"], inputs["b_scales"])
     return _scaled(gemm_block_scaled, inputs, scales, config)
 
 
-def _block_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _block_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     a, b = inputs["a"].double(), inputs["b"].double()
     a = a * inputs["a_scales"].double().repeat_interleave(GROUP, -1)
     by_row = inputs["b_scales"].double().repeat_interleave(GROUP, -1)
@@ -121,21 +109,21 @@ def _nvfp4_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, 
     codes = torch.randint(0, 256, (n, k // 2), dtype=torch.uint8, device=device)
     block = (torch.rand(n, k // 16, device=device) * 4.0 + 0.25).to(torch.float8_e4m3fn)
     return {
-        "a": random(fmt, device, m, k),
+        "a": run.random(fmt, device, m, k),
         "b": codes,
         "block_scales": block.view(torch.uint8),
         "tensor_scale": torch.full((1,), 0.125, device=device),
     }
 
 
-def _nvfp4(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+def _nvfp4(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
     from perfatlas.lab.kernels.sources.gemm import gemm_nvfp4_weights
 
     scales = (inputs["block_scales"], inputs["tensor_scale"])
     return _scaled(gemm_nvfp4_weights, inputs, scales, config)
 
 
-def _nvfp4_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _nvfp4_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     import torch
 
     block = inputs["block_scales"].view(torch.float8_e4m3fn).double()
@@ -144,17 +132,17 @@ def _nvfp4_expected(inputs: Tensors) -> dict[str, Tensor]:
 
 
 def _scaled(
-    kernel: Kernel, inputs: Tensors, scales: tuple[Tensor, ...], config: Config
-) -> tuple[Launch, dict[str, Any]]:
+    kernel: run.Kernel, inputs: run.Tensors, scales: tuple[Tensor, ...], config: Config
+) -> tuple[run.Launch, dict[str, Any]]:
     """Return the launch of a product whose operands have scales."""
     a, b = inputs["a"], inputs["b"]
     (m, k), n = a.shape, len(b)
-    out = poisoned(_output(a), a.device, m, n)
-    grid = (programs(a.device, blocks(m, config.tile[0]) * blocks(n, config.tile[1])),)
-    allocate_descriptors(a.device)
+    out = run.poisoned(_output(a), a.device, m, n)
+    grid = (run.programs(a.device, run.blocks(m, config.tile[0]) * run.blocks(n, config.tile[1])),)
+    run.allocate_descriptors(a.device)
 
     def launch() -> object:
-        return kernel[grid](a, b, out, scales, (m, n, k), TILE=config.tile, **options(config))
+        return kernel[grid](a, b, out, scales, (m, n, k), TILE=config.tile, **run.options(config))
 
     return launch, {"out": out}
 
@@ -166,29 +154,31 @@ def _grouped_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]).int()
     rows, groups, n, k = int(counts.sum()), len(counts), shape["n"], shape["k"]
     return {
-        "a": random(fmt, device, rows, k),
-        "b": random(fmt, device, groups, n, k),
+        "a": run.random(fmt, device, rows, k),
+        "b": run.random(fmt, device, groups, n, k),
         "offsets": offsets.to(device),
     }
 
 
-def _grouped(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+def _grouped(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
     from perfatlas.lab.kernels.sources.gemm import grouped_gemm
 
     a, b, offsets = inputs["a"], inputs["b"], inputs["offsets"]
     (rows, k), (groups, n, _) = a.shape, b.shape
-    out = poisoned(_output(a), a.device, rows, n)
-    most = (blocks(rows, config.tile[0]) + groups) * blocks(n, config.tile[1])
-    grid, sizes = (programs(a.device, most),), (rows, groups, n, k)
-    allocate_descriptors(a.device)
+    out = run.poisoned(_output(a), a.device, rows, n)
+    most = (run.blocks(rows, config.tile[0]) + groups) * run.blocks(n, config.tile[1])
+    grid, sizes = (run.programs(a.device, most),), (rows, groups, n, k)
+    run.allocate_descriptors(a.device)
 
     def launch() -> object:
-        return grouped_gemm[grid](a, b, out, offsets, sizes, TILE=config.tile, **options(config))
+        return grouped_gemm[grid](
+            a, b, out, offsets, sizes, TILE=config.tile, **run.options(config)
+        )
 
     return launch, {"out": out}
 
 
-def _grouped_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _grouped_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     import torch
 
     bounds = inputs["offsets"].tolist()
@@ -200,14 +190,14 @@ def _grouped_expected(inputs: Tensors) -> dict[str, Tensor]:
 
 
 PRODUCT_RUNS: Final = {
-    "gemm": Run(inputs=_gemm_inputs, launch=_gemm, expected=_gemm_expected, read=numbers),
-    "gemm_block_scaled": Run(
-        inputs=_block_inputs, launch=_block, expected=_block_expected, read=numbers
+    "gemm": run.Run(inputs=_gemm_inputs, launch=_gemm, expected=_gemm_expected, read=run.numbers),
+    "gemm_block_scaled": run.Run(
+        inputs=_block_inputs, launch=_block, expected=_block_expected, read=run.numbers
     ),
-    "gemm_nvfp4_weights": Run(
-        inputs=_nvfp4_inputs, launch=_nvfp4, expected=_nvfp4_expected, read=numbers
+    "gemm_nvfp4_weights": run.Run(
+        inputs=_nvfp4_inputs, launch=_nvfp4, expected=_nvfp4_expected, read=run.numbers
     ),
-    "grouped_gemm": Run(
-        inputs=_grouped_inputs, launch=_grouped, expected=_grouped_expected, read=numbers
+    "grouped_gemm": run.Run(
+        inputs=_grouped_inputs, launch=_grouped, expected=_grouped_expected, read=run.numbers
     ),
 }

@@ -57,24 +57,14 @@ def kind(name: str) -> torch.dtype:
 
 
 def random(number_format: str, device: str, *sizes: int, scale: float = 1.0) -> Tensor:
-    """Return normal numbers in a format.
-
-    Args:
-        sizes: Shape of the tensor.
-        scale: Their standard deviation.
-    """
+    """Return normal numbers in a format."""
     import torch
 
     return (torch.randn(*sizes, device=device) * scale).to(kind(number_format))
 
 
 def poisoned(dtype: torch.dtype, where: torch.device, *sizes: int) -> Tensor:
-    """Return an output in which elements that no program writes are NaN, or codes of all ones.
-
-    Args:
-        where: torch.device.
-        sizes: Shape of the tensor.
-    """
+    """Return an output in which elements that no program writes are NaN, or codes of all ones."""
     import torch
 
     if dtype.itemsize > 1:
@@ -83,12 +73,7 @@ def poisoned(dtype: torch.dtype, where: torch.device, *sizes: int) -> Tensor:
 
 
 def programs(where: torch.device, most: int) -> int:
-    """Return the programs of a persistent kernel: one for each SM, and no more than tiles.
-
-    Args:
-        where: torch.device.
-        most: Tiles.
-    """
+    """Return the programs of a persistent kernel: one for each SM, and no more than tiles."""
     import torch
 
     if where.type == "cpu":
@@ -98,11 +83,7 @@ def programs(where: torch.device, most: int) -> int:
 
 
 def allocate_descriptors(where: torch.device) -> None:
-    """Give Triton memory for tensor descriptors that kernels make.
-
-    Args:
-        where: torch.device.
-    """
+    """Give Triton memory for tensor descriptors that kernels make."""
     import torch
     import triton
 

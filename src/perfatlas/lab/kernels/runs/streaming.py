@@ -7,18 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.lab.kernels.runs.run import (
-    Launch,
-    Prepare,
-    Run,
-    Tensors,
-    blocks,
-    kind,
-    numbers,
-    options,
-    poisoned,
-    random,
-)
+from perfatlas.lab.kernels.runs import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,25 +25,25 @@ _EVEN_FIRST: Final = (0, 2, 4, 6, 1, 3, 5, 7)  # codes; the first of two equally
 def _norm_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
     rows, width = shape["tokens"], shape["width"]
     sizes = {"x": (rows, width), "residual": (rows, width), "weight": (width,)}
-    return {name: random(fmt, device, *size) for name, size in sizes.items()}
+    return {name: run.random(fmt, device, *size) for name, size in sizes.items()}
 
 
-def _norm(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+def _norm(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
     from perfatlas.lab.kernels.sources.norms import rms_norm
 
     x, total = inputs["x"], inputs["residual"].clone()
-    out = poisoned(x.dtype, x.device, *x.shape)
-    grid, sizes = (blocks(len(x), config.tile[0]),), (*x.shape, EPSILON)
+    out = run.poisoned(x.dtype, x.device, *x.shape)
+    grid, sizes = (run.blocks(len(x), config.tile[0]),), (*x.shape, EPSILON)
 
     def launch() -> object:
         return rms_norm[grid](
-            x, total, inputs["weight"], out, sizes, TILE=config.tile, **options(config)
+            x, total, inputs["weight"], out, sizes, TILE=config.tile, **run.options(config)
         )
 
     return launch, {"out": out, "residual": total}
 
 
-def _norm_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _norm_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     total = inputs["x"].double() + inputs["residual"].double()
     scale = (total.square().mean(-1, keepdim=True) + EPSILON).rsqrt()
     return {"out": total * scale * inputs["weight"].double(), "residual": total}
@@ -62,12 +51,12 @@ def _norm_expected(inputs: Tensors) -> dict[str, Tensor]:
 
 def _quantizer_inputs(shape: Mapping[str, Any], fmt: str, device: str) -> dict[str, Any]:
     source = shape.get("from", "bf16")
-    x = random(source, device, shape["tokens"], shape["width"], scale=SPREAD)
+    x = run.random(source, device, shape["tokens"], shape["width"], scale=SPREAD)
     group = shape.get("group", shape["width"])
-    return {"x": x, "group": group, "kind": kind(fmt) if fmt.startswith("fp8") else None}
+    return {"x": x, "group": group, "kind": run.kind(fmt) if fmt.startswith("fp8") else None}
 
 
-def _largest(x: Tensor, config: Config) -> tuple[Launch, Tensor]:
+def _largest(x: Tensor, config: Config) -> tuple[run.Launch, Tensor]:
     """Return the launch that finds the largest magnitude, and where it goes."""
     import torch
 
@@ -75,61 +64,61 @@ def _largest(x: Tensor, config: Config) -> tuple[Launch, Tensor]:
 
     found = torch.zeros(1, device=x.device)
     tile = (config.tile[0], 4)
-    grid = (blocks(x.numel(), tile[0] * tile[1]),)
+    grid = (run.blocks(x.numel(), tile[0] * tile[1]),)
 
     def launch() -> object:
         found.zero_()
-        return largest[grid](x, found, x.numel(), TILE=tile, **options(config))
+        return largest[grid](x, found, x.numel(), TILE=tile, **run.options(config))
 
     return launch, found
 
 
-def _by_tensor(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+def _by_tensor(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
     from perfatlas.lab.kernels.sources.quantize import quantize_tensor
 
     x, out = inputs["x"], _codes(inputs)
     find, amax = _largest(x, config)
-    grid = (blocks(x.numel(), config.tile[0]),)
+    grid = (run.blocks(x.numel(), config.tile[0]),)
     tile = (config.tile[0], _most(out))
 
     def launch() -> object:
         find()
-        return quantize_tensor[grid](x, amax, out, x.numel(), TILE=tile, **options(config))
+        return quantize_tensor[grid](x, amax, out, x.numel(), TILE=tile, **run.options(config))
 
     return launch, {"out": out, "amax": amax}
 
 
-def _by_group(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+def _by_group(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
     import torch
 
     from perfatlas.lab.kernels.sources.quantize import quantize_groups
 
     x, out, group = inputs["x"], _codes(inputs), inputs["group"]
     rows, width = x.shape
-    grid = (blocks(rows, config.tile[0]), blocks(width, group))
-    scales = poisoned(torch.float32, x.device, rows, grid[1])
+    grid = (run.blocks(rows, config.tile[0]), run.blocks(width, group))
+    scales = run.poisoned(torch.float32, x.device, rows, grid[1])
     tile = (*config.tile[:2], _most(out))
 
     def launch() -> object:
         sizes = (rows, width, group)
-        return quantize_groups[grid](x, out, scales, sizes, TILE=tile, **options(config))
+        return quantize_groups[grid](x, out, scales, sizes, TILE=tile, **run.options(config))
 
     return launch, {"out": out, "scales": scales}
 
 
-def _packed(function: str, group: int) -> Prepare:
+def _packed(function: str, group: int) -> run.Prepare:
     """Return the launch of a quantizer to packed e2m1 with a byte of scale for each group."""
 
-    def prepare(inputs: Tensors, config: Config) -> tuple[Launch, dict[str, Any]]:
+    def prepare(inputs: run.Tensors, config: Config) -> tuple[run.Launch, dict[str, Any]]:
         import torch
 
         from perfatlas.lab.kernels.sources import quantize
 
         x = inputs["x"]
         rows, width = x.shape
-        out = poisoned(torch.uint8, x.device, rows, width // 2)
-        scales = poisoned(torch.uint8, x.device, rows, width // group)
-        grid = (blocks(rows, config.tile[0]), blocks(width, config.tile[1]))
+        out = run.poisoned(torch.uint8, x.device, rows, width // 2)
+        scales = run.poisoned(torch.uint8, x.device, rows, width // group)
+        grid = (run.blocks(rows, config.tile[0]), run.blocks(width, config.tile[1]))
         kernel, outputs = getattr(quantize, function), {"out": out, "scales": scales}
         find, amax = _largest(x, config) if function == "quantize_nvfp4" else (None, None)
 
@@ -138,16 +127,16 @@ def _packed(function: str, group: int) -> Prepare:
             if find is not None:
                 find()
             arguments = (x, out, scales, *more, (rows, width))
-            return kernel[grid](*arguments, TILE=config.tile, **options(config))
+            return kernel[grid](*arguments, TILE=config.tile, **run.options(config))
 
         return launch, outputs if amax is None else {**outputs, "amax": amax}
 
     return prepare
 
 
-def _codes(inputs: Tensors) -> Tensor:
+def _codes(inputs: run.Tensors) -> Tensor:
     x = inputs["x"]
-    return poisoned(inputs["kind"], x.device, *x.shape)
+    return run.poisoned(inputs["kind"], x.device, *x.shape)
 
 
 def _most(out: Tensor) -> float:
@@ -161,7 +150,6 @@ def grouped(x: Tensor, group: int) -> Tensor:
 
     Args:
         x: (rows, width).
-        group: Columns of a group.
     """
     import torch
 
@@ -195,31 +183,31 @@ def unpacked(codes: Tensor) -> Tensor:
     return signed[both]
 
 
-def _tensor_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _tensor_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     x = inputs["x"].double()
     return _quantized(x, x.abs().max(), inputs)
 
 
-def _group_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _group_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     x = grouped(inputs["x"].double(), inputs["group"])
     found = _quantized(x, x.abs().amax(-1, keepdim=True), inputs)["out"]
     return {"out": found.flatten(-2)[:, : inputs["x"].shape[1]]}
 
 
-def _quantized(x: Tensor, amax: Tensor, inputs: Tensors) -> dict[str, Tensor]:
+def _quantized(x: Tensor, amax: Tensor, inputs: run.Tensors) -> dict[str, Tensor]:
     import torch
 
     scale = amax / torch.finfo(inputs["kind"]).max
     return {"out": (x / scale).to(inputs["kind"]).double() * scale}
 
 
-def _mx_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _mx_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     x = grouped(inputs["x"].double(), 32)
     scale = (x.abs().amax(-1, keepdim=True).log2().floor() - 2.0).exp2()
     return {"out": (nearest_e2m1(x / scale) * scale).flatten(-2)}
 
 
-def _nv_expected(inputs: Tensors) -> dict[str, Tensor]:
+def _nv_expected(inputs: run.Tensors) -> dict[str, Tensor]:
     import torch
 
     x = grouped(inputs["x"].double(), 16)
@@ -228,22 +216,22 @@ def _nv_expected(inputs: Tensors) -> dict[str, Tensor]:
     return {"out": (nearest_e2m1(x / (block * whole)) * block * whole).flatten(-2)}
 
 
-def _read_tensor(_inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
+def _read_tensor(_inputs: run.Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
     return {"out": outputs["out"].double() * outputs["amax"].double() / _most(outputs["out"])}
 
 
-def _read_groups(inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
+def _read_groups(inputs: run.Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
     values, scales = outputs["out"].double(), outputs["scales"].double()
     per_column = scales.repeat_interleave(inputs["group"], -1)[:, : values.shape[1]]
     return {"out": values * per_column}
 
 
-def _read_mx(_inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
+def _read_mx(_inputs: run.Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
     scales = (outputs["scales"].double() - 127.0).exp2().repeat_interleave(32, -1)
     return {"out": unpacked(outputs["out"]) * scales}
 
 
-def _read_nv(_inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
+def _read_nv(_inputs: run.Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
     import torch
 
     scales = outputs["scales"].view(torch.float8_e4m3fn).double().repeat_interleave(16, -1)
@@ -251,20 +239,22 @@ def _read_nv(_inputs: Tensors, outputs: dict[str, Any]) -> dict[str, Tensor]:
 
 
 STREAMING_RUNS: Final = {
-    "rms_norm": Run(inputs=_norm_inputs, launch=_norm, expected=_norm_expected, read=numbers),
-    "quantize_tensor": Run(
+    "rms_norm": run.Run(
+        inputs=_norm_inputs, launch=_norm, expected=_norm_expected, read=run.numbers
+    ),
+    "quantize_tensor": run.Run(
         inputs=_quantizer_inputs, launch=_by_tensor, expected=_tensor_expected, read=_read_tensor
     ),
-    "quantize_groups": Run(
+    "quantize_groups": run.Run(
         inputs=_quantizer_inputs, launch=_by_group, expected=_group_expected, read=_read_groups
     ),
-    "quantize_mxfp4": Run(
+    "quantize_mxfp4": run.Run(
         inputs=_quantizer_inputs,
         launch=_packed("quantize_mxfp4", 32),
         expected=_mx_expected,
         read=_read_mx,
     ),
-    "quantize_nvfp4": Run(
+    "quantize_nvfp4": run.Run(
         inputs=_quantizer_inputs,
         launch=_packed("quantize_nvfp4", 16),
         expected=_nv_expected,

@@ -3,5 +3,3 @@
 Arrays are contiguous, the last dimension fastest. `sizes` holds what changes between calls, `TILE`
 what a kernel is compiled for.
 """
-
-from __future__ import annotations

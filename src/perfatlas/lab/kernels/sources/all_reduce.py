@@ -52,9 +52,6 @@ def all_reduce(
     to all. Blocks wait for the same block of all ranks before and after.
 
     Args:
-        own: Input of this rank, which states the format.
-        inputs: Addresses of the inputs of all ranks.
-        outputs: Addresses of their outputs.
         flags: Addresses of their flags (blocks, ranks), which start at 0.
         sizes: Rank, elements, epoch: 1 for the first call with these flags, then 3, 5 and so on.
         TILE: Elements of a step, ranks, shots, phases of a launch (1 signal, 2 wait, 4 move).

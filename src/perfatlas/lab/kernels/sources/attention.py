@@ -44,7 +44,6 @@ def attention(
 
     Args:
         q: (batch, heads, queries, dim).
-        k: (batch, KV heads, keys, dim), as v.
         sizes: Heads, KV heads, queries, keys, scale times log2(e).
         TILE: Queries and keys of a block, dim, causal, window (0 for none), warp specialization.
     """
@@ -102,7 +101,6 @@ def _store_part(
 
     Args:
         parts: Outputs (rows, splits, D) and logarithms (rows, splits).
-        row: Rows, of sequences times heads.
     """
     outputs, logarithms = parts
     total, norm, top = state
@@ -128,11 +126,9 @@ def decode(
 
     Args:
         q: (sequences, heads, dim).
-        caches: Keys and values (pages, page, KV heads, dim).
         tables: Pages of each sequence (sequences, pages), and lengths (sequences).
         parts: Outputs (sequences, heads, splits, dim) and logarithms (sequences, heads, splits).
         sizes: Heads, KV heads, pages of a row of the table, scale times log2(e).
-        TILE: Heads and keys of a block, dim, keys of a page.
     """
     heads, kv_heads, pages, scale = sizes
     BH: tl.constexpr = TILE[0]
@@ -181,7 +177,6 @@ def decode_mla(
         tables: Pages of each sequence (sequences, pages), and lengths (sequences).
         parts: Outputs (sequences, heads, splits, latent) and logarithms.
         sizes: Heads, pages of a row of the table, scale times log2(e).
-        TILE: Heads and keys of a block, latent, rotary, keys of a page.
     """
     heads, pages, scale = sizes
     BH: tl.constexpr = TILE[0]
@@ -221,8 +216,6 @@ def combine(parts: tl.tuple, out: tl.tensor, splits: tl.tensor, TILE: tl.constex
     Args:
         parts: Outputs (rows, splits, dim) and logarithms (rows, splits).
         out: (rows, dim).
-        splits: Splits of each row.
-        TILE: A power of two of splits, dim.
     """
     outputs, logarithms = parts
     row, split, dim = tl.program_id(0), tl.arange(0, TILE[0]), tl.arange(0, TILE[1])

@@ -8,11 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def _place(tile: tl.tensor, M: tl.tensor, N: tl.tensor, TILE: tl.constexpr) -> tl.tuple:
-    """Return first row and column of a tile; neighbours share rows of A and B in L2.
-
-    Args:
-        TILE: Rows, columns, depth, tiles of a column of neighbours, and more.
-    """
+    """Return first row and column of a tile; neighbours share rows of A and B in L2."""
     down, across = tl.cdiv(M, TILE[0]), tl.cdiv(N, TILE[1])
     band = tile // (TILE[3] * across)
     height = tl.minimum(down - band * TILE[3], TILE[3])
@@ -30,9 +26,6 @@ def gemm(
         a: (M, K).
         b: (N, K).
         c: (splits, M, N).
-        scale: One float, the product of the scales of A and B.
-        sizes: M, N, K.
-        TILE: Rows, columns, depth, tiles of a band, splits of K, warp specialization.
     """
     M, N, K = sizes
     BM: tl.constexpr = TILE[0]
@@ -60,12 +53,7 @@ def gemm(
 
 @triton.jit
 def sum_splits(parts: tl.tensor, out: tl.tensor, count: tl.tensor, TILE: tl.constexpr) -> None:
-    """Add the products of the splits of K, in their order.
-
-    Args:
-        count: Elements of one product.
-        TILE: Elements of a program, splits.
-    """
+    """Add the products of the splits of K, in their order."""
     at = tl.program_id(0).to(tl.int64) * TILE[0] + tl.arange(0, TILE[0])
     total = tl.zeros((TILE[0],), tl.float32)
     for split in tl.static_range(TILE[1]):
@@ -131,7 +119,6 @@ def gemm_nvfp4_weights(
         c: (M, N).
         scales: Codes of e4m3 (N, K / 16), and one float, the scale of the tensor.
         sizes: M, N, K (a multiple of 32).
-        TILE: Rows, columns, depth, tiles of a band.
     """
     M, N, K = sizes
     BM: tl.constexpr = TILE[0]
@@ -175,8 +162,6 @@ def grouped_gemm(
         b: (groups, N, K).
         c: (rows, N).
         offsets: First row of each group, and the number of rows (groups + 1).
-        sizes: Rows, groups, N, K.
-        TILE: Rows, columns, depth, tiles of a band.
     """
     rows, groups, N, K = sizes
     BM: tl.constexpr = TILE[0]

@@ -18,10 +18,6 @@ def rms_norm(
     """Add x to the residual in place, and write its weighted RMSNorm.
 
     A program has whole rows, so that each element is read once.
-
-    Args:
-        sizes: Rows, width, epsilon.
-        TILE: Rows of a program, and a power of two of columns that covers the width.
     """
     rows, width, epsilon = sizes
     row = tl.program_id(0) * TILE[0] + tl.arange(0, TILE[0])

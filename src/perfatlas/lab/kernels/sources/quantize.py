@@ -8,12 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def largest(x: tl.tensor, out: tl.tensor, count: tl.tensor, TILE: tl.constexpr) -> None:
-    """Raise the float at `out`, which starts at 0, to the largest magnitude of x.
-
-    Args:
-        count: Elements.
-        TILE: Elements of a step, steps of a program.
-    """
+    """Raise the float at `out`, which starts at 0, to the largest magnitude of x."""
     first = tl.program_id(0).to(tl.int64) * TILE[0] * TILE[1]
     most = tl.zeros((TILE[0],), tl.float32)
     for step in tl.static_range(TILE[1]):
@@ -26,12 +21,7 @@ def largest(x: tl.tensor, out: tl.tensor, count: tl.tensor, TILE: tl.constexpr) 
 def quantize_tensor(
     x: tl.tensor, amax: tl.tensor, out: tl.tensor, count: tl.tensor, TILE: tl.constexpr
 ) -> None:
-    """Write x in units of amax over the largest finite value of the format.
-
-    Args:
-        count: Elements.
-        TILE: Elements of a program, largest finite value.
-    """
+    """Write x in units of amax over the largest finite value of the format."""
     at = tl.program_id(0).to(tl.int64) * TILE[0] + tl.arange(0, TILE[0])
     scale = TILE[1] / tl.maximum(tl.load(amax), 1e-12)
     value = tl.load(x + at, at < count, 0.0).to(tl.float32) * scale
@@ -43,12 +33,7 @@ def quantize_tensor(
 def quantize_groups(
     x: tl.tensor, out: tl.tensor, scales: tl.tensor, sizes: tl.tuple, TILE: tl.constexpr
 ) -> None:
-    """Write groups of columns with a scale each; a group of the whole width is one of a token.
-
-    Args:
-        sizes: Rows, width, columns of a group.
-        TILE: Rows of a program, a power of two of columns that covers a group, largest value.
-    """
+    """Write groups of columns with a scale each; a group of the whole width is one of a token."""
     rows, width, group = sizes
     row = tl.program_id(0) * TILE[0] + tl.arange(0, TILE[0])
     inner = tl.arange(0, TILE[1])
@@ -88,7 +73,6 @@ def quantize_mxfp4(
 
     Args:
         sizes: Rows, width (a multiple of 32).
-        TILE: Rows and columns of a program.
     """
     rows, width = sizes
     ROWS: tl.constexpr = TILE[0]
@@ -146,7 +130,6 @@ def quantize_nvfp4(
 
     Args:
         sizes: Rows, width (a multiple of 16).
-        TILE: Rows and columns of a program.
     """
     rows, width = sizes
     ROWS: tl.constexpr = TILE[0]

@@ -1,17 +1,12 @@
 """Time of the fused MoE layer of one rank."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.machines.gpu.moe.physics import (
-        FIXED_TILES as FIXED_TILES,
-        MOE_SHAPE as MOE_SHAPE,
-        TRITON_DEFAULTS as TRITON_DEFAULTS,
-        moe_time_s as moe_time_s,
+        FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

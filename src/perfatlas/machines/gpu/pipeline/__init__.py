@@ -1,34 +1,18 @@
 """Kernels under design: warpgroups as programs, units of an SM as first-in-first-out servers."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.machines.gpu.pipeline.families import (
-        KernelFamily as KernelFamily,
-        family_of as family_of,
-        kernel_families as kernel_families,
-        sm_constants as sm_constants,
+        KernelFamily, family_of, kernel_families, sm_constants,
     )
     from perfatlas.machines.gpu.pipeline.kernels import (
-        AttentionWork as AttentionWork,
-        GemmWork as GemmWork,
-        KernelTile as KernelTile,
-        Silicon as Silicon,
-        kernel_silicon as kernel_silicon,
+        AttentionWork, GemmWork, KernelTile, Silicon, kernel_silicon,
     )
-    from perfatlas.machines.gpu.pipeline.pricing import (
-        KernelDesign as KernelDesign,
-        design_kernel as design_kernel,
-        what_ifs as what_ifs,
-    )
-    from perfatlas.machines.gpu.pipeline.servers import (
-        Step as Step,
-        run_programs as run_programs,
-    )
-    from perfatlas.machines.gpu.pipeline.tiles import completed_tile as completed_tile
+    from perfatlas.machines.gpu.pipeline.pricing import KernelDesign, design_kernel, what_ifs
+    from perfatlas.machines.gpu.pipeline.servers import Step, run_programs
+    from perfatlas.machines.gpu.pipeline.tiles import completed_tile
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,15 +1,10 @@
 """Time of a bandwidth-limited pass."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.machines.gpu.streaming.physics import (
-        STREAMING_SHAPE as STREAMING_SHAPE,
-        streaming_time_s as streaming_time_s,
-    )
+    from perfatlas.machines.gpu.streaming.physics import STREAMING_SHAPE, streaming_time_s
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,15 +1,10 @@
 """One module per architecture family, selected by `model_type`."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.networks.hf_config.families.registry import (
-        families as families,
-        family_reader as family_reader,
-    )
+    from perfatlas.networks.hf_config.families.registry import families, family_reader
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -56,9 +56,6 @@ def sparse_layers(fields: Fields, depth: int, *, first_dense: int) -> tuple[bool
 
     Args:
         first_dense: Default of `first_k_dense_replace`.
-
-    Raises:
-        InvalidSpecError: `mlp_layer_types` has the wrong length or an unknown kind.
     """
     kinds = fields.texts("mlp_layer_types")
     if not kinds:

@@ -49,10 +49,6 @@ def _own_indexers(fields: Fields, depth: int) -> tuple[bool, ...]:
 
     Source: `index_topk_freq` of vllm/model_executor/models/deepseek_v2.py and `indexer_types` of
         the config class of transformers, which derives them from the frequency and the pattern.
-
-    Raises:
-        InvalidSpecError: A list has the wrong length or an unknown kind, or the first layer has
-            no keys to reuse.
     """
     name, kinds = "indexer_types", fields.texts("indexer_types")
     if not kinds and fields.text("index_topk_pattern"):

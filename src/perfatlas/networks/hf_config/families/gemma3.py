@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.hf_config.blocks import (
-    assemble,
-    dense,
-    gqa,
-    group_layers,
-    layer_types,
-    windowed,
-)
+from perfatlas.networks.hf_config import blocks
 from perfatlas.networks.hf_config.fields import Fields
 
 if TYPE_CHECKING:
@@ -31,10 +24,17 @@ def read(fields: Fields) -> Architecture:
     depth = fields.num_layers()
     bias = fields.boolean("attention_bias", default=False)
     attention = replace(
-        gqa(fields, head_dim=256, kv_heads=4), qkv_bias=bias, output_bias=bias, qk_norm="head"
+        blocks.gqa(fields, head_dim=256, kv_heads=4),
+        qkv_bias=bias,
+        output_bias=bias,
+        qk_norm="head",
     )
     pattern = fields.integer("sliding_window_pattern", "_sliding_window_pattern", default=6)
     rule = [_KINDS[(i + 1) % pattern > 0] for i in range(depth)]
-    mixers = windowed(attention, layer_types(fields, _KINDS, rule), fields.window(absent=4096))
-    ffn = dense(fields)
-    return assemble(fields, group_layers(((m, ffn) for m in mixers), norms=4), tied=True)
+    mixers = blocks.windowed(
+        attention, blocks.layer_types(fields, _KINDS, rule), fields.window(absent=4096)
+    )
+    ffn = blocks.dense(fields)
+    return blocks.assemble(
+        fields, blocks.group_layers(((m, ffn) for m in mixers), norms=4), tied=True
+    )

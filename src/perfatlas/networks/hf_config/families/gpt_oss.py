@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.hf_config.blocks import (
-    assemble,
-    gqa,
-    group_layers,
-    layer_types,
-    moe,
-    windowed,
-)
+from perfatlas.networks.hf_config import blocks
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture
@@ -28,13 +21,13 @@ def read(fields: Fields) -> Architecture:
     depth = fields.num_layers()
     bias = fields.boolean("attention_bias", default=True)
     attention = replace(
-        gqa(fields, head_dim=64, kv_heads=8), qkv_bias=bias, output_bias=bias, sinks=True
+        blocks.gqa(fields, head_dim=64, kv_heads=8), qkv_bias=bias, output_bias=bias, sinks=True
     )
     experts = replace(
-        moe(fields, experts=("num_local_experts", "num_experts"), width="intermediate_size"),
+        blocks.moe(fields, experts=("num_local_experts", "num_experts"), width="intermediate_size"),
         bias=True,
         router_bias=True,
     )
-    kinds = layer_types(fields, _KINDS, [_KINDS[i % 2 == 0] for i in range(depth)])
-    mixers = windowed(attention, kinds, fields.window(absent=128))
-    return assemble(fields, group_layers((mixer, experts) for mixer in mixers))
+    kinds = blocks.layer_types(fields, _KINDS, [_KINDS[i % 2 == 0] for i in range(depth)])
+    mixers = blocks.windowed(attention, kinds, fields.window(absent=128))
+    return blocks.assemble(fields, blocks.group_layers((mixer, experts) for mixer in mixers))

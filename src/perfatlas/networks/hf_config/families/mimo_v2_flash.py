@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.hf_config.blocks import (
-    assemble,
-    choose_ffns,
-    flags,
-    gqa,
-    group_layers,
-    layer_types,
-    moe,
-)
+from perfatlas.networks.hf_config import blocks
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture
@@ -35,20 +27,20 @@ def read(fields: Fields) -> Architecture:
     depth = fields.num_layers()
     local, full = _attentions(fields)
     rule = [i > 0 and (i + 1) % _PERIOD > 0 for i in range(depth)]
-    windowed = flags(fields, "hybrid_layer_pattern", depth, rule)
-    kinds = layer_types(fields, _KINDS, [_KINDS[flag] for flag in windowed])
-    experts = replace(moe(fields, experts=("n_routed_experts",)), router_bias=True)
-    sparse = flags(fields, "moe_layer_freq", depth, [i > 0 for i in range(depth)])
-    ffns = choose_ffns(fields, sparse, experts)
+    windowed = blocks.flags(fields, "hybrid_layer_pattern", depth, rule)
+    kinds = blocks.layer_types(fields, _KINDS, [_KINDS[flag] for flag in windowed])
+    experts = replace(blocks.moe(fields, experts=("n_routed_experts",)), router_bias=True)
+    sparse = blocks.flags(fields, "moe_layer_freq", depth, [i > 0 for i in range(depth)])
+    ffns = blocks.choose_ffns(fields, sparse, experts)
     mixers = (full if kind == "full_attention" else local for kind in kinds)
-    return assemble(fields, group_layers(zip(mixers, ffns, strict=True)))
+    return blocks.assemble(fields, blocks.group_layers(zip(mixers, ffns, strict=True)))
 
 
 def _attentions(fields: Fields) -> tuple[GqaAttention, GqaAttention]:
     """Return the attention of windowed and of full layers."""
     bias = fields.boolean("attention_bias", default=False)
     full = replace(
-        gqa(fields, head_dim=192),
+        blocks.gqa(fields, head_dim=192),
         value_head_dim=fields.integer("v_head_dim", default=128),
         qkv_bias=bias,
     )

@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.hf_config.blocks import (
-    assemble,
-    dense,
-    gqa,
-    group_layers,
-    layer_types,
-    windowed,
-)
+from perfatlas.networks.hf_config import blocks
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture
@@ -27,11 +20,12 @@ def read(fields: Fields) -> Architecture:
     """Return a Qwen2: q, k and v have biases; the upper layers may be windowed."""
     depth = fields.num_layers()
     kv_heads = 32 if fields.text("model_type") == "qwen2" else 8
-    attention = replace(gqa(fields, kv_heads=kv_heads), qkv_bias=True)
+    attention = replace(blocks.gqa(fields, kv_heads=kv_heads), qkv_bias=True)
     kinds, window = upper_windows(fields, depth)
-    ffn = dense(fields)
-    return assemble(
-        fields, group_layers((mixer, ffn) for mixer in windowed(attention, kinds, window))
+    ffn = blocks.dense(fields)
+    return blocks.assemble(
+        fields,
+        blocks.group_layers((mixer, ffn) for mixer in blocks.windowed(attention, kinds, window)),
     )
 
 
@@ -42,4 +36,4 @@ def upper_windows(fields: Fields, depth: int) -> tuple[tuple[str, ...], int]:
         window = 0
     first = fields.integer("max_window_layers", default=28, minimum=0)
     rule = [_KINDS[window > 0 and i >= first] for i in range(depth)]
-    return layer_types(fields, _KINDS, rule), window
+    return blocks.layer_types(fields, _KINDS, rule), window

@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.hf_config.blocks import (
-    assemble,
-    choose_ffns,
-    gqa,
-    group_layers,
-    moe,
-    moe_layers,
-)
+from perfatlas.networks.hf_config import blocks
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture
@@ -30,12 +23,12 @@ def read(fields: Fields) -> Architecture:
         window = 0
     kv_heads = 4 if fields.text("model_type") == "qwen3_moe" else 16
     attention = replace(
-        gqa(fields, kv_heads=kv_heads),
+        blocks.gqa(fields, kv_heads=kv_heads),
         qkv_bias=bias,
         output_bias=bias,
         qk_norm="head",
         window=window,
     )
-    experts = moe(fields, experts=("num_experts", "num_local_experts"))
-    ffns = choose_ffns(fields, moe_layers(fields, depth), experts)
-    return assemble(fields, group_layers((attention, ffn) for ffn in ffns))
+    experts = blocks.moe(fields, experts=("num_experts", "num_local_experts"))
+    ffns = blocks.choose_ffns(fields, blocks.moe_layers(fields, depth), experts)
+    return blocks.assemble(fields, blocks.group_layers((attention, ffn) for ffn in ffns))

@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.hf_config.blocks import (
-    assemble,
-    choose_ffns,
-    gqa,
-    group_layers,
-    layer_types,
-    moe_layers,
-    shared_expert_moe,
-)
+from perfatlas.networks.hf_config import blocks
 from perfatlas.networks.layers import GatedDeltaNet, GqaAttention
 
 if TYPE_CHECKING:
@@ -28,8 +20,12 @@ _KINDS = ("linear_attention", "full_attention")
 def read(fields: Fields) -> Architecture:
     """Return a Qwen3-Next hybrid."""
     depth = fields.num_layers()
-    ffns = choose_ffns(fields, moe_layers(fields, depth), shared_expert_moe(fields))
-    return assemble(fields, group_layers(zip(hybrid_mixers(fields, depth), ffns, strict=True)))
+    ffns = blocks.choose_ffns(
+        fields, blocks.moe_layers(fields, depth), blocks.shared_expert_moe(fields)
+    )
+    return blocks.assemble(
+        fields, blocks.group_layers(zip(hybrid_mixers(fields, depth), ffns, strict=True))
+    )
 
 
 def hybrid_mixers(
@@ -40,14 +36,14 @@ def hybrid_mixers(
     rule = [_KINDS[(i + 1) % interval == 0] for i in range(depth)]
     bias = fields.boolean("attention_bias", default=False)
     attention = replace(
-        gqa(fields, head_dim=256, kv_heads=kv_heads),
+        blocks.gqa(fields, head_dim=256, kv_heads=kv_heads),
         qkv_bias=bias,
         output_bias=bias,
         qk_norm="head",
         output_gate=fields.boolean("attn_output_gate", default=True),
     )
     linear = _delta_net(fields)
-    kinds = layer_types(fields, _KINDS, rule)
+    kinds = blocks.layer_types(fields, _KINDS, rule)
     return tuple(attention if kind == "full_attention" else linear for kind in kinds)
 
 

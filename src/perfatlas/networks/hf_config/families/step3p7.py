@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.hf_config.blocks import (
-    assemble,
-    choose_ffns,
-    gqa,
-    group_layers,
-    layer_types,
-    moe,
-)
+from perfatlas.networks.hf_config import blocks
 from perfatlas.networks.hf_config.fields import Fields
 
 if TYPE_CHECKING:
@@ -41,15 +34,17 @@ def read(fields: Fields) -> Architecture:
     depth = fields.num_layers()
     local, full = _attentions(fields)
     mtp = fields.integer("num_nextn_predict_layers", default=0, minimum=0, maximum=64)
-    kinds = layer_types(_without_mtp(fields, depth), _KINDS, ["full_attention"] * depth)
+    kinds = blocks.layer_types(_without_mtp(fields, depth), _KINDS, ["full_attention"] * depth)
     experts = replace(
-        moe(fields, experts=("num_experts",)),
+        blocks.moe(fields, experts=("num_experts",)),
         shared_intermediate_size=fields.integer("share_expert_dim", default=1280),
         router_bias=fields.boolean("use_moe_router_bias", default=True),
     )
-    ffns = choose_ffns(fields, _sparse_layers(fields, depth), experts)
+    ffns = blocks.choose_ffns(fields, _sparse_layers(fields, depth), experts)
     mixers = (full if kind == "full_attention" else local for kind in kinds)
-    architecture = assemble(fields, group_layers(zip(mixers, ffns, strict=True)), mtp_layers=mtp)
+    architecture = blocks.assemble(
+        fields, blocks.group_layers(zip(mixers, ffns, strict=True)), mtp_layers=mtp
+    )
     if local.num_heads != full.num_heads or "sliding_attention" not in kinds:
         return architecture
     note = (
@@ -63,7 +58,7 @@ def _attentions(fields: Fields) -> tuple[GqaAttention, GqaAttention]:
     """Return the attention of windowed and of full layers."""
     bias = fields.boolean("attention_bias", default=False)
     full = replace(
-        gqa(fields, head_dim=128),
+        blocks.gqa(fields, head_dim=128),
         qkv_bias=bias,
         output_bias=bias,
         qk_norm="head",

@@ -70,9 +70,6 @@ def with_durability_lag(
         stall_s: Blocking part of a snapshot [s] (C,).
         lag_s: From the end of the stall until the snapshot is durable [s] (C,).
         mtti_s: Mean time between interruptions [s] (C,).
-
-    Raises:
-        InvalidSpecError: A negative time, or an interval or MTTI of zero.
     """
     lag, mtti = not_negative("lag_s", lag_s), positive("mtti_s", mtti_s)
     value = np.asarray(np.exp(-lag / mtti) * blocking.value_C, np.float64)

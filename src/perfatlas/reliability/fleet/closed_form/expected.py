@@ -7,30 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from perfatlas.quantities import significant
+from perfatlas.reliability.fleet import model
+from perfatlas.reliability.fleet.closed_form import renewal
 from perfatlas.reliability.fleet.closed_form.asynchronous import with_durability_lag
 from perfatlas.reliability.fleet.closed_form.corruption import VerifiedPattern, verified_time_s
 from perfatlas.reliability.fleet.closed_form.maintenance import Plain, maintained_efficiency
 from perfatlas.reliability.fleet.closed_form.multilevel import multilevel_efficiency
-from perfatlas.reliability.fleet.closed_form.renewal import (
-    optimal_interval_s,
-    renewal_efficiency,
-    what_is_lost,
-)
 from perfatlas.reliability.fleet.laws import Constant, mean_s
-from perfatlas.reliability.fleet.model import (
-    cause_rate_per_s,
-    mean_repair_s,
-    needed_level,
-    not_memoryless,
-)
-
-if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.model import Cause, Fleet, Job, Level, Strategy
 
 MOST_SEGMENTS: Final = 400  # segments of an outer period; a matrix with this many rows is solved
 RENEWAL: Final = "exact renewal efficiency (Daly 2006)"
@@ -65,7 +53,7 @@ class _Demand:
         return sum(self.rate_L)
 
 
-def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
+def expected_goodput(fleet: model.Fleet, units: int, strategy: model.Strategy) -> Expected:
     """Return the long-run goodput of a job by the closed form that applies to it.
 
     Args:
@@ -90,7 +78,7 @@ def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
     return Expected(goodput=value, form=form, leaves_out=(*_left_out(fleet, strategy), *more))
 
 
-def known_mtti_s(job: Job, strategy: Strategy) -> float | None:
+def known_mtti_s(job: model.Job, strategy: model.Strategy) -> float | None:
     """Return the mean time to interruption of an exposed job [s], where rates determine it.
 
     Args:
@@ -104,14 +92,16 @@ def known_mtti_s(job: Job, strategy: Strategy) -> float | None:
     stops = [cause for cause in job.fleet.causes if cause.effect == "stops"]
     effects = {cause.effect for cause in job.fleet.causes}
     replaced = "slows" in effects and strategy.slow_patience_s is not None
-    steady = not not_memoryless(job.fleet, strategy) and "corrupts" not in effects and not replaced
+    steady = (
+        not model.not_memoryless(job.fleet, strategy) and "corrupts" not in effects and not replaced
+    )
     cold = strategy.spares.kind == "cold" or strategy.spares.count is None
     whole = job.fleet.parts_per_unit == 1 and strategy.shrink is None
-    rate = sum(cause_rate_per_s(cause, job.units) for cause in stops)
+    rate = sum(model.cause_rate_per_s(cause, job.units) for cause in stops)
     return 1.0 / rate if steady and cold and whole and rate else None
 
 
-def restart_remark(strategy: Strategy, mtti_s: float, goodput: float) -> str:
+def restart_remark(strategy: model.Strategy, mtti_s: float, goodput: float) -> str:
     """Return a remark where restarts take longer than the mean time to failure.
 
     Args:
@@ -128,18 +118,21 @@ def restart_remark(strategy: Strategy, mtti_s: float, goodput: float) -> str:
     return (
         f"a restart takes {significant(restart_s)} s and the job, while it can fail, is interrupted"
         " every"
-        f" {significant(mtti_s)} s, which is less than a restart takes: {what_is_lost(goodput)}"
+        f" {significant(mtti_s)} s, which is less than a restart takes:"
+        f" {renewal.what_is_lost(goodput)}"
     )
 
 
-def _restart_s(strategy: Strategy) -> float:
+def _restart_s(strategy: model.Strategy) -> float:
     """Return the mean time of the lightest restart, including reading the checkpoint [s]."""
     phases = strategy.restarts[0].phases.values()
     peers = strategy.step_s is not None
     return sum(map(_mean, phases)) + (0.0 if peers else _mean(strategy.levels[0].read_s))
 
 
-def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
+def best_interval_s(
+    fleet: model.Fleet, units: int, strategy: model.Strategy
+) -> tuple[float | None, str]:
     """Return the optimal work between checkpoints [s] and its basis, or why there is none.
 
     Args:
@@ -157,7 +150,9 @@ def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float
     return estimate_s, text
 
 
-def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
+def likely_interval_s(
+    fleet: model.Fleet, units: int, strategy: model.Strategy
+) -> tuple[float | None, str]:
     """Return the approximately optimal work between checkpoints [s], also without a closed form.
 
     Args:
@@ -179,7 +174,7 @@ def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[flo
     if strategy.levels[-1].every > MOST_SEGMENTS:
         return None, f"no closed form gives the optimal interval of over {MOST_SEGMENTS} segments"
     if len(strategy.levels) == 1 and not strategy.verify_s:
-        best_s = float(optimal_interval_s(cost_s, 1.0 / demand.failing))
+        best_s = float(renewal.optimal_interval_s(cost_s, 1.0 / demand.failing))
         return best_s, "the optimum for failures without memory"
     from scipy.optimize import minimize_scalar
 
@@ -194,7 +189,7 @@ def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[flo
     return math.exp(float(found.x)), f"the optimum of the {form}"
 
 
-def _cost_s(strategy: Strategy) -> float:
+def _cost_s(strategy: model.Strategy) -> float:
     """Return the mean time of checkpoints and verification per segment [s]."""
     total, often = strategy.verify_s, 1.0
     for index, level in enumerate(strategy.levels):
@@ -204,7 +199,9 @@ def _cost_s(strategy: Strategy) -> float:
     return total
 
 
-def _value(demand: _Demand, strategy: Strategy, interval_s: float) -> tuple[float, str, list[str]]:
+def _value(
+    demand: _Demand, strategy: model.Strategy, interval_s: float
+) -> tuple[float, str, list[str]]:
     """Return a closed form's value at an interval, its name, and what it leaves out."""
     level = strategy.levels[0]
     maintenance = strategy.maintenance
@@ -223,7 +220,7 @@ def _value(demand: _Demand, strategy: Strategy, interval_s: float) -> tuple[floa
             demand.detection_s,
         )  # fmt: skip
         exposed = strategy.restart_exposed
-        blocking = renewal_efficiency(*job, restart_exposed=exposed)
+        blocking = renewal.renewal_efficiency(*job, restart_exposed=exposed)
         value, form = float(blocking.value_C), RENEWAL
         if maintenance is not None and exposed and not level.lag_s:
             found = maintained_efficiency(job, maintenance.every_s, maintenance.lasts_s)
@@ -241,7 +238,7 @@ def _value(demand: _Demand, strategy: Strategy, interval_s: float) -> tuple[floa
     return value * up, form, [*more, "restarts after maintenance"]
 
 
-def _levels_value(demand: _Demand, strategy: Strategy, interval_s: float) -> float:
+def _levels_value(demand: _Demand, strategy: model.Strategy, interval_s: float) -> float:
     """Return the efficiency of several levels; each write includes a verification."""
     write_L = np.array([level.write_s + strategy.verify_s for level in strategy.levels])
     rate_L = np.array(demand.rate_L)
@@ -255,12 +252,12 @@ def _levels_value(demand: _Demand, strategy: Strategy, interval_s: float) -> flo
     return float(found[0])
 
 
-def _demand(fleet: Fleet, units: int, strategy: Strategy) -> _Demand:
+def _demand(fleet: model.Fleet, units: int, strategy: model.Strategy) -> _Demand:
     rate_L = [0.0] * len(strategy.levels)
     silent = noticing = 0.0
     for cause in fleet.causes:
-        rate = cause_rate_per_s(cause, units)
-        if cause.effect == "stops" and (level := needed_level(cause, strategy)) >= 0:
+        rate = model.cause_rate_per_s(cause, units)
+        if cause.effect == "stops" and (level := model.needed_level(cause, strategy)) >= 0:
             rate_L[level] += rate
             noticing += rate * mean_s(cause.detection)
         elif cause.effect == "corrupts":
@@ -279,7 +276,7 @@ def _mean(time: object) -> float:
     return float(time) if isinstance(time, float | int) else mean_s(time)  # type: ignore[arg-type]
 
 
-def _beyond(fleet: Fleet, strategy: Strategy) -> str:
+def _beyond(fleet: model.Fleet, strategy: model.Strategy) -> str:
     """Return the feature that no closed form covers even approximately, "" where there is none."""
     effects = {cause.effect for cause in fleet.causes}
     silent, several = "corrupts" in effects, len(strategy.levels) > 1
@@ -297,7 +294,7 @@ def _beyond(fleet: Fleet, strategy: Strategy) -> str:
     return next((what for what, is_so in reasons.items() if is_so), "")
 
 
-def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
+def _left_out(fleet: model.Fleet, strategy: model.Strategy) -> list[str]:
     """Return the effects that the form does not model."""
     stops = [cause for cause in fleet.causes if cause.effect == "stops"]
     several = len(strategy.levels) > 1
@@ -313,18 +310,21 @@ def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
         "safe restarts": not plain and not strategy.restart_exposed,
         "differing detection": len({cause.detection for cause in stops}) > 1 and not plain,
     }
-    return [*not_memoryless(fleet, strategy), *(what for what, is_so in reasons.items() if is_so)]
+    return [
+        *model.not_memoryless(fleet, strategy),
+        *(what for what, is_so in reasons.items() if is_so),
+    ]
 
 
 _NO: Final = Constant(value_s=0.0)
 
 
-def _may_wait(fleet: Fleet, stops: list[Cause], strategy: Strategy) -> bool:
-    times = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
+def _may_wait(fleet: model.Fleet, stops: list[model.Cause], strategy: model.Strategy) -> bool:
+    times = {repair.name: model.mean_repair_s(repair) for repair in fleet.repairs}
     first = fleet.repairs[0].name
     out = [cause for cause in stops if cause.takes != "nothing"]
     return strategy.spares.count is not None and any(times[c.repair or first] for c in out)
 
 
-def _spreads(level: Level) -> bool:
+def _spreads(level: model.Level) -> bool:
     return not isinstance(level.read_s, float | int | Constant)

@@ -25,10 +25,6 @@ PLACES: Final = 200  # positions in a segment
 def late_share(law: Law, retained: int, period_s: float) -> float:
     """Return the share of silent errors detected after the last clean checkpoint was deleted.
 
-    Args:
-        law: Distribution of the time to detection.
-        period_s: From one checkpoint to the next [s].
-
     Source: an error occurs uniformly in a segment, and its detection is late after k further
         checkpoints: the mean of P(T > (k - u) period) over u from 0 to 1.
 
@@ -66,11 +62,7 @@ def kept_for(job: Job, strategy: Strategy) -> int:
 
 
 def late_causes(job: Job, strategy: Strategy) -> list[tuple[Cause, float, float]]:
-    """Return the causes detected late, their share of late errors and the expected number of them.
-
-    Args:
-        strategy: Its fault-tolerance strategy.
-    """
+    """Return the causes detected late, their share of late errors and their expected number."""
     if strategy.verify_s:
         return []
     expected = _expected(job, strategy, strategy.retained)

@@ -32,9 +32,6 @@ def lambert_w(z_N: FloatArray) -> FloatArray:
     A few values agree with `scipy.special.lambertw` within 1e-15; which is used for many values and
     outside the range of the series.
 
-    Args:
-        z_N: Arguments (N,).
-
     Source: Corless et al., "On the Lambert W function", Adv. Comput. Math. 5 (1996): the series at
         the branch point, eq. 4.22, and Halley's iteration, eq. 5.9.
 

@@ -29,9 +29,6 @@ def erlang_b(servers: ArrayLike, offered: ArrayLike) -> FloatArray:
         servers: Servers (C,).
         offered: Arrival rate times mean service time (C,).
 
-    Raises:
-        InvalidSpecError: Negative or fractional servers, negative load.
-
     Source: Erlang 1917; B(0) = 1, B(j) = a B(j-1) / (j + a B(j-1)).
 
     Example:

@@ -104,14 +104,7 @@ def hazard_at(law: Any, knots_2K: NDArray[np.float64], age: float) -> float:  # 
 def between(
     from_K: NDArray[np.float64], to_K: NDArray[np.float64], first: int, count: int, value: float
 ) -> float:
-    """Return the linear interpolation of a table, held at its ends.
-
-    Args:
-        from_K: Knots, rising in the part used (K,).
-        to_K: Values at the knots (K,).
-        first: First knot used.
-        count: Knots used.
-    """
+    """Return the linear interpolation of a table, held at its ends."""
     low, high = first, first + count - 1
     if value <= from_K[low]:
         return float(to_K[low])

@@ -147,10 +147,6 @@ def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Caus
     Args:
         fields: Further fields of the cause; per_unit or shared override the number.
 
-    Raises:
-        InvalidSpecError: The rate is unknown, or the GPUs do not determine how many a unit has and
-            neither per_unit nor shared is set.
-
     Example:
         >>> from perfatlas.reliability.fleet.model.catalog import published_cause
         >>> cause = published_cause("llama3_gpu")

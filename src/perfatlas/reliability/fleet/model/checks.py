@@ -5,28 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import (
-    InfeasibleError,
-    InvalidSpecError,
-    counted,
-    did_you_mean,
-    repr_for_error,
-    significant,
-    two_digits,
-)
-from perfatlas.reliability.fleet.laws import (
-    MOST_CAUSES,
-    MOST_CREWS,
-    MOST_EVENTS,
-    MOST_LEVELS,
-    MOST_PHASES,
-    MOST_REPAIRS,
-    MOST_RESTARTS,
-    MOST_STAGES,
-    Exponential,
-    check_law,
-    mean_s,
-)
+from perfatlas import quantities
+from perfatlas.reliability.fleet import laws
 from perfatlas.reliability.fleet.model.model import REACHES
 
 if TYPE_CHECKING:
@@ -41,30 +21,25 @@ MOST_UNITS: Final = 100_000_000  # units of a fleet, GPUs of a unit, parts of on
 
 
 def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) -> None:
-    """Raise for a job that does not fit its fleet, its strategy or the range of the clock.
-
-    Args:
-        strategy: Its fault-tolerance strategy.
-        horizon_s: Simulated time [s].
-
-    Raises:
-        InfeasibleError: The job, with its spares, is larger than the fleet.
-        InvalidSpecError: A number outside its range, or an unknown name.
-    """
+    """Raise for a job that does not fit its fleet, its strategy or the range of the clock."""
     _finite("horizon_s", horizon_s, lowest=1e-3)
     if units < 1 or fleet.units < 1:
-        raise InvalidSpecError(f"a job of {counted(units, 'unit')}: expected at least 1 unit")
+        raise quantities.InvalidSpecError(
+            f"a job of {quantities.counted(units, 'unit')}: expected at least 1 unit"
+        )
     spares = strategy.spares.count
     if units > fleet.units:
-        raise InfeasibleError(
-            f"the job needs {counted(units, 'unit')}, the fleet has {fleet.units}",
-            advice=(f"run it on {counted(fleet.units, 'unit')} or enlarge the fleet",),
+        raise quantities.InfeasibleError(
+            f"the job needs {quantities.counted(units, 'unit')}, the fleet has {fleet.units}",
+            advice=(f"run it on {quantities.counted(fleet.units, 'unit')} or enlarge the fleet",),
         )
     if spares is not None and units + spares > fleet.units:
-        raise InfeasibleError(
-            f"{counted(units, 'unit')} and {counted(spares, 'spare')} exceed the fleet's"
-            f" {fleet.units}",
-            advice=(f"use {counted(fleet.units - units, 'spare')} or enlarge the fleet",),
+        raise quantities.InfeasibleError(
+            f"{quantities.counted(units, 'unit')} and {quantities.counted(spares, 'spare')} exceed"
+            f" the fleet's {fleet.units}",
+            advice=(
+                f"use {quantities.counted(fleet.units - units, 'spare')} or enlarge the fleet",
+            ),
         )
     check_fleet(fleet)
     check_strategy(strategy, units)
@@ -80,19 +55,19 @@ def check_fleet(fleet: Fleet) -> None:
     _count("units", fleet.units, MOST_UNITS)
     _count("gpus_per_unit", fleet.gpus_per_unit, MOST_UNITS)
     _count("parts_per_unit", fleet.parts_per_unit, MOST_UNITS)
-    _count("causes", len(fleet.causes), MOST_CAUSES // 2)
-    _count("repairs", len(fleet.repairs), MOST_REPAIRS)
+    _count("causes", len(fleet.causes), laws.MOST_CAUSES // 2)
+    _count("repairs", len(fleet.repairs), laws.MOST_REPAIRS)
     if fleet.crews is not None:
-        _count("crews", fleet.crews, MOST_CREWS)
+        _count("crews", fleet.crews, laws.MOST_CREWS)
     if not 1 <= fleet.parts_needed <= fleet.parts_per_unit:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"parts_needed = {fleet.parts_needed}: expected 1 to parts_per_unit,"
             f" {fleet.parts_per_unit}"
         )
     if not 0 <= fleet.spares < fleet.units:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"spares = {fleet.spares}: expected 0 to {fleet.units - 1}, fewer than the fleet's"
-            f" {counted(fleet.units, 'unit')}"
+            f" {quantities.counted(fleet.units, 'unit')}"
         )
     repairs = [repair.name for repair in fleet.repairs]
     check_once("cause", [cause.name for cause in fleet.causes])
@@ -105,30 +80,23 @@ def check_fleet(fleet: Fleet) -> None:
 
 
 def check_once(kind: str, names: Iterable[str]) -> None:
-    """Raise for a name used twice by one kind of object.
-
-    Args:
-        kind: Kind of the objects, for the message.
-
-    Raises:
-        InvalidSpecError: Two have the same name.
-    """
+    """Raise for a name used twice by one kind of object."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InvalidSpecError(
-                f"{kind} {repr_for_error(name)} is used twice: expected unique names"
+            raise quantities.InvalidSpecError(
+                f"{kind} {quantities.repr_for_error(name)} is used twice: expected unique names"
             )
         seen.add(name)
 
 
 def _check_burst(where: str, units: int, most: int) -> None:
     if not 1 <= units <= 64:
-        raise InvalidSpecError(f"{where}: units = {units}: expected 1 to 64 at once")
+        raise quantities.InvalidSpecError(f"{where}: units = {units}: expected 1 to 64 at once")
     if units > most:
-        raise InvalidSpecError(
-            f"{where}: units = {units} at once in a fleet of {counted(most, 'unit')}: expected at"
-            f" most {most}"
+        raise quantities.InvalidSpecError(
+            f"{where}: units = {units} at once in a fleet of {quantities.counted(most, 'unit')}:"
+            f" expected at most {most}"
         )
 
 
@@ -136,49 +104,51 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
     where = f"cause {cause.name!r}"
     _finite(f"{where}: per_unit", cause.per_unit)
     _finite(f"{where}: shared", cause.shared)
-    check_law(cause.lifetime, f"{where}: lifetime")
-    lifetime_s = mean_s(cause.lifetime)
+    laws.check_law(cause.lifetime, f"{where}: lifetime")
+    lifetime_s = laws.mean_s(cause.lifetime)
     if not MEANS_S[0] <= lifetime_s <= MEANS_S[1]:
         rate = (
-            f", which is a rate of {significant(1.0 / lifetime_s)} /s" if lifetime_s > 0.0 else ""
+            f", which is a rate of {quantities.significant(1.0 / lifetime_s)} /s"
+            if lifetime_s > 0.0
+            else ""
         )
-        raise InvalidSpecError(
-            f"{where}: a mean lifetime of {significant(lifetime_s)} s{rate}: expected"
+        raise quantities.InvalidSpecError(
+            f"{where}: a mean lifetime of {quantities.significant(lifetime_s)} s{rate}: expected"
             f" {MEANS_S[0]:g} s to"
             f" {MEANS_S[1]:g} s (1e-6 FIT); check the unit"
         )
     if (cause.per_unit > 0.0) == (cause.shared > 0.0):
-        raise InvalidSpecError(f"{where}: expected either per_unit or shared above zero")
+        raise quantities.InvalidSpecError(f"{where}: expected either per_unit or shared above zero")
     if cause.takes == "part" and fleet.parts_per_unit == 1:
-        raise InvalidSpecError(f"{where}: takes = 'part' needs parts_per_unit above 1")
+        raise quantities.InvalidSpecError(f"{where}: takes = 'part' needs parts_per_unit above 1")
     if cause.takes == "unit":
         _check_burst(where, cause.units, fleet.units)
     _finite(f"{where}: age_s", cause.age_s)
     if cause.effect == "slows" and (cause.lasts is None or not 1.0 < cause.slowdown <= 1000.0):
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"{where}: a cause that slows the job needs lasts and a slowdown above 1, at most 1000"
         )
     if cause.as_old and cause.ages == "mixed":
-        raise InvalidSpecError(f"{where}: as_old has no steady-state ages: set age")
+        raise quantities.InvalidSpecError(f"{where}: as_old has no steady-state ages: set age")
     lemons = cause.lemons
     if lemons is not None:
-        if not isinstance(cause.lifetime, Exponential):
-            raise InvalidSpecError(
+        if not isinstance(cause.lifetime, laws.Exponential):
+            raise quantities.InvalidSpecError(
                 f"{where}: lemons need an exponential lifetime: make it exponential, or define a"
                 " separate cause for the worse parts"
             )
         if not 0.0 < lemons.share < 1.0 or not 1.0 < lemons.factor < 1e6 or lemons.strikes < 0:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 f"{where}: lemons: expected a share below 1 and a factor above 1"
             )
 
 
 def _check_repair(repair: Repair) -> None:
     where = f"repair {repair.name!r}"
-    _count(f"{where}: stages", len(repair.stages), MOST_STAGES)
+    _count(f"{where}: stages", len(repair.stages), laws.MOST_STAGES)
     for stage in repair.stages:
         if not 0.0 < stage.fixes <= 1.0 or not 0.0 <= stage.false_fix <= 1.0 - stage.fixes + 1e-12:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 f"{where}: stage {stage.name!r}: fixes = {stage.fixes:g} and false_fix ="
                 f" {stage.false_fix:g}: expected probabilities with a sum of at most 1, fixes"
                 " above 0"
@@ -199,7 +169,9 @@ def check_strategy(strategy: Strategy, units: int) -> None:
     _check_levels(strategy, where)
     _check_restarts(strategy, where)
     if strategy.spares.count is not None and strategy.spares.count < 0:
-        raise InvalidSpecError(f"{where}: spares = {strategy.spares.count}: expected 0 or more")
+        raise quantities.InvalidSpecError(
+            f"{where}: spares = {strategy.spares.count}: expected 0 or more"
+        )
     _count(f"{where}: retained", strategy.retained, MOST_RETAINED)
     if strategy.shrink is not None:
         _check_shrink(strategy.shrink, units, where)
@@ -207,7 +179,7 @@ def check_strategy(strategy: Strategy, units: int) -> None:
         _finite(f"{where}: maintenance every_s", strategy.maintenance.every_s, lowest=1.0)
         _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
         if strategy.maintenance.lasts_s >= strategy.maintenance.every_s:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 f"{where}: maintenance of {strategy.maintenance.lasts_s:g} s every"
                 f" {strategy.maintenance.every_s:g} s leaves no time for work: make it shorter or"
                 " less frequent"
@@ -215,7 +187,7 @@ def check_strategy(strategy: Strategy, units: int) -> None:
 
 
 def _check_levels(strategy: Strategy, where: str) -> None:
-    _count(f"{where}: levels", len(strategy.levels), MOST_LEVELS)
+    _count(f"{where}: levels", len(strategy.levels), laws.MOST_LEVELS)
     for level in strategy.levels:
         _finite(f"{where}: {level.name}: write_s", level.write_s)
         _finite(f"{where}: {level.name}: lag_s", level.lag_s)
@@ -224,26 +196,26 @@ def _check_levels(strategy: Strategy, where: str) -> None:
     every = [level.every for level in strategy.levels]
     longest_s = strategy.interval_s + strategy.verify_s + max(x.write_s for x in strategy.levels)
     if max(every) * longest_s > LONGEST_S:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"{where}: a checkpoint every {max(every):,} segments is never reached: expected one"
             f" within {LONGEST_S:g} s"
         )
     if every[0] != 1 or any(b % a or b <= a for a, b in pairwise(every)):
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"{where}: levels every {every} segments: expected 1 for the first level and larger"
             " multiples after it"
         )
 
 
 def _check_restarts(strategy: Strategy, where: str) -> None:
-    _count(f"{where}: restarts", len(strategy.restarts), MOST_RESTARTS)
+    _count(f"{where}: restarts", len(strategy.restarts), laws.MOST_RESTARTS)
     for restart in strategy.restarts:
-        _count(f"{where}: {restart.name}: phases", max(len(restart.phases), 1), MOST_PHASES)
+        _count(f"{where}: {restart.name}: phases", max(len(restart.phases), 1), laws.MOST_PHASES)
         for name, phase in restart.phases.items():
             if isinstance(phase, float | int):
                 _finite(f"{where}: {restart.name}: {name}", phase)
         if not 0.0 < restart.success <= 1.0:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 f"{where}: {restart.name}: success = {restart.success:g}: expected 0 to 1"
             )
 
@@ -253,30 +225,30 @@ def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
     _finite(f"{where}: shrink overhead", shrink.overhead, lowest=1.0, highest=1000.0)
     where = f"{where}: shrink"
     if not 1 <= shrink.fewest < units:
-        raise InvalidSpecError(
-            f"{where}: fewest = {repr_for_error(shrink.fewest)}: expected at least 1 unit and"
-            " fewer than"
+        raise quantities.InvalidSpecError(
+            f"{where}: fewest = {quantities.repr_for_error(shrink.fewest)}: expected at least 1"
+            " unit and fewer than"
             f" the job's {units:,}"
         )
     replica = shrink.replica_units
     if replica < 1:
-        raise InvalidSpecError(
-            f"{where}: replica_units = {repr_for_error(replica)}: expected 1 or more"
+        raise quantities.InvalidSpecError(
+            f"{where}: replica_units = {quantities.repr_for_error(replica)}: expected 1 or more"
         )
     if replica >= units:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"{where}: a replica of {replica} units is the whole job of {units}: no units remain;"
             " use smaller replicas, or omit shrink"
         )
     if -(-(units - shrink.fewest) // replica) * replica >= units:
-        raise InvalidSpecError(
+        raise quantities.InvalidSpecError(
             f"{where}: with {shrink.fewest} of {units} units no replica of {replica} units"
             f" remains: set fewest to at least {units - (units - 1) // replica * replica}"
         )
     if rest := (units - shrink.fewest) % replica:
-        raise InvalidSpecError(
-            f"{where}: fewest = {shrink.fewest}: a job of {counted(units, 'unit')} that drops"
-            f" replicas of {replica} runs on {shrink.fewest + rest} or"
+        raise quantities.InvalidSpecError(
+            f"{where}: fewest = {shrink.fewest}: a job of {quantities.counted(units, 'unit')} that"
+            f" drops replicas of {replica} runs on {shrink.fewest + rest} or"
             f" {shrink.fewest + rest - replica}: set fewest to one of these"
         )
 
@@ -287,13 +259,13 @@ def _check_names(fleet: Fleet, strategy: Strategy) -> None:
     for cause in fleet.causes:
         _known(f"cause {cause.name!r}", "restart", cause.restart, restarts)
         if cause.effect == "stops" and REACHES.index(cause.loses) > widest:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 f"cause {cause.name!r} has loses = {cause.loses!r}, and no checkpoint of strategy"
                 f" {strategy.name!r} survives that: add a level with survives = 'everything'"
             )
         noticed = cause.lasts is not None or strategy.verify_s > 0.0
         if cause.effect == "corrupts" and not noticed:
-            raise InvalidSpecError(
+            raise quantities.InvalidSpecError(
                 f"cause {cause.name!r} corrupts silently: set verify in the strategy, or lasts,"
                 " the distribution of the detection time, in the cause"
             )
@@ -309,16 +281,12 @@ def check_events(rate_per_s: float, horizon_s: float) -> None:
 
     Args:
         rate_per_s: Total rate of all causes [1/s].
-        horizon_s: Simulated time [s].
-
-    Raises:
-        InvalidSpecError: More than 2e7 events are expected.
     """
-    if rate_per_s * horizon_s > MOST_EVENTS:
-        raise InvalidSpecError(
+    if rate_per_s * horizon_s > laws.MOST_EVENTS:
+        raise quantities.InvalidSpecError(
             f"{rate_per_s * horizon_s:.1e} failures are expected, one every"
-            f" {two_digits(1 / rate_per_s)} s: the limit per replica is {MOST_EVENTS:,}; check the"
-            " unit of the rates or shorten the horizon"
+            f" {quantities.two_digits(1 / rate_per_s)} s: the limit per replica is"
+            f" {laws.MOST_EVENTS:,}; check the unit of the rates or shorten the horizon"
         )
 
 
@@ -326,20 +294,24 @@ def _known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
     known = list(names)
     if name and name not in known:
         there = ", ".join(repr(other) for other in known)
-        raise InvalidSpecError(
-            f"{where}: unknown {kind} {repr_for_error(name)}; known:"
-            f" {there}{did_you_mean(name, known)}"
+        raise quantities.InvalidSpecError(
+            f"{where}: unknown {kind} {quantities.repr_for_error(name)}; known:"
+            f" {there}{quantities.did_you_mean(name, known)}"
         )
 
 
 def _count(where: str, value: int, most: int) -> None:
     if not 1 <= value <= most:
-        raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected 1 to {most:,}")
+        raise quantities.InvalidSpecError(
+            f"{where} = {quantities.repr_for_error(value)}: expected 1 to {most:,}"
+        )
 
 
 def _finite(where: str, value: float, lowest: float = 0.0, highest: float = LONGEST_S) -> None:
     if not lowest <= value <= highest:
-        raise InvalidSpecError(f"{where} = {value:g}: expected {lowest:g} to {highest:g}")
+        raise quantities.InvalidSpecError(
+            f"{where} = {value:g}: expected {lowest:g} to {highest:g}"
+        )
 
 
 def cause_rate_per_s(cause: Cause, units: float) -> float:
@@ -350,4 +322,4 @@ def cause_rate_per_s(cause: Cause, units: float) -> float:
     """
     extra = cause.lemons.share * (cause.lemons.factor - 1.0) if cause.lemons else 0.0
     parts = cause.per_unit * units + cause.shared
-    return parts * (1.0 + extra) / mean_s(cause.lifetime)
+    return parts * (1.0 + extra) / laws.mean_s(cause.lifetime)

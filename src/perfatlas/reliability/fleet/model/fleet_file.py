@@ -25,96 +25,63 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import (
-    Duration,
-    Field,
-    Flag,
-    Number,
-    Record,
-    Text,
-    Whole,
-    known_keys,
-    read_fields,
-    read_toml,
-    sub_tables,
-)
+from perfatlas import files
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.fleet.model import model
 from perfatlas.reliability.fleet.model.catalog import published_cause
 from perfatlas.reliability.fleet.model.checks import check_fleet
 from perfatlas.reliability.fleet.model.file_fields import NAME, Lifetime, name_of
-from perfatlas.reliability.fleet.model.model import (
-    REACHES,
-    Cause,
-    Fleet,
-    Lemons,
-    Repair,
-    RepairStage,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_COUNT: Final = Field(Whole())
-_FLEET: Final[dict[str, Field[Any]]] = {
-    "units": Field(Whole(), required=True, meaning="the number of units of the fleet"),
+_COUNT: Final = files.Field(files.Whole())
+_FLEET: Final[dict[str, files.Field[Any]]] = {
+    "units": files.Field(files.Whole(), required=True, meaning="the number of units of the fleet"),
     **dict.fromkeys(("gpus_per_unit", "parts_per_unit", "parts_needed", "crews", "spares"), _COUNT),
-    "spares_ref": Field(Text()),
+    "spares_ref": files.Field(files.Text()),
 }
 _PARTS: Final = ("cause", "repair", "strategy")
-_REPAIR: Final[dict[str, Field[Any]]] = {
-    "name": Field(NAME, required=True),
-    "relapse": Field(Lifetime()),
+_REPAIR: Final[dict[str, files.Field[Any]]] = {
+    "name": files.Field(NAME, required=True),
+    "relapse": files.Field(Lifetime()),
 }
-_STAGE: Final = Record(
+_STAGE: Final = files.Record(
     fields={
-        "name": Field(NAME, required=True),
-        "lasts": Field(Lifetime(), required=True, meaning="the duration of a stage"),
-        "fixes": Field(Number()),
-        "false_fix": Field(Number()),
+        "name": files.Field(NAME, required=True),
+        "lasts": files.Field(Lifetime(), required=True, meaning="the duration of a stage"),
+        "fixes": files.Field(files.Number()),
+        "false_fix": files.Field(files.Number()),
     },
-    build=RepairStage,
+    build=model.RepairStage,
 )
 
 
-def read_fleet(path: Path) -> Fleet:
-    """Return the fleet of a TOML file.
-
-    Raises:
-        InvalidSpecError: It cannot be read, a key is unknown or missing, a time has no unit, or a
-            number is outside its range.
-    """
-    return fleet_of(read_toml(path), str(path))
+def read_fleet(path: Path) -> model.Fleet:
+    """Return the fleet of a TOML file."""
+    return fleet_of(files.read_toml(path), str(path))
 
 
-def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
-    """Return the fleet that a table of TOML describes.
-
-    Args:
-        table: The parsed TOML file.
-        origin: File name for messages.
-
-    Raises:
-        InvalidSpecError: A key is unknown or missing, a time has no unit, or a number is outside
-            its range; the message names the file.
-    """
+def fleet_of(table: Mapping[str, Any], origin: str) -> model.Fleet:
+    """Return the fleet that a table of TOML describes."""
     if "component" in table:
         raise InvalidSpecError(
             f"{origin}: [[component]] was removed: write a [[cause]] for each kind of part, with"
             " per_unit, units or shared"
         )
-    known_keys(table, {**_FLEET, **dict.fromkeys(_PARTS)}, origin)
-    given = read_fields({key: table[key] for key in _FLEET if key in table}, _FLEET, origin)
-    causes = sub_tables(table.get("cause", []), f"{origin}: cause")
-    gpus = given.get("gpus_per_unit", Fleet.gpus_per_unit)
+    files.known_keys(table, {**_FLEET, **dict.fromkeys(_PARTS)}, origin)
+    given = files.read_fields({key: table[key] for key in _FLEET if key in table}, _FLEET, origin)
+    causes = files.sub_tables(table.get("cause", []), f"{origin}: cause")
+    gpus = given.get("gpus_per_unit", model.Fleet.gpus_per_unit)
     given["causes"] = tuple(cause_of(cause, origin, gpus) for cause in causes)
     if not given["causes"]:
         raise InvalidSpecError(
             f"{origin}: nothing fails: add a [[cause]], such as published = 'llama3_gpu'"
         )
-    repairs = sub_tables(table.get("repair", []), f"{origin}: repair")
+    repairs = files.sub_tables(table.get("repair", []), f"{origin}: repair")
     if repairs:
         given["repairs"] = tuple(_repair(repair, origin) for repair in repairs)
-    fleet = Fleet(**given)
+    fleet = model.Fleet(**given)
     try:
         check_fleet(fleet)
     except InvalidSpecError as problem:
@@ -122,59 +89,51 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
     return fleet
 
 
-def _repair(table: Mapping[str, Any], origin: str) -> Repair:
+def _repair(table: Mapping[str, Any], origin: str) -> model.Repair:
     name = name_of(table, f"{origin}: repair")
     where = f"{origin}: repair {name!r}"
-    rows = sub_tables(table.get("stages", []), f"{where}: stages")
-    known_keys(table, {**_REPAIR, "stages": None}, where)
-    given = read_fields({key: table[key] for key in _REPAIR if key in table}, _REPAIR, where)
+    rows = files.sub_tables(table.get("stages", []), f"{where}: stages")
+    files.known_keys(table, {**_REPAIR, "stages": None}, where)
+    given = files.read_fields({key: table[key] for key in _REPAIR if key in table}, _REPAIR, where)
     given["stages"] = tuple(
         _STAGE.read(row, f"{where}: stage {name_of(row, f'{where}: stage')!r}") for row in rows
     )
-    return Repair(**given)
+    return model.Repair(**given)
 
 
-_NUMBER: Final = Field(Number())
-_RESTART: Final = Field(Text(longest=NAME.longest, expected="a name"))
-_LEMONS: Final = Record(
+_NUMBER: Final = files.Field(files.Number())
+_RESTART: Final = files.Field(files.Text(longest=NAME.longest, expected="a name"))
+_LEMONS: Final = files.Record(
     fields={
-        "share": Field(Number(), required=True),
-        "factor": Field(Number(), required=True),
-        "strikes": Field(Whole()),
+        "share": files.Field(files.Number(), required=True),
+        "factor": files.Field(files.Number(), required=True),
+        "strikes": files.Field(files.Whole()),
     },
-    build=Lemons,
+    build=model.Lemons,
 )
-_CAUSE: Final[dict[str, Field[Any]]] = {
-    "name": Field(NAME),
-    "lifetime": Field(Lifetime(), required=True, meaning="such as { law, mean }"),
-    "detection": Field(Lifetime()),
-    "lasts": Field(Lifetime()),
-    "age": Field(Duration(), into="age_s"),
+_CAUSE: Final[dict[str, files.Field[Any]]] = {
+    "name": files.Field(NAME),
+    "lifetime": files.Field(Lifetime(), required=True, meaning="such as { law, mean }"),
+    "detection": files.Field(Lifetime()),
+    "lasts": files.Field(Lifetime()),
+    "age": files.Field(files.Duration(), into="age_s"),
     "per_unit": _NUMBER,
     "shared": _NUMBER,
     "slowdown": _NUMBER,
-    "lemons": Field(_LEMONS),
-    "effect": Field(Text(choices=("stops", "corrupts", "slows"))),
-    "takes": Field(Text(choices=("nothing", "part", "unit"))),
-    "loses": Field(Text(choices=REACHES)),
-    "ages": Field(Text(choices=("new", "mixed"))),
-    "as_old": Field(Flag()),
+    "lemons": files.Field(_LEMONS),
+    "effect": files.Field(files.Text(choices=("stops", "corrupts", "slows"))),
+    "takes": files.Field(files.Text(choices=("nothing", "part", "unit"))),
+    "loses": files.Field(files.Text(choices=model.REACHES)),
+    "ages": files.Field(files.Text(choices=("new", "mixed"))),
+    "as_old": files.Field(files.Flag()),
     "repair": _RESTART,
     "restart": _RESTART,
-    "units": Field(Whole()),
+    "units": files.Field(files.Whole()),
 }
 
 
-def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause:
-    """Return a cause; a `published` one takes its name, parts and rate from the catalog.
-
-    Args:
-        table: The parsed TOML table.
-        origin: File name for messages.
-
-    Raises:
-        InvalidSpecError: A key is unknown or missing, a time has no unit.
-    """
+def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> model.Cause:
+    """Return a cause; a `published` one takes its name, parts and rate from the catalog."""
     rate = name_of(table, f"{origin}: cause", "published") if "published" in table else ""
     name = rate or name_of(table, f"{origin}: cause")
     where = f"{origin}: cause {name!r}"
@@ -183,26 +142,17 @@ def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause
             f"{where}: published already defines these: remove {' and '.join(twice)}, or published"
         )
     if not rate:
-        return Cause(**_fields(table, _CAUSE, where))
+        return model.Cause(**_fields(table, _CAUSE, where))
     known = {key: field for key, field in _CAUSE.items() if key not in ("name", "lifetime")}
-    given = _fields(table, {**known, "published": Field(NAME)}, where)
+    given = _fields(table, {**known, "published": files.Field(NAME)}, where)
     return published_cause(given.pop("published"), gpus_per_unit=gpus_per_unit, **given)
 
 
 def _fields(
-    table: Mapping[str, Any], fields: Mapping[str, Field[Any]], where: str
+    table: Mapping[str, Any], fields: Mapping[str, files.Field[Any]], where: str
 ) -> dict[str, Any]:
-    """Return the fields of a cause set in a table, and the failure count behind its rate.
-
-    Args:
-        table: The parsed TOML table.
-        where: File and table, for messages.
-
-    Raises:
-        InvalidSpecError: A key is unknown, a time has no unit, or a value is not one of the
-            choices.
-    """
-    given = read_fields(table, fields, where)
+    """Return the fields of a cause set in a table, and the failure count behind its rate."""
+    given = files.read_fields(table, fields, where)
     lifetime = table.get("lifetime")
     if isinstance(lifetime, Mapping) and "events" in lifetime:
         given["events"] = lifetime["events"]

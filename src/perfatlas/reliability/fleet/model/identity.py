@@ -15,9 +15,6 @@ def units_change_places(strategy: Strategy) -> bool:
 
     Unlimited spares are units repaired in place. A job without spares that does not shrink waits
     for its own units.
-
-    Args:
-        strategy: The fault-tolerance strategy of the job.
     """
     return strategy.spares.count is not None and bool(strategy.spares.count or strategy.shrink)
 
@@ -43,11 +40,7 @@ def units_differ(fleet: Fleet, spares: int, *, elastic: bool) -> bool:
 
 
 def what_differs(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
-    """Return in what units that change places differ, as text; empty where they do not.
-
-    Args:
-        strategy: The fault-tolerance strategy of the job.
-    """
+    """Return in what units that change places differ, as text; empty where they do not."""
     return _differences(fleet) if units_change_places(strategy) else ()
 
 

@@ -6,14 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import (
-    check_regular,
-    file_hash,
-    is_file,
-    read_toml,
-    shipped_names,
-    shipped_table,
-)
+from perfatlas import files
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 from perfatlas.reliability.fleet.model.fleet_file import fleet_of, read_fleet
 from perfatlas.reliability.fleet.model.strategy_file import StrategyTable, strategies_of
@@ -30,7 +23,7 @@ _EVIDENCE: Final = {
 
 def shipped_fleets() -> tuple[str, ...]:
     """Return the names of the shipped fleets."""
-    return shipped_names(_FOLDER)
+    return files.shipped_names(_FOLDER)
 
 
 def read_evidence(name: str) -> dict[str, Any] | None:
@@ -45,7 +38,7 @@ def read_evidence(name: str) -> dict[str, Any] | None:
         InvalidSpecError: The evidence file cannot be read or lacks required keys.
     """
     path = Path(name).with_suffix(".evidence.toml")
-    if name in shipped_fleets() or not is_file(path):
+    if name in shipped_fleets() or not files.is_file(path):
         return None
     try:
         evidence = tomllib.loads(path.read_text("utf-8"))
@@ -56,8 +49,8 @@ def read_evidence(name: str) -> dict[str, Any] | None:
             " or move the file away"
         ) from problem
     fitted = evidence.get("fleet_hash")
-    known = fitted is not None and is_file(name)
-    return evidence | {"changed": known and file_hash(name) != fitted}
+    known = fitted is not None and files.is_file(name)
+    return evidence | {"changed": known and files.file_hash(name) != fitted}
 
 
 def _check_evidence(evidence: dict[str, Any]) -> None:
@@ -103,22 +96,24 @@ def resolve_strategies(name: str) -> tuple[StrategyTable, ...]:
     """
     path = _path_of(name, "fleet or strategy file")
     if path is not None:
-        return strategies_of(read_toml(path), name)
+        return strategies_of(files.read_toml(path), name)
     known = _shipped_name(name)
     return strategies_of(_shipped_table(known), known)
 
 
 def _shipped_table(name: str) -> dict[str, Any]:
-    return shipped_table(f"{_FOLDER}/{name}.toml")
+    return files.shipped_table(f"{_FOLDER}/{name}.toml")
 
 
 def _path_of(name: str, holds: str = "fleet") -> Path | None:
     """Return the path of a file, None for the name of a shipped fleet."""
     path = Path(name)
-    if name in shipped_fleets() or not (is_file(path) or path.suffix == ".toml" or "/" in name):
+    if name in shipped_fleets() or not (
+        files.is_file(path) or path.suffix == ".toml" or "/" in name
+    ):
         return None
-    if not is_file(path):
-        check_regular(path, holds)
+    if not files.is_file(path):
+        files.check_regular(path, holds)
         raise InvalidSpecError(
             f"{holds} {repr_for_error(name)}: no file at this path; expected a TOML file or one of"
             f" {', '.join(shipped_fleets())}"

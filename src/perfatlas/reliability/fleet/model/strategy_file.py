@@ -40,97 +40,77 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import (
-    Duration,
-    Field,
-    Flag,
-    Number,
-    Record,
-    Text,
-    Whole,
-    known_keys,
-    read_fields,
-    sub_table,
-    sub_tables,
-)
+from perfatlas import files
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.reliability.fleet.laws import SPARE_ORDERS
+from perfatlas.reliability.fleet.model import model
 from perfatlas.reliability.fleet.model.checks import check_once
 from perfatlas.reliability.fleet.model.file_fields import NAME, Lifetime, TimeOrLaw, name_of
-from perfatlas.reliability.fleet.model.model import (
-    REACHES,
-    Level,
-    Maintenance,
-    Restart,
-    Shrink,
-    Spares,
-    collective_init_s,
-)
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws import Law
 
-_TIME: Final = Duration()
-_RESTART_NAME: Final = Text(longest=NAME.longest, expected="the name of a restart")
-_BYTES: Final = Number(dimension="bytes", unit="B", least=1.0, example="5.7 TB")
-_SPEED: Final = Number(dimension="bytes_per_s", unit="B/s", least=1e-6, example="400 GB/s")
-_SPARES: Final = Record(
+_TIME: Final = files.Duration()
+_RESTART_NAME: Final = files.Text(longest=NAME.longest, expected="the name of a restart")
+_BYTES: Final = files.Number(dimension="bytes", unit="B", least=1.0, example="5.7 TB")
+_SPEED: Final = files.Number(dimension="bytes_per_s", unit="B/s", least=1e-6, example="400 GB/s")
+_SPARES: Final = files.Record(
     fields={
-        "count": Field(Whole(), required=True, meaning="the number of spares"),
-        "kind": Field(Text(choices=("cold", "warm", "hot"))),
-        "start": Field(Lifetime()),
-        "order": Field(Text(choices=SPARE_ORDERS)),
+        "count": files.Field(files.Whole(), required=True, meaning="the number of spares"),
+        "kind": files.Field(files.Text(choices=("cold", "warm", "hot"))),
+        "start": files.Field(Lifetime()),
+        "order": files.Field(files.Text(choices=SPARE_ORDERS)),
     },
-    build=Spares,
+    build=model.Spares,
 )
-_SHRINK: Final = Record(
+_SHRINK: Final = files.Record(
     fields={
-        "replica_units": Field(Whole()),
-        "fewest": Field(Whole(), required=True, meaning="the minimum number of units"),
-        "overhead": Field(Number()),
-        "rejoin": Field(_TIME, into="rejoin_s"),
-        "regrows": Field(Flag()),
+        "replica_units": files.Field(files.Whole()),
+        "fewest": files.Field(files.Whole(), required=True, meaning="the minimum number of units"),
+        "overhead": files.Field(files.Number()),
+        "rejoin": files.Field(_TIME, into="rejoin_s"),
+        "regrows": files.Field(files.Flag()),
     },
-    build=lambda *, replica_units=1, **given: Shrink(replica_units=replica_units, **given),
+    build=lambda *, replica_units=1, **given: model.Shrink(replica_units=replica_units, **given),
 )
-_MAINTENANCE: Final = Record(
+_MAINTENANCE: Final = files.Record(
     fields={
-        "every": Field(_TIME, required=True, into="every_s"),
-        "lasts": Field(_TIME, required=True, into="lasts_s"),
-        "restart": Field(NAME),
+        "every": files.Field(_TIME, required=True, into="every_s"),
+        "lasts": files.Field(_TIME, required=True, into="lasts_s"),
+        "restart": files.Field(NAME),
     },
-    build=Maintenance,
+    build=model.Maintenance,
 )
-_STRATEGY: Final[dict[str, Field[Any]]] = {
-    "name": Field(NAME, required=True),
-    "interval": Field(_TIME, into="interval_s"),
-    "verify": Field(_TIME, into="verify_s"),
-    "lost_step": Field(_TIME, into="step_s"),
-    "slow_patience": Field(_TIME, into="slow_patience_s"),
-    "retained": Field(Whole()),
-    "silent_restart": Field(_RESTART_NAME),
-    "slow_restart": Field(_RESTART_NAME),
-    "detection_exposed": Field(Flag()),
-    "restart_exposed": Field(Flag()),
-    "spares": Field(_SPARES),
-    "shrink": Field(_SHRINK),
-    "maintenance": Field(_MAINTENANCE),
-    "state": Field(_BYTES, into="state_bytes"),
+_STRATEGY: Final[dict[str, files.Field[Any]]] = {
+    "name": files.Field(NAME, required=True),
+    "interval": files.Field(_TIME, into="interval_s"),
+    "verify": files.Field(_TIME, into="verify_s"),
+    "lost_step": files.Field(_TIME, into="step_s"),
+    "slow_patience": files.Field(_TIME, into="slow_patience_s"),
+    "retained": files.Field(files.Whole()),
+    "silent_restart": files.Field(_RESTART_NAME),
+    "slow_restart": files.Field(_RESTART_NAME),
+    "detection_exposed": files.Field(files.Flag()),
+    "restart_exposed": files.Field(files.Flag()),
+    "spares": files.Field(_SPARES),
+    "shrink": files.Field(_SHRINK),
+    "maintenance": files.Field(_MAINTENANCE),
+    "state": files.Field(_BYTES, into="state_bytes"),
 }
 _KEYS: Final = {**_STRATEGY, "checkpoint": None, "restart": None}
 _MOVES: Final = ("write", "lag", "read")
-_LEVEL: Final[dict[str, Field[Any]]] = {
-    "name": Field(NAME, required=True),
-    "write": Field(_TIME, into="write_s"),
-    "lag": Field(_TIME, into="lag_s"),
-    "read": Field(TimeOrLaw(), into="read_s"),
-    **{f"{key}_bandwidth": Field(_SPEED) for key in _MOVES},
-    "every": Field(Whole()),
-    "survives": Field(Text(choices=REACHES)),
+_LEVEL: Final[dict[str, files.Field[Any]]] = {
+    "name": files.Field(NAME, required=True),
+    "write": files.Field(_TIME, into="write_s"),
+    "lag": files.Field(_TIME, into="lag_s"),
+    "read": files.Field(TimeOrLaw(), into="read_s"),
+    **{f"{key}_bandwidth": files.Field(_SPEED) for key in _MOVES},
+    "every": files.Field(files.Whole()),
+    "survives": files.Field(files.Text(choices=model.REACHES)),
 }
-_GROWING: Final[dict[str, Field[Any]]] = {
-    "fixed": Field(_TIME, into="fixed_s"),
-    "per_rank": Field(_TIME, required=True, into="per_rank_s"),
+_GROWING: Final[dict[str, files.Field[Any]]] = {
+    "fixed": files.Field(_TIME, into="fixed_s"),
+    "per_rank": files.Field(_TIME, required=True, into="per_rank_s"),
 }
 
 
@@ -145,7 +125,7 @@ class StrategyTable:
     @property
     def reads_bytes(self) -> bool:
         """Whether a checkpoint is defined by a bandwidth, so that its bytes matter."""
-        rows = sub_tables(self.table.get("checkpoint", []), f"{self.origin}: checkpoint")
+        rows = files.sub_tables(self.table.get("checkpoint", []), f"{self.origin}: checkpoint")
         return any(key.endswith("_bandwidth") for row in rows for key in row)
 
     def fields(self, *, ranks: int, state_bytes: float | None = None) -> dict[str, Any]:
@@ -164,34 +144,26 @@ class StrategyTable:
         where = f"{self.origin}: strategy {self.name!r}"
         table = self.table
         own = {key: value for key, value in table.items() if key in _STRATEGY}
-        given = read_fields(own, _STRATEGY, where)
+        given = files.read_fields(own, _STRATEGY, where)
         told_bytes = given.pop("state_bytes", None)
         state_bytes = told_bytes if state_bytes is None else state_bytes
         if "checkpoint" in table:
-            rows = sub_tables(table["checkpoint"], f"{where}: checkpoint")
+            rows = files.sub_tables(table["checkpoint"], f"{where}: checkpoint")
             given["levels"] = tuple(_level(row, where, state_bytes) for row in rows)
             check_once(f"{where}: checkpoint", [level.name for level in given["levels"]])
         if "restart" in table:
-            rows = sub_tables(table["restart"], f"{where}: restart")
+            rows = files.sub_tables(table["restart"], f"{where}: restart")
             given["restarts"] = tuple(_restart(row, where, ranks) for row in rows)
             check_once(f"{where}: restart", [restart.name for restart in given["restarts"]])
         return given
 
 
 def strategies_of(table: Mapping[str, Any], origin: str) -> tuple[StrategyTable, ...]:
-    """Return the strategies of a file.
-
-    Args:
-        table: The parsed TOML file.
-        origin: File name for messages.
-
-    Raises:
-        InvalidSpecError: A strategy has no name or an unknown key, or two share a name.
-    """
+    """Return the strategies of a file."""
     found: list[StrategyTable] = []
-    for row in sub_tables(table.get("strategy", []), f"{origin}: strategy"):
+    for row in files.sub_tables(table.get("strategy", []), f"{origin}: strategy"):
         name = name_of(row, f"{origin}: strategy")
-        known_keys(row, _KEYS, f"{origin}: strategy {name!r}")
+        files.known_keys(row, _KEYS, f"{origin}: strategy {name!r}")
         found.append(StrategyTable(name=name, table=row, origin=origin))
     check_once(f"{origin}: strategy", [strategy.name for strategy in found])
     return tuple(found)
@@ -219,9 +191,9 @@ def choose(found: tuple[StrategyTable, ...], name: str | None, origin: str) -> S
     return found[names.index(name)]
 
 
-def _level(table: Mapping[str, Any], where: str, state_bytes: float | None) -> Level:
+def _level(table: Mapping[str, Any], where: str, state_bytes: float | None) -> model.Level:
     where = f"{where}: checkpoint {name_of(table, f'{where}: checkpoint')!r}"
-    given = read_fields(table, _LEVEL, where)
+    given = files.read_fields(table, _LEVEL, where)
     for key in _MOVES:
         speed = given.pop(f"{key}_bandwidth", None)
         if speed is None:
@@ -236,17 +208,17 @@ def _level(table: Mapping[str, Any], where: str, state_bytes: float | None) -> L
         given[f"{key}_s"] = state_bytes / speed
     if "write_s" not in given:
         raise InvalidSpecError(f"{where}: write or write_bandwidth is missing")
-    return Level(**given)
+    return model.Level(**given)
 
 
-def _restart(table: Mapping[str, Any], where: str, ranks: int) -> Restart:
+def _restart(table: Mapping[str, Any], where: str, ranks: int) -> model.Restart:
     where = f"{where}: restart {name_of(table, f'{where}: restart')!r}"
-    fields: dict[str, Field[Any]] = {
-        "name": Field(NAME, required=True),
-        "phases": Field(_Phases(ranks)),
-        "success": Field(Number()),
+    fields: dict[str, files.Field[Any]] = {
+        "name": files.Field(NAME, required=True),
+        "phases": files.Field(_Phases(ranks)),
+        "success": files.Field(files.Number()),
     }
-    return Restart(**read_fields(table, fields, where))
+    return model.Restart(**files.read_fields(table, fields, where))
 
 
 @dataclass(frozen=True)
@@ -259,11 +231,11 @@ class _Phases:
         """Return the phases."""
         return {
             NAME.read(key, f"{where}: phase"): self._phase(given, f"{where}: {key}")
-            for key, given in sub_table(value, where, "a table of times").items()
+            for key, given in files.sub_table(value, where, "a table of times").items()
         }
 
     def _phase(self, value: object, where: str) -> float | Law:
         if not isinstance(value, Mapping) or "law" in value:
             return TimeOrLaw().read(value, where)
-        given = {"fixed_s": 0.0} | read_fields(value, _GROWING, where)
-        return collective_init_s(self.ranks, **given)
+        given = {"fixed_s": 0.0} | files.read_fields(value, _GROWING, where)
+        return model.collective_init_s(self.ranks, **given)

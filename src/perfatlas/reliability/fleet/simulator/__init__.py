@@ -1,22 +1,12 @@
 """The simulator of one job on a fleet."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.simulator.outcome import (
-        Outcome as Outcome,
-        exact_sum as exact_sum,
-    )
-    from perfatlas.reliability.fleet.simulator.run import (
-        simulate as simulate,
-        simulate_until as simulate_until,
-    )
-    from perfatlas.reliability.fleet.simulator.searched_interval import (
-        chosen_interval_s as chosen_interval_s,
-    )
+    from perfatlas.reliability.fleet.simulator.outcome import Outcome, exact_sum
+    from perfatlas.reliability.fleet.simulator.run import simulate, simulate_until
+    from perfatlas.reliability.fleet.simulator.searched_interval import chosen_interval_s
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

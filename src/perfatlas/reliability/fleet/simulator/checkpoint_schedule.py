@@ -28,11 +28,7 @@ def set_lengths(plan: Any, job: Any) -> None:  # noqa: ANN401 - records
 
 @inlined
 def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
-    """Return the position at which a number of segments is complete [ticks].
-
-    Args:
-        job: The job, for its speed.
-    """
+    """Return the position at which a number of segments is complete [ticks]."""
     if plan.levels == 1:
         return int(index * job.length[0])
     position = 0
@@ -49,7 +45,6 @@ def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
     """Return the number of segments complete at a position.
 
     Args:
-        job: The job, for its speed.
         place: Position in the schedule [ticks].
     """
     if plan.levels == 1:
@@ -95,11 +90,7 @@ def _at_full_speed(plan: Any, job: Any, worked: int) -> int:  # noqa: ANN401
 
 @inlined
 def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Account for the running period until now and update the durable checkpoints.
-
-    Args:
-        job: The job; a new running period starts.
-    """
+    """Account for the running period until now and update the durable checkpoints."""
     ran = job.now - job.since
     place = job.place + ran
     job.index = segments_at(plan, job, place)
@@ -175,12 +166,7 @@ def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
 
 @inlined
 def work_ends_at(plan: Any, job: Any) -> int:  # noqa: ANN401
-    """Return the position at which the work is done, or saved where it is done [ticks].
-
-    Args:
-        plan: The plan; its job has work to finish.
-        job: The job, for its speed.
-    """
+    """Return the position at which the work is done, or saved where it is done [ticks]."""
     if job.last == 1 or plan.last_work == plan.work:
         return int(place_of(plan, job, plan.segments))
     return int(place_of(plan, job, plan.segments - 1) + _slowed(plan, job, plan.last_work))
@@ -200,11 +186,7 @@ def end_work(plan: Any, job: Any) -> bool:  # noqa: ANN401
 
 @inlined
 def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Restore the remaining work of a job that must redo work after its end.
-
-    Args:
-        job: The job, settled.
-    """
+    """Restore the remaining work of a job that must redo work after its end."""
     if job.last == 1:
         job.last = 0
         job.offset = plan.last_work
@@ -213,11 +195,7 @@ def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 @inlined
 def go_to(job: Any, index: int) -> None:  # noqa: ANN401
-    """Move to a checkpoint.
-
-    Args:
-        index: Completed segments.
-    """
+    """Move to a checkpoint."""
     job.index = index
     job.offset = 0
     job.base = index

@@ -36,7 +36,6 @@ def apply_event(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # n
 
     Args:
         job: The job, settled if it runs.
-        running: Whether the job is running rather than recovering.
     """
     if plan.named == 1 and plan.warm == 1:
         come_back(plan, job, stores, job.now)  # a spare that has returned can fail
@@ -70,11 +69,7 @@ def apply_event(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # n
 
 @inlined
 def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
-    """Record the recovery that a failure requires and roll back to its checkpoint.
-
-    Args:
-        job: The job, settled.
-    """
+    """Record the recovery that a failure requires and roll back to its checkpoint."""
     row = plan.cause[cause]
     draw = 1.0
     law = plan.law[row.detection]
@@ -157,11 +152,7 @@ def _slow_down(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> No
 
 @part
 def new_speed(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Set the speed of a settled job from its slowdowns and missing units.
-
-    Args:
-        job: The job; it continues at the new speed.
-    """
+    """Set the speed of a settled job from its slowdowns and missing units."""
     slowest = 1.0
     job.slow_end = NEVER
     for i in range(job.slow):
@@ -176,11 +167,7 @@ def new_speed(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 @part
 def end_slowdowns(plan: Any, job: Any) -> bool:  # noqa: ANN401
-    """End expired slowdowns; return whether a slow unit is to be replaced.
-
-    Args:
-        job: The job, settled.
-    """
+    """End expired slowdowns; return whether a slow unit is to be replaced."""
     kept, replaced = 0, False
     for i in range(job.slow):
         if job.spell_end[i] <= job.now:

@@ -49,12 +49,7 @@ def draw_lemons(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 - 
 
 @inlined
 def is_lemon(plan: Any, stores: Stores, cause: int, unit: int) -> bool:  # noqa: ANN401
-    """Return whether a unit is a lemon of a cause, which fails in a stream of its own.
-
-    Args:
-        stores: Tables and heaps of the job.
-        cause: The cause, other than its stream of lemons.
-    """
+    """Return whether a unit is a lemon of a cause, which fails in a stream of its own."""
     row = plan.cause[cause]
     if row.lemon_kind < 0 or row.lemons > 0:
         return False
@@ -63,12 +58,7 @@ def is_lemon(plan: Any, stores: Stores, cause: int, unit: int) -> bool:  # noqa:
 
 @part
 def lemon_fails(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
-    """Return whether a failure of a lemon counts: a retired one fails like a normal part.
-
-    Args:
-        job: The job; its unit that is struck is set where units have identity.
-        turn: Number of earlier failures of it.
-    """
+    """Return whether a failure of a lemon counts: a retired one fails like a normal part."""
     row = plan.cause[cause]
     u = uniform(job.key, stream(cause, LEMON), turn) * row.lemons
     lemon = row.first_lemon + int(u)
@@ -90,11 +80,7 @@ def lemon_fails(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> b
 
 @part
 def chosen_spare(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
-    """Return the position of the idle unit that takes over.
-
-    Args:
-        job: The job, with an idle unit.
-    """
+    """Return the position of the idle unit that takes over."""
     first, last = job.active, job.active + job.idle
     if plan.spare_order == RANDOM:
         return int(first + int(uniform(job.key, BAD_SPARE, job.took) * job.idle))

@@ -109,11 +109,7 @@ def _repair(
 
 @inlined
 def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
-    """Return whether a failure hits the running job, and remove the failed parts or units.
-
-    Args:
-        turn: Number of earlier failures of this cause.
-    """
+    """Return whether a failure hits the running job, and remove the failed parts or units."""
     row = plan.cause[cause]
     if row.scope == 0:
         return True
@@ -178,11 +174,7 @@ def working(plan: Any, job: Any) -> int:  # noqa: ANN401
 
 @part
 def hits_work(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
-    """Return whether an event on the work of the full job hits a unit that works.
-
-    Args:
-        turn: Number of earlier events of this cause.
-    """
+    """Return whether an event on the work of the full job hits a unit that works."""
     if plan.cause[cause].shared == 1:
         return True
     works = working(plan, job)
@@ -199,10 +191,6 @@ def fail_again(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bo
     """Return whether a relapse stops the job, and remove its unit.
 
     The fault of a unit that has left the job shows when it returns.
-
-    Args:
-        cause: Cause of the failure that was not fixed.
-        turn: Number of earlier failures of this cause.
     """
     come_back(plan, job, stores, job.now)
     unit, row = job.relapsed, plan.cause[cause]
@@ -287,11 +275,7 @@ def _unit_out(
 
 @part
 def swap(stores: Stores, number: int, two: int) -> None:
-    """Exchange the units at two positions.
-
-    Args:
-        stores: The tables and heaps.
-    """
+    """Exchange the units at two positions."""
     first, second = stores.order_D[number], stores.order_D[two]
     stores.order_D[number], stores.order_D[two] = second, first
     stores.spot_D[first], stores.spot_D[second] = two, number

@@ -32,9 +32,5 @@ CHOSEN: Final = 11
 
 @inlined
 def stream(cause: int, purpose: int) -> int:
-    """Return the number of a stream of a cause.
-
-    Args:
-        cause: Index in the plan.
-    """
+    """Return the number of a stream of a cause."""
     return FIRST_OF_CAUSES + 16 * cause + purpose

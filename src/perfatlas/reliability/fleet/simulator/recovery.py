@@ -38,11 +38,7 @@ if TYPE_CHECKING:
 
 @part
 def allocate_anew(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Exchange units until the job runs on the usable ones with the lowest numbers.
-
-    Args:
-        job: A complete job that restarts.
-    """
+    """Exchange units until the job runs on the usable ones with the lowest numbers."""
     while job.idle > 0:
         low, high = job.active, 0
         for spot in range(job.active, job.active + job.idle):
@@ -71,8 +67,6 @@ def spend(job: Any, ticks: int, bucket: int, exposed: bool) -> None:  # noqa: AN
 
     Args:
         ticks: Duration [ticks].
-        bucket: Category it is accounted to.
-        exposed: Whether failures can occur in it.
     """
     job.now += ticks
     job.bucket[bucket] += ticks
@@ -104,11 +98,7 @@ def _pass(
 
 @inlined
 def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
-    """Stop the job for a failure, together with all failures at the same instant.
-
-    Args:
-        job: The running job, settled.
-    """
+    """Stop the job for a failure, together with all failures at the same instant."""
     job.interruptions += 1
     clear(job)
     interrupt(plan, job, stores, cause)
@@ -126,11 +116,7 @@ def clear(job: Any) -> None:  # noqa: ANN401
 
 @part
 def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Recover until the job is back at work, or to the horizon.
-
-    Args:
-        job: The job, with the requirements of its recovery.
-    """
+    """Recover until the job is back at work, or to the horizon."""
     while job.now < plan.horizon and job.full == 0:
         while job.due <= job.exposed and job.full == 0:  # at the same instant
             cause = apply_event(plan, job, stores, False)  # noqa: FBT003
@@ -212,11 +198,7 @@ def _restart_ticks(plan: Any, job: Any, stores: Stores, spare: bool) -> int:  # 
 
 @part
 def drained(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Save a job that is to pause at the most durable level.
-
-    Args:
-        job: The job at a checkpoint, settled; its recovery requires only a read.
-    """
+    """Save a job that is to pause at the most durable level."""
     widest = plan.levels - 1
     if job.index % plan.level[widest].every != 0:
         spend(job, min(plan.level[widest].write, plan.horizon - job.now), CHECKPOINT, False)  # noqa: FBT003
@@ -238,11 +220,7 @@ def perform_maintenance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: A
 
 @inlined
 def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Set the time of the next event of a running job other than a failure.
-
-    Args:
-        job: The job at the start of a running period.
-    """
+    """Set the time of the next event of a running job other than a failure."""
     from_now = job.now - job.place
     job.work_end = NEVER
     if plan.segments > 0:

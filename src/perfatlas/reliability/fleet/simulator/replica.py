@@ -68,7 +68,6 @@ def run_replicas(
     Args:
         plan_1: The plan (1,).
         job_1: Buffer for a job (1,); afterwards the final state of the last replica.
-        drawn: Seed, and number of the first replica.
         outcome_RF: Receives a row per replica, columns as `FIELDS` (R, F).
     """
     plan, job = plan_1[0], job_1[0]
@@ -83,13 +82,7 @@ def run_replicas(
 
 @part
 def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa: ANN401
-    """Initialise a job.
-
-    Args:
-        job: Buffer for it.
-        stores: Tables and heaps.
-        key: Key of its random numbers.
-    """
+    """Initialise a job."""
     job.key = key
     _zero(job)
     for bucket in range(len(BUCKETS)):

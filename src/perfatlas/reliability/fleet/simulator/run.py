@@ -107,15 +107,7 @@ def simulate_until(
 
 
 def packed_job(job: Job, strategy: Strategy) -> Packed:
-    """Return a job for compiled code.
-
-    Args:
-        strategy: Its fault-tolerance strategy.
-
-    Raises:
-        InfeasibleError: The job is larger than the fleet.
-        InvalidSpecError: A number outside its range, or an unknown name.
-    """
+    """Return a job for compiled code."""
     if job.work_s is not None and (not math.isfinite(job.work_s) or job.work_s <= 0.0):
         raise InvalidSpecError(f"work_s = {job.work_s:g}: expected a time above zero")
     return pack(job.fleet, job.units, strategy, job.horizon_s, work_s=job.work_s)
@@ -124,14 +116,7 @@ def packed_job(job: Job, strategy: Strategy) -> Packed:
 def run(
     packed: Packed, drawn: tuple[int, int], replicas: int
 ) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], Packed]:
-    """Return rows of an outcome (R, F), and the job with sufficiently large heaps.
-
-    Args:
-        drawn: Seed, and number of the first replica.
-
-    Raises:
-        InvalidSpecError: Too many concurrent slowdowns.
-    """
+    """Return rows of an outcome (R, F), and the job with sufficiently large heaps."""
     from perfatlas.reliability.fleet.simulator.replica import FIELDS, run_replicas
 
     seed, first = drawn

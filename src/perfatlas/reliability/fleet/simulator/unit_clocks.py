@@ -29,11 +29,7 @@ def is_powered(plan: Any, job: Any, stores: Stores, unit: int) -> bool:  # noqa:
 
 @part
 def reset_units(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Start the clocks of all units.
-
-    Args:
-        job: A job at its start; the units at the front of the order are powered.
-    """
+    """Start the clocks of all units."""
     for unit in range(stores.order_D.shape[0]):
         stores.order_D[unit] = unit
         stores.spot_D[unit] = unit
@@ -155,7 +151,6 @@ def come_due(plan: Any, job: Any, stores: Stores, slot: int, time: float) -> int
     """Return the cause of the part that fails now, and start its next life; -1 if it does not.
 
     Args:
-        slot: A slot taken from the heap.
         time: Time at which it waited there [exposed ticks].
     """
     row = stores.slot_H[slot]

@@ -1,15 +1,10 @@
 """Histories of node failures of a cluster."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.jobs.failures.histories import (
-        draw_failures as draw_failures,
-        no_place as no_place,
-    )
+    from perfatlas.reliability.jobs.failures.histories import draw_failures, no_place
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -38,9 +38,6 @@ def on_the_wall(
     """Return the wall-clock times of failures drawn in service time [s] (X,).
 
     Args:
-        served_s_X: Time in service of the node at each failure [s] (X,).
-        node_X: The node (X,).
-        repair_s_X: Repair time of each failure [s] (X,).
         wide_W4: Known outages of neighbouring nodes: wall-clock time [s], first node, repair [s]
             and number of nodes (W, 4).
 
@@ -109,14 +106,6 @@ def failure_times(
     share its rate; they are drawn at random, the same ones for every horizon. Where their share is
     not a whole number of blocks, one more block is a partial lemon: its rate is raised by that
     fraction.
-
-    Args:
-        parts: Number of parts, may be fractional.
-        blocks: Number of blocks over which they are distributed in order.
-        horizon_s: Simulated time [s].
-
-    Raises:
-        InvalidSpecError: Too many failures.
     """
     if abs(parts - round(parts)) <= EXACT * max(parts, 1.0):
         parts = float(round(parts))
@@ -149,11 +138,6 @@ def failure_times(
 
 def lemon_parts(size_B: Float, lemons: Lemons, seed: int) -> Float:
     """Return the extra failure rate of each block in units of one normal part (B,).
-
-    Args:
-        size_B: Parts of each block (B,).
-        lemons: Their share and factor.
-        seed: Random seed of the choice of blocks.
 
     Example:
         >>> import numpy as np

@@ -11,25 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean
-from perfatlas.reliability.jobs.model.records import (
-    BACKFILLS,
-    CONSERVATIVE,
-    FAILURE,
-    FREE,
-    JOB,
-    LONGEST,
-    NEVER,
-    NODE,
-    ORDERS,
-    PLACE,
-    PLAN,
-    PREEMPTIONS,
-    RESPONSES,
-    STATE,
-    TICKS_PER_SECOND,
-    USER,
-    ScheduleState,
-)
+from perfatlas.reliability.jobs.model import records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +29,7 @@ BYTES_PER_SPAN: Final = 10
 
 def pack(
     jobs: Jobs, cluster: Cluster, policy: Policy, failures: Failures | None, until: int | None
-) -> ScheduleState:
+) -> records.ScheduleState:
     """Return the records of compiled code.
 
     Args:
@@ -70,11 +52,7 @@ def pack(
 
 
 def check_cluster(cluster: Cluster) -> tuple[int, int]:
-    """Return the nodes per domain and per leaf.
-
-    Raises:
-        InvalidSpecError: A number outside its range, or leaves that split domains.
-    """
+    """Return the nodes per domain and per leaf."""
     _within("nodes", cluster.nodes, 1, MOST_NODES)
     _within("gpus_per_node", cluster.gpus_per_node, 1, MOST_GPUS)
     leaf = cluster.nodes if cluster.nodes_per_leaf is None else cluster.nodes_per_leaf
@@ -97,57 +75,57 @@ def _plan(
         "gpus": cluster.gpus_per_node,
         "domain": sizes[0],
         "leaf": sizes[1],
-        "order": _index("order", policy.order, ORDERS),
-        "backfill": _index("backfill", policy.backfill, BACKFILLS),
+        "order": _index("order", policy.order, records.ORDERS),
+        "backfill": _index("backfill", policy.backfill, records.BACKFILLS),
         "depth": _within("depth", policy.depth, 1, 2**31),
-        "preemption": _index("preemption", policy.preemption, PREEMPTIONS),
+        "preemption": _index("preemption", policy.preemption, records.PREEMPTIONS),
         "best_fit": _index("placement", policy.placement, ("pack", "best_fit")),
         "level": _index("together", policy.together, LEVELS),
         "required": policy.required,
-        "response": _index("response", response.kind, RESPONSES),
+        "response": _index("response", response.kind, records.RESPONSES),
         "detection": _time("detection_s", response.detection_s),
-        "patience": NEVER
+        "patience": records.NEVER
         if response.patience_s is None
         else _time("patience_s", response.patience_s),
         "most_restarts": _restarts(response.most_restarts),
         "backoff": _time("backoff_s", response.backoff_s),
         "most_backoff": _time("most_backoff_s", response.most_backoff_s),
         "keeps_place": policy.keeps_place,
-        "until": NEVER if until is None else _within("until", until, 0, LONGEST),
+        "until": records.NEVER if until is None else _within("until", until, 0, records.LONGEST),
         "half_life": _time("half_life_s", policy.half_life_s),
     }
     if not values["half_life"]:
         raise InvalidSpecError("half_life_s = 0: expected a time above zero")
     if policy.preemption != "none" and policy.order != "priority":
         raise InvalidSpecError(f"preemption requires order = 'priority', not {policy.order!r}")
-    return np.array([tuple(values[name] for name in PLAN.names or ())], PLAN)
+    return np.array([tuple(values[name] for name in records.PLAN.names or ())], records.PLAN)
 
 
 def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
     size, gpus = jobs.size, cluster.gpus_per_node
-    job_J = np.zeros(size, JOB)
+    job_J = np.zeros(size, records.JOB)
     asked_J = _column(jobs, "gpus_J", jobs.gpus_J, 1, 2**40)
     nodes_J = -(-asked_J // gpus)
     if jobs.nodes_J is not None:
         nodes_J = _column(jobs, "nodes_J", jobs.nodes_J, 1, 2**40)
-    job_J["submit"] = _column(jobs, "submit_J", jobs.submit_J, 0, LONGEST)
+    job_J["submit"] = _column(jobs, "submit_J", jobs.submit_J, 0, records.LONGEST)
     later_J = np.diff(job_J["submit"]) < 0
     if later_J.any():
         at = int(np.argmax(later_J)) + 1
         raise InvalidSpecError(
             f"row {jobs.row(at)}: submitted before the previous row; sort the rows by submission"
         )
-    job_J["run"] = _column(jobs, "run_J", jobs.run_J, 0, LONGEST)
+    job_J["run"] = _column(jobs, "run_J", jobs.run_J, 0, records.LONGEST)
     job_J["nodes"] = nodes_J
     job_J["gpus"] = -(-asked_J // nodes_J)
     optional = (
-        ("limit", "limit_J", NEVER, 1, NEVER),
+        ("limit", "limit_J", records.NEVER, 1, records.NEVER),
         ("user", "user_J", 0, 0, len(jobs.users) - 1),
         ("", "kind_J", 0, 0, len(jobs.kinds) - 1),
-        ("priority", "priority_J", 0, -LONGEST, LONGEST),
+        ("priority", "priority_J", 0, -records.LONGEST, records.LONGEST),
         ("requeue", "requeue_J", 1, 0, 1),
-        ("interval", "checkpoint_J", 0, 0, LONGEST),
-        ("overhead", "restart_J", 0, 0, LONGEST),
+        ("interval", "checkpoint_J", 0, 0, records.LONGEST),
+        ("overhead", "restart_J", 0, 0, records.LONGEST),
         ("fewest", "fewest_J", 1, 1, 2**40),
     )
     for field, name, default, least, most in optional:
@@ -160,7 +138,7 @@ def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
     job_J["work"] = job_J["run"] * np.minimum(nodes_J, cluster.nodes)
     for name in ("first", "started", "ended", "lost_node"):
         job_J[name] = -1
-    job_J["promised"] = NEVER
+    job_J["promised"] = records.NEVER
     return job_J
 
 
@@ -212,14 +190,14 @@ def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: Any) -> None:  # noqa: ANN
 
 def _failures(failures: Failures | None, cluster: Cluster) -> NDArray[Any]:
     if failures is None:
-        return np.zeros(0, FAILURE)
+        return np.zeros(0, records.FAILURE)
     time_X = np.asarray(failures.time_X)
     size = time_X.shape[0]
-    failure_X = np.zeros(size, FAILURE)
+    failure_X = np.zeros(size, records.FAILURE)
     columns: tuple[tuple[str, ArrayLike, int, int], ...] = (
-        ("time", time_X, 0, LONGEST),
+        ("time", time_X, 0, records.LONGEST),
         ("node", failures.node_X, 0, cluster.nodes - 1),
-        ("repair", failures.repair_X, -1, LONGEST),
+        ("repair", failures.repair_X, -1, records.LONGEST),
         ("width", _or(failures.width_X, size, 1), 1, cluster.nodes),
         ("drain", _or(failures.drain_X, size, 0), 0, 1),
     )
@@ -256,11 +234,11 @@ def _state(
     job_J: NDArray[Any],
     failure_X: NDArray[Any],
     share_U: NDArray[np.float64],
-) -> ScheduleState:
+) -> records.ScheduleState:
     nodes, gpus = int(plan_1["nodes"][0]), int(plan_1["gpus"][0])
     size, users = job_J.shape[0], share_U.shape[0]
     spans, depth = 2, int(plan_1["depth"][0])
-    if plan_1["backfill"][0] == CONSERVATIVE:
+    if plan_1["backfill"][0] == records.CONSERVATIVE:
         spans += gpus + 2 * min(depth, size)  # ends of running jobs, both ends of reservations
         if spans * nodes > MOST_SPANS:
             raise InvalidSpecError(
@@ -268,23 +246,23 @@ def _state(
                 f" {MOST_SPANS * BYTES_PER_SPAN:.1g} bytes of memory: use a smaller depth or"
                 " backfill = 'easy'"
             )
-    node_N = np.zeros(nodes, NODE)
+    node_N = np.zeros(nodes, records.NODE)
     node_N["free"] = gpus
-    state_1 = np.zeros(1, STATE)
+    state_1 = np.zeros(1, records.STATE)
     state_1["left"], state_1["free"] = size, nodes * gpus
-    state_1["last_head"], state_1["fresh"] = -1, NEVER
+    state_1["last_head"], state_1["fresh"] = -1, records.NEVER
     state_1["stale"] = 1
     ask_J3 = np.stack([job_J["nodes"], job_J["gpus"], job_J["limit"]], axis=1)
-    free_F, user_U = np.zeros(gpus + 1, FREE), np.zeros(users, USER)
+    free_F, user_U = np.zeros(gpus + 1, records.FREE), np.zeros(users, records.USER)
     free_F["count"][gpus] = nodes
     user_U["share"] = share_U
-    place_E = np.zeros(nodes * gpus, PLACE)
+    place_E = np.zeros(nodes * gpus, records.PLACE)
     place_E["job"] = -1
 
     def ints(*shape: int) -> NDArray[np.int64]:
         return np.zeros(shape, np.int64)
 
-    return ScheduleState(
+    return records.ScheduleState(
         plan_1=plan_1, state_1=state_1, job_J=job_J, ask_J3=ask_J3, node_N=node_N,
         failure_X=failure_X, user_U=user_U, place_E=place_E,
         lost_E2=np.full((nodes * gpus, 2), -1, np.int64), free_F=free_F,
@@ -340,10 +318,10 @@ def _within(name: str, value: int, least: int, most: int) -> int:
 
 
 def _time(name: str, value_s: float) -> int:
-    if not 0.0 <= value_s <= LONGEST / TICKS_PER_SECOND:
+    if not 0.0 <= value_s <= records.LONGEST / records.TICKS_PER_SECOND:
         raise InvalidSpecError(f"{name} = {value_s:g}: expected zero or more")
-    return round(value_s * TICKS_PER_SECOND)
+    return round(value_s * records.TICKS_PER_SECOND)
 
 
 def _restarts(most: int | None) -> int:
-    return NEVER if most is None else _within("most_restarts", most, 0, 2**31)
+    return records.NEVER if most is None else _within("most_restarts", most, 0, 2**31)

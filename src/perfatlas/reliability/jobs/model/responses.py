@@ -16,9 +16,6 @@ ONE_TRY_S: Final = 1.0 / TICKS_PER_SECOND  # a launcher that tries once does not
 def slurm_requeue(*, slurmd_timeout_s: float = 300.0) -> Response:
     """Return Slurm's default: the whole allocation is killed and the job is requeued.
 
-    Args:
-        slurmd_timeout_s: SlurmdTimeout, after which a silent node is DOWN [s].
-
     Source: slurm.conf(5) and sbatch(1): JobRequeue is 1 by default, --no-requeue (`requeue_J`)
         exempts a job; SlurmdTimeout is 300 s; a requeued job has its submission reset. The node
         returns when its repair ends: with ReturnToService 0 an administrator does that.
@@ -32,9 +29,6 @@ def slurm_requeue(*, slurmd_timeout_s: float = 300.0) -> Response:
 def slurm_no_kill(*, slurmd_timeout_s: float = 300.0) -> Response:
     """Return Slurm's --no-kill: the allocation continues without the node and never regrows.
 
-    Args:
-        slurmd_timeout_s: SlurmdTimeout, after which a silent node is DOWN [s].
-
     Source: sbatch(1), --no-kill. Steps on the node end; the batch script is assumed to relaunch the
         work on the remaining nodes from its last checkpoint.
     """
@@ -47,7 +41,6 @@ def jobset(*, max_restarts: int = 0, detection_s: float = 350.0) -> Response:
     Args:
         max_restarts: failurePolicy.maxRestarts; 0 where a JobSet sets none: the first failure ends
             it.
-        detection_s: Time from the loss of a node until its pods are evicted [s].
 
     Source: jobset_types.go of kubernetes-sigs/jobset, v1alpha2: a failed job fails the JobSet
         without a policy; RestartJobSet where no rule matches, counted against maxRestarts; strategy
@@ -99,10 +92,8 @@ def torchrun_elastic(
     MIN is `fewest_J` of a job, MAX its nodes.
 
     Args:
-        max_restarts: --max-restarts, which counts failures, not joining nodes.
         detection_s: Time until the rendezvous has dropped the node and its last call has ended [s],
             where workers fail with the node; 630 where they hang until the collective times out.
-        join_timeout_s: How long fewer than MIN nodes wait for others [s].
 
     Source: torch 2.15.0 (PyPI): distributed/run.py, --max-restarts 0; elastic/rendezvous/
         dynamic_rendezvous.py, 3 missed heartbeats of 5 s, last call 30 s, join timeout 600 s;

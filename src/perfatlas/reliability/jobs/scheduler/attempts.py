@@ -29,11 +29,7 @@ from perfatlas.reliability.jobs.scheduler.queue import enqueue
 
 @part
 def begin(sim: ScheduleState, j: int) -> None:
-    """Start a job on the nodes of `chosen_N`.
-
-    Args:
-        j: A job removed from the queue.
-    """
+    """Start a job on the nodes of `chosen_N`."""
     job, state = sim.job_J[j], sim.state_1[0]
     for index in range(job.nodes):
         attach(sim, j, sim.node_N[index].chosen)
@@ -69,11 +65,7 @@ def _enlist(sim: ScheduleState, j: int) -> None:
 
 @part
 def resume(sim: ScheduleState, j: int, again: bool) -> None:  # noqa: FBT001 - compiled code has no keywords
-    """Start or resume the work of a job on its nodes.
-
-    Args:
-        again: Whether it restarts, which takes time and is counted.
-    """
+    """Start or resume the work of a job on its nodes."""
     job, now = sim.job_J[j], sim.state_1[0].now
     job.state, job.mark, job.lost = RUNNING, now, 0
     job.since = now
@@ -86,12 +78,7 @@ def resume(sim: ScheduleState, j: int, again: bool) -> None:  # noqa: FBT001 - c
 
 @part
 def settle(sim: ScheduleState, j: int, done: bool) -> None:  # noqa: FBT001
-    """Account for the GPU-time of a job since its last change.
-
-    Args:
-        j: A job that holds nodes, before they are released.
-        done: Whether all work is kept; otherwise work since the last checkpoint is lost.
-    """
+    """Account for the GPU-time of a job since its last change."""
     job, state = sim.job_J[j], sim.state_1[0]
     gpus = job.held * job.gpus
     spent = state.now - job.mark
@@ -143,11 +130,7 @@ def leave_waits(sim: ScheduleState, j: int) -> None:
 
 @inlined
 def end(sim: ScheduleState, j: int, how: int) -> None:
-    """End a job that holds nodes.
-
-    Args:
-        how: Its final state.
-    """
+    """End a job that holds nodes."""
     job, state = sim.job_J[j], sim.state_1[0]
     settle(sim, j, how == COMPLETED)
     release(sim, j)
@@ -199,11 +182,7 @@ def give_up_nodes(sim: ScheduleState, j: int) -> None:
 
 @part
 def requeue(sim: ScheduleState, j: int) -> None:
-    """Requeue a job.
-
-    Args:
-        j: A job without nodes.
-    """
+    """Requeue a job."""
     job = sim.job_J[j]
     job.key = job.submit if sim.plan_1[0].keeps_place else sim.state_1[0].now
     enqueue(sim, j)

@@ -16,12 +16,7 @@ Ints = NDArray[np.int64]
 
 @inlined
 def earliest(heap_H: Ints, time_I: Ints) -> int:
-    """Return the time of the next item, NEVER for an empty heap.
-
-    Args:
-        heap_H: The heap (H,).
-        time_I: Time of each item (I,).
-    """
+    """Return the time of the next item, NEVER for an empty heap."""
     return int(time_I[heap_H[1]]) if heap_H[0] else NEVER
 
 
@@ -30,9 +25,7 @@ def plan(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, time: int) -> None
     """Insert an item, or change its time.
 
     Args:
-        heap_H: The heap (H,).
         spot_I: Position of each item in it, 0 absent (I,).
-        time_I: Time of each item (I,).
         time: Its time [ticks].
     """
     time_I[item] = time
@@ -49,9 +42,7 @@ def cancel(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int) -> None:
     """Remove an item, if present.
 
     Args:
-        heap_H: The heap (H,).
         spot_I: Position of each item in it, 0 absent (I,).
-        time_I: Time of each item (I,).
     """
     index = spot_I[item]
     if not index:

@@ -92,11 +92,7 @@ def _lose(sim: ScheduleState, j: int, node: int) -> None:
 
 @part
 def notice(sim: ScheduleState, j: int) -> None:
-    """Apply the response of the launcher when it detects a lost node.
-
-    Args:
-        j: A job with an undetected failure.
-    """
+    """Apply the response of the launcher when it detects a lost node."""
     job, rules = sim.job_J[j], sim.plan_1[0]
     if rules.response == SHRINK and job.held >= max(job.fewest, 1):
         settle(sim, j, False)  # noqa: FBT003

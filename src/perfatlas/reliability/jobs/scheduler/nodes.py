@@ -67,11 +67,7 @@ def set_up(sim: ScheduleState, node: int, up: int) -> None:
 
 @part
 def repair(sim: ScheduleState, node: int, ticks: int) -> None:
-    """Start the repair of a node, or extend the current one.
-
-    Args:
-        ticks: Repair time, below zero for never.
-    """
+    """Start the repair of a node, or extend the current one."""
     it = sim.node_N[node]
     until = NEVER if ticks < 0 else sim.state_1[0].now + ticks
     if it.up == DOWN:
@@ -86,11 +82,7 @@ def repair(sim: ScheduleState, node: int, ticks: int) -> None:
 
 @inlined
 def attach(sim: ScheduleState, j: int, node: int) -> None:
-    """Allocate the GPUs of a job on a node.
-
-    Args:
-        node: A node with enough free GPUs.
-    """
+    """Allocate the GPUs of a job on a node."""
     job = sim.job_J[j]
     place = node * sim.plan_1[0].gpus
     while sim.place_E[place].job >= 0:

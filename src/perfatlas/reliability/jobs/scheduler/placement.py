@@ -28,9 +28,6 @@ def fits_by_count(sim: ScheduleState, j: int) -> bool:
 def choose(sim: ScheduleState, avail_N: Ints, j: int) -> bool:
     """Choose the nodes of a job, without other effects; `chosen_N` then holds them.
 
-    Args:
-        avail_N: GPUs it may use on each node, below zero for none (N,).
-
     Source: the levels of Kueue's topology-aware scheduling: within one domain, else one level up,
         else over few domains, those with the most room first. `best_fit` takes the domain with the
         least sufficient room, otherwise the first one.
@@ -124,11 +121,7 @@ def _scatter(sim: ScheduleState, avail_N: Ints, gpus: int, wanted: int) -> bool:
 
 @part
 def domains_of(sim: ScheduleState, j: int) -> int:
-    """Return the number of domains of a job.
-
-    Args:
-        j: A job that holds nodes.
-    """
+    """Return the number of domains of a job."""
     plan = sim.plan_1[0]
     for group in range((plan.nodes + plan.domain - 1) // plan.domain):
         sim.node_N[group].group = 0

@@ -27,11 +27,7 @@ def before(sim: ScheduleState, number: int, other: int) -> bool:
 
 @part
 def enqueue(sim: ScheduleState, j: int) -> None:
-    """Insert a job into the queue.
-
-    Args:
-        j: A job without nodes.
-    """
+    """Insert a job into the queue."""
     state, queue_Q, job = sim.state_1[0], sim.queue_Q, sim.job_J[j]
     job.state = QUEUED
     job.queued_at = state.now

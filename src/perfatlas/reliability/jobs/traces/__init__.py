@@ -1,15 +1,13 @@
 """Readers of job traces and tables of jobs and failures."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.jobs.traces.accounting import runs_as_jobs as runs_as_jobs
-    from perfatlas.reliability.jobs.traces.failure_table import read_failures as read_failures
-    from perfatlas.reliability.jobs.traces.job_table import read_job_table as read_job_table
-    from perfatlas.reliability.jobs.traces.trace import Trace as Trace
+    from perfatlas.reliability.jobs.traces.accounting import runs_as_jobs
+    from perfatlas.reliability.jobs.traces.failure_table import read_failures
+    from perfatlas.reliability.jobs.traces.job_table import read_job_table
+    from perfatlas.reliability.jobs.traces.trace import Trace
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -68,25 +68,11 @@ class Cells:
         return InvalidSpecError(f"{self.what} '{self.path}', row {self.row(at)}: {problem}")
 
     def numbers(self, name: str, field: Number) -> Float:
-        """Return a column as numbers (L,), NaN where empty.
-
-        Args:
-            field: Type of the cells.
-
-        Raises:
-            InvalidSpecError: A cell is not a number; names its row.
-        """
+        """Return a column as numbers (L,), NaN where empty."""
         return number_column(self._table.cells(name), field, self._wrong_in(name))
 
     def switches(self, name: str, *, empty: bool) -> NDArray[np.bool_]:
-        """Return a column of booleans (L,).
-
-        Args:
-            empty: Value of an empty cell.
-
-        Raises:
-            InvalidSpecError: A cell is not a boolean; names its row.
-        """
+        """Return a column of booleans (L,)."""
         return flag_column(self._table.cells(name), self._wrong_in(name), empty=empty)
 
     def _wrong_in(self, name: str) -> Callable[[int, str], InvalidSpecError]:

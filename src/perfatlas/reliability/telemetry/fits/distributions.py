@@ -54,11 +54,7 @@ class Family(NamedTuple):
 
 
 def log_likelihood(family: Family, inside_P: Float, seen: Lifetimes) -> float:
-    """Return the log-likelihood.
-
-    Args:
-        inside_P: Internal parameters (P,).
-    """
+    """Return the log-likelihood."""
     failed_L = seen.failed_L
     # sum of products instead of @: BLAS threads cost more than they save on a column
     hazard_L = seen.weight_L[failed_L] * family.log_hazard(seen.exit_L[failed_L], inside_P)
@@ -79,14 +75,7 @@ def _of_mixed(family: Family, inside_P: Float, mixed: Lifetimes) -> float:
 
 
 def greatest(family: Family, seen: Lifetimes) -> Float:
-    """Return the maximum-likelihood internal parameters (P,).
-
-    Args:
-        seen: The lifetimes; without units of unknown age the family's own method is exact.
-
-    Raises:
-        InfeasibleError: The likelihood has no maximum.
-    """
+    """Return the maximum-likelihood internal parameters (P,)."""
     if seen.mixed is None or len(family.parameters) == 1:
         return family.fit(seen)
     # start from the overall rate with a spread of one e-fold, and from the fit to known ages

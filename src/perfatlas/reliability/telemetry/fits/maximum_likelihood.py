@@ -109,12 +109,6 @@ def compare_families(seen: Lifetimes, level: float = 0.95) -> Comparison:
 def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
     """Return the maximum-likelihood fit of a family.
 
-    Args:
-        level: Confidence level of the intervals.
-
-    Raises:
-        InfeasibleError: There is no failure, or the likelihood has no maximum.
-
     Limits: profile intervals are asymptotic; below about five failures they are approximate.
 
     Example:

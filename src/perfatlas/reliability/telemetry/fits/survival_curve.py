@@ -43,9 +43,6 @@ class SurvivalCurve:
 
         Args:
             ages_Q: The ages (Q,) [unit of the lifetimes].
-
-        Raises:
-            InvalidSpecError: An age exceeds the observed range.
         """
         ages = np.atleast_1d(np.asarray(ages_Q, np.float64))
         if not (ages <= self.last).all():

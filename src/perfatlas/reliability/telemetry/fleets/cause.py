@@ -14,21 +14,8 @@ import numpy as np
 from scipy.stats import binomtest
 
 from perfatlas.quantities import DAY_S, InfeasibleError, counted, significant
-from perfatlas.reliability.telemetry.fits import (
-    LATE_S,
-    CauseRow,
-    Lemons,
-    compare_families,
-    find_lemons,
-    fitness,
-    with_mean,
-)
-from perfatlas.reliability.telemetry.fleets.records import (
-    CauseFit,
-    Durations,
-    FleetOptions,
-    Observed,
-)
+from perfatlas.reliability.telemetry import fits
+from perfatlas.reliability.telemetry.fleets import records
 from perfatlas.reliability.telemetry.history import (
     ACTIONS,
     JOB,
@@ -48,7 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.telemetry.fits import Comparison, Fit
     from perfatlas.reliability.telemetry.history import History, Lifetimes, OperatingTime
 
     Bool = NDArray[np.bool_]
@@ -61,7 +47,7 @@ _BEST_AIC: Final = 2.0  # AIC margin by which two parameters must beat the expon
 class CauseRate(NamedTuple):
     """The failure rate of a cause."""
 
-    row: CauseRow  # Its row in the ranking
+    row: fits.CauseRow  # Its row in the ranking
     rate: RatePosterior  # The rate with its interval
     intervals: SurvivalIntervals
     under_jobs: bool  # Whether it was seen only while jobs ran
@@ -70,18 +56,13 @@ class CauseRate(NamedTuple):
 
 
 def rate_cause(
-    observed: Observed,
+    observed: records.Observed,
     events_E: Bool,
-    row: CauseRow,
+    row: fits.CauseRow,
     watch: ObservationWindow,
-    options: FleetOptions,
+    options: records.FleetOptions,
 ) -> CauseRate:
-    """Return the failure rate of a cause.
-
-    Args:
-        events_E: Its failures (E,).
-        options: Assumptions that the logs do not contain.
-    """
+    """Return the failure rate of a cause."""
     history = observed.history
     under_jobs = observed.operating is not None and bool(observed.under_jobs_E[events_E].all())
     if row.component == JOB:  # only a job that runs can fail
@@ -96,13 +77,12 @@ def rate_cause(
 
 
 def fit_cause(
-    observed: Observed, found: CauseRate, watch: ObservationWindow, options: FleetOptions
-) -> CauseFit:
-    """Return the fit of a cause.
-
-    Args:
-        options: Assumptions that the logs do not contain.
-    """
+    observed: records.Observed,
+    found: CauseRate,
+    watch: ObservationWindow,
+    options: records.FleetOptions,
+) -> records.CauseFit:
+    """Return the fit of a cause."""
     row, rate, intervals, under_jobs, events_E, loaded = found
     history = observed.history
     operating_s = observed.operating.by_node() if observed.operating and under_jobs else None
@@ -115,7 +95,7 @@ def fit_cause(
         remarks = [*notes, *remarks]
     repairs = repair_times(history, events_E, watch.end_s, open_is_down=options.open_is_down)
     exposed = _exposure_remarks(observed, events_E, row, under_jobs=under_jobs)
-    return CauseFit(
+    return records.CauseFit(
         component=row.component,
         cause=row.cause,
         intervals=intervals,
@@ -133,11 +113,11 @@ def fit_cause(
 
 
 def _intervals(
-    observed: Observed,
+    observed: records.Observed,
     events_E: Bool,
-    row: CauseRow,
+    row: fits.CauseRow,
     watch: ObservationWindow,
-    options: FleetOptions,
+    options: records.FleetOptions,
     *,
     under_jobs: bool,
 ) -> SurvivalIntervals:
@@ -168,7 +148,7 @@ def _intervals(
 
 
 def _under_load(
-    observed: Observed, operating: OperatingTime, events_E: Bool, watch: ObservationWindow
+    observed: records.Observed, operating: OperatingTime, events_E: Bool, watch: ObservationWindow
 ) -> tuple[Bool, list[str]]:
     """Return the failures on busy nodes and a remark, where idle nodes hardly fail.
 
@@ -181,7 +161,7 @@ def _under_load(
         node = place.get(observed.history.node.at(event))
         time_s = float(observed.history.start_s_E[event])
         busy_E[event] = node is not None and any(
-            operating.is_busy(node, time_s - late_s) for late_s in (0.0, LATE_S)
+            operating.is_busy(node, time_s - late_s) for late_s in (0.0, fits.LATE_S)
         )
     failures, busy = int(np.count_nonzero(events_E)), int(np.count_nonzero(busy_E))
     share = min(operating.total_s / (observed.nodes * (watch.end_s - watch.start_s)), 1.0)
@@ -195,7 +175,7 @@ def _under_load(
 
 
 def _exposure_remarks(
-    observed: Observed, events_E: Bool, row: CauseRow, *, under_jobs: bool
+    observed: records.Observed, events_E: Bool, row: fits.CauseRow, *, under_jobs: bool
 ) -> list[str]:
     """Return remarks on the exposure of a cause that accounting reports."""
     if under_jobs:
@@ -226,15 +206,15 @@ def _action(history: History, events_E: Bool) -> str:
     return ranked[-1][1] if ranked else ""
 
 
-def _compared(seen: Lifetimes | None, level: float) -> Comparison | None:
+def _compared(seen: Lifetimes | None, level: float) -> fits.Comparison | None:
     if seen is None or seen.failures < FEWEST:
         return None
-    return compare_families(seen, level)
+    return fits.compare_families(seen, level)
 
 
 def _chosen(
-    intervals: SurvivalIntervals, comparison: Comparison | None, lemons: Lemons | None
-) -> tuple[Fit | None, list[str]]:
+    intervals: SurvivalIntervals, comparison: fits.Comparison | None, lemons: fits.Lemons | None
+) -> tuple[fits.Fit | None, list[str]]:
     """Return the distribution of a cause, None for its rate alone, and the reason."""
     remarks = _remarks(intervals)
     if lemons is not None and lemons.are_apart:
@@ -255,13 +235,15 @@ def _chosen(
         remarks.append(f"{best.family} is not better than exponential by AIC")
         return None, remarks
     try:
-        remarks.append(fitness(best, intervals.seen).text())
+        remarks.append(fits.fitness(best, intervals.seen).text())
     except InfeasibleError as problem:
         remarks.append(f"not tested: {problem}")
     return (None if best.family == "exponential" else best), remarks
 
 
-def _of_the_rate(law: Fit, rate: RatePosterior, *, is_long_in_use: bool) -> tuple[Fit, list[str]]:
+def _of_the_rate(
+    law: fits.Fit, rate: RatePosterior, *, is_long_in_use: bool
+) -> tuple[fits.Fit, list[str]]:
     """Return a distribution scaled to the observed rate, and a remark on its fitted mean.
 
     In steady state the failure rate is one over the mean lifetime for any shape; the mean of a fit
@@ -271,7 +253,7 @@ def _of_the_rate(law: Fit, rate: RatePosterior, *, is_long_in_use: bool) -> tupl
     seen_s = 1.0 / rate.observed_per_s
     text = f"the {law.family} fit has a mean of {significant(law.mean / DAY_S, 4)} d"
     if is_long_in_use:
-        return with_mean(law, seen_s), [
+        return fits.with_mean(law, seen_s), [
             f"{text}, scaled to the observed {significant(seen_s / DAY_S, 4)} d"
         ]
     return law, [
@@ -304,12 +286,12 @@ def _remarks(intervals: SurvivalIntervals) -> list[str]:
 
 
 def _lemons(
-    observed: Observed,
+    observed: records.Observed,
     events_E: Bool,
     watch: ObservationWindow,
     operating_s: Mapping[str, float] | None,
-    options: FleetOptions,
-) -> Lemons | None:
+    options: records.FleetOptions,
+) -> fits.Lemons | None:
     """Return the lemon nodes; nodes without failures need no name.
 
     Of causes under jobs only nodes that ran jobs are compared, by their operating time.
@@ -327,7 +309,7 @@ def _lemons(
     names = [*counts, *(f"(node {i} without a failure)" for i in range(nodes - len(counts)))]
     events_U = np.array([*counts.values(), *[0] * (nodes - len(counts))], np.int64)
     whole_s = watch.end_s - watch.start_s
-    return find_lemons(
+    return fits.find_lemons(
         names,
         events_U,
         np.array([exposure_s.get(name) or whole_s for name in names]),
@@ -336,22 +318,20 @@ def _lemons(
     )
 
 
-def durations(seen: Lifetimes | None, not_told: int, level: float) -> Durations | None:
+def durations(seen: Lifetimes | None, not_told: int, level: float) -> records.Durations | None:
     """Return durations with their distribution, None for none.
 
     Args:
         seen: The durations [s].
-        not_told: Events without a recorded duration.
-        level: Probability of the intervals.
     """
     if seen is None:
         return None
     comparison = _compared(seen, level)
     best = comparison.fits[0] if comparison is not None else None
-    return Durations(best=best, seen=seen, not_told=not_told)
+    return records.Durations(best=best, seen=seen, not_told=not_told)
 
 
-def _detection(history: History, events_E: Bool, level: float) -> Durations | None:
+def _detection(history: History, events_E: Bool, level: float) -> records.Durations | None:
     length_E = history.detected_s_E[events_E] - history.start_s_E[events_E]
     told_E = length_E > 0.0
     if not told_E.any():

@@ -10,15 +10,8 @@ import numpy as np
 
 from perfatlas.quantities import counted
 from perfatlas.reliability.telemetry.fits import kaplan_meier
+from perfatlas.reliability.telemetry.fleets import laws
 from perfatlas.reliability.telemetry.fleets.cause import FEWEST
-from perfatlas.reliability.telemetry.fleets.laws import (
-    ANY_REPAIR,
-    ends_text,
-    law_interval,
-    repairs_taken,
-    short,
-    time_text,
-)
 from perfatlas.reliability.telemetry.history import JOB, PROCESS, lasting_states
 
 if TYPE_CHECKING:
@@ -38,7 +31,7 @@ def evidence_document(fit: FleetFit) -> dict[str, Any]:
         "rate_kind": f"events of kind {', '.join(fit.options.kinds)}",
         "failures_taken_as_effects": fit.cascades,
         "level": level,
-        "utilization": None if fit.utilization is None else short(fit.utilization),
+        "utilization": None if fit.utilization is None else laws.short(fit.utilization),
         "log_agreement": fit.agreement.counts() if fit.agreement else None,
         "availability": availability_fields(fit),
         "watches": {component: _watch(fit, component) for component in fit.watches},
@@ -49,15 +42,15 @@ def evidence_document(fit: FleetFit) -> dict[str, Any]:
 
 def _with_places(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
     """Return each cause with its position in the ranking and in the fleet."""
-    places, repairs = [], repairs_taken(fit)
+    places, repairs = [], laws.repairs_taken(fit)
     for cause, row in zip(fit.causes, fit.ranking, strict=True):
-        ends = [short(row.share_low), short(row.share_high)]
-        figures = {"share": short(row.share), "share_interval": ends}
-        above = None if math.isnan(row.above_next) else short(row.above_next)
+        ends = [laws.short(row.share_low), laws.short(row.share_high)]
+        figures = {"share": laws.short(row.share), "share_interval": ends}
+        above = None if math.isnan(row.above_next) else laws.short(row.above_next)
         parts_s = cause.rate.exposure_s / cause.rate.events
         figures |= {
             "more_frequent_than_next": above,
-            "fleet_mean_time_between": time_text(parts_s / fit.watches[cause.component].units),
+            "fleet_mean_time_between": laws.time_text(parts_s / fit.watches[cause.component].units),
             "repair_taken": repairs[cause.name] or "none",
         }
         places.append((cause, figures))
@@ -72,8 +65,8 @@ def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
     rows = np.unique(np.linspace(0, curve.time_T.size - 1, CURVE_POINTS).round().astype(int))
     rows = rows[curve.survival_T[rows] > 0.0]  # no interval where no unit is left
     columns = {"share": curve.survival_T, "low": curve.low_T, "high": curve.high_T}
-    figures = {name: [short(value) for value in of_T[rows]] for name, of_T in columns.items()}
-    return {"age": [time_text(age) for age in curve.time_T[rows].tolist()], **figures}
+    figures = {name: [laws.short(value) for value in of_T[rows]] for name, of_T in columns.items()}
+    return {"age": [laws.time_text(age) for age in curve.time_T[rows].tolist()], **figures}
 
 
 def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str, Any]:
@@ -84,22 +77,22 @@ def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str,
     return {
         "name": cause.name,
         "events": intervals.failures,
-        "exposure": time_text(intervals.exposure_s),
+        "exposure": laws.time_text(intervals.exposure_s),
         "exposure_kind": _exposure_kind(cause),
         "action": cause.action or None,
-        "mean_time_between": time_text(1.0 / rate.observed_per_s),
-        "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
-        "mean_time_between_without_lemons": time_text(1.0 / cause.without_lemons_per_s)
+        "mean_time_between": laws.time_text(1.0 / rate.observed_per_s),
+        "mean_time_between_interval": laws.ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
+        "mean_time_between_without_lemons": laws.time_text(1.0 / cause.without_lemons_per_s)
         if cause.lemons_apart
         else None,
-        "lemon_factor": short(cause.lemon_factor) if cause.lemons_apart else None,
+        "lemon_factor": laws.short(cause.lemon_factor) if cause.lemons_apart else None,
         **place,
         "survival": _survival(intervals.seen, level),
-        "law_interval": law_interval(cause.law) if cause.law else None,
-        "aic": {fit.family: short(fit.aic) for fit in fits} or None,
+        "law_interval": laws.law_interval(cause.law) if cause.law else None,
+        "aic": {fit.family: laws.short(fit.aic) for fit in fits} or None,
         "repairs": repair.seen.failures if repair else 0,
         "repairs_not_told": not_told,
-        "repair_interval": law_interval(repair.best) if repair and repair.best else None,
+        "repair_interval": laws.law_interval(repair.best) if repair and repair.best else None,
         "lemon_nodes": _lemon_rows(cause.lemons),
         "remarks": [*_repair_remarks(place["repair_taken"], not_told), *cause.remarks],
     }
@@ -117,7 +110,7 @@ def availability_fields(fit: FleetFit) -> dict[str, Any]:
 
     Logs that report only failures after which the node goes on say nothing of its availability.
     """
-    taken = repairs_taken(fit)
+    taken = laws.repairs_taken(fit)
     by_name = {cause.name: cause.repair for cause in fit.causes if cause.repair is not None}
     of_nodes = [c for c in fit.causes if c.component != JOB and c.action != PROCESS]
     downtime, without = 0.0, []
@@ -131,7 +124,7 @@ def availability_fields(fit: FleetFit) -> dict[str, Any]:
         downtime += cause.rate.observed_per_s * parts * mean_s
     if without or not of_nodes:
         return {"node": "unknown", "without_repair_times": without}
-    return {"node": short(1.0 / (1.0 + downtime)), **_open_states(fit)}
+    return {"node": laws.short(1.0 / (1.0 + downtime)), **_open_states(fit)}
 
 
 def _open_states(fit: FleetFit) -> dict[str, int]:
@@ -150,7 +143,7 @@ def _repair_remarks(taken: str, not_told: int) -> list[str]:
     """Return remarks on the repair times assumed for events without a recorded recovery."""
     if not not_told or taken == "none":
         return []
-    whose = "all causes" if taken == ANY_REPAIR else "the others of this cause"
+    whose = "all causes" if taken == laws.ANY_REPAIR else "the others of this cause"
     text = counted(not_told, "failure")
     return [f"{text} without a recorded repair time: the fleet assumes those of {whose}"]
 
@@ -162,8 +155,8 @@ def _lemon_rows(lemons: Lemons | None) -> list[dict[str, Any]] | None:
         {
             "node": lemons.units[row],
             "events": int(lemons.events_U[row]),
-            "probability": short(float(lemons.probability_U[row])),
-            "mean_time_between": time_text(1.0 / float(lemons.rate_per_s_U[row])),
+            "probability": laws.short(float(lemons.probability_U[row])),
+            "mean_time_between": laws.time_text(1.0 / float(lemons.rate_per_s_U[row])),
         }
         for row in range(lemons.flagged)
     ]

@@ -11,16 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import content_hash, format_toml, write_atomic
+from perfatlas.reliability.telemetry.fleets import laws
 from perfatlas.reliability.telemetry.fleets.evidence import evidence_document
-from perfatlas.reliability.telemetry.fleets.laws import (
-    ANY_REPAIR,
-    MOST_CAUSES,
-    duration_law,
-    fit_law,
-    repairs_taken,
-    short,
-    time_text,
-)
 from perfatlas.reliability.telemetry.history import GPU_RESET, JOB, PROCESS
 
 if TYPE_CHECKING:
@@ -56,15 +48,7 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
 def write_documents(
     path: str | Path, header: str, fleet: Mapping[str, Any], evidence: Mapping[str, Any]
 ) -> Path:
-    """Write a fleet and its evidence file; return the path of the evidence.
-
-    Args:
-        path: The file; the evidence goes to the same name with .evidence.toml.
-        header: Comment lines at the top; {evidence} is replaced by the name of the evidence file.
-
-    Raises:
-        InvalidSpecError: A file cannot be written.
-    """
+    """Write a fleet and its evidence file; return the path of the evidence."""
     beside = Path(path).with_suffix(".evidence.toml")
     text = header.replace("{evidence}", beside.name) + "\n" + format_toml(fleet)
     about = {"fleet": Path(path).name, "fleet_hash": content_hash(text)}
@@ -80,12 +64,12 @@ def fleet_document(fit: FleetFit) -> dict[str, Any]:
         fit: What a history says of the fleet.
     """
     gpus = fit.watches["gpu"].units / fit.nodes if "gpu" in fit.watches else 0.0
-    kept, rest = fit.causes[:MOST_CAUSES], fit.causes[MOST_CAUSES:]
-    taken = repairs_taken(fit)
+    kept, rest = fit.causes[: laws.MOST_CAUSES], fit.causes[laws.MOST_CAUSES :]
+    taken = laws.repairs_taken(fit)
     own = [cause for cause in kept if taken[cause.name] == cause.name]
     repairs = [_repair(cause.name, cause.repair) for cause in own if cause.repair]
     if fit.repair is not None:
-        repairs = [_repair(ANY_REPAIR, fit.repair), *repairs]
+        repairs = [_repair(laws.ANY_REPAIR, fit.repair), *repairs]
     document: dict[str, Any] = {"units": fit.nodes}
     if gpus and gpus.is_integer():
         document["gpus_per_unit"] = int(gpus)
@@ -99,17 +83,17 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
     table: dict[str, Any] = {"name": cause.name}
     parts = fit.watches[cause.component].units / fit.nodes
     if cause.law is None:
-        mean = time_text(1.0 / cause.without_lemons_per_s)
+        mean = laws.time_text(1.0 / cause.without_lemons_per_s)
         table |= {"lifetime": {"law": "exponential", "mean": mean}}
         if lemons := cause.lemons_apart:
             # per node: the parts of a node share its rate
-            share = short(lemons.lemon_share)
-            table["lemons"] = {"share": share, "factor": short(cause.lemon_factor)}
+            share = laws.short(lemons.lemon_share)
+            table["lemons"] = {"share": share, "factor": laws.short(cause.lemon_factor)}
     else:
-        table |= {"lifetime": fit_law(cause.law)} | _age(cause, fit)
+        table |= {"lifetime": laws.fit_law(cause.law)} | _age(cause, fit)
     table |= place_of(cause.component, parts) | _taken(cause)
     if cause.detection is not None:
-        table["detection"] = duration_law(cause.detection)
+        table["detection"] = laws.duration_law(cause.detection)
     if cause.name in named:
         table["repair"] = cause.name
     return table
@@ -135,7 +119,7 @@ def place_of(component: str, parts: float) -> dict[str, Any]:
     """
     if component == JOB:
         return {"shared": 1.0, "takes": "nothing", "loses": "process"}
-    return {"per_unit": short(parts)}
+    return {"per_unit": laws.short(parts)}
 
 
 def _age(cause: CauseFit, fit: FleetFit) -> dict[str, Any]:
@@ -144,7 +128,7 @@ def _age(cause: CauseFit, fit: FleetFit) -> dict[str, Any]:
         return {"ages": "mixed"}
     watch = fit.watches[cause.component]
     ages = [watch.end_s - new_s for new_s in watch.new_s.values()]
-    return {"as_old": True, "ages": "new", "age": time_text(sum(ages) / len(ages))}
+    return {"as_old": True, "ages": "new", "age": laws.time_text(sum(ages) / len(ages))}
 
 
 def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]:
@@ -155,7 +139,7 @@ def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]
     return [
         {
             "name": f"{component}_others",
-            "lifetime": {"law": "exponential", "mean": time_text(1.0 / rate)},
+            "lifetime": {"law": "exponential", "mean": laws.time_text(1.0 / rate)},
             **place_of(component, fit.watches[component].units / fit.nodes),
         }
         for component, rate in rates.items()
@@ -163,4 +147,4 @@ def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]
 
 
 def _repair(name: str, durations: Durations) -> dict[str, Any]:
-    return {"name": name, "stages": [{"name": "observed", "lasts": duration_law(durations)}]}
+    return {"name": name, "stages": [{"name": "observed", "lasts": laws.duration_law(durations)}]}

@@ -14,13 +14,8 @@ from perfatlas.reliability.telemetry.fits import (
     rank_causes,
     without_cascades,
 )
+from perfatlas.reliability.telemetry.fleets import records
 from perfatlas.reliability.telemetry.fleets.cause import CauseRate, durations, fit_cause, rate_cause
-from perfatlas.reliability.telemetry.fleets.records import (
-    CauseFit,
-    Durations,
-    FleetOptions,
-    Observed,
-)
 from perfatlas.reliability.telemetry.history import JOB, PROCESS, ObservationWindow, repair_times
 
 if TYPE_CHECKING:
@@ -34,7 +29,7 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 
-_DEFAULT_OPTIONS: Final = FleetOptions()
+_DEFAULT_OPTIONS: Final = records.FleetOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +38,11 @@ class FleetFit:
 
     nodes: int
     watches: Mapping[str, ObservationWindow]  # Component to when its units were watched
-    causes: tuple[CauseFit, ...]  # One fit per component and cause, the most frequent first
+    causes: tuple[records.CauseFit, ...]  # One fit per component and cause, the most frequent first
     # Time from failure to recovery of all causes except those of jobs, None where not recorded
-    repair: Durations | None
+    repair: records.Durations | None
     ranking: tuple[CauseRow, ...]  # Ranking of the causes by frequency
-    options: FleetOptions  # Assumptions that the logs do not contain
+    options: records.FleetOptions  # Assumptions that the logs do not contain
     history: History  # The history, with secondary failures marked as effects
     cascades: int  # Number of failures marked as effects
     agreement: LogAgreement | None  # How far several logs agree, None for one log
@@ -66,7 +61,7 @@ def fit_fleet(
     history: History,
     watches: Mapping[str, ObservationWindow],
     nodes: int,
-    options: FleetOptions = _DEFAULT_OPTIONS,
+    options: records.FleetOptions = _DEFAULT_OPTIONS,
 ) -> FleetFit:
     """Return the fleet fitted to a history.
 
@@ -105,16 +100,13 @@ def fleet_rates(
     history: History,
     watches: Mapping[str, ObservationWindow],
     nodes: int,
-    options: FleetOptions = _DEFAULT_OPTIONS,
+    options: records.FleetOptions = _DEFAULT_OPTIONS,
 ) -> tuple[CauseRate, ...]:
     """Return the failure rates of `fit_fleet`, without distributions, lemons or repairs.
 
     Args:
         watches: Observation window and number of units by component.
         options: Assumptions that the logs do not contain.
-
-    Raises:
-        InvalidSpecError: As for `fit_fleet`.
     """
     return tuple(_rates(_seen(history, watches, nodes, options), watches, options))
 
@@ -122,7 +114,7 @@ def fleet_rates(
 class _Seen(NamedTuple):
     """A history prepared for its fit: secondary failures and records of one failure are marked."""
 
-    observed: Observed
+    observed: records.Observed
     counted_E: Bool
     ranking: tuple[CauseRow, ...]
     cascades: int
@@ -130,7 +122,10 @@ class _Seen(NamedTuple):
 
 
 def _seen(
-    history: History, watches: Mapping[str, ObservationWindow], nodes: int, options: FleetOptions
+    history: History,
+    watches: Mapping[str, ObservationWindow],
+    nodes: int,
+    options: records.FleetOptions,
 ) -> _Seen:
     if nodes < 1:
         raise InvalidSpecError(f"nodes = {nodes}: expected 1 or more")
@@ -143,7 +138,7 @@ def _seen(
 
 
 def _rates(
-    seen: _Seen, watches: Mapping[str, ObservationWindow], options: FleetOptions
+    seen: _Seen, watches: Mapping[str, ObservationWindow], options: records.FleetOptions
 ) -> Iterator[CauseRate]:
     """Yield the failure rate of each cause, the most frequent first."""
     history = seen.observed.history
@@ -159,7 +154,9 @@ def _rates(
         yield rate_cause(seen.observed, events_E, row, watches[row.component], options)
 
 
-def _observed(history: History, watches: Mapping[str, ObservationWindow], nodes: int) -> Observed:
+def _observed(
+    history: History, watches: Mapping[str, ObservationWindow], nodes: int
+) -> records.Observed:
     """Return what was observed, with the operating time of nodes that accounting names."""
     lengths = [
         (watch.end_s - watch.start_s, watch.start_s, watch.end_s) for watch in watches.values()
@@ -175,7 +172,7 @@ def _observed(history: History, watches: Mapping[str, ObservationWindow], nodes:
             f"nodes = {nodes}: jobs ran on {counted(len(operating.names), 'node')}; set it to"
             f" {len(operating.names)} or more, or import only jobs of this cluster"
         )
-    return Observed(
+    return records.Observed(
         history=history,
         nodes=nodes,
         operating=operating,
@@ -183,7 +180,7 @@ def _observed(history: History, watches: Mapping[str, ObservationWindow], nodes:
     )
 
 
-def _check_nodes(history: History, nodes: int, options: FleetOptions) -> None:
+def _check_nodes(history: History, nodes: int, options: records.FleetOptions) -> None:
     """Raise for fewer nodes than named in the logs: rates would be too high."""
     named = {*history.node.text(), *options.node_exposure_s} - {""}
     if len(named) > nodes:
@@ -198,8 +195,8 @@ def _any_repair(
     history: History,
     counted_E: Bool,
     watches: Mapping[str, ObservationWindow],
-    options: FleetOptions,
-) -> Durations | None:
+    options: records.FleetOptions,
+) -> records.Durations | None:
     """Return the repairs of all causes except those that a restart of the program ends."""
     events_E = counted_E & ~history.component.is_any([JOB]) & ~history.action.is_any([PROCESS])
     end_s = max(watch.end_s for watch in watches.values())

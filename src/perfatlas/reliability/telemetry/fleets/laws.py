@@ -22,9 +22,6 @@ def repairs_taken(fit: FleetFit) -> dict[str, str]:
     """Return the repair of each cause in the fleet: its own, that of all causes, or "".
 
     A failure that a restart of the program ends needs no repair.
-
-    Args:
-        fit: What a history says of the fleet.
     """
     of_nodes = [c for c in fit.causes if c.component != JOB and c.action != PROCESS]
     known = {cause.name for cause in fit.causes[:MOST_CAUSES] if cause.repair is not None}

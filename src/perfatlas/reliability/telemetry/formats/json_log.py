@@ -29,12 +29,7 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _decoded(text: str) -> Any:  # noqa: ANN401
-    """Return the value of a text.
-
-    Raises:
-        ValueError: It is not JSON, or has a lone surrogate, which UTF-8 cannot encode.
-        RecursionError: It is nested too deeply.
-    """
+    """Return the value of a text."""
     value = _DECODER.decode(text)
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode()
@@ -42,11 +37,7 @@ def _decoded(text: str) -> Any:  # noqa: ANN401
 
 
 def _document(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of the items of a list, under `key` or the whole document.
-
-    Raises:
-        InvalidSpecError: It is not JSON, is truncated, or has no such list.
-    """
+    """Yield number and value of the items of a list, under `key` or the whole document."""
     try:
         value = _decoded("".join(file.blocks()))
     except (ValueError, RecursionError) as problem:
@@ -59,11 +50,7 @@ def _document(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
 
 
 def _lines(file: LogFile) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each line; None for a blank line.
-
-    Raises:
-        InvalidSpecError: A line is not JSON; the message states whether the file is truncated.
-    """
+    """Yield number and value of each line; None for a blank line."""
     for line in file.lines():
         if not line.text.strip():
             yield line.number, None
@@ -97,11 +84,7 @@ class JsonLog:
         self.total = 0
 
     def items(self) -> Iterator[Item]:
-        """Yield the objects.
-
-        Raises:
-            InvalidSpecError: The log is not JSON, or is truncated.
-        """
+        """Yield the objects."""
         source = _lines(self.file) if self.by_line else _document(self.file, self.key)
         for number, value in source:
             self.total = number
@@ -149,11 +132,7 @@ class Item:
         return Item(self.path, self.number, fields, self.unit)
 
     def text(self, name: str, *, required: bool = False) -> str:
-        """Return a text, "" where it is missing.
-
-        Raises:
-            InvalidSpecError: It is not a string, or missing and required.
-        """
+        """Return a text, "" where it is missing."""
         value = self.get(name)
         if value is None and not required:
             return ""
@@ -164,14 +143,7 @@ class Item:
         )
 
     def time_s(self, name: str, zone: str | None) -> float:
-        """Return a time [s since 1970-01-01 UTC].
-
-        Args:
-            zone: Time zone of a text without one.
-
-        Raises:
-            InvalidSpecError: It is missing or not a time.
-        """
+        """Return a time [s since 1970-01-01 UTC]."""
         value = self.get(name)
         if value is None:
             raise self.wrong("missing", name)

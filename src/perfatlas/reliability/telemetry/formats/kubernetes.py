@@ -16,18 +16,10 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.reliability.telemetry import history
 from perfatlas.reliability.telemetry.formats.json_log import JsonLog
 from perfatlas.reliability.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.reliability.telemetry.formats.reasons import reason_of
-from perfatlas.reliability.telemetry.history import (
-    JOB,
-    NODE_STATE,
-    NOT_TOLD,
-    Event,
-    History,
-    HistoryBuilder,
-    OccupancyBuilder,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,27 +34,16 @@ _TIMES: Final = ("firstTimestamp", "eventTime", "lastTimestamp")
 
 
 def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
-    """Return the history in logs of this format.
-
-    Args:
-        options: Not used.
-
-    Raises:
-        InvalidSpecError: A log is invalid.
-    """
+    """Return the history in logs of this format."""
     del options
     return Imported(read_kubernetes(paths))
 
 
-def read_kubernetes(paths: Sequence[str | Path]) -> History:
+def read_kubernetes(paths: Sequence[str | Path]) -> history.History:
     """Return failures that events and node conditions report, with their ends, and runs of pods.
 
     Args:
         paths: Lists ({"items": [...]}), or one object per line (.jsonl), in time order.
-
-    Raises:
-        InvalidSpecError: A file is not JSON or is truncated, or an object lacks its name or time;
-            the message names file, record and field.
     """
     reader = _Reader()
     for reader.file, path in enumerate(paths):
@@ -97,8 +78,8 @@ class _Reader:
     """
 
     file: int = 0
-    waiting: list[Event] = field(default_factory=list)
-    builder: HistoryBuilder = field(default_factory=HistoryBuilder)
+    waiting: list[history.Event] = field(default_factory=list)
+    builder: history.HistoryBuilder = field(default_factory=history.HistoryBuilder)
     pods: dict[str, _Seen] = field(default_factory=dict)
     spans: dict[str, dict[tuple[str, float], _Span]] = field(default_factory=dict)
     seen: set[tuple[str, str, float]] = field(default_factory=set)
@@ -132,9 +113,9 @@ class _Reader:
             return
         source = item.inner("source")
         node = name if kind == "Node" else (source.text("host") if source else "")
-        component = NODE_STATE if kind == "Node" else JOB
+        component = history.NODE_STATE if kind == "Node" else history.JOB
         job = "" if kind == "Node" else f"{target.text('namespace') or 'default'}/{name}"
-        event = Event(
+        event = history.Event(
             time_s, component, found.cause, found.kind, item.number, node=node, job=job,
             detected_s=time_s, action=found.action,
         )  # fmt: skip
@@ -159,8 +140,8 @@ class _Reader:
         found = reason_of("kubernetes", ready.text("reason") or "NodeNotReady")
         cause = found.cause if found else "not_ready"
         action = found.action if found else ""
-        event = Event(
-            time_s, NODE_STATE, cause, "failure", item.number, node=name, detected_s=time_s,
+        event = history.Event(
+            time_s, history.NODE_STATE, cause, "failure", item.number, node=name, detected_s=time_s,
             action=action,
         )  # fmt: skip
         self._keep(event, tally)
@@ -182,7 +163,16 @@ class _Reader:
             kind = found.kind if found else "unclear"
             time_s = ended.time_s("finishedAt", None)
             events.append(
-                Event(time_s, JOB, cause, kind, item.number, node=node, job=job, action="process")
+                history.Event(
+                    time_s,
+                    history.JOB,
+                    cause,
+                    kind,
+                    item.number,
+                    node=node,
+                    job=job,
+                    action="process",
+                )
             )
         new = [e for e in events if (e.job, e.cause, e.start_s) not in self.seen]
         for event in new:
@@ -203,9 +193,9 @@ class _Reader:
         self.waiting.clear()
         self.builder.end_file(log.close())
 
-    def close(self) -> History:
+    def close(self) -> history.History:
         """Return the history; containers of a pod that ran at the same time are one run."""
-        runs = OccupancyBuilder()
+        runs = history.OccupancyBuilder()
         for job, seen in self.pods.items():
             run: _Span | None = None
             for span in (*sorted(self.spans[job].values()), None):
@@ -214,13 +204,13 @@ class _Reader:
                     run = _Span(run.start_s, last.end_s, last.state)
                     continue
                 if run is not None:
-                    end_s = NOT_TOLD if math.isinf(run.end_s) else run.end_s
+                    end_s = history.NOT_TOLD if math.isinf(run.end_s) else run.end_s
                     names = (seen.node, job, run.state)
                     runs.add((run.start_s, end_s), names, seen.file, seen.line)
                 run = span
         return self.builder.close(runs.close())
 
-    def _keep(self, event: Event, tally: Tally) -> None:
+    def _keep(self, event: history.Event, tally: Tally) -> None:
         key = (event.job or event.node, event.cause, event.start_s)
         if key in self.seen or self._is_away(event):
             tally.merge("already reported", event.line)
@@ -228,13 +218,15 @@ class _Reader:
         self.seen.add(key)
         tally.parsed += 1
         row = self.builder.add(event)
-        if event.cause == "not_ready" and event.component == NODE_STATE:
+        if event.cause == "not_ready" and event.component == history.NODE_STATE:
             self.away[event.node] = (row, event.start_s)
 
-    def _is_away(self, event: Event) -> bool:
+    def _is_away(self, event: history.Event) -> bool:
         """Return whether an event repeats that a node is away."""
         away = self.away.get(event.node) if event.cause == "not_ready" else None
-        return away is not None and (event.component == NODE_STATE or away[1] <= event.start_s)
+        return away is not None and (
+            event.component == history.NODE_STATE or away[1] <= event.start_s
+        )
 
     def _returns(self, node: str, time_s: float, number: int, tally: Tally) -> None:
         away = self.away.get(node)

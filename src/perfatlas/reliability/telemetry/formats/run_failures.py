@@ -14,24 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.reliability.telemetry.history import (
-    EFFECT,
-    FAILURE,
-    JOB,
-    NOT_TOLD,
-    PLANNED,
-    UNCLEAR,
-    UNFINISHED,
-    Event,
-    History,
-    HistoryBuilder,
-    expand_hosts,
-)
+from perfatlas.reliability.telemetry import history
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.telemetry.history import JobRuns
     from perfatlas.reliability.telemetry.reading import FileCounts
 
     Int = NDArray[np.int64]
@@ -39,22 +26,22 @@ if TYPE_CHECKING:
 _NO_END: Final = "run without a recorded end"
 # Component and kind by state; the cause is the state in lower case. Other states are no events.
 _MEANING: Final = {
-    "NODE_FAIL": ("host", FAILURE),
-    "BOOT_FAIL": ("host", FAILURE),
-    "LAUNCH_FAILED": ("host", FAILURE),
-    "RECONFIG_FAIL": ("host", FAILURE),
-    "FAILED": (JOB, UNCLEAR),
-    "REQUEUED": (JOB, UNCLEAR),
-    "TIMEOUT": (JOB, UNCLEAR),
-    "CANCELLED": (JOB, UNCLEAR),
-    "DEADLINE": (JOB, UNCLEAR),
-    "OUT_OF_MEMORY": (JOB, EFFECT),
-    "PREEMPTED": (JOB, PLANNED),
-    "REVOKED": (JOB, PLANNED),
+    "NODE_FAIL": ("host", history.FAILURE),
+    "BOOT_FAIL": ("host", history.FAILURE),
+    "LAUNCH_FAILED": ("host", history.FAILURE),
+    "RECONFIG_FAIL": ("host", history.FAILURE),
+    "FAILED": (history.JOB, history.UNCLEAR),
+    "REQUEUED": (history.JOB, history.UNCLEAR),
+    "TIMEOUT": (history.JOB, history.UNCLEAR),
+    "CANCELLED": (history.JOB, history.UNCLEAR),
+    "DEADLINE": (history.JOB, history.UNCLEAR),
+    "OUT_OF_MEMORY": (history.JOB, history.EFFECT),
+    "PREEMPTED": (history.JOB, history.PLANNED),
+    "REVOKED": (history.JOB, history.PLANNED),
 }
 
 
-def run_failures(runs: JobRuns) -> History:
+def run_failures(runs: history.JobRuns) -> history.History:
     """Return one event per run that did not complete.
 
     A failure of the job ends when the job runs again. A node failure has no end: accounting has the
@@ -64,7 +51,7 @@ def run_failures(runs: JobRuns) -> History:
         next run with the same job id, including queueing; resubmitted jobs are not matched. Runs
         without a recorded end are no events. Other runs are counted as ignored.
     """
-    builder = HistoryBuilder()
+    builder = history.HistoryBuilder()
     next_s_R = _next_starts(runs)
     reason_R, reasons = _no_events(runs)
     for file, counts in enumerate(runs.files):
@@ -72,9 +59,11 @@ def run_failures(runs: JobRuns) -> History:
         for row in np.flatnonzero(of_file_R & (reason_R < 0)).tolist():
             state = runs.state.at(row)
             component, kind = _MEANING[state]
-            alone = expand_hosts(runs.hosts.at(row)) if runs.host_count_R[row] == 1 else ("",)
+            alone = (
+                history.expand_hosts(runs.hosts.at(row)) if runs.host_count_R[row] == 1 else ("",)
+            )
             builder.add(
-                Event(
+                history.Event(
                     start_s=float(runs.end_s_R[row]),
                     component=component,
                     cause=state.lower(),
@@ -82,14 +71,16 @@ def run_failures(runs: JobRuns) -> History:
                     line=int(runs.line_E[row]),
                     node=runs.failed_node.at(row) or alone[0],
                     job=runs.job.at(row),
-                    recovered_s=float(next_s_R[row]) if component == JOB else NOT_TOLD,
+                    recovered_s=float(next_s_R[row])
+                    if component == history.JOB
+                    else history.NOT_TOLD,
                 )
             )
         builder.end_file(_counts(counts, runs.line_E[of_file_R], reason_R[of_file_R], reasons))
     return builder.close(runs.occupancy())
 
 
-def _no_events(runs: JobRuns) -> tuple[Int, tuple[str, ...]]:
+def _no_events(runs: history.JobRuns) -> tuple[Int, tuple[str, ...]]:
     """Return why each run is not an event, as an index (R,), -1 where it is one; the reasons."""
     of_state = [_no_event(state) for state in runs.state.names]
     reasons = tuple(dict.fromkeys([*filter(None, of_state), _NO_END]))
@@ -103,7 +94,7 @@ def _no_event(state: str) -> str:
     """Return why a run in a state is not an event, "" where it is one."""
     if state == "COMPLETED":
         return "run that completed"
-    if state in UNFINISHED:
+    if state in history.UNFINISHED:
         return "run that had not ended"
     return "" if state in _MEANING else f"run in state {state}"
 
@@ -120,9 +111,9 @@ def _counts(counts: FileCounts, line_R: Int, reason_R: Int, reasons: tuple[str, 
     return replace(counts, parsed=parsed, ignored=ignored, first=first)
 
 
-def _next_starts(runs: JobRuns) -> NDArray[np.float64]:
+def _next_starts(runs: history.JobRuns) -> NDArray[np.float64]:
     """Return the start of the next run of the same job [s] (R,), NaN for none."""
-    following_R = np.full(runs.size, NOT_TOLD)
+    following_R = np.full(runs.size, history.NOT_TOLD)
     by_job_R = np.argsort(runs.job.code_E, kind="stable")
     code_R = runs.job.code_E[by_job_R]
     again = np.flatnonzero(code_R[1:] == code_R[:-1])

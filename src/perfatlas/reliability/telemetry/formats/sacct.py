@@ -10,27 +10,11 @@ import math
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.telemetry import history
+from perfatlas.reliability.telemetry.formats import slurm_fields
 from perfatlas.reliability.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.reliability.telemetry.formats.run_failures import run_failures
 from perfatlas.reliability.telemetry.formats.sacct_records import sacct_records
-from perfatlas.reliability.telemetry.formats.slurm_fields import (
-    LocalTime,
-    duration_s,
-    gpus_of,
-    job_name,
-    local_time,
-    state_name,
-)
-from perfatlas.reliability.telemetry.history import (
-    NOT_TOLD,
-    UNFINISHED,
-    JobRuns,
-    Run,
-    RunsBuilder,
-    count_hosts,
-    lone_host,
-    why_no_run,
-)
 from perfatlas.reliability.telemetry.reading import LogFile, Tally, refuse, zone_of
 
 if TYPE_CHECKING:
@@ -54,19 +38,12 @@ _MISSING_HOUR: Final = "nonexistent local time, taken as an hour later"
 
 
 def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
-    """Return the history in logs of this format.
-
-    Args:
-        options: Information that the logs omit.
-
-    Raises:
-        InvalidSpecError: A log is invalid.
-    """
+    """Return the history in logs of this format."""
     runs = read_sacct(paths, zone=options.clock.zone)
     return Imported(run_failures(runs), runs)
 
 
-def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> JobRuns:
+def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> history.JobRuns:
     """Return the runs in the text of `sacct -a -D -X -P`; each run once over all files.
 
     Args:
@@ -83,7 +60,7 @@ def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> JobRuns:
     if zone is None:
         raise InvalidSpecError(_ZONE_ASKED)
     zone_of(zone)
-    runs = RunsBuilder()
+    runs = history.RunsBuilder()
     for path in paths:
         file = LogFile(path)
         tally = Tally(path=path, unit="lines")
@@ -95,37 +72,39 @@ def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> JobRuns:
     return runs.close()
 
 
-def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | None:
+def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> history.Run | None:
     """Return the run of a record, or None and count the reason."""
     field = _Fields(path, record)
-    name = field.read("JobID", job_name)
-    state = state_name(record.fields["State"])
-    reason = why_no_run(name.step, state, record.fields["State"], waiting=name.waiting)
-    start = field.read("Start", lambda text: local_time(text, zone))
+    name = field.read("JobID", slurm_fields.job_name)
+    state = slurm_fields.state_name(record.fields["State"])
+    reason = history.why_no_run(name.step, state, record.fields["State"], waiting=name.waiting)
+    start = field.read("Start", lambda text: slurm_fields.local_time(text, zone))
     if not reason and start is None:
         reason = "job that never started"
     if reason or start is None:
         tally.ignore(reason, record.line)
         return None
-    end = field.read("End", lambda text: local_time(text, zone))
-    if state in UNFINISHED:
+    end = field.read("End", lambda text: slurm_fields.local_time(text, zone))
+    if state in history.UNFINISHED:
         end = None
-    elapsed_s = field.read("ElapsedRaw" if field.has("ElapsedRaw") else "Elapsed", duration_s)
+    elapsed_s = field.read(
+        "ElapsedRaw" if field.has("ElapsedRaw") else "Elapsed", slurm_fields.duration_s
+    )
     start_s, end_s = _settled(start, end, elapsed_s, tally, record.line)
     if end_s < start_s:
         raise refuse(path, record.line, "is before the column 'Start'", column="End")
-    submit = field.read("Submit", lambda text: local_time(text, zone))
-    host_count = field.read("NodeList", count_hosts)
-    return Run(
+    submit = field.read("Submit", lambda text: slurm_fields.local_time(text, zone))
+    host_count = field.read("NodeList", history.count_hosts)
+    return history.Run(
         job=name.job,
         state=state,
-        submit_s=NOT_TOLD if submit is None else submit.readings[0],
+        submit_s=history.NOT_TOLD if submit is None else submit.readings[0],
         start_s=start_s,
         end_s=end_s,
         hosts=record.fields["NodeList"] if host_count else "",
         host_count=host_count,
-        gpus=field.read("AllocTRES", gpus_of),
-        failed_node=field.read("FailedNode", lone_host),
+        gpus=field.read("AllocTRES", slurm_fields.gpus_of),
+        failed_node=field.read("FailedNode", history.lone_host),
         run=record.fields.get("SLUID", "") or record.fields.get("Restarts", ""),
     )
 
@@ -150,13 +129,17 @@ class _Fields:
 
 
 def _settled(
-    start: LocalTime, end: LocalTime | None, elapsed_s: float, tally: Tally, line: int
+    start: slurm_fields.LocalTime,
+    end: slurm_fields.LocalTime | None,
+    elapsed_s: float,
+    tally: Tally,
+    line: int,
 ) -> tuple[float, float]:
     """Return unambiguous start and end [s since 1970-01-01 UTC], NaN for no end."""
     for moment in (start, end):
         if moment is not None and not moment.exists:
             tally.repair(_MISSING_HOUR, line)
-    ends = (NOT_TOLD,) if end is None else end.readings
+    ends = (history.NOT_TOLD,) if end is None else end.readings
     if len(start.readings) == len(ends) == 1:
         return start.readings[0], ends[0]
     every = [(first, last) for first in start.readings for last in ends]

@@ -64,11 +64,7 @@ class Header(NamedTuple):
 
 
 def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Record]:
-    """Yield the records of a file in its order; other lines are counted.
-
-    Raises:
-        InvalidSpecError: The header is missing or lacks a column, or the file ends inside a record.
-    """
+    """Yield the records of a file in its order; other lines are counted."""
     lines = file.lines()
     assembler = _Assembler(file, _header(file, next(lines), required, tally), tally)
     for line in lines:

@@ -13,21 +13,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.reliability.telemetry import history
 from perfatlas.reliability.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.reliability.telemetry.formats.reasons import reason_of
 from perfatlas.reliability.telemetry.formats.slurm_fields import UNKNOWN_TIMES
-from perfatlas.reliability.telemetry.history import (
-    FAILURE,
-    NODE_STATE,
-    NOT_TOLD,
-    PLANNED,
-    PROCESS,
-    UNCLEAR,
-    Event,
-    History,
-    HistoryBuilder,
-    xid_code,
-)
 from perfatlas.reliability.telemetry.reading import LogFile, Tally, iso_seconds, refuse
 
 if TYPE_CHECKING:
@@ -51,29 +40,13 @@ _ASK: Final = (
 
 
 def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
-    """Return the history in logs of this format.
-
-    Args:
-        options: The time zone.
-
-    Raises:
-        InvalidSpecError: A log is invalid.
-    """
+    """Return the history in logs of this format."""
     return Imported(read_slurm_events(paths, zone=options.clock.zone))
 
 
-def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> History:
-    """Return the states in which nodes were not usable, each with its end as recovery.
-
-    Args:
-        paths: Outputs of one cluster; they may overlap.
-        zone: Time zone of the times.
-
-    Raises:
-        InvalidSpecError: A file cannot be read, lacks a column, a row has too few fields, or a time
-            is invalid; the message names file, line and column.
-    """
-    builder = HistoryBuilder()
+def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> history.History:
+    """Return the states in which nodes were not usable, each with its end as recovery."""
+    builder = history.HistoryBuilder()
     seen: dict[tuple[str, float], int] = {}
     for path in paths:
         file = LogFile(path)
@@ -128,7 +101,7 @@ class _Row:
         """Return a time [s since 1970-01-01 UTC], NaN where not recorded."""
         text = self.cells[key]
         if text.lower() in UNKNOWN_TIMES:
-            return NOT_TOLD
+            return history.NOT_TOLD
         try:
             return iso_seconds(text, self.zone)
         except InvalidSpecError as problem:
@@ -137,7 +110,7 @@ class _Row:
 
 
 def _add(
-    builder: HistoryBuilder, seen: dict[tuple[str, float], int], row: _Row, tally: Tally
+    builder: history.HistoryBuilder, seen: dict[tuple[str, float], int], row: _Row, tally: Tally
 ) -> None:
     number, node = row.line.number, row.cells["node"]
     if not node:
@@ -172,12 +145,11 @@ _PLANNED: Final = ("MAINT", "MAINTENANCE", "REBOOT", "BOOT", "POWERED_DOWN", "PO
 
 def node_event(
     node: str, start_s: float, end_s: float, state: str, reason: str, line: int
-) -> Event | None:
+) -> history.Event | None:
     """Return a state of a node as an event, None where the node can run jobs.
 
     Args:
         start_s: Start of the state [s since 1970-01-01 UTC].
-        end_s: End [s], NaN while it lasts.
         state: Such as DOWN*, IDLE+DRAIN or MAINT.
         reason: Reason of the state, "" for none.
         line: Line or record in the log.
@@ -199,15 +171,15 @@ def node_event(
         return None
     told = reason_of("slurm", reason)
     cause = "down" if is_down else "drained"
-    kind, action = (FAILURE if is_down else UNCLEAR), ""
+    kind, action = (history.FAILURE if is_down else history.UNCLEAR), ""
     if told is not None:
         cause, kind, action = told
         action = action or _action_of_xid(kind, reason)
     if is_planned and not is_down:
-        cause, kind, action = "maintenance", PLANNED, ""
-    return Event(
+        cause, kind, action = "maintenance", history.PLANNED, ""
+    return history.Event(
         start_s=start_s,
-        component=NODE_STATE,
+        component=history.NODE_STATE,
         cause=cause,
         kind=kind,
         line=line,
@@ -224,5 +196,5 @@ def _action_of_xid(kind: str, reason: str) -> str:
     A node that was taken out of service does not return with a restart of the program.
     """
     named = _XID.search(reason)
-    action = xid_code(int(named[1])).action if named and kind == FAILURE else ""
-    return "" if action == PROCESS else action
+    action = history.xid_code(int(named[1])).action if named and kind == history.FAILURE else ""
+    return "" if action == history.PROCESS else action

@@ -18,14 +18,7 @@ FORMAT_NAME: Final = "table"
 
 
 def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
-    """Return the events of tables, each event once.
-
-    Args:
-        options: Not used.
-
-    Raises:
-        InvalidSpecError: A table is invalid, or two hold the same events of a log.
-    """
+    """Return the events of tables, each event once."""
     del options
     histories = [read_history(path) for path in paths]
     if len(histories) > 1:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.reliability.telemetry import reading
 from perfatlas.reliability.telemetry.formats.options import (
     COALESCE_S,
     NO_HELP,
@@ -30,15 +31,6 @@ from perfatlas.reliability.telemetry.formats.options import (
     ImportOptions,
 )
 from perfatlas.reliability.telemetry.history import NOTICE, Event, History, HistoryBuilder, xid_code
-from perfatlas.reliability.telemetry.reading import (
-    Clock,
-    LogFile,
-    Tally,
-    checked_s,
-    iso_seconds,
-    refuse,
-    zone_of,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +38,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.telemetry.reading import Line
 
 _ISO: Final = re.compile(
     r"(?:<\d+>(?:\d+ )?)?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -92,21 +83,16 @@ class LineClock:
         clock: Information that the lines omit.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: reading.Clock) -> None:
         """Start before the first line."""
         self._clock = clock
         self._year = clock.year
         self._month = 0
 
     def stamp(self, text: str) -> Stamp:
-        """Return time and host of a line.
-
-        Raises:
-            InvalidSpecError: The line has no time in a known format, or `clock` lacks a part that
-                the format omits.
-        """
+        """Return time and host of a line."""
         if match := _ISO.match(text):
-            return self._at(iso_seconds(match["time"], self._clock.zone), match["host"])
+            return self._at(reading.iso_seconds(match["time"], self._clock.zone), match["host"])
         if match := _SYSLOG.match(text):
             return self._at(self._syslog(match), match["host"])
         if match := _CTIME.match(text):
@@ -124,7 +110,7 @@ class LineClock:
                 "the line has no host; set the node (node, --node NAME), or write the log with"
                 " journalctl -k -o short-iso"
             )
-        return Stamp(checked_s(time_s, time_s), node)
+        return Stamp(reading.checked_s(time_s, time_s), node)
 
     def _boot_s(self) -> float:
         if self._clock.boot_s is None:
@@ -147,7 +133,7 @@ class LineClock:
             self._year -= 1
         self._month = month
         stamp = f"{self._year}-{month:02}-{int(match['day']):02}T{match['time']}"
-        return iso_seconds(stamp, self._clock.zone)
+        return reading.iso_seconds(stamp, self._clock.zone)
 
     def _ctime(self, text: str) -> float:
         if self._clock.zone is None:
@@ -158,7 +144,7 @@ class LineClock:
             moment = dt.datetime.strptime(text, "%b %d %H:%M:%S %Y")  # noqa: DTZ007
         except ValueError as problem:
             raise InvalidSpecError(f"{repr_for_error(text)} is not a time") from problem
-        return moment.replace(tzinfo=zone_of(self._clock.zone)).timestamp()
+        return moment.replace(tzinfo=reading.zone_of(self._clock.zone)).timestamp()
 
 
 FORMAT_NAME: Final = "xid"
@@ -174,14 +160,7 @@ _REPEAT: Final = "repeat of a code on the same GPU"
 
 
 def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
-    """Return the history in logs of this format.
-
-    Args:
-        options: Information that the logs omit.
-
-    Raises:
-        InvalidSpecError: A log is invalid.
-    """
+    """Return the history in logs of this format."""
     history = read_xid_log(paths, clock=options.clock, coalesce_s=options.coalesce_s)
     return Imported(history)
 
@@ -189,7 +168,7 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
 def read_xid_log(
     paths: Sequence[str | Path],
     *,
-    clock: Clock | Mapping[str, Clock] = NO_HELP,
+    clock: reading.Clock | Mapping[str, reading.Clock] = NO_HELP,
     coalesce_s: float = COALESCE_S,
 ) -> History:
     """Return the Xid errors of kernel logs, independent of the order of files and lines.
@@ -199,10 +178,6 @@ def read_xid_log(
         clock: Information that timestamps omit, for all or by path.
         coalesce_s: A code repeated on its GPU within this time of its last line is the same event
             [s]; 0 keeps each line. Assumption: a fault writes its lines within seconds.
-
-    Raises:
-        InvalidSpecError: A file cannot be read or ends inside an Xid line, or a timestamp lacks a
-            part that `clock` does not set; the message names file and line.
 
     Limits: a steady stream of a code with gaps below `coalesce_s` is one event of any length.
         Timestamps without a year depend on the previous lines, which must be in order.
@@ -238,12 +213,14 @@ class _XidLog:
     time_s: array[float] = field(default_factory=lambda: array("d"))
     fault: array[int] = field(default_factory=lambda: array("q"))
     number: array[int] = field(default_factory=lambda: array("q"))
-    files: list[tuple[LogFile, Tally, int]] = field(default_factory=list)  # and its first line
+    files: list[tuple[reading.LogFile, reading.Tally, int]] = field(
+        default_factory=list
+    )  # and its first line
 
-    def read(self, path: str | Path, clock: Clock) -> None:
+    def read(self, path: str | Path, clock: reading.Clock) -> None:
         """Read the lines of a file."""
-        file = LogFile(path)
-        tally = Tally(path=path, unit="lines")
+        file = reading.LogFile(path)
+        tally = reading.Tally(path=path, unit="lines")
         self.files.append((file, tally, len(self.time_s)))
         line_clock = LineClock(clock)
         for line in file.lines():
@@ -258,11 +235,11 @@ class _XidLog:
                 continue
             if not line.ended and match["rest"] is None:
                 problem = "the last line has no line break, so its code may be truncated; add one"
-                raise refuse(path, line.number, problem)
+                raise reading.refuse(path, line.number, problem)
             try:
                 stamp = line_clock.stamp(line.text)
             except InvalidSpecError as problem:
-                raise refuse(path, line.number, str(problem)) from problem
+                raise reading.refuse(path, line.number, str(problem)) from problem
             self._keep(match, stamp, line.number)
 
     def close(self, coalesce_s: float) -> History:
@@ -300,9 +277,9 @@ class _XidLog:
         of_fault = [known.setdefault(fault[:3], len(known)) for fault in self.faults]
         return np.array(of_fault, np.int64)[np.array(self.fault, np.int64)]
 
-    def _unread(self, path: str | Path, line: Line, tally: Tally) -> None:
+    def _unread(self, path: str | Path, line: reading.Line, tally: reading.Tally) -> None:
         if not line.ended:
-            raise refuse(
+            raise reading.refuse(
                 path, line.number, f"the file is truncated inside {repr_for_error(line.text)}"
             )
         tally.ignore("Xid line in an unknown format", line.number)
@@ -315,7 +292,7 @@ class _XidLog:
         self.fault.append(self.faults.setdefault(fault, len(self.faults)))
         self.number.append(number)
 
-    def _add(self, events: HistoryBuilder, row: int, fault: _Fault, tally: Tally) -> None:
+    def _add(self, events: HistoryBuilder, row: int, fault: _Fault, tally: reading.Tally) -> None:
         code = xid_code(fault.xid)
         if not code.title:
             text = f"Xid {code.xid} is not in the table, marked unclear"

@@ -45,9 +45,6 @@ def count_hosts(text: str) -> int:
     Args:
         text: As for `expand_hosts`.
 
-    Raises:
-        InvalidSpecError: As for `expand_hosts`.
-
     Example:
         >>> from perfatlas.reliability.telemetry.history import count_hosts
         >>> count_hosts("rack[1-3]node[08-10],login"), count_hosts("None assigned")
@@ -61,9 +58,6 @@ def lone_host(text: str) -> str:
 
     Args:
         text: As for `expand_hosts`.
-
-    Raises:
-        InvalidSpecError: As for `expand_hosts`.
     """
     return expand_hosts(text)[0] if count_hosts(text) == 1 else ""
 

@@ -51,20 +51,12 @@ class LabelBuilder:
         self.codes.append(self.known.setdefault(name, len(self.known)))
 
     def close(self, order_E: NDArray[np.int64]) -> Labels:
-        """Return the column.
-
-        Args:
-            order_E: Sort order of the rows (E,).
-        """
+        """Return the column."""
         return Labels(np.array(self.codes, np.int32)[order_E], tuple(self.known))
 
 
 def joined_labels(columns: Sequence[Labels], order_E: NDArray[np.int64]) -> Labels:
-    """Return several columns of names as one.
-
-    Args:
-        order_E: Sort order of the joined rows (E,).
-    """
+    """Return several columns of names as one."""
     known: dict[str, int] = {}
     parts = []
     for column in columns:

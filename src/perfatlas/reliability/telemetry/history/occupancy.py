@@ -208,7 +208,6 @@ def joined_occupancy(
 
     Args:
         parts: Runs of each history, None for none.
-        shift: Number of files before each history.
     """
     notes = [(part, first) for part, first in zip(parts, shift, strict=False) if part is not None]
     if not notes:

@@ -107,11 +107,7 @@ class LogFile:
             yield Line(self.count, written.rstrip("\r"), valid, is_ended)
 
     def blocks(self) -> Iterator[str]:
-        """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8.
-
-        Raises:
-            InvalidSpecError: As for `lines`, except for the length of a line.
-        """
+        """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8."""
         with self._opened() as stream:
             text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
             while block := text.read(_BLOCK_BYTES):

@@ -100,9 +100,6 @@ def moment_of(text: str, zone: str | None) -> dt.datetime:
     Args:
         text: As for `iso_seconds`.
         zone: As for `iso_seconds`.
-
-    Raises:
-        InvalidSpecError: As for `iso_seconds`.
     """
     plain = _FRACTION.sub(lambda part: f".{part.group(1)[:6]:0<6}", text.strip(), count=1)
     try:
