@@ -9,19 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import perfatlas
+from perfatlas.compiled import settling
 from perfatlas.compiled.column_types import type_of
 from perfatlas.compiled.columns import layout_of
-from perfatlas.compiled.settling import (
-    Alias,
-    Argument,
-    Assigned,
-    Call,
-    Comparison,
-    Field,
-    Item,
-    Known,
-    settled_values,
-)
 
 SOURCES = Path(perfatlas.__file__).parent
 INNER = ("numba.core", "numba.np", "numba.misc", "numba.typed", "numba._")
@@ -46,33 +36,33 @@ ROWS = type_of(layout_of([Settles(2, 3, np.zeros(1, np.int64))]))
 
 
 def test_values_derived_from_settled_fields_are_known() -> None:
-    assignments: list[tuple[str, Assigned]] = [
-        ("rows", Argument(0)),
-        ("one", Item("rows")),
-        ("same", Alias("one")),
-        ("mode", Field("same", "mode")),
-        ("size", Field("same", "size")),
-        ("two", Known(2)),
-        ("is_two", Comparison(operator.eq, ("mode", "two"))),
-        ("sum", Comparison(operator.add, ("mode", "two"))),
-        ("larger", Comparison(operator.lt, ("two", "size"))),
-        ("bool", Known(bool)),
-        ("truth", Call("bool", ("is_two",))),
+    assignments: list[tuple[str, settling.Assigned]] = [
+        ("rows", settling.Argument(0)),
+        ("one", settling.Item("rows")),
+        ("same", settling.Alias("one")),
+        ("mode", settling.Field("same", "mode")),
+        ("size", settling.Field("same", "size")),
+        ("two", settling.Known(2)),
+        ("is_two", settling.Comparison(operator.eq, ("mode", "two"))),
+        ("sum", settling.Comparison(operator.add, ("mode", "two"))),
+        ("larger", settling.Comparison(operator.lt, ("two", "size"))),
+        ("bool", settling.Known(bool)),
+        ("truth", settling.Call("bool", ("is_two",))),
     ]
-    values = settled_values((ROWS,), assignments)
+    values = settling.settled_values((ROWS,), assignments)
     assert values == {"mode": 2, "two": 2, "is_two": True, "bool": bool, "truth": True}
 
 
 def test_variables_assigned_twice_are_not_known() -> None:
-    assignments: list[tuple[str, Assigned]] = [
-        ("one", Argument(0)),
-        ("mode", Field("one", "mode")),
+    assignments: list[tuple[str, settling.Assigned]] = [
+        ("one", settling.Argument(0)),
+        ("mode", settling.Field("one", "mode")),
         ("mode", None),
-        ("two", Known(2)),
-        ("is_two", Comparison(operator.eq, ("mode", "two"))),
+        ("two", settling.Known(2)),
+        ("is_two", settling.Comparison(operator.eq, ("mode", "two"))),
     ]
-    assert settled_values((SETTLES,), assignments) == {"two": 2}
-    assert settled_values((), [("two", Known(2))]) == {}
+    assert settling.settled_values((SETTLES,), assignments) == {"two": 2}
+    assert settling.settled_values((), [("two", settling.Known(2))]) == {}
 
 
 def _imported(path: Path) -> set[str]:

@@ -9,14 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas import files
 from perfatlas.commands.output.partial_file import PartialFile
-from perfatlas.files import (
-    DictionaryCells,
-    arrow_column,
-    joined_dictionaries,
-    read_table,
-    write_table,
-)
 from perfatlas.scenario.resolution import resolve
 
 if TYPE_CHECKING:
@@ -29,13 +23,13 @@ COLUMNS = TEXTS | WHOLE | st.lists(st.sampled_from([0.5, 1e-7, None]), max_size=
 
 @given(COLUMNS, st.integers(0, 20))
 def test_rows_can_be_cut_and_joined(cells: list[Any], cut: int) -> None:
-    coded = DictionaryCells.of(cells)
+    coded = files.DictionaryCells.of(cells)
     assert coded.plain() == cells
     parts = coded[:cut], coded[cut:]
     assert [list(part) for part in parts] == [cells[:cut], cells[cut:]]
     assert all(len(part.values) <= max(len(part), len(set(cells))) for part in parts)
-    assert joined_dictionaries(parts).plain() == cells
-    assert arrow_column("a", coded).equals(arrow_column("a", cells))
+    assert files.joined_dictionaries(parts).plain() == cells
+    assert files.arrow_column("a", coded).equals(files.arrow_column("a", cells))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
@@ -44,18 +38,18 @@ def test_files_are_those_of_plain_cells(tmp_path: Path, suffix: str) -> None:
         "text": ["a, b", None, 'say "c"', "a, b"],
         "number": [1, None, 3, 3],
     }
-    coded = {name: DictionaryCells.of(cells) for name, cells in columns.items()}
+    coded = {name: files.DictionaryCells.of(cells) for name, cells in columns.items()}
     paths = tmp_path / f"plain{suffix}", tmp_path / f"coded{suffix}"
-    write_table(paths[0], columns)
-    write_table(paths[1], coded)
+    files.write_table(paths[0], columns)
+    files.write_table(paths[1], coded)
     assert paths[0].read_bytes() == paths[1].read_bytes()
-    assert {name: read_table(paths[1]).cells(name) for name in columns} == columns
+    assert {name: files.read_table(paths[1]).cells(name) for name in columns} == columns
 
 
 def test_a_partial_file_keeps_them(tmp_path: Path) -> None:
-    errors = DictionaryCells.of([None, "too large", None])
+    errors = files.DictionaryCells.of([None, "too large", None])
     columns = {
-        "tier": DictionaryCells.of(["bound", None, "physics"]),
+        "tier": files.DictionaryCells.of(["bound", None, "physics"]),
         "error_code": errors.mapped(lambda text: text and "infeasible"),
         "error": errors,
     }
@@ -76,7 +70,7 @@ def test_a_table_of_them_is_resolved_as_plain_cells() -> None:
         "batch": [True, 8, None],
     }
     coded = {
-        name: DictionaryCells(values=tuple(cells), codes_N=np.arange(3))
+        name: files.DictionaryCells(values=tuple(cells), codes_N=np.arange(3))
         for name, cells in rows.items()
     }
     plain, found = resolve(rows), resolve(coded)

@@ -11,20 +11,14 @@ from perfatlas.fitting.device import calibrate_cell
 from perfatlas.fitting.few_shot_rows import row_cells
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.shapes import physics_model
+from perfatlas.measurements import tables
 from perfatlas.measurements.calibrations import load_calibrations
-from perfatlas.measurements.tables import (
-    KERNEL_NAMES,
-    has_silicon,
-    read_measured_rows,
-    read_table,
-    recurrent_kernel,
-)
 from perfatlas.measurements.tables.recurrent_tables import recurrent_mask
 
 pytestmark = pytest.mark.skipif(
-    not has_silicon(), reason="the optional silicon package is not installed"
+    not tables.has_silicon(), reason="the optional silicon package is not installed"
 )
-OPERATORS = tuple(KERNEL_NAMES)
+OPERATORS = tuple(tables.KERNEL_NAMES)
 
 
 def cell(device: str, operator: str, family: str) -> Cell:
@@ -34,12 +28,12 @@ def cell(device: str, operator: str, family: str) -> Cell:
 
 def test_every_row_of_a_table_belongs_to_one_operator() -> None:
     for family in ("vllm", "sglang", "trtllm"):
-        table = read_table("b200_sxm", "linear_attention", family, "gdn_perf")
+        table = tables.read_table("b200_sxm", "linear_attention", family, "gdn_perf")
         masks = np.stack([recurrent_mask(table, name) for name in OPERATORS])
         assert (masks.sum(axis=0) == 1).all()
         for name, mask in zip(OPERATORS, masks, strict=True):
             kernels = set(table.columns["kernel_source"][mask])
-            assert kernels == {recurrent_kernel(table, name)}
+            assert kernels == {tables.recurrent_kernel(table, name)}
 
 
 def test_the_cells_of_a_device() -> None:
@@ -110,7 +104,7 @@ def test_rows_of_a_user_mean_what_rows_of_a_table_mean(operator: str, tmp_path: 
         f"device,operator,kernel_family,format,batch,q_len,{header},hot,time_us\n"
         f"h100_sxm,{operator},sglang,bf16,{batch},{q_len},{values},1,9\n"
     )
-    (own,) = row_cells(read_measured_rows(path), resolve_system("h100_sxm").device)
+    (own,) = row_cells(tables.read_measured_rows(path), resolve_system("h100_sxm").device)
     table = cell("h100_sxm", operator, "sglang").load().shape_UD
     assert (np.abs(table / np.maximum(own.shape_ND, 1e-9) - 1.0).max(axis=1) < 1e-9).any()
 
@@ -119,7 +113,7 @@ def test_one_convolution_kernel_whatever_the_channels() -> None:
     # TensorRT-LLM's gated delta net table has 2,048 channels only; its Mamba-2 table times the same
     # kernel with 1,536 to 20,480.
     found = cell("h100_sxm", "conv_prefill", "trtllm")
-    table = read_table("h100_sxm", "linear_attention", "trtllm", "mamba2_perf")
+    table = tables.read_table("h100_sxm", "linear_attention", "trtllm", "mamba2_perf")
     keep = table.columns["kernel_source"] == "causal_conv1d_fn"
     size = {name: np.asarray(table.columns[name][keep], np.float64) for name in SIZES}
     channels = size["nheads"] * size["head_dim"] + 2.0 * size["n_groups"] * size["d_state"]

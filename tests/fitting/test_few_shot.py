@@ -14,19 +14,13 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.devices import silicon_row
 from perfatlas.machines.gpu.gemm import GEMM_SHAPE, gemm_time_s
-from perfatlas.measurements.calibrations import (
-    find_calibration,
-    find_shipped_calibration,
-    load_calibrations,
-    user_calibration_folder,
-    user_calibrations,
-)
+from perfatlas.measurements import calibrations
 from perfatlas.measurements.tables import MeasuredRows, read_measured_rows
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.kernel import kernel_gemm
 
 H200 = resolve_system("h200_sxm").device
-SHIPPED = load_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"].parameters
+SHIPPED = calibrations.load_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"].parameters
 # Slower memory and a longer launch than anything that is shipped: what a fit has to find.
 TRUTH = {**SHIPPED, "efficiency_bandwidth": 0.55, "overhead_launch_s": 5e-6}
 
@@ -86,7 +80,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[MeasurementReport, s
 
 
 def place(text: str) -> Path:
-    file = user_calibration_folder() / "h200_sxm.toml"
+    file = calibrations.user_calibration_folder() / "h200_sxm.toml"
     file.parent.mkdir(parents=True)
     file.write_text(text, "utf-8")
     return file
@@ -112,7 +106,7 @@ def test_rows_that_say_nothing_new_change_nothing(tmp_path: Path) -> None:
     assert change.kept == UNCHANGED
     assert change.moved == {}
     assert report.written == ()
-    assert not user_calibration_folder().exists()
+    assert not calibrations.user_calibration_folder().exists()
 
 
 @pytest.mark.study
@@ -153,7 +147,7 @@ def test_rows_faster_than_light_are_refused(tmp_path: Path, factor: float) -> No
     write_table(tmp_path / "rows.csv", columns)
     with pytest.raises(InvalidSpecError, match=r"of 40 are faster than .* h200_sxm .* unit"):
         calibrate_measurements(tmp_path / "rows.csv", "h200_sxm")
-    assert not user_calibration_folder().exists()
+    assert not calibrations.user_calibration_folder().exists()
 
 
 def test_the_least_time_of_a_row_by_hand(tmp_path: Path) -> None:
@@ -179,7 +173,7 @@ def test_rows_no_fit_explains_write_nothing(tmp_path: Path) -> None:
     assert "has a median error factor of" in report.changes[0].reason
     assert report.changes[0].moved == {}
     assert report.written == ()
-    assert not user_calibration_folder().exists()
+    assert not calibrations.user_calibration_folder().exists()
 
 
 def test_measurements_below_the_bound_make_nothing_sure(
@@ -218,20 +212,22 @@ def test_written_cells_are_found_first_and_noted(once: tuple[MeasurementReport, 
     file = place(text)
     assert report.used
     assert report.written == ("h200_sxm/gemm/vllm/bf16",)
-    match = find_calibration(H200, "gemm", "vllm", "bf16")
+    match = calibrations.find_calibration(H200, "gemm", "vllm", "bf16")
     assert match is not None
     assert match.own
-    assert match.calibration == user_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"]
+    assert (
+        match.calibration == calibrations.user_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"]
+    )
     assert report.data_hash in match.notes[0]
     assert "rows.csv" in match.notes[0]
-    shipped = find_shipped_calibration(H200, "gemm", "vllm", "bf16")
+    shipped = calibrations.find_shipped_calibration(H200, "gemm", "vllm", "bf16")
     assert shipped is not None
     assert shipped.calibration.parameters == SHIPPED
-    other = find_calibration(H200, "gemm", "sglang", "bf16")
+    other = calibrations.find_calibration(H200, "gemm", "sglang", "bf16")
     assert other is not None
     assert other.calibration.id == "h200_sxm/gemm/sglang/bf16"
     file.unlink()
-    assert find_calibration(H200, "gemm", "vllm", "bf16") == shipped
+    assert calibrations.find_calibration(H200, "gemm", "vllm", "bf16") == shipped
 
 
 @pytest.mark.usefixtures("quick")
@@ -243,11 +239,11 @@ def test_a_second_file_keeps_the_other_cells(
         + once[1][once[1].index("[[") :]
     )
     both = {"h200_sxm/gemm/vllm/bf16", "h200_sxm/gemm/mine/bf16"}
-    assert set(user_calibrations("h200_sxm")) == both
+    assert set(calibrations.user_calibrations("h200_sxm")) == both
     # rows that agree with what is shipped take the user's cell away again, and no other
     report = calibrate_measurements(measured(tmp_path / "c.csv", dict(SHIPPED)), "h200_sxm")
     assert report.written == ()
-    assert set(user_calibrations("h200_sxm")) == {"h200_sxm/gemm/mine/bf16"}
+    assert set(calibrations.user_calibrations("h200_sxm")) == {"h200_sxm/gemm/mine/bf16"}
 
 
 @pytest.mark.parametrize(
@@ -270,4 +266,4 @@ def test_a_broken_user_file_is_refused_by_name(
     assert old in once[1]
     place(once[1].replace(old, new))
     with pytest.raises(InvalidSpecError, match=r"h200_sxm\.toml"):
-        find_calibration(H200, "gemm", "vllm", "bf16")
+        calibrations.find_calibration(H200, "gemm", "vllm", "bf16")

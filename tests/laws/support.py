@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas import operators
 from perfatlas.hardware import system_names
 from perfatlas.inference import Evaluation, evaluate
 from perfatlas.machines import DeviceColumns
 from perfatlas.networks import graph_names, model_names, resolve_model
-from perfatlas.operators import (
-    Attention,
-    Gemm,
-    GroupedGemm,
-    LatentAttention,
-    Phase,
-    Scan,
-    Streaming,
-)
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import Candidates
@@ -28,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.hardware import Device, System
-    from perfatlas.operators import FloatArray
 
 # one model per kind of layer: dense GQA, tied, windowed, sinks, experts, latent, sparse, hybrids
 MODELS: Final = (
@@ -46,7 +37,7 @@ MODELS: Final = (
 ENGINES: Final = ("vllm", "sglang", "trtllm", "ideal")
 
 
-def column(*values: float) -> FloatArray:
+def column(*values: float) -> operators.FloatArray:
     return np.array(values, dtype=np.float64)
 
 
@@ -68,7 +59,9 @@ def on(device: Device, candidates: int) -> DeviceColumns:
     return DeviceColumns(devices=(device,), index_C=np.zeros(candidates, np.int64))
 
 
-def answered(rows: Sequence[Mapping[str, Any]], **shared: object) -> dict[str, FloatArray]:
+def answered(
+    rows: Sequence[Mapping[str, Any]], **shared: object
+) -> dict[str, operators.FloatArray]:
     """Return the numeric result columns of scenarios that must all be answered."""
     columns = table_of(rows, **shared)
     assert columns["error"] == [""] * len(rows)
@@ -121,10 +114,16 @@ def free_communication(system: System) -> System:
     )
 
 
-def gemm(m: FloatArray, n: FloatArray, k: FloatArray, format_name: str, width: float) -> Gemm:
-    return Gemm(
+def gemm(
+    m: operators.FloatArray,
+    n: operators.FloatArray,
+    k: operators.FloatArray,
+    format_name: str,
+    width: float,
+) -> operators.Gemm:
+    return operators.Gemm(
         name="gemm",
-        phase=Phase.DECODE,
+        phase=operators.Phase.DECODE,
         count=np.ones_like(m),
         m=m,
         n=n,
@@ -136,13 +135,16 @@ def gemm(m: FloatArray, n: FloatArray, k: FloatArray, format_name: str, width: f
 
 
 def experts(
-    tokens: FloatArray, sizes: tuple[float, float, float, float], ep: float, distribution: str
-) -> GroupedGemm:
+    tokens: operators.FloatArray,
+    sizes: tuple[float, float, float, float],
+    ep: float,
+    distribution: str,
+) -> operators.GroupedGemm:
     """Return experts of (hidden, intermediate, experts, top_k) in bf16."""
     hidden, intermediate, count, top_k = (np.full_like(tokens, size) for size in sizes)
-    return GroupedGemm(
+    return operators.GroupedGemm(
         name="experts",
-        phase=Phase.DECODE,
+        phase=operators.Phase.DECODE,
         count=np.ones_like(tokens),
         tokens=tokens,
         hidden=hidden,
@@ -160,10 +162,14 @@ def experts(
 
 
 def attention(
-    phase: Phase, batch: FloatArray, q_len: FloatArray, kv_len: FloatArray, window: float = 0.0
-) -> Attention:
+    phase: operators.Phase,
+    batch: operators.FloatArray,
+    q_len: operators.FloatArray,
+    kv_len: operators.FloatArray,
+    window: float = 0.0,
+) -> operators.Attention:
     """Return attention of 32 query and 8 key-value heads of 128."""
-    return Attention(
+    return operators.Attention(
         name="attention",
         phase=phase,
         count=np.ones_like(batch),
@@ -179,10 +185,14 @@ def attention(
 
 
 def latent_attention(
-    phase: Phase, batch: FloatArray, q_len: FloatArray, kv_len: FloatArray, selected: float = 0.0
-) -> LatentAttention:
+    phase: operators.Phase,
+    batch: operators.FloatArray,
+    q_len: operators.FloatArray,
+    kv_len: operators.FloatArray,
+    selected: float = 0.0,
+) -> operators.LatentAttention:
     """Return latent attention of 16 heads with the widths of DeepSeek-V3."""
-    return LatentAttention(
+    return operators.LatentAttention(
         name="attention",
         phase=phase,
         count=np.ones_like(batch),
@@ -198,10 +208,10 @@ def latent_attention(
     )
 
 
-def streaming(stream: str, tokens: FloatArray, width: float) -> Streaming:
-    return Streaming(
+def streaming(stream: str, tokens: operators.FloatArray, width: float) -> operators.Streaming:
+    return operators.Streaming(
         name=stream,
-        phase=Phase.DECODE,
+        phase=operators.Phase.DECODE,
         count=np.ones_like(tokens),
         stream=stream,
         tokens=tokens,
@@ -211,10 +221,10 @@ def streaming(stream: str, tokens: FloatArray, width: float) -> Streaming:
     )
 
 
-def scan(batch: FloatArray, tokens: FloatArray) -> Scan:
-    return Scan(
+def scan(batch: operators.FloatArray, tokens: operators.FloatArray) -> operators.Scan:
+    return operators.Scan(
         name="scan",
-        phase=Phase.DECODE,
+        phase=operators.Phase.DECODE,
         count=np.ones_like(batch),
         batch=batch,
         tokens=tokens,
@@ -228,5 +238,5 @@ def scan(batch: FloatArray, tokens: FloatArray) -> Scan:
     )
 
 
-def rises_not(values: FloatArray) -> bool:
+def rises_not(values: operators.FloatArray) -> bool:
     return bool((np.diff(values) <= 1e-12 * values[:-1]).all())

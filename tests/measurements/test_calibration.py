@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.hardware import resolve_system
-from perfatlas.measurements.calibrations import (
-    Calibration,
-    CalibrationMatch,
-    calibration_folder,
-    find_calibration,
-    load_calibrations,
-    read_calibrations,
-)
+from perfatlas.measurements import calibrations
 from perfatlas.measurements.calibrations.calibration import shipped_cells
 
 if TYPE_CHECKING:
@@ -23,8 +16,12 @@ if TYPE_CHECKING:
 MEASURED = ("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "l40s", "rtx_pro_6000_server")
 
 
-def find(system: str, operator: str, family: str, format_name: str) -> CalibrationMatch:
-    match = find_calibration(resolve_system(system).device, operator, family, format_name)
+def find(
+    system: str, operator: str, family: str, format_name: str
+) -> calibrations.CalibrationMatch:
+    match = calibrations.find_calibration(
+        resolve_system(system).device, operator, family, format_name
+    )
     assert match is not None
     return match
 
@@ -39,7 +36,7 @@ def test_a_measured_device_uses_its_own_cell() -> None:
 
 def test_no_family_takes_the_most_accurate_engine() -> None:
     match = find("h200_sxm", "gemm", "", "bf16")
-    cells = [c for c in load_calibrations("h200_sxm").values() if c.operator == "gemm"]
+    cells = [c for c in calibrations.load_calibrations("h200_sxm").values() if c.operator == "gemm"]
     assert match.calibration.mape == min(c.mape for c in cells if c.format == "bf16")
 
 
@@ -63,13 +60,13 @@ def test_a_relative_lends_its_kernels_with_wider_tails() -> None:
 def test_changed_silicon_is_not_the_measured_one() -> None:
     device = resolve_system("h200_sxm").device
     faster = dataclasses.replace(device, overridden=("device.memory.bandwidth",))
-    match = find_calibration(faster, "gemm", "vllm", "bf16")
+    match = calibrations.find_calibration(faster, "gemm", "vllm", "bf16")
     assert match is not None
     assert not match.own
     assert "memory.bandwidth" in match.notes[-1]
     assert match.quantiles["q05"] <= match.calibration.residual_quantiles["q05"]
     cooler = dataclasses.replace(device, overridden=("device.tdp", "device.scale_up.bandwidth"))
-    assert find_calibration(cooler, "gemm", "vllm", "bf16") == find(
+    assert calibrations.find_calibration(cooler, "gemm", "vllm", "bf16") == find(
         "h200_sxm", "gemm", "vllm", "bf16"
     )
 
@@ -78,7 +75,9 @@ def test_an_unmeasured_cell_uses_the_whole_set_of_one_donor() -> None:
     match = find("a100_sxm", "streaming", "vllm", "bf16")
     assert not match.own
     donor = match.calibration.device
-    assert match.calibration == load_calibrations(donor)[f"{donor}/streaming/vllm/bf16"]
+    assert (
+        match.calibration == calibrations.load_calibrations(donor)[f"{donor}/streaming/vllm/bf16"]
+    )
     # Graphics boards have other dies: a data-centre device borrows of its kind.
     assert donor not in ("l40s", "rtx_pro_6000_server")
     assert f"parameters of {donor}" in match.notes[0]
@@ -90,11 +89,11 @@ def test_an_unmeasured_cell_uses_the_whole_set_of_one_donor() -> None:
 def test_a_device_of_a_known_vendor_without_a_relative_borrows_a_donor() -> None:
     device = resolve_system("h200_sxm").device
     new = dataclasses.replace(device, name="new_one", architecture="new", calibration_relative="")
-    match = find_calibration(new, "gemm", "vllm", "fp8_dynamic")
+    match = calibrations.find_calibration(new, "gemm", "vllm", "fp8_dynamic")
     assert match is not None
     assert not match.own
     assert "parameters of" in match.notes[0]
-    near = find_calibration(
+    near = calibrations.find_calibration(
         dataclasses.replace(new, architecture="blackwell"), "gemm", "vllm", "fp8_dynamic"
     )
     assert near is not None
@@ -103,29 +102,31 @@ def test_a_device_of_a_known_vendor_without_a_relative_borrows_a_donor() -> None
     assert match.quantiles["q05"] < near.quantiles["q05"]
     assert match.quantiles["q95"] > near.quantiles["q95"]
     stranger = dataclasses.replace(new, vendor="another")
-    assert find_calibration(stranger, "gemm", "vllm", "bf16") is None
+    assert calibrations.find_calibration(stranger, "gemm", "vllm", "bf16") is None
 
 
 def test_a_collective_borrows_from_links_of_its_kind() -> None:
     device = resolve_system("h200_sxm").device
     links = dataclasses.replace(device.scale_up, kind="pcie")
     new = dataclasses.replace(device, name="new_one", calibration_relative="", scale_up=links)
-    match = find_calibration(new, "all_reduce", "nccl", "bf16")
+    match = calibrations.find_calibration(new, "all_reduce", "nccl", "bf16")
     assert match is not None
     assert resolve_system(match.calibration.device).device.scale_up.kind == "pcie"
-    kernels = find_calibration(new, "gemm", "vllm", "bf16")
+    kernels = calibrations.find_calibration(new, "gemm", "vllm", "bf16")
     assert kernels is not None
     assert resolve_system(kernels.calibration.device).device.architecture == "hopper"
 
 
 def test_a_device_without_kernels_has_none() -> None:
-    assert find_calibration(resolve_system("cpu").device, "gemm", "vllm", "bf16") is None
-    assert load_calibrations("cpu") == {}
+    assert (
+        calibrations.find_calibration(resolve_system("cpu").device, "gemm", "vllm", "bf16") is None
+    )
+    assert calibrations.load_calibrations("cpu") == {}
 
 
 @pytest.mark.parametrize("device", MEASURED)
 def test_shipped_cells_are_sound(device: str) -> None:
-    cells = load_calibrations(device)
+    cells = calibrations.load_calibrations(device)
     assert len(cells) > 3
     for name, cell in cells.items():
         assert name == f"{device}/{cell.operator}/{cell.family}/{cell.format}"
@@ -139,20 +140,22 @@ def test_shipped_cells_are_sound(device: str) -> None:
 @settings(deadline=None)
 @given(operator=st.text(max_size=20), family=st.text(max_size=8), name=st.text(max_size=12))
 def test_any_name_gets_a_match_or_none(operator: str, family: str, name: str) -> None:
-    match = find_calibration(resolve_system("h200_sxm").device, operator, family, name)
-    assert match is None or isinstance(match.calibration, Calibration)
+    match = calibrations.find_calibration(resolve_system("h200_sxm").device, operator, family, name)
+    assert match is None or isinstance(match.calibration, calibrations.Calibration)
 
 
 def test_the_file_is_what_is_loaded() -> None:
-    path = calibration_folder() / "h200_sxm.toml"
-    assert read_calibrations(path) == load_calibrations("h200_sxm")
+    path = calibrations.calibration_folder() / "h200_sxm.toml"
+    assert calibrations.read_calibrations(path) == calibrations.load_calibrations("h200_sxm")
 
 
 @pytest.mark.parametrize(
-    "path", sorted(calibration_folder().glob("*[0-9]*.toml")), ids=lambda path: path.stem
+    "path",
+    sorted(calibrations.calibration_folder().glob("*[0-9]*.toml")),
+    ids=lambda path: path.stem,
 )
 def test_cells_parsed_alone_are_those_of_the_whole_file(path: Path) -> None:
-    whole = read_calibrations(path)
+    whole = calibrations.read_calibrations(path)
     kinds = dict.fromkeys((cell.operator, cell.format) for cell in whole.values())
     alone = [cell for kind in kinds for cell in shipped_cells(path.stem, *kind)]
     assert {cell.id: cell for cell in alone} == whole

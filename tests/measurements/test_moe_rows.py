@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.measurements.tables import MOE_MODEL, has_silicon, measured_device, table_rows
-from perfatlas.measurements.tables.moe_rows import (
-    implausible_rows,
-    matrices_per_expert,
-    slow_parts,
-    unshared_rows,
+from perfatlas.measurements.tables import (
+    MOE_MODEL,
+    has_silicon,
+    measured_device,
+    moe_rows,
+    table_rows,
 )
 
 if TYPE_CHECKING:
@@ -41,12 +41,14 @@ def balanced_and_skewed() -> dict[str, FloatArray]:
 
 def test_a_balanced_load_slower_than_a_skewed_one_rejects_its_model() -> None:
     # 3 ms balanced against 2 ms on the busiest rank of a skewed load
-    doubted = implausible_rows(balanced_and_skewed(), np.array([3e-3, 2e-3, 1e-4, 1e-2]))
+    doubted = moe_rows.implausible_rows(balanced_and_skewed(), np.array([3e-3, 2e-3, 1e-4, 1e-2]))
     assert doubted.tolist() == [True, False, True, True]
 
 
 def test_a_balanced_load_faster_than_a_skewed_one_is_kept() -> None:
-    assert not implausible_rows(balanced_and_skewed(), np.array([1.9e-3, 2e-3, 1e-4, 1e-2])).any()
+    assert not moe_rows.implausible_rows(
+        balanced_and_skewed(), np.array([1.9e-3, 2e-3, 1e-4, 1e-2])
+    ).any()
 
 
 def on_ranks(model: int = 0) -> dict[str, FloatArray]:
@@ -56,20 +58,20 @@ def on_ranks(model: int = 0) -> dict[str, FloatArray]:
 
 def test_more_ranks_that_are_no_faster_include_the_work_of_others() -> None:
     same = np.array([1.0, 1.0, 0.98, 0.95, 0.1])
-    assert unshared_rows(on_ranks(), same).tolist() == [False, True, True, True, True]
+    assert moe_rows.unshared_rows(on_ranks(), same).tolist() == [False, True, True, True, True]
     # four ranks are faster than two: their share is smaller
-    assert not unshared_rows(on_ranks(), np.array([1.0, 0.6, 0.4, 0.3, 0.1])).any()
+    assert not moe_rows.unshared_rows(on_ranks(), np.array([1.0, 0.6, 0.4, 0.3, 0.1])).any()
     # eight ranks are slower than two by more than noise: another kernel, not another share
-    assert not unshared_rows(on_ranks(), np.array([1.0, 1.0, 0.98, 1.5, 0.1])).any()
+    assert not moe_rows.unshared_rows(on_ranks(), np.array([1.0, 1.0, 0.98, 1.5, 0.1])).any()
 
 
 def test_one_model_of_many_does_not_reject_a_table() -> None:
     tables = [on_ranks(model) for model in range(3)]
     joined = {name: np.concatenate([one[name] for one in tables]) for name in tables[0]}
     shared, same = [1.0, 0.6, 0.4, 0.3, 0.1], [1.0, 1.0, 0.98, 0.95, 0.1]
-    one_of_three = unshared_rows(joined, np.array(shared + same + shared))
+    one_of_three = moe_rows.unshared_rows(joined, np.array(shared + same + shared))
     assert one_of_three.tolist() == [False] * 6 + [True] * 4 + [False] * 5
-    two_of_three = unshared_rows(joined, np.array(same + same + shared))
+    two_of_three = moe_rows.unshared_rows(joined, np.array(same + same + shared))
     assert int(two_of_three.sum()) == 12
 
 
@@ -77,8 +79,13 @@ def test_a_part_slower_than_its_whole_is_excluded() -> None:
     # two ranks take 1 ms; four ranks, a part of that work, take 1.6 ms and then 1.4 ms; a wider
     # split of fewer ranks contains nothing of it
     parts = columns((512, 2, 1, 0), (512, 4, 1, 0), (512, 1, 2, 0), (1024, 4, 1, 0))
-    assert slow_parts(parts, np.array([1.0, 1.6, 0.5, 9.0])).tolist() == [False, True, False, False]
-    assert not slow_parts(parts, np.array([1.0, 1.4, 0.5, 9.0])).any()
+    assert moe_rows.slow_parts(parts, np.array([1.0, 1.6, 0.5, 9.0])).tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert not moe_rows.slow_parts(parts, np.array([1.0, 1.4, 0.5, 9.0])).any()
 
 
 SUPER = "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B"
@@ -99,20 +106,24 @@ def test_a_listed_network_has_two_matrices_at_every_width_and_no_other_has() -> 
     for one in listed()["network"]:
         for hidden in one["hidden"]:
             sizes = [hidden, *(one[name] for name in MOE_MODEL[1:])]
-            assert matrices_per_expert(network(*sizes), "any kernel", "1.0").tolist() == [2.0]
+            assert moe_rows.matrices_per_expert(network(*sizes), "any kernel", "1.0").tolist() == [
+                2.0
+            ]
             for place in range(4):  # each size tells
                 other = [size + (at == place) for at, size in enumerate(sizes)]
-                assert matrices_per_expert(network(*other), "any kernel", "1.0").tolist() == [3.0]
+                assert moe_rows.matrices_per_expert(
+                    network(*other), "any kernel", "1.0"
+                ).tolist() == [3.0]
 
 
 def test_collectors_that_gave_every_network_a_gate_measured_three() -> None:
     nano, ultra = network(2688, 1856, 128, 6), network(2048, 5120, 512, 22)
     a_super = network(1024, 2688, 512, 22)
-    assert matrices_per_expert(nano, "vllm_fused_moe", "0.14.0").tolist() == [3.0]
-    assert matrices_per_expert(nano, TRITON, "0.5.10").tolist() == [3.0]
-    assert matrices_per_expert(nano, TRITON, "0.5.14").tolist() == [2.0]
-    assert matrices_per_expert(ultra, TRITON, "0.5.14").tolist() == [2.0]
-    assert matrices_per_expert(a_super, TRITON, "0.5.14").tolist() == [3.0]
+    assert moe_rows.matrices_per_expert(nano, "vllm_fused_moe", "0.14.0").tolist() == [3.0]
+    assert moe_rows.matrices_per_expert(nano, TRITON, "0.5.10").tolist() == [3.0]
+    assert moe_rows.matrices_per_expert(nano, TRITON, "0.5.14").tolist() == [2.0]
+    assert moe_rows.matrices_per_expert(ultra, TRITON, "0.5.14").tolist() == [2.0]
+    assert moe_rows.matrices_per_expert(a_super, TRITON, "0.5.14").tolist() == [3.0]
 
 
 def test_every_entry_of_the_list_names_a_source_and_known_networks() -> None:

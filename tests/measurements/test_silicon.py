@@ -4,19 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.measurements.tables import (
-    choose_version,
-    has_silicon,
-    has_table,
-    read_table,
-    silicon_root,
-    silicon_systems,
-)
+from perfatlas.measurements import tables
 from perfatlas.measurements.tables.silicon import version_key
 from perfatlas.quantities import MissingDependencyError, UnsupportedError
 
 needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of the extra silicon are not installed"
+    not tables.has_silicon(), reason="the measured tables of the extra silicon are not installed"
 )
 
 
@@ -33,7 +26,7 @@ def test_a_later_last_part_is_a_later_version(parts: list[int]) -> None:
 
 @needs_silicon
 def test_a_table_is_read_in_seconds_with_its_hash() -> None:
-    table = read_table("h200_sxm", "gemm", "vllm", "gemm_perf")
+    table = tables.read_table("h200_sxm", "gemm", "vllm", "gemm_perf")
     assert table.version == "0.24.0"
     assert table.data_hash.startswith("sha256:")
     assert table.rows > 100_000
@@ -45,18 +38,18 @@ def test_a_table_is_read_in_seconds_with_its_hash() -> None:
 
 @needs_silicon
 def test_a_partial_collection_is_passed_over() -> None:
-    assert has_table("h200_sxm", "moe", "trtllm", "moe_perf")
-    assert choose_version("h200_sxm", "moe", "trtllm", "moe_perf") == "1.3.0rc20"
+    assert tables.has_table("h200_sxm", "moe", "trtllm", "moe_perf")
+    assert tables.choose_version("h200_sxm", "moe", "trtllm", "moe_perf") == "1.3.0rc20"
 
 
 @needs_silicon
 def test_an_unknown_table_is_refused_with_what_exists() -> None:
-    assert "h200_sxm" in silicon_systems()
+    assert "h200_sxm" in tables.silicon_systems()
     with pytest.raises(UnsupportedError, match="did you mean 'h200_sxm'"):
-        read_table("h200", "gemm", "vllm", "gemm_perf")
+        tables.read_table("h200", "gemm", "vllm", "gemm_perf")
 
 
-@pytest.mark.skipif(has_silicon(), reason="the measured tables are installed")
+@pytest.mark.skipif(tables.has_silicon(), reason="the measured tables are installed")
 def test_without_the_package_the_pip_line_is_given() -> None:
     with pytest.raises(MissingDependencyError, match="pip install"):
-        silicon_root()
+        tables.silicon_root()

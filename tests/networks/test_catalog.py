@@ -10,15 +10,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.networks import (
-    GqaAttention,
-    LayerGroup,
-    MlaAttention,
-    graph_names,
-    is_graph,
-    model_names,
-    resolve_model,
-)
+from perfatlas import networks
 from perfatlas.networks.catalog import catalog_aliases, catalog_config
 from perfatlas.networks.hf_config import read_config
 from perfatlas.networks.hf_config.reader import MAX_CONFIG_BYTES
@@ -26,19 +18,19 @@ from perfatlas.quantities import InvalidSpecError
 
 
 def attention_type(name: str) -> str:
-    layers = resolve_model(name).network.layers
-    mixers = [group.mixer for group in layers if isinstance(group, LayerGroup)]
-    if any(isinstance(mixer, MlaAttention) for mixer in mixers):
+    layers = networks.resolve_model(name).network.layers
+    mixers = [group.mixer for group in layers if isinstance(group, networks.LayerGroup)]
+    if any(isinstance(mixer, networks.MlaAttention) for mixer in mixers):
         return "mla"
-    if any(mixer is not None and not isinstance(mixer, GqaAttention) for mixer in mixers):
+    if any(mixer is not None and not isinstance(mixer, networks.GqaAttention) for mixer in mixers):
         return "hybrid"
-    if any(isinstance(mixer, GqaAttention) and mixer.window for mixer in mixers):
+    if any(isinstance(mixer, networks.GqaAttention) and mixer.window for mixer in mixers):
         return "windowed"
     return "gqa"
 
 
 def test_catalog_is_wide_enough() -> None:
-    kinds = Counter(attention_type(name) for name in model_names())
+    kinds = Counter(attention_type(name) for name in networks.model_names())
     assert sum(kinds.values()) >= 40
     assert min(kinds[kind] for kind in ("gqa", "mla", "windowed", "hybrid")) >= 3
 
@@ -51,9 +43,9 @@ PAPERS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted({*model_names()} - {*graph_names()}))
+@pytest.mark.parametrize("name", sorted({*networks.model_names()} - {*networks.graph_names()}))
 def test_every_model_resolves_with_a_source(name: str) -> None:
-    model = resolve_model(name)
+    model = networks.resolve_model(name)
     assert model.name == name
     assert PAPERS.get(name, f"https://huggingface.co/{name}") in model.source
     assert model.network.max_position_embeddings >= 2048
@@ -97,7 +89,7 @@ def test_every_model_resolves_with_a_source(name: str) -> None:
     ],
 )
 def test_published_sizes(name: str, billions: float, active_billions: float) -> None:
-    counts = resolve_model(name).network.parameters()
+    counts = networks.resolve_model(name).network.parameters()
     assert counts.total / 1e9 == pytest.approx(billions, abs=0.06)
     assert counts.active / 1e9 == pytest.approx(active_billions, abs=0.06)
 
@@ -114,7 +106,7 @@ def test_published_sizes(name: str, billions: float, active_billions: float) -> 
     ],
 )
 def test_rounded_published_sizes(name: str, billions: float, active_billions: float) -> None:
-    architecture = resolve_model(name).network
+    architecture = networks.resolve_model(name).network
     counts = architecture.parameters()
     embeddings = 2 * architecture.vocab_size * architecture.hidden_size
     assert counts.total / 1e9 == pytest.approx(billions, rel=0.02)
@@ -124,22 +116,22 @@ def test_rounded_published_sizes(name: str, billions: float, active_billions: fl
 
 @pytest.mark.parametrize("text", ["META-LLAMA/llama-3.1-70b", "Llama-3.1-70B", " llama-3.1-70b "])
 def test_case_and_bare_names(text: str) -> None:
-    assert resolve_model(text).name == "meta-llama/Llama-3.1-70B"
+    assert networks.resolve_model(text).name == "meta-llama/Llama-3.1-70B"
 
 
 def test_aliases_lead_to_catalog_models() -> None:
-    names = set(model_names())
+    names = set(networks.model_names())
     for alias, name in catalog_aliases().items():
         assert name in names
-        assert resolve_model(alias).name == name
+        assert networks.resolve_model(alias).name == name
 
 
 def test_path_and_folder(tmp_path: Path) -> None:
     config = catalog_config("Qwen/Qwen3-8B")
     (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
-    expected = resolve_model("Qwen/Qwen3-8B").network
+    expected = networks.resolve_model("Qwen/Qwen3-8B").network
     for path in (tmp_path, tmp_path / "config.json"):
-        model = resolve_model(str(path))
+        model = networks.resolve_model(str(path))
         assert model.network == expected
         assert model.source.endswith("config.json")
 
@@ -148,7 +140,7 @@ def test_hf_quant_config_beside_the_config_is_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(catalog_config("Qwen/Qwen3-8B")), "utf-8")
     sidecar = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
     (tmp_path / "hf_quant_config.json").write_text(json.dumps(sidecar), "utf-8")
-    checkpoint = resolve_model(str(tmp_path)).network.checkpoint
+    checkpoint = networks.resolve_model(str(tmp_path)).network.checkpoint
     assert (checkpoint.gemm_format, checkpoint.kv_format) == ("fp8_static", "fp8_static")
 
 
@@ -169,7 +161,7 @@ def test_broken_files_are_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(content)
     with pytest.raises(InvalidSpecError, match=r"config\.json"):
-        resolve_model(str(path))
+        networks.resolve_model(str(path))
 
 
 def test_too_large_a_file_is_not_parsed(tmp_path: Path) -> None:
@@ -177,7 +169,7 @@ def test_too_large_a_file_is_not_parsed(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(MAX_CONFIG_BYTES + 1)
     with pytest.raises(InvalidSpecError, match="larger than the limit"):
-        resolve_model(str(path))
+        networks.resolve_model(str(path))
 
 
 def test_a_config_is_read_in_few_calls_and_without_a_file() -> None:
@@ -191,7 +183,7 @@ def test_a_config_is_read_in_few_calls_and_without_a_file() -> None:
         sys.setprofile(None)
     assert not {"open", "scandir", "listdir", "read", "compile", "exec"} & set(calls)
     assert len(calls) < 3_000
-    assert resolve_model("Qwen/Qwen3-8B") is resolve_model("Qwen/Qwen3-8B")
+    assert networks.resolve_model("Qwen/Qwen3-8B") is networks.resolve_model("Qwen/Qwen3-8B")
 
 
 def _name(called: object) -> str:
@@ -211,7 +203,7 @@ def test_every_measured_model_resolves() -> None:
         names = {row["model_path"] for row in csv.DictReader(file)}
     assert names
     for name in names:
-        assert resolve_model(name).network.num_layers > 0
+        assert networks.resolve_model(name).network.num_layers > 0
 
 
 def test_catalog_equals_the_configs_it_was_retyped_from() -> None:
@@ -220,13 +212,13 @@ def test_catalog_equals_the_configs_it_was_retyped_from() -> None:
     checked = 0
     for path in sorted((_package_folder() / "model_configs").glob("*_config.json")):
         name = path.name.removesuffix("_config.json").replace("--", "/", 1)
-        if name not in model_names():
+        if name not in networks.model_names():
             continue
         config: dict[str, Any] = json.loads(path.read_text("utf-8"))
         sidecar = path.with_name(path.name.replace("_config.json", "_hf_quant_config.json"))
         if config.get("quantization_config") is None and sidecar.is_file():
             config["quantization_config"] = json.loads(sidecar.read_text("utf-8"))
-        original, ours = read_config(config, name), resolve_model(name).network
+        original, ours = read_config(config, name), networks.resolve_model(name).network
         assert ours.layers == original.layers, name
         assert ours.checkpoint == original.checkpoint, name
         assert (ours.hidden_size, ours.vocab_size, ours.tie_word_embeddings) == (
@@ -251,12 +243,12 @@ def test_catalog_equals_the_configs_it_was_retyped_from() -> None:
     ],
 )
 def test_names_that_people_type(typed: str, meant: str) -> None:
-    assert resolve_model(typed).name == meant
-    assert is_graph(typed) == (resolve_model(typed).network.item != "")
+    assert networks.resolve_model(typed).name == meant
+    assert networks.is_graph(typed) == (networks.resolve_model(typed).network.item != "")
 
 
 def test_a_model_of_another_organization_is_not_meant_by_its_first_parts() -> None:
     with pytest.raises(InvalidSpecError, match="did you mean 'nvidia/Qwen3"):
-        resolve_model("Qwen3.6-27B")
+        networks.resolve_model("Qwen3.6-27B")
     with pytest.raises(InvalidSpecError, match="ambiguous model 'whisper'"):
-        resolve_model("whisper")
+        networks.resolve_model("whisper")

@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.networks import (
-    Architecture,
-    LayerGroup,
-    MlaAttention,
-    ModelFormats,
-    SparseIndexer,
-    StepTokens,
-    resolve_model,
-)
+from perfatlas import networks
 from perfatlas.operators import (
     Attention,
     Gemm,
@@ -26,7 +18,7 @@ from perfatlas.operators import (
 )
 from perfatlas.quantities import UnsupportedError
 
-BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
+BF16 = networks.ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 LLAMA = "meta-llama/Llama-3.1-70B"
 HYBRIDS = (
     LLAMA,
@@ -38,17 +30,17 @@ HYBRIDS = (
 )
 
 
-def _tokens(batch: float, q_len: float, kv_len: float, ranks: float = 1.0) -> StepTokens:
+def _tokens(batch: float, q_len: float, kv_len: float, ranks: float = 1.0) -> networks.StepTokens:
     one = np.ones(1)
-    return StepTokens(
+    return networks.StepTokens(
         batch=batch * one, q_len=q_len * one, kv_len=kv_len * one, head_ranks=ranks * one
     )
 
 
 def _step(
-    name: str, phase: Phase, tokens: StepTokens, formats: ModelFormats = BF16
+    name: str, phase: Phase, tokens: networks.StepTokens, formats: networks.ModelFormats = BF16
 ) -> dict[str, Operator]:
-    architecture = resolve_model(name).network
+    architecture = networks.resolve_model(name).network
     return {op.name: op for op in architecture.step_operators(formats, phase, tokens)}
 
 
@@ -69,7 +61,7 @@ def test_dense_decode_by_hand() -> None:
 
 
 def test_weights_of_the_gemms_are_the_parameters() -> None:
-    architecture = resolve_model(LLAMA).network
+    architecture = networks.resolve_model(LLAMA).network
     operators = architecture.step_operators(BF16, Phase.PREFILL, _tokens(1, 1, 1))
     elements = sum(float((op.n * op.k * op.count)[0]) for op in operators if isinstance(op, Gemm))
     counts = architecture.parameters()
@@ -100,7 +92,7 @@ def test_quantization_precedes_dynamic_formats_only() -> None:
 
 
 def test_projections_follow_the_checkpoint() -> None:
-    architecture = resolve_model("openai/gpt-oss-120b").network
+    architecture = networks.resolve_model("openai/gpt-oss-120b").network
     unquantized = replace(architecture.checkpoint, attention_quantized=False)
     model = replace(architecture, checkpoint=unquantized)
     formats = replace(BF16, gemm="mxfp4", moe="mxfp4")
@@ -157,7 +149,7 @@ def test_sparse_prefill_by_hand() -> None:
 
 
 def test_window_bounds_decode_of_interleaved_layers() -> None:
-    architecture = resolve_model("openai/gpt-oss-120b").network
+    architecture = networks.resolve_model("openai/gpt-oss-120b").network
     operators = architecture.step_operators(BF16, Phase.DECODE, _tokens(1, 1, 5000))
     attention = [op for op in operators if isinstance(op, Attention)]
     flop = sorted(_flop(op) for op in attention)
@@ -168,8 +160,8 @@ def test_window_bounds_decode_of_interleaved_layers() -> None:
 @pytest.mark.parametrize("name", HYBRIDS)
 @given(batch=st.integers(1, 64), queries=st.integers(1, 300), cached=st.integers(0, 300))
 def test_columns_are_the_single_answers(name: str, batch: int, queries: int, cached: int) -> None:
-    architecture = resolve_model(name).network
-    column = StepTokens(
+    architecture = networks.resolve_model(name).network
+    column = networks.StepTokens(
         batch=np.array([1.0, batch]),
         q_len=np.array([1.0, queries]),
         kv_len=np.array([1.0, queries + cached]),
@@ -188,7 +180,7 @@ def test_columns_are_the_single_answers(name: str, batch: int, queries: int, cac
 @pytest.mark.parametrize("name", HYBRIDS)
 @given(count=st.integers(2, 60))
 def test_splitting_a_group_of_equal_layers_changes_nothing(name: str, count: int) -> None:
-    architecture = resolve_model(name).network
+    architecture = networks.resolve_model(name).network
     layer = replace(architecture.layers[0], count=count)
     halves = (replace(layer, count=1), replace(layer, count=count - 1))
     totals = [
@@ -204,21 +196,21 @@ def test_splitting_a_group_of_equal_layers_changes_nothing(name: str, count: int
 
 
 def test_direct_query_projection_has_no_query_latent() -> None:
-    mla = MlaAttention(
+    mla = networks.MlaAttention(
         num_heads=2,
         q_lora_rank=0,
         kv_lora_rank=8,
         nope_dim=4,
         rope_dim=2,
         value_head_dim=4,
-        indexer=SparseIndexer(num_heads=1, head_dim=4, top_k=2),
+        indexer=networks.SparseIndexer(num_heads=1, head_dim=4, top_k=2),
     )
-    model = Architecture(
+    model = networks.Architecture(
         model_type="deepseek_v2",
         hidden_size=16,
         vocab_size=32,
         tie_word_embeddings=True,
-        layers=(LayerGroup(count=1, mixer=mla, ffn=None, norms=1),),
+        layers=(networks.LayerGroup(count=1, mixer=mla, ffn=None, norms=1),),
     )
     named = {op.name: op for op in model.step_operators(BF16, Phase.DECODE, _tokens(1, 1, 9))}
     query, index = named["q_projection"], named["indexer_q_projection"]

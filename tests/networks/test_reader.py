@@ -6,17 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.networks import (
-    Architecture,
-    DenseFfn,
-    GatedDeltaNet,
-    GqaAttention,
-    Mamba1,
-    Mamba2,
-    MlaAttention,
-    MoeFfn,
-    SparseIndexer,
-)
+from perfatlas import networks
 from perfatlas.networks.hf_config import families as families_package, read_config
 from perfatlas.networks.hf_config.families import families
 from perfatlas.networks.hf_config.families.registry import PACKAGE
@@ -53,12 +43,16 @@ def config(model_type: str, **fields: object) -> dict[str, Any]:
     return {"model_type": model_type, **GQA, **fields}
 
 
-def read(model_type: str, **fields: object) -> Architecture:
+def read(model_type: str, **fields: object) -> networks.Architecture:
     return read_config(config(model_type, **fields), "test")
 
 
-def attentions(architecture: Architecture) -> list[tuple[int, GqaAttention]]:
-    return [(g.count, g.mixer) for g in architecture.layers if isinstance(g.mixer, GqaAttention)]
+def attentions(architecture: networks.Architecture) -> list[tuple[int, networks.GqaAttention]]:
+    return [
+        (g.count, g.mixer)
+        for g in architecture.layers
+        if isinstance(g.mixer, networks.GqaAttention)
+    ]
 
 
 def test_llama_by_hand() -> None:
@@ -66,7 +60,7 @@ def test_llama_by_hand() -> None:
     (group,) = architecture.layers
     assert (group.count, group.norms) == (6, 2)
     # head_dim = 1024 / 16
-    assert group.mixer == GqaAttention(
+    assert group.mixer == networks.GqaAttention(
         num_heads=16,
         num_kv_heads=4,
         head_dim=64,
@@ -74,7 +68,7 @@ def test_llama_by_hand() -> None:
         qkv_bias=True,
         output_bias=True,
     )
-    assert group.ffn == DenseFfn(intermediate_size=4096)
+    assert group.ffn == networks.DenseFfn(intermediate_size=4096)
     assert not architecture.tie_word_embeddings
 
 
@@ -158,9 +152,9 @@ def test_interleaved_windows(
 def test_gpt_oss_has_sinks_and_biases_everywhere() -> None:
     architecture = read("gpt_oss", **MOE)
     for group in architecture.layers:
-        assert isinstance(group.mixer, GqaAttention)
+        assert isinstance(group.mixer, networks.GqaAttention)
         assert (group.mixer.sinks, group.mixer.qkv_bias, group.mixer.output_bias) == (True,) * 3
-        assert group.ffn == MoeFfn(
+        assert group.ffn == networks.MoeFfn(
             num_experts=8, top_k=2, intermediate_size=4096, bias=True, router_bias=True
         )
 
@@ -168,12 +162,16 @@ def test_gpt_oss_has_sinks_and_biases_everywhere() -> None:
 def test_deepseek_v3_by_hand() -> None:
     architecture = read("deepseek_v3", **MOE, **MLA, n_shared_experts=2, first_k_dense_replace=1)
     dense, sparse = architecture.layers
-    attention = MlaAttention(
+    attention = networks.MlaAttention(
         num_heads=16, q_lora_rank=256, kv_lora_rank=128, nope_dim=64, rope_dim=32, value_head_dim=64
     )
-    assert (dense.count, dense.mixer, dense.ffn) == (1, attention, DenseFfn(intermediate_size=4096))
+    assert (dense.count, dense.mixer, dense.ffn) == (
+        1,
+        attention,
+        networks.DenseFfn(intermediate_size=4096),
+    )
     assert sparse.count == 5
-    assert sparse.ffn == MoeFfn(
+    assert sparse.ffn == networks.MoeFfn(
         num_experts=8,
         top_k=2,
         intermediate_size=512,
@@ -186,7 +184,7 @@ def test_deepseek_v3_by_hand() -> None:
 def test_deepseek_variants() -> None:
     lite = read("deepseek_v2", **MOE, **(MLA | {"q_lora_rank": None}), first_k_dense_replace=1)
     mixer = lite.layers[0].mixer
-    assert isinstance(mixer, MlaAttention)
+    assert isinstance(mixer, networks.MlaAttention)
     assert mixer.q_lora_rank == 0
     assert lite.mtp_layers == 0
     every_other = read(
@@ -198,36 +196,41 @@ def test_deepseek_variants() -> None:
         n_shared_experts=None,
     )
     # layers 2 and 4 of 0..5 have experts
-    assert [(g.count, type(g.ffn)) for g in every_other.layers] == [(4, DenseFfn), (2, MoeFfn)]
+    assert [(g.count, type(g.ffn)) for g in every_other.layers] == [
+        (4, networks.DenseFfn),
+        (2, networks.MoeFfn),
+    ]
     sparse = read("glm_moe_dsa", **MOE, **MLA, index_topk=1024).layers[0].mixer
-    assert isinstance(sparse, MlaAttention)
-    assert sparse.indexer == SparseIndexer(num_heads=32, head_dim=128, top_k=1024)
+    assert isinstance(sparse, networks.MlaAttention)
+    assert sparse.indexer == networks.SparseIndexer(num_heads=32, head_dim=128, top_k=1024)
     assert read("kimi_k2", **MOE, **MLA).mtp_layers == 0
 
 
 def test_moe_layer_rules_of_qwen_and_llama4() -> None:
     qwen = read("qwen3_moe", **MOE, decoder_sparse_step=2, mlp_only_layers=[1])
     # experts where (i + 1) % 2 == 0: layers 1, 3, 5; layer 1 is dense by mlp_only_layers
-    assert {type(g.ffn): g.count for g in qwen.layers} == {DenseFfn: 4, MoeFfn: 2}
+    assert {type(g.ffn): g.count for g in qwen.layers} == {networks.DenseFfn: 4, networks.MoeFfn: 2}
     all_sparse = config("qwen3_moe", **MOE)
     del all_sparse["intermediate_size"]
     assert read_config(all_sparse, "test").num_layers == 6
     llama4 = read("llama4_text", **MOE, interleave_moe_layer_step=2)
-    widths = {g.ffn.intermediate_size for g in llama4.layers if isinstance(g.ffn, DenseFfn)}
-    assert widths == {2048}
-    assert {g.ffn.shared_intermediate_size for g in llama4.layers if isinstance(g.ffn, MoeFfn)} == {
-        4096
+    widths = {
+        g.ffn.intermediate_size for g in llama4.layers if isinstance(g.ffn, networks.DenseFfn)
     }
+    assert widths == {2048}
+    assert {
+        g.ffn.shared_intermediate_size for g in llama4.layers if isinstance(g.ffn, networks.MoeFfn)
+    } == {4096}
 
 
 @pytest.mark.parametrize("model_type", ["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"])
 def test_gated_delta_hybrids(model_type: str) -> None:
     architecture = read(model_type, **MOE, num_hidden_layers=8, linear_num_value_heads=32)
     counts = {type(g.mixer): g.count for g in architecture.layers}
-    assert counts == {GatedDeltaNet: 6, GqaAttention: 2}
+    assert counts == {networks.GatedDeltaNet: 6, networks.GqaAttention: 2}
     assert all(a.output_gate and a.qk_norm == "head" for _, a in attentions(architecture))
     sparse = model_type != "qwen3_5_text"
-    assert all(isinstance(g.ffn, MoeFfn) is sparse for g in architecture.layers)
+    assert all(isinstance(g.ffn, networks.MoeFfn) is sparse for g in architecture.layers)
 
 
 def test_nemotron_h_pattern_by_hand() -> None:
@@ -235,10 +238,10 @@ def test_nemotron_h_pattern_by_hand() -> None:
     found = [(g.count, type(g.mixer), type(g.ffn), g.norms) for g in architecture.layers]
     none = type(None)
     assert found == [
-        (3, Mamba2, none, 1),
-        (1, none, DenseFfn, 1),
-        (1, GqaAttention, none, 1),
-        (1, none, MoeFfn, 1),
+        (3, networks.Mamba2, none, 1),
+        (1, none, networks.DenseFfn, 1),
+        (1, networks.GqaAttention, none, 1),
+        (1, none, networks.MoeFfn, 1),
     ]
     assert not any(g.ffn.gated for g in architecture.layers if g.ffn is not None)
 
@@ -250,12 +253,12 @@ def test_jamba_by_hand() -> None:
         (type(g.mixer), type(g.ffn)): g.count for g in architecture.layers
     }
     assert counts == {
-        (Mamba1, DenseFfn): 6,
-        (Mamba1, MoeFfn): 8,
-        (GqaAttention, DenseFfn): 2,
+        (networks.Mamba1, networks.DenseFfn): 6,
+        (networks.Mamba1, networks.MoeFfn): 8,
+        (networks.GqaAttention, networks.DenseFfn): 2,
     }
     mamba = architecture.layers[0].mixer
-    assert isinstance(mamba, Mamba1)
+    assert isinstance(mamba, networks.Mamba1)
     assert (mamba.intermediate_size, mamba.time_step_rank) == (2048, 64)
 
 

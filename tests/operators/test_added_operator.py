@@ -11,24 +11,11 @@ from typing import ClassVar, Final, Self
 
 import pytest
 
+from perfatlas import operators
 from perfatlas.energy import board_energy, with_energy
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import price_operators
 from perfatlas.networks import Architecture, ModelFormats, StepTokens
-from perfatlas.operators import (
-    WORK_CLASSES,
-    Backward,
-    FloatArray,
-    Operator,
-    Phase,
-    Ranks,
-    Saving,
-    Streaming,
-    WeightMatrix,
-    Work,
-    WorkClass,
-    with_fields,
-)
 from perfatlas.parallelism import memory_footprint, shard_operators, weight_columns, weights
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
@@ -54,7 +41,7 @@ H100: Final = resolve_system("h100_sxm").device
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convolution2D(Operator):
+class Convolution2D(operators.Operator):
     """A convolution over images with a stride of 1, in bf16.
 
     Args:
@@ -64,37 +51,37 @@ class Convolution2D(Operator):
     """
 
     kind: ClassVar[str] = "convolution_2d"
-    work_class: ClassVar[WorkClass] = "products"
+    work_class: ClassVar[operators.WorkClass] = "products"
     row_columns: ClassVar[tuple[str, ...]] = ("pixels",)
 
-    pixels: FloatArray
-    inputs: FloatArray
-    outputs: FloatArray
+    pixels: operators.FloatArray
+    inputs: operators.FloatArray
+    outputs: operators.FloatArray
 
-    def work(self) -> Work:
-        return Work(
+    def work(self) -> operators.Work:
+        return operators.Work(
             flop=2.0 * self.pixels * self.outputs * self.inputs * TAPS,
             cold_bytes=self.outputs * self.inputs * TAPS * 2.0,
             activation_bytes=self.pixels * (self.inputs + self.outputs) * 2.0,
         )
 
-    def divided(self, ranks: Ranks) -> Self:
+    def divided(self, ranks: operators.Ranks) -> Self:
         local = super().divided(ranks)
-        return with_fields(local, outputs=self.outputs / ranks.tp)
+        return operators.with_fields(local, outputs=self.outputs / ranks.tp)
 
-    def weights(self) -> tuple[WeightMatrix, ...]:
-        return (WeightMatrix(self.outputs, self.inputs * TAPS, None, 2.0),)
+    def weights(self) -> tuple[operators.WeightMatrix, ...]:
+        return (operators.WeightMatrix(self.outputs, self.inputs * TAPS, None, 2.0),)
 
-    def backward(self, *, frozen: bool = False) -> Backward:
-        swapped = with_fields(self, inputs=self.outputs, outputs=self.inputs)
-        return Backward((swapped,), () if frozen else (self,))
+    def backward(self, *, frozen: bool = False) -> operators.Backward:
+        swapped = operators.with_fields(self, inputs=self.outputs, outputs=self.inputs)
+        return operators.Backward((swapped,), () if frozen else (self,))
 
-    def saved(self, saving: Saving) -> FloatArray:
+    def saved(self, saving: operators.Saving) -> operators.FloatArray:
         kept = self.pixels * self.inputs * 2.0 / saving.token_ranks
         return 0.0 * kept if saving.frozen else kept
 
 
-def convolution(phase: Phase = Phase.FORWARD) -> Convolution2D:
+def convolution(phase: operators.Phase = operators.Phase.FORWARD) -> Convolution2D:
     return Convolution2D(
         name="convolution",
         phase=phase,
@@ -112,7 +99,7 @@ def rows(*, frozen: bool = False) -> tuple[Row, ...]:
 
 def test_its_output_channels_and_pixels_are_divided() -> None:
     plan = plan_of(tp=4, cp=2, pp=2)
-    first, transfer = shard_operators((convolution(Phase.PREFILL),), plan, SMALL_DENSE)
+    first, transfer = shard_operators((convolution(operators.Phase.PREFILL),), plan, SMALL_DENSE)
     assert isinstance(first, Convolution2D)
     assert (first.outputs[0], first.inputs[0], first.pixels[0]) == (32.0, 64.0, 2048.0)
     assert first.work().flop[0] == FLOP / 8.0
@@ -130,8 +117,8 @@ def test_its_weights_are_part_of_the_memory_of_a_rank(monkeypatch: pytest.Monkey
     without_it = Architecture.step_operators
 
     def emitted(
-        model: Architecture, formats: ModelFormats, phase: Phase, tokens: StepTokens
-    ) -> tuple[Operator, ...]:
+        model: Architecture, formats: ModelFormats, phase: operators.Phase, tokens: StepTokens
+    ) -> tuple[operators.Operator, ...]:
         return (*without_it(model, formats, phase, tokens), convolution(phase))
 
     # parameters outside of operators are those of the model, in which the convolution is not
@@ -179,7 +166,7 @@ def test_a_training_step_runs_it_forward_and_for_both_gradients(*, frozen: bool)
     # each product of gradients has as many multiply-adds as the forward pass
     flop = [float((row.operator.count * row.operator.work().flop)[0]) for row in found]
     assert flop == [3.0 * FLOP] * len(found)
-    assert {row.operator.work_class for row in found} == {WORK_CLASSES[0]}
+    assert {row.operator.work_class for row in found} == {operators.WORK_CLASSES[0]}
 
 
 def test_a_training_step_prices_its_passes() -> None:
@@ -193,7 +180,8 @@ def test_a_training_step_prices_its_passes() -> None:
 def test_a_training_step_keeps_its_inputs_and_updates_its_weights() -> None:
     sizes = layouts(tp=4)  # sequence parallelism divides what is kept
     local = tuple(
-        row._replace(operator=with_fields(row.operator, outputs=column(32))) for row in rows()
+        row._replace(operator=operators.with_fields(row.operator, outputs=column(32)))
+        for row in rows()
     )
     engine = resolve_training_engine("ideal")
     kept = saved_bytes(SMALL_DENSE, local, sizes, engine, RecomputedModules())
@@ -210,7 +198,7 @@ def test_the_gradient_of_its_weights_is_accumulated() -> None:
     recipe = Recipe(fused_weight_gradient=False)
     work = TrainingWork(SMALL_DENSE, BF16, "balanced", recipe=recipe)
     (added,) = accumulation_of(convolution(), 1, work)
-    assert isinstance(added.operator, Streaming)
+    assert isinstance(added.operator, operators.Streaming)
     # reads a 16-bit gradient and the fp32 sum, writes the sum; a row of 64 x 9 per output channel
     assert added.operator.read_bytes[0] == ELEMENTS * 6.0
     assert added.operator.write_bytes[0] == ELEMENTS * 4.0

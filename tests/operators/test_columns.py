@@ -6,20 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.operators import (
-    Attention,
-    FloatArray,
-    Gemm,
-    GroupedGemm,
-    KeySelection,
-    LatentAttention,
-    Phase,
-    visible_pairs,
-    with_fields,
-)
+from perfatlas import operators
 
 
-def column(*values: float) -> FloatArray:
+def column(*values: float) -> operators.FloatArray:
     return np.array(values, dtype=np.float64)
 
 
@@ -31,16 +21,16 @@ def column(*values: float) -> FloatArray:
 def test_visible_pairs_equal_counting_them_one_by_one(q_len: int, prefix: int, limit: int) -> None:
     kv_len = q_len + prefix
     counted = sum(min(prefix + i, limit or kv_len) for i in range(1, q_len + 1))
-    pairs = visible_pairs(column(q_len), column(kv_len), column(limit))
+    pairs = operators.visible_pairs(column(q_len), column(kv_len), column(limit))
     assert pairs[0] == pytest.approx(counted)
 
 
-def gqa(phase: str, **sizes: float) -> Attention:
+def gqa(phase: str, **sizes: float) -> operators.Attention:
     defaults = {"batch": 1, "q_len": 1, "kv_len": 1, "num_heads": 64, "num_kv_heads": 8}
     values = {**defaults, "head_dim": 128, "value_head_dim": 128, "window": 0, **sizes}
-    return Attention(
+    return operators.Attention(
         name="attention",
-        phase=Phase(phase),
+        phase=operators.Phase(phase),
         count=np.ones(1),
         **{name: column(value) for name, value in values.items()},  # type: ignore[arg-type]
     )
@@ -60,7 +50,7 @@ def test_prefill_attention_counts_causal_pairs() -> None:
 
 
 def test_attention_without_a_mask_counts_all_pairs() -> None:
-    full = with_fields(gqa("prefill", q_len=4, kv_len=8), causal=False)
+    full = operators.with_fields(gqa("prefill", q_len=4, kv_len=8), causal=False)
     assert float(full.visible_pairs()[0]) == 4.0 * 8.0
 
 
@@ -73,9 +63,9 @@ def test_window_limits_what_decode_reads() -> None:
 
 def test_a_grouped_gemm_reads_the_weights_of_every_group() -> None:
     # 3 groups of 2 rows: m counts 6 rows, and 3 matrices of 5 x 7 are read.
-    one = Gemm(
+    one = operators.Gemm(
         name="gemm",
-        phase=Phase.PREFILL,
+        phase=operators.Phase.PREFILL,
         count=np.ones(1),
         m=np.full(1, 6.0),
         n=np.full(1, 5.0),
@@ -90,9 +80,9 @@ def test_a_grouped_gemm_reads_the_weights_of_every_group() -> None:
 
 
 def test_gemm_work_by_hand() -> None:
-    product = Gemm(
+    product = operators.Gemm(
         name="gemm",
-        phase=Phase.DECODE,
+        phase=operators.Phase.DECODE,
         count=np.ones(1),
         m=column(64),
         n=column(8192),
@@ -107,10 +97,10 @@ def test_gemm_work_by_hand() -> None:
     assert work.activation_bytes[0] == 64 * (4096 * 0.5 + 8192 * 2)
 
 
-def experts(tokens: float, ep: float = 1.0) -> GroupedGemm:
-    return GroupedGemm(
+def experts(tokens: float, ep: float = 1.0) -> operators.GroupedGemm:
+    return operators.GroupedGemm(
         name="experts",
-        phase=Phase.DECODE,
+        phase=operators.Phase.DECODE,
         count=np.ones(1),
         tokens=column(tokens),
         hidden=column(7168),
@@ -140,10 +130,10 @@ def test_expert_parallel_ranks_share_the_work() -> None:
     assert part.cold_bytes[0] * 8 == pytest.approx(whole.cold_bytes[0])
 
 
-def latent(phase: str, *, selected: float = 0.0) -> LatentAttention:
-    return LatentAttention(
+def latent(phase: str, *, selected: float = 0.0) -> operators.LatentAttention:
+    return operators.LatentAttention(
         name="latent_attention",
-        phase=Phase(phase),
+        phase=operators.Phase(phase),
         count=np.ones(1),
         batch=column(32),
         q_len=column(1 if phase == "decode" else 4096),
@@ -177,9 +167,9 @@ def test_expanded_prefill_multiplies_per_head() -> None:
 def test_a_selection_reads_the_scores_of_queries_that_choose() -> None:
     # Two sequences of 4 queries that see 7 to 10 keys and keep 8: the last two choose, among 9
     # and 10 scores of 4 bytes; all 8 queries write 8 positions of 4 bytes.
-    work = KeySelection(
+    work = operators.KeySelection(
         name="selection",
-        phase=Phase.PREFILL,
+        phase=operators.Phase.PREFILL,
         count=np.ones(1),
         batch=column(2),
         q_len=column(4),
@@ -195,6 +185,8 @@ def test_a_selection_reads_the_scores_of_queries_that_choose() -> None:
 def test_a_copy_with_other_fields_equals_a_new_operator() -> None:
     attention = latent("decode")
     for changes in ({}, {"batch": column(8)}, {"name": "other", "kv_len": column(7)}):
-        assert vars(with_fields(attention, **changes)) == vars(replace(attention, **changes))
+        assert vars(operators.with_fields(attention, **changes)) == vars(
+            replace(attention, **changes)
+        )
     with pytest.raises(TypeError, match="LatentAttention has no field batches"):
-        with_fields(attention, batches=column(8))
+        operators.with_fields(attention, batches=column(8))

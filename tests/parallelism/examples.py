@@ -5,23 +5,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.networks import (
-    Architecture,
-    DenseFfn,
-    Ffn,
-    GqaAttention,
-    LayerGroup,
-    Mixer,
-    MlaAttention,
-    ModelFormats,
-    MoeFfn,
-)
+from perfatlas import networks
 from perfatlas.parallelism import PlanColumns
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
-BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
+BF16 = networks.ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 
 
 def column(*values: float) -> FloatArray:
@@ -37,44 +27,50 @@ def plan_of(**sizes: float) -> PlanColumns:
     return replace(one, **{name: column(value) for name, value in sizes.items()})
 
 
-def model_of(mixer: Mixer, ffn: Ffn, *, layers: int = 4, hidden: int = 512) -> Architecture:
-    return Architecture(
+def model_of(
+    mixer: networks.Mixer, ffn: networks.Ffn, *, layers: int = 4, hidden: int = 512
+) -> networks.Architecture:
+    return networks.Architecture(
         model_type="llama",
         hidden_size=hidden,
         vocab_size=1024,
         tie_word_embeddings=False,
-        layers=(LayerGroup(count=layers, mixer=mixer, ffn=ffn),),
+        layers=(networks.LayerGroup(count=layers, mixer=mixer, ffn=ffn),),
     )
 
 
-LLAMA_70B = Architecture(
+LLAMA_70B = networks.Architecture(
     model_type="llama",
     hidden_size=8192,
     vocab_size=128256,
     tie_word_embeddings=False,
     layers=(
-        LayerGroup(
+        networks.LayerGroup(
             count=80,
-            mixer=GqaAttention(num_heads=64, num_kv_heads=8, head_dim=128, value_head_dim=128),
-            ffn=DenseFfn(intermediate_size=28672),
+            mixer=networks.GqaAttention(
+                num_heads=64, num_kv_heads=8, head_dim=128, value_head_dim=128
+            ),
+            ffn=networks.DenseFfn(intermediate_size=28672),
         ),
     ),
 )
 
-_DEEPSEEK_MIXER = MlaAttention(
+_DEEPSEEK_MIXER = networks.MlaAttention(
     num_heads=128, q_lora_rank=1536, kv_lora_rank=512, nope_dim=128, rope_dim=64, value_head_dim=128
 )
-DEEPSEEK_V3 = Architecture(
+DEEPSEEK_V3 = networks.Architecture(
     model_type="deepseek_v3",
     hidden_size=7168,
     vocab_size=129280,
     tie_word_embeddings=False,
     layers=(
-        LayerGroup(count=3, mixer=_DEEPSEEK_MIXER, ffn=DenseFfn(intermediate_size=18432)),
-        LayerGroup(
+        networks.LayerGroup(
+            count=3, mixer=_DEEPSEEK_MIXER, ffn=networks.DenseFfn(intermediate_size=18432)
+        ),
+        networks.LayerGroup(
             count=58,
             mixer=_DEEPSEEK_MIXER,
-            ffn=MoeFfn(
+            ffn=networks.MoeFfn(
                 num_experts=256,
                 top_k=8,
                 intermediate_size=2048,
@@ -86,10 +82,10 @@ DEEPSEEK_V3 = Architecture(
 )
 
 SMALL_DENSE = model_of(
-    GqaAttention(num_heads=16, num_kv_heads=4, head_dim=64, value_head_dim=64),
-    DenseFfn(intermediate_size=2048),
+    networks.GqaAttention(num_heads=16, num_kv_heads=4, head_dim=64, value_head_dim=64),
+    networks.DenseFfn(intermediate_size=2048),
 )
 SMALL_MOE = model_of(
-    GqaAttention(num_heads=16, num_kv_heads=4, head_dim=64, value_head_dim=64),
-    MoeFfn(num_experts=16, top_k=2, intermediate_size=256),
+    networks.GqaAttention(num_heads=16, num_kv_heads=4, head_dim=64, value_head_dim=64),
+    networks.MoeFfn(num_experts=16, top_k=2, intermediate_size=256),
 )

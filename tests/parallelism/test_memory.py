@@ -6,27 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.networks import (
-    Architecture,
-    DenseFfn,
-    GatedDeltaNet,
-    GqaAttention,
-    LayerGroup,
-    Mamba2,
-    MlaAttention,
-    ModelFormats,
-    MoeFfn,
-    SparseIndexer,
-)
-from perfatlas.parallelism import (
-    MemoryInputs,
-    MemoryLoad,
-    MemoryOverheads,
-    PlanColumns,
-    kv_bytes_per_sequence,
-    memory_footprint,
-    weight_columns,
-)
+from perfatlas import networks, parallelism
 from perfatlas.parallelism.weights import expert_padding_bytes
 from tests.parallelism.examples import (
     BF16,
@@ -39,32 +19,34 @@ from tests.parallelism.examples import (
     plan_of,
 )
 
-FP8 = ModelFormats(gemm="fp8_static", moe="fp8_static", kv="bf16", attention="bf16")
+FP8 = networks.ModelFormats(gemm="fp8_static", moe="fp8_static", kv="bf16", attention="bf16")
 
 
-def cache(model: Architecture, seq_len: float, kv: str = "bf16", **sizes: float) -> float:
-    return float(kv_bytes_per_sequence(model, kv, plan_of(**sizes), column(seq_len))[0])
+def cache(model: networks.Architecture, seq_len: float, kv: str = "bf16", **sizes: float) -> float:
+    return float(parallelism.kv_bytes_per_sequence(model, kv, plan_of(**sizes), column(seq_len))[0])
 
 
-def weights(model: Architecture, formats: ModelFormats = BF16, **sizes: float) -> float:
-    return float(weight_columns(model, formats, plan_of(**sizes)).stage_bytes[0])
+def weights(
+    model: networks.Architecture, formats: networks.ModelFormats = BF16, **sizes: float
+) -> float:
+    return float(parallelism.weight_columns(model, formats, plan_of(**sizes)).stage_bytes[0])
 
 
 def question(
-    model: Architecture = LLAMA_70B,
-    formats: ModelFormats = BF16,
-    plan: PlanColumns | None = None,
+    model: networks.Architecture = LLAMA_70B,
+    formats: networks.ModelFormats = BF16,
+    plan: parallelism.PlanColumns | None = None,
     *,
     sequences: float = 64,
     tokens: float = 2560,
     kv_blocks: float = np.nan,
     memory: float = 141e9,
-) -> MemoryInputs:
-    return MemoryInputs(
+) -> parallelism.MemoryInputs:
+    return parallelism.MemoryInputs(
         network=model,
         formats=formats,
         plan=plan or plan_of(tp=8),
-        load=MemoryLoad(
+        load=parallelism.MemoryLoad(
             sequences=column(sequences),
             tokens_per_sequence=column(tokens),
             max_num_batched_tokens=column(8192),
@@ -73,7 +55,7 @@ def question(
             block_size=column(16),
             kv_blocks=column(kv_blocks),
         ),
-        overheads=MemoryOverheads(
+        overheads=parallelism.MemoryOverheads(
             context_bytes=1e8, communication_bytes=4e8, graph_bytes=5e8, sampler_copies=3.5
         ),
         memory_bytes=column(memory),
@@ -95,28 +77,28 @@ def test_latent_cache_by_hand() -> None:
 
 
 def test_sparse_indexer_adds_its_keys() -> None:
-    mixer = MlaAttention(
+    mixer = networks.MlaAttention(
         num_heads=16,
         q_lora_rank=0,
         kv_lora_rank=512,
         nope_dim=128,
         rope_dim=64,
         value_head_dim=128,
-        indexer=SparseIndexer(num_heads=64, head_dim=128, top_k=2048),
+        indexer=networks.SparseIndexer(num_heads=64, head_dim=128, top_k=2048),
     )
-    sparse = model_of(mixer, DenseFfn(intermediate_size=1024), layers=61)
+    sparse = model_of(mixer, networks.DenseFfn(intermediate_size=1024), layers=61)
     assert cache(sparse, 1) == 61 * (576 * 2 + 128 + 4)
 
 
 def test_windowed_layers_stop_at_their_window() -> None:
-    full = GqaAttention(num_heads=8, num_kv_heads=4, head_dim=256, value_head_dim=256)
+    full = networks.GqaAttention(num_heads=8, num_kv_heads=4, head_dim=256, value_head_dim=256)
     local = replace(full, window=1024)
-    ffn = DenseFfn(intermediate_size=1024)
+    ffn = networks.DenseFfn(intermediate_size=1024)
     interleaved = replace(
         model_of(full, ffn),
         layers=(
-            LayerGroup(count=20, mixer=local, ffn=ffn),
-            LayerGroup(count=4, mixer=full, ffn=ffn),
+            networks.LayerGroup(count=20, mixer=local, ffn=ffn),
+            networks.LayerGroup(count=4, mixer=full, ffn=ffn),
         ),
     )
     row = 4 * (256 + 256) * 2
@@ -125,16 +107,16 @@ def test_windowed_layers_stop_at_their_window() -> None:
 
 
 def test_hybrid_keeps_a_state_and_a_cache() -> None:
-    linear = GatedDeltaNet(
+    linear = networks.GatedDeltaNet(
         num_key_heads=16, num_value_heads=32, key_head_dim=128, value_head_dim=128, conv_kernel=4
     )
-    full = GqaAttention(num_heads=16, num_kv_heads=2, head_dim=256, value_head_dim=256)
-    ffn = DenseFfn(intermediate_size=1024)
+    full = networks.GqaAttention(num_heads=16, num_kv_heads=2, head_dim=256, value_head_dim=256)
+    ffn = networks.DenseFfn(intermediate_size=1024)
     hybrid = replace(
         model_of(full, ffn),
         layers=(
-            LayerGroup(count=36, mixer=linear, ffn=ffn),
-            LayerGroup(count=12, mixer=full, ffn=ffn),
+            networks.LayerGroup(count=36, mixer=linear, ffn=ffn),
+            networks.LayerGroup(count=12, mixer=full, ffn=ffn),
         ),
     )
     # fp32 state 32 x 128 x 128, 3 inputs of the convolution over 2 x 2048 + 4096 channels in bf16
@@ -145,8 +127,8 @@ def test_hybrid_keeps_a_state_and_a_cache() -> None:
 
 
 def test_mamba_state_does_not_grow() -> None:
-    mixer = Mamba2(num_heads=128, head_dim=64, state_size=128, num_groups=8, conv_kernel=4)
-    model = model_of(mixer, DenseFfn(intermediate_size=1024))
+    mixer = networks.Mamba2(num_heads=128, head_dim=64, state_size=128, num_groups=8, conv_kernel=4)
+    model = model_of(mixer, networks.DenseFfn(intermediate_size=1024))
     assert cache(model, 10) == cache(model, 100_000)
 
 
@@ -193,11 +175,13 @@ def test_weights_of_all_ranks_sum_to_the_model(tp: int, pp: int) -> None:
         layers=(
             replace(
                 model.layers[0],
-                mixer=GqaAttention(num_heads=16, num_kv_heads=8, head_dim=64, value_head_dim=64),
+                mixer=networks.GqaAttention(
+                    num_heads=16, num_kv_heads=8, head_dim=64, value_head_dim=64
+                ),
             ),
         ),
     )
-    held = weight_columns(many_heads, BF16, plan_of(tp=tp, pp=pp))
+    held = parallelism.weight_columns(many_heads, BF16, plan_of(tp=tp, pp=pp))
     norms = 9 * 512 * 2.0  # two per layer and the final one, whole on every rank
     shared = (held.layers_bytes - norms) * tp + norms
     total = shared + (held.embedding_bytes + held.head_bytes) * tp
@@ -210,13 +194,13 @@ def test_experts_of_all_ranks_sum_to_the_model(split: tuple[int, int]) -> None:
     ep, moe_tp = split
     counts = SMALL_MOE.parameters()
     plan = plan_of(attention_dp=ep * moe_tp, ep=ep, moe_tp=moe_tp)
-    held = weight_columns(SMALL_MOE, BF16, plan).stage_bytes[0]
+    held = parallelism.weight_columns(SMALL_MOE, BF16, plan).stage_bytes[0]
     whole = 2 * (counts.total - counts.expert)  # attention is copied by attention_dp
     assert (held - whole) * ep * moe_tp == pytest.approx(2 * counts.expert)
 
 
 def test_footprint_of_llama_70b_on_eight_gpus() -> None:
-    memory = memory_footprint(question())
+    memory = parallelism.memory_footprint(question())
     tokens, hidden = 8192, 8192
     sampling = tokens * hidden * 2 + 3.5 * 256 * 128256 * 4
     network = tokens * (4 * hidden + 3 * 28672 / 8) * 2
@@ -232,14 +216,14 @@ def test_footprint_of_llama_70b_on_eight_gpus() -> None:
 
 
 def test_one_gpu_has_no_communication_buffers() -> None:
-    memory = memory_footprint(question(SMALL_DENSE, plan=plan_of()))
+    memory = parallelism.memory_footprint(question(SMALL_DENSE, plan=plan_of()))
     assert memory.other_bytes.tolist() == [6e8]
 
 
 def test_the_static_fraction_excludes_context_and_communicators() -> None:
     asked = question()
     static = replace(asked, overheads=replace(asked.overheads, rule="static"))
-    memory = memory_footprint(static)
+    memory = parallelism.memory_footprint(static)
     cache = memory.capacity_bytes - (memory.total_bytes - memory.kv_bytes)
     # 0.9 x (141e9 - 0.5e9) - weights; graphs and activations live in the rest
     expected = 0.9 * 140.5e9 - memory.weights_bytes
@@ -248,10 +232,10 @@ def test_the_static_fraction_excludes_context_and_communicators() -> None:
 
 def test_a_sampler_holds_its_copies_of_all_logits() -> None:
     few, many = (
-        memory_footprint(
+        parallelism.memory_footprint(
             replace(
                 question(SMALL_DENSE, plan=plan_of()),
-                overheads=MemoryOverheads(
+                overheads=parallelism.MemoryOverheads(
                     context_bytes=0.0, communication_bytes=0.0, graph_bytes=0.0, sampler_copies=n
                 ),
             )
@@ -262,9 +246,9 @@ def test_a_sampler_holds_its_copies_of_all_logits() -> None:
 
 
 def test_padded_experts_by_hand() -> None:
-    (group,) = (g for g in SMALL_MOE.layers if isinstance(g.ffn, MoeFfn))
+    (group,) = (g for g in SMALL_MOE.layers if isinstance(g.ffn, networks.MoeFfn))
     ffn = group.ffn
-    assert isinstance(ffn, MoeFfn)
+    assert isinstance(ffn, networks.MoeFfn)
     hidden, width = SMALL_MOE.hidden_size, ffn.intermediate_size
     multiples = (hidden + 1, width + 1)  # the next multiple of each
     added = expert_padding_bytes(SMALL_MOE, BF16, plan_of(), multiples)
@@ -285,25 +269,29 @@ def test_padding_is_shared_by_expert_ranks(hidden: int, width: int) -> None:
 
 def test_attention_dp_multiplies_the_cache_of_a_replica() -> None:
     plan = plan_of(attention_dp=8, ep=8)
-    memory = memory_footprint(question(SMALL_MOE, plan=plan, memory=20e9))
+    memory = parallelism.memory_footprint(question(SMALL_MOE, plan=plan, memory=20e9))
     left = memory.capacity_bytes - (memory.total_bytes - memory.kv_bytes)
     row = 4 * 4 * (64 + 64) * 2
     assert memory.kv_capacity_tokens.tolist() == [8 * 16 * float(left[0] // (16 * row))]
 
 
 def test_given_blocks_replace_the_derived_ones() -> None:
-    memory = memory_footprint(question(kv_blocks=1000, sequences=7))
+    memory = parallelism.memory_footprint(question(kv_blocks=1000, sequences=7))
     assert memory.kv_capacity_tokens.tolist() == [16_000]
     assert memory.max_sequences.tolist() == [6.0]  # 160 blocks each
     assert memory.fits.tolist() == [False]
 
 
 def test_windowed_layers_hold_more_tokens() -> None:
-    full = GqaAttention(num_heads=16, num_kv_heads=4, head_dim=64, value_head_dim=64)
+    full = networks.GqaAttention(num_heads=16, num_kv_heads=4, head_dim=64, value_head_dim=64)
     local = replace(full, window=1024)
-    ffn = DenseFfn(intermediate_size=2048)
-    everything = memory_footprint(question(model_of(full, ffn), plan=plan_of(), tokens=8192))
-    windowed = memory_footprint(question(model_of(local, ffn), plan=plan_of(), tokens=8192))
+    ffn = networks.DenseFfn(intermediate_size=2048)
+    everything = parallelism.memory_footprint(
+        question(model_of(full, ffn), plan=plan_of(), tokens=8192)
+    )
+    windowed = parallelism.memory_footprint(
+        question(model_of(local, ffn), plan=plan_of(), tokens=8192)
+    )
     ratio = windowed.kv_capacity_tokens[0] / everything.kv_capacity_tokens[0]
     assert ratio == pytest.approx(8.0, rel=1e-3)
 
@@ -311,18 +299,22 @@ def test_windowed_layers_hold_more_tokens() -> None:
 @given(tokens=st.integers(1, 20_000), memory=st.floats(3e10, 2e11))
 def test_the_largest_batch_fits_and_one_more_does_not(tokens: int, memory: float) -> None:
     asked = question(tokens=tokens, memory=memory)
-    most = float(memory_footprint(asked).max_sequences[0])
+    most = float(parallelism.memory_footprint(asked).max_sequences[0])
     if most < 1:
         return
-    at = memory_footprint(replace(asked, load=replace(asked.load, sequences=column(most))))
-    beyond = memory_footprint(replace(asked, load=replace(asked.load, sequences=column(most + 1))))
+    at = parallelism.memory_footprint(
+        replace(asked, load=replace(asked.load, sequences=column(most)))
+    )
+    beyond = parallelism.memory_footprint(
+        replace(asked, load=replace(asked.load, sequences=column(most + 1)))
+    )
     assert at.fits.tolist() == [True]
     assert beyond.fits.tolist() == [False]
 
 
 @given(st.sampled_from(["tp", "pp"]), st.sampled_from([1.0, 2.0, 4.0]))
 def test_dividing_further_never_needs_more_weights_or_cache(axis: str, size: float) -> None:
-    before = memory_footprint(question(plan=plan_of(**{axis: size})))
-    after = memory_footprint(question(plan=plan_of(**{axis: 2 * size})))
+    before = parallelism.memory_footprint(question(plan=plan_of(**{axis: size})))
+    after = parallelism.memory_footprint(question(plan=plan_of(**{axis: 2 * size})))
     assert after.weights_bytes[0] < before.weights_bytes[0]
     assert after.kv_bytes[0] < before.kv_bytes[0]

@@ -8,18 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.parallelism import (
-    PlanColumns,
-    crossing_groups,
-    cuts_groups,
-    most_replicas,
-    nodes_of_pools,
-    pools_fit,
-)
+from perfatlas import parallelism
 from tests.parallelism.packing import holds
 
 
-def plan_of(**sizes: float) -> PlanColumns:
+def plan_of(**sizes: float) -> parallelism.PlanColumns:
     names = (
         "tp",
         "pp",
@@ -31,7 +24,9 @@ def plan_of(**sizes: float) -> PlanColumns:
         "ring_degree",
         "guidance_degree",
     )
-    return PlanColumns(**{name: np.array([float(sizes.get(name, 1.0))]) for name in names})
+    return parallelism.PlanColumns(
+        **{name: np.array([float(sizes.get(name, 1.0))]) for name in names}
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,8 +45,8 @@ def plan_of(**sizes: float) -> PlanColumns:
 def test_pools_by_hand(
     sizes: tuple[float, float], counts: tuple[float, float], gpus: float, *, fit: bool
 ) -> None:
-    assert pools_fit(sizes, counts, gpus, 8.0) is fit
-    assert pools_fit(sizes[::-1], counts[::-1], gpus, 8.0) is fit
+    assert parallelism.pools_fit(sizes, counts, gpus, 8.0) is fit
+    assert parallelism.pools_fit(sizes[::-1], counts[::-1], gpus, 8.0) is fit
 
 
 workers = st.tuples(st.integers(1, 20), st.integers(0, 4))
@@ -64,22 +59,26 @@ def test_what_fits_is_packed(
 ) -> None:
     sizes, counts = zip(first, second, strict=True)
     every = (first[0],) * first[1] + (second[0],) * second[1]
-    fit = pools_fit(
+    fit = parallelism.pools_fit(
         (float(sizes[0]), float(sizes[1])), (float(counts[0]), float(counts[1])), gpus, per_node
     )
     if fit:
         assert holds(every, gpus, per_node)
     if max(sizes) % min(sizes) == 0 and per_node % min(sizes) == 0 and max(sizes) <= per_node:
         assert fit == holds(every, gpus, per_node)
-    one = most_replicas(np.array([float(sizes[0])]), float(per_node), np.array([float(gpus)]))[0]
+    one = parallelism.most_replicas(
+        np.array([float(sizes[0])]), float(per_node), np.array([float(gpus)])
+    )[0]
     assert holds((sizes[0],) * int(one), gpus, per_node)
-    assert pools_fit((float(sizes[0]), 1.0), (float(one), 0.0), float(gpus), float(per_node))
+    assert parallelism.pools_fit(
+        (float(sizes[0]), 1.0), (float(one), 0.0), float(gpus), float(per_node)
+    )
 
 
 def test_the_fewest_nodes_of_pools() -> None:
-    assert nodes_of_pools((6.0, 4.0), (2.0, 1.0), 8.0) == 3.0
-    assert nodes_of_pools((6.0, 2.0), (2.0, 2.0), 8.0) == 2.0
-    assert nodes_of_pools((5.0, 4.0), (1e9, 4.0), 8.0) == 1e9 + 2.0
+    assert parallelism.nodes_of_pools((6.0, 4.0), (2.0, 1.0), 8.0) == 3.0
+    assert parallelism.nodes_of_pools((6.0, 2.0), (2.0, 2.0), 8.0) == 2.0
+    assert parallelism.nodes_of_pools((5.0, 4.0), (1e9, 4.0), 8.0) == 1e9 + 2.0
 
 
 @settings(max_examples=200)
@@ -89,11 +88,11 @@ def test_one_node_less_does_not_hold_the_pools(
 ) -> None:
     sizes = float(first[0]), float(second[0])
     counts = float(first[1]), float(second[1])
-    nodes = nodes_of_pools(sizes, counts, float(per_node))
-    assert pools_fit(sizes, counts, nodes * per_node, per_node)
+    nodes = parallelism.nodes_of_pools(sizes, counts, float(per_node))
+    assert parallelism.pools_fit(sizes, counts, nodes * per_node, per_node)
     used = sizes[0] * counts[0] + sizes[1] * counts[1]
     less = (nodes - 1.0) * per_node
-    assert less < used or not pools_fit(sizes, counts, less, per_node)
+    assert less < used or not parallelism.pools_fit(sizes, counts, less, per_node)
 
 
 @pytest.mark.parametrize(
@@ -109,10 +108,13 @@ def test_one_node_less_does_not_hold_the_pools(
     ],
 )
 def test_groups_that_nodes_cut(sizes: dict[str, Any], *, cut: bool) -> None:
-    assert cuts_groups(plan_of(**sizes), 8.0).tolist() == [cut]
+    assert parallelism.cuts_groups(plan_of(**sizes), 8.0).tolist() == [cut]
 
 
 def test_groups_across_nodes_by_hand() -> None:
-    assert crossing_groups({"tp": 8, "dp": 4}, 8.0) == []
-    assert crossing_groups({"tp": 4, "attention_dp": 4, "ep": 16}, 8.0) == ["attention_dp", "ep"]
-    assert crossing_groups({"tp": 16, "moe_tp": 16}, 8.0) == ["tp", "moe_tp"]
+    assert parallelism.crossing_groups({"tp": 8, "dp": 4}, 8.0) == []
+    assert parallelism.crossing_groups({"tp": 4, "attention_dp": 4, "ep": 16}, 8.0) == [
+        "attention_dp",
+        "ep",
+    ]
+    assert parallelism.crossing_groups({"tp": 16, "moe_tp": 16}, 8.0) == ["tp", "moe_tp"]

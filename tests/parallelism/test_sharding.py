@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas import parallelism
 from perfatlas.machines.gpu.shapes import shape_columns
 from perfatlas.networks import (
     DenseFfn,
@@ -26,14 +27,6 @@ from perfatlas.operators import (
     Scan,
     with_fields,
 )
-from perfatlas.parallelism import (
-    ExpertExchange,
-    PlanColumns,
-    expert_groups_reached,
-    shard_operators,
-    stage_layers,
-    stage_share,
-)
 from perfatlas.quantities import UnsupportedError
 from tests.parallelism.examples import (
     BF16,
@@ -49,7 +42,7 @@ from tests.parallelism.examples import (
 
 def step(
     model: Network,
-    plan: PlanColumns,
+    plan: parallelism.PlanColumns,
     phase: Phase = Phase.PREFILL,
     *,
     batch: float = 2,
@@ -77,7 +70,7 @@ def flop(operators: tuple[Operator, ...]) -> float:
 def test_one_rank_runs_the_unsharded_step() -> None:
     plan = plan_of()
     whole = step(SMALL_DENSE, plan)
-    sharded = shard_operators(whole, plan, SMALL_DENSE)
+    sharded = parallelism.shard_operators(whole, plan, SMALL_DENSE)
     assert [op.name for op in sharded] == [op.name for op in whole]
     for one, other in zip(sharded, whole, strict=True):
         for mine, theirs in zip(one.work(), other.work(), strict=True):
@@ -86,7 +79,7 @@ def test_one_rank_runs_the_unsharded_step() -> None:
 
 def test_llama_70b_on_eight_ranks_by_hand() -> None:
     plan = plan_of(tp=8)
-    sharded = shard_operators(
+    sharded = parallelism.shard_operators(
         step(LLAMA_70B, plan, Phase.DECODE, batch=64, q_len=1, kv_len=2048), plan, LLAMA_70B
     )
     qkv, gate_up = named(sharded, "qkv_projection"), named(sharded, "gate_up_projection")
@@ -115,7 +108,7 @@ def test_llama_70b_on_eight_ranks_by_hand() -> None:
 
 def test_kv_heads_are_copied_beyond_their_number() -> None:
     plan = plan_of(tp=16)
-    sharded = shard_operators(step(LLAMA_70B, plan), plan, LLAMA_70B)
+    sharded = parallelism.shard_operators(step(LLAMA_70B, plan), plan, LLAMA_70B)
     qkv, attention = named(sharded, "qkv_projection"), named(sharded, "attention")
     assert isinstance(qkv, Gemm)
     assert isinstance(attention, Attention)
@@ -129,7 +122,7 @@ def test_vocabulary_is_padded_upwards() -> None:
         GqaAttention(num_heads=6, num_kv_heads=3, head_dim=64, value_head_dim=64),
         DenseFfn(intermediate_size=192),
     )
-    head = named(shard_operators(step(model, plan), plan, model), "lm_head")
+    head = named(parallelism.shard_operators(step(model, plan), plan, model), "lm_head")
     assert isinstance(head, Gemm)
     assert head.n.tolist() == [342.0]  # ceil(1024 / 3)
 
@@ -142,7 +135,7 @@ def test_dense_flop_of_all_ranks_is_the_unsharded_flop(tp: int, cp: int, batch: 
     )
     plan = plan_of(tp=tp, cp=cp)
     whole = step(model, plan, batch=batch, q_len=120, kv_len=150)
-    sharded = shard_operators(whole, plan, model)
+    sharded = parallelism.shard_operators(whole, plan, model)
     body = tuple(op for op in sharded if op.name != "lm_head")
     summed = flop(body) * tp * cp + flop((named(sharded, "lm_head"),)) * tp
     assert summed == pytest.approx(flop(whole), rel=1e-12)
@@ -155,13 +148,13 @@ def test_dense_flop_of_all_ranks_is_the_unsharded_flop(tp: int, cp: int, batch: 
     exchange=st.sampled_from(["all_to_all", "all_gather_reduce_scatter"]),
 )
 def test_expert_flop_of_all_ranks_is_that_of_all_tokens(
-    tp: int, attention_dp: int, moe_tp: int, exchange: ExpertExchange
+    tp: int, attention_dp: int, moe_tp: int, exchange: parallelism.ExpertExchange
 ) -> None:
     group = tp * attention_dp
     moe_tp = min(moe_tp, group)
     plan = plan_of(tp=tp, attention_dp=attention_dp, ep=group // moe_tp, moe_tp=moe_tp)
     whole = step(SMALL_MOE, plan)
-    sharded = shard_operators(whole, plan, SMALL_MOE, expert_exchange=exchange)
+    sharded = parallelism.shard_operators(whole, plan, SMALL_MOE, expert_exchange=exchange)
     one_rank = flop((named(sharded, "experts"),))
     assert one_rank * group == pytest.approx(flop((named(whole, "experts"),)) * attention_dp)
     weights = named(sharded, "experts")
@@ -186,7 +179,7 @@ def test_context_parallel_pairs_are_shared_evenly(
     whole = step(model, plan, q_len=q_len, kv_len=q_len + prefix)
     before, after = (
         named(whole, "attention"),
-        named(shard_operators(whole, plan, model), "attention"),
+        named(parallelism.shard_operators(whole, plan, model), "attention"),
     )
     assert isinstance(before, Attention)
     assert isinstance(after, Attention)
@@ -202,12 +195,12 @@ def test_context_ranks_share_the_scores_of_sparse_attention() -> None:
     plan = plan_of(cp=4, tp=2, moe_tp=2)
     whole = step(model, plan, q_len=4096, kv_len=4096)
     before = named(whole, "indexer_scores")
-    after = named(shard_operators(whole, plan, model), "indexer_scores")
+    after = named(parallelism.shard_operators(whole, plan, model), "indexer_scores")
     assert isinstance(after, KeyScores)
     assert after.q_len.tolist() == [1024.0]
     assert after.work().flop[0] == pytest.approx(before.work().flop[0] / 4, rel=1e-12)
     assert after.num_heads.tolist() == [64.0]
-    selection = named(shard_operators(whole, plan, model), "indexer_selection")
+    selection = named(parallelism.shard_operators(whole, plan, model), "indexer_selection")
     assert isinstance(selection, KeySelection)
     assert selection.q_len.tolist() == [1024.0]
     assert selection.kv_len.tolist() == after.kv_len.tolist()
@@ -215,7 +208,9 @@ def test_context_ranks_share_the_scores_of_sparse_attention() -> None:
 
 def test_two_context_ranks_see_three_quarters_of_the_keys() -> None:
     plan = plan_of(cp=2, tp=4)
-    sharded = shard_operators(step(SMALL_DENSE, plan, q_len=1024, kv_len=1024), plan, SMALL_DENSE)
+    sharded = parallelism.shard_operators(
+        step(SMALL_DENSE, plan, q_len=1024, kv_len=1024), plan, SMALL_DENSE
+    )
     attention = named(sharded, "attention")
     assert isinstance(attention, Attention)
     assert (attention.q_len.tolist(), attention.kv_len.tolist()) == ([512.0], [768.0])
@@ -227,15 +222,17 @@ def test_two_context_ranks_see_three_quarters_of_the_keys() -> None:
 
 def test_context_ranks_repeat_decode() -> None:
     one, two = plan_of(), plan_of(cp=2)
-    alone = shard_operators(step(SMALL_DENSE, one, Phase.DECODE, q_len=1), one, SMALL_DENSE)
+    alone = parallelism.shard_operators(
+        step(SMALL_DENSE, one, Phase.DECODE, q_len=1), one, SMALL_DENSE
+    )
     assert flop(alone) == flop(
-        shard_operators(step(SMALL_DENSE, two, Phase.DECODE, q_len=1), two, SMALL_DENSE)
+        parallelism.shard_operators(step(SMALL_DENSE, two, Phase.DECODE, q_len=1), two, SMALL_DENSE)
     )
 
 
 def test_latent_attention_gathers_the_latent_and_expands_every_key() -> None:
     plan = plan_of(cp=2, tp=8, ep=8)
-    sharded = shard_operators(step(DEEPSEEK_V3, plan, batch=1), plan, DEEPSEEK_V3)
+    sharded = parallelism.shard_operators(step(DEEPSEEK_V3, plan, batch=1), plan, DEEPSEEK_V3)
     expansion, attention = named(sharded, "kv_b_projection"), named(sharded, "latent_attention")
     assert isinstance(expansion, Gemm)
     assert isinstance(attention, LatentAttention)
@@ -247,7 +244,9 @@ def test_latent_attention_gathers_the_latent_and_expands_every_key() -> None:
 
 def test_experts_without_attention_dp_end_in_one_all_reduce() -> None:
     plan = plan_of(tp=8, ep=8)
-    names = list(collectives(shard_operators(step(DEEPSEEK_V3, plan), plan, DEEPSEEK_V3)))
+    names = list(
+        collectives(parallelism.shard_operators(step(DEEPSEEK_V3, plan), plan, DEEPSEEK_V3))
+    )
     assert [name for name in names if name.startswith("experts")] == ["experts_all_reduce"]
     # the shared expert rides along: no reduction of its own
     assert not any(name.startswith("shared_expert") for name in names)
@@ -255,13 +254,15 @@ def test_experts_without_attention_dp_end_in_one_all_reduce() -> None:
 
 def test_the_reduction_waits_for_the_shared_expert() -> None:
     plan = plan_of(tp=8, ep=8)
-    order = [op.name for op in shard_operators(step(DEEPSEEK_V3, plan), plan, DEEPSEEK_V3)]
+    order = [
+        op.name for op in parallelism.shard_operators(step(DEEPSEEK_V3, plan), plan, DEEPSEEK_V3)
+    ]
     assert order.index("experts_all_reduce") == order.index("shared_expert_add") + 1
 
 
 def test_all_gather_exchange_by_hand() -> None:
     plan = plan_of(tp=2, attention_dp=4, ep=8)
-    sharded = shard_operators(
+    sharded = parallelism.shard_operators(
         step(SMALL_MOE, plan), plan, SMALL_MOE, expert_exchange="all_gather_reduce_scatter"
     )
     found = collectives(sharded)
@@ -282,7 +283,7 @@ def test_a_quantized_gather_moves_the_input_format_of_the_experts() -> None:
         with_fields(op, input_bytes_per_element=1.0) if op is experts else op for op in whole
     )
     found = collectives(
-        shard_operators(narrow, plan, SMALL_MOE, expert_exchange="quantized_all_gather")
+        parallelism.shard_operators(narrow, plan, SMALL_MOE, expert_exchange="quantized_all_gather")
     )
     elements = 4 * 2 * 128 * 512  # tokens of all attention-DP ranks x hidden
     assert found["experts_dispatch"].bytes.tolist() == [1.0 * elements]
@@ -291,7 +292,7 @@ def test_a_quantized_gather_moves_the_input_format_of_the_experts() -> None:
 
 def test_all_to_all_exchange_by_hand() -> None:
     plan = plan_of(tp=2, attention_dp=4, ep=4, moe_tp=2)
-    found = collectives(shard_operators(step(SMALL_MOE, plan), plan, SMALL_MOE))
+    found = collectives(parallelism.shard_operators(step(SMALL_MOE, plan), plan, SMALL_MOE))
     # 16 experts on 4 groups, top 2: 4 (1 - 12/16 x 11/15) = 1.8 groups per token
     sent = 128 * 1.8 * 512 * 2  # half of the 256 tokens leave each tp rank
     assert found["experts_dispatch"].op == "dispatch"
@@ -306,11 +307,13 @@ def test_all_to_all_exchange_by_hand() -> None:
 
 
 @pytest.mark.parametrize("exchange", ["all_to_all", "deepep"])
-def test_an_all_to_all_leaves_a_rank_the_tokens_it_received(exchange: ExpertExchange) -> None:
+def test_an_all_to_all_leaves_a_rank_the_tokens_it_received(
+    exchange: parallelism.ExpertExchange,
+) -> None:
     plan = plan_of(tp=2, attention_dp=4, ep=4, moe_tp=2)
     whole = step(SMALL_MOE, plan)
     every, sent = (
-        named(shard_operators(whole, plan, SMALL_MOE, expert_exchange=one), "experts")
+        named(parallelism.shard_operators(whole, plan, SMALL_MOE, expert_exchange=one), "experts")
         for one in ("all_gather_reduce_scatter", exchange)
     )
     assert isinstance(every, GroupedGemm)
@@ -331,11 +334,11 @@ def test_an_all_to_all_leaves_a_rank_the_tokens_it_received(exchange: ExpertExch
 
 def test_only_attention_dp_exchanges_tokens() -> None:
     one = np.ones(2)
-    plan = PlanColumns(
+    plan = parallelism.PlanColumns(
         tp=column(4, 1), attention_dp=column(1, 4), ep=column(4, 4), moe_tp=one, pp=one, cp=one,
         dp=one, ring_degree=one, guidance_degree=one,
     )  # fmt: skip
-    experts = named(shard_operators(step(SMALL_MOE, plan), plan, SMALL_MOE), "experts")
+    experts = named(parallelism.shard_operators(step(SMALL_MOE, plan), plan, SMALL_MOE), "experts")
     assert isinstance(experts, GroupedGemm)
     assert np.asarray(experts.ranks_per_token) == pytest.approx(np.array([0.0, 1.8]))
     assert np.asarray(shape_columns(experts)["ep"]).tolist() == [4.0, 1.0]
@@ -350,15 +353,15 @@ def test_groups_reached_lie_between_one_and_top_k(experts: int, per_group: int, 
         GqaAttention(num_heads=16, num_kv_heads=4, head_dim=64, value_head_dim=64),
         MoeFfn(num_experts=total, top_k=top_k, intermediate_size=256),
     )
-    local = named(shard_operators(step(model, plan), plan, model), "experts")
+    local = named(parallelism.shard_operators(step(model, plan), plan, model), "experts")
     assert isinstance(local, GroupedGemm)
-    groups = expert_groups_reached(local)[0]
+    groups = parallelism.expert_groups_reached(local)[0]
     assert 1.0 - 1e-12 <= groups <= min(top_k, experts) + 1e-9
 
 
 def test_pipeline_sends_the_hidden_state_between_stages() -> None:
     plan = plan_of(pp=4, tp=2)
-    sharded = shard_operators(step(LLAMA_70B, plan), plan, LLAMA_70B)
+    sharded = parallelism.shard_operators(step(LLAMA_70B, plan), plan, LLAMA_70B)
     sent = collectives(sharded)["pipeline_send_recv"]
     assert sent.count.tolist() == [3.0]
     assert sent.bytes.tolist() == [2 * 128 * 8192 * 2]
@@ -367,29 +370,29 @@ def test_pipeline_sends_the_hidden_state_between_stages() -> None:
 
 
 def test_fullest_stage() -> None:
-    assert stage_share(LLAMA_70B, plan_of(pp=3))[0] == 27 / 80
-    assert stage_share(LLAMA_70B, plan_of())[0] == 1.0
+    assert parallelism.stage_share(LLAMA_70B, plan_of(pp=3))[0] == 27 / 80
+    assert parallelism.stage_share(LLAMA_70B, plan_of())[0] == 1.0
 
 
 def test_left_over_layers_are_before_the_last_stage() -> None:
-    assert stage_layers(LLAMA_70B, 3) == (27, 27, 26)
-    assert stage_layers(LLAMA_70B, 4) == (20, 20, 20, 20)
-    assert stage_layers(LLAMA_70B, 7) == (11, 11, 11, 12, 12, 12, 11)
+    assert parallelism.stage_layers(LLAMA_70B, 3) == (27, 27, 26)
+    assert parallelism.stage_layers(LLAMA_70B, 4) == (20, 20, 20, 20)
+    assert parallelism.stage_layers(LLAMA_70B, 7) == (11, 11, 11, 12, 12, 12, 11)
     for stages in range(1, 81):
-        layers = stage_layers(LLAMA_70B, stages)
+        layers = parallelism.stage_layers(LLAMA_70B, stages)
         assert sum(layers) == 80
-        assert max(layers) / 80 == stage_share(LLAMA_70B, plan_of(pp=stages))[0]
+        assert max(layers) / 80 == parallelism.stage_share(LLAMA_70B, plan_of(pp=stages))[0]
 
 
 def test_a_step_that_opens_with_attention_has_no_stages() -> None:
     plan = plan_of(pp=2)
     only = (named(step(SMALL_DENSE, plan), "attention"),)
     with pytest.raises(UnsupportedError, match="cannot be divided into stages"):
-        shard_operators(only, plan, SMALL_DENSE)
+        parallelism.shard_operators(only, plan, SMALL_DENSE)
 
 
 def test_columns_of_plans_mix_ranks() -> None:
-    plan = PlanColumns(
+    plan = parallelism.PlanColumns(
         tp=column(1, 2), pp=column(1, 1), cp=column(1, 1), attention_dp=column(4, 1),
         ep=column(4, 2), moe_tp=column(1, 1), dp=column(1, 1), ring_degree=column(1, 1),
         guidance_degree=column(1, 1),
@@ -398,7 +401,7 @@ def test_columns_of_plans_mix_ranks() -> None:
         batch=column(8, 8), q_len=column(1, 1), kv_len=column(64, 64), head_ranks=plan.tp
     )
     whole = SMALL_MOE.step_operators(BF16, Phase.DECODE, tokens)
-    found = collectives(shard_operators(whole, plan, SMALL_MOE))
+    found = collectives(parallelism.shard_operators(whole, plan, SMALL_MOE))
     assert found["experts_dispatch"].count.tolist() == [4.0, 0.0]
     assert found["experts_all_reduce"].count.tolist() == [0.0, 4.0]
     assert found["output_projection_all_reduce"].count.tolist() == [0.0, 4.0]

@@ -6,31 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfatlas import pricing
 from perfatlas.engines import resolve_engine
 from perfatlas.machines import price_operators
 from perfatlas.operators import Collective, FloatArray
-from perfatlas.pricing import (
-    COMMUNICATION,
-    Column,
-    Composition,
-    PricedOperators,
-    Quantity,
-    choose,
-    columns_of,
-    exposed,
-    following_clock,
-    join,
-    merge,
-    of_one_operator,
-    reduce,
-    scaled,
-    scatter,
-    select,
-    take,
-    total,
-    unpriced,
-    write,
-)
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import (
@@ -42,13 +21,15 @@ from perfatlas.step import (
 )
 
 # The record with one more declared column, as a change to `record.py` alone would make it.
-ENERGY = Column(composition=Composition.WHOLE, quantity=Quantity.ENERGY, ticks_per_unit=10**6)
+ENERGY = pricing.Column(
+    composition=pricing.Composition.WHOLE, quantity=pricing.Quantity.ENERGY, ticks_per_unit=10**6
+)
 WithEnergy: Any = make_dataclass(
     "WithEnergy",
     [
         *(
             (f.name, f.type, field(default=f.default, metadata=f.metadata))
-            for f in fields(PricedOperators)
+            for f in fields(pricing.PricedOperators)
         ),
         ("energy_j_CO", FloatArray, field(metadata=ENERGY.metadata)),
     ],
@@ -67,7 +48,9 @@ def context(**fields_: object) -> StepContext:
 def record(candidates: int, operators: int, first: float, matches: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - made when the tests start
     """Return a record with energies counting from `first` and times of ten times that."""
     number_CO = first + np.arange(float(candidates * operators)).reshape(candidates, operators)
-    bare = PricedOperators(**vars(unpriced(PricedOperators, (candidates, operators))))
+    bare = pricing.PricedOperators(
+        **vars(pricing.unpriced(pricing.PricedOperators, (candidates, operators)))
+    )
     return WithEnergy(
         **{
             **vars(bare),
@@ -81,60 +64,62 @@ def record(candidates: int, operators: int, first: float, matches: tuple[str, ..
 
 
 def test_every_column_declares_how_it_combines() -> None:
-    names = {f.name for f in fields(PricedOperators)}
-    assert set(columns_of(PricedOperators)) | {"matches", "notes"} == names
-    for name, declared in columns_of(PricedOperators).items():
+    names = {f.name for f in fields(pricing.PricedOperators)}
+    assert set(pricing.columns_of(pricing.PricedOperators)) | {"matches", "notes"} == names
+    for name, declared in pricing.columns_of(pricing.PricedOperators).items():
         assert declared.per_operator == name.endswith("_O")
-        assert (declared.composition is Composition.EXPOSED) == ("_s_" in name)
-    assert columns_of(PricedOperators)["match_CO"].unpriced == -1
+        assert (declared.composition is pricing.Composition.EXPOSED) == ("_s_" in name)
+    assert pricing.columns_of(pricing.PricedOperators)["match_CO"].unpriced == -1
 
 
 def test_a_declared_column_is_taken_joined_and_chosen() -> None:
     first, second = record(2, 2, 0.0, ("a",)), record(2, 3, 10.0, ("b",))
-    joined = join((first, second))
+    joined = pricing.join((first, second))
     assert joined.energy_j_CO.tolist() == [[0, 1, 10, 11, 12], [2, 3, 13, 14, 15]]
     # positions move with the calibrations they point into
     assert joined.match_CO.tolist() == [[0, -1, 1, -1, 1], [0, -1, -1, 1, -1]]
     assert joined.matches == joined.notes == ("a", "b")
-    assert take(joined, np.array([1])).energy_j_CO.tolist() == [[2, 3, 13, 14, 15]]
-    assert select(joined, slice(2, 4)).energy_j_CO.tolist() == [[10, 11], [13, 14]]
+    assert pricing.take(joined, np.array([1])).energy_j_CO.tolist() == [[2, 3, 13, 14, 15]]
+    assert pricing.select(joined, slice(2, 4)).energy_j_CO.tolist() == [[10, 11], [13, 14]]
     other = record(2, 2, 50.0, ("c",))
-    chosen = choose((first, other), np.array([[0, 1], [1, 0]]))
+    chosen = pricing.choose((first, other), np.array([[0, 1], [1, 0]]))
     assert chosen.energy_j_CO.tolist() == [[0, 51], [52, 3]]
     assert chosen.match_CO.tolist() == [[0, -1], [1, -1]]
     assert chosen.matches == ("a", "c")
-    assert choose((first, other), np.zeros((2, 2), np.int64)).notes == ("a",)
+    assert pricing.choose((first, other), np.zeros((2, 2), np.int64)).notes == ("a",)
 
 
 def test_records_of_some_candidates_are_merged() -> None:
     odd, even = record(1, 2, 2.0, ("a",)), record(2, 2, 8.0, ("b",))
     counted = [replace(one, rows_O=np.array([1, 2])) for one in (odd, even)]
-    merged = merge(counted, [np.array([1]), np.array([0, 2])])
+    merged = pricing.merge(counted, [np.array([1]), np.array([0, 2])])
     assert merged.energy_j_CO.tolist() == [[8.0, 9.0], [2.0, 3.0], [10.0, 11.0]]
     assert merged.match_CO.tolist() == [[1, -1], [0, -1], [1, -1]]
     assert merged.rows_O.tolist() == [2, 4]
     assert merged.flop_CO.strides == (0, 0)  # unpriced in both
-    back = take(merged, np.array([0, 2]))
+    back = pricing.take(merged, np.array([0, 2]))
     assert np.array_equal(back.time_s_CO, even.time_s_CO)
 
 
 def test_a_declared_column_is_scattered_with_unpriced_values() -> None:
-    rows = of_one_operator(
+    rows = pricing.of_one_operator(
         WithEnergy,
         2,
         energy_j_CO=np.array([5.0, 6.0]),
         match_CO=np.array([0, -1]),
-        stream_O=np.array([COMMUNICATION], np.int8),
+        stream_O=np.array([pricing.COMMUNICATION], np.int8),
         matches=("a",),
         notes=(),
     )
     again = replace(rows, matches=("b",))
     at, later = (np.array([0, 1]), np.array([0, 0])), (np.array([1, 0]), np.array([2, 2]))
-    whole = scatter(WithEnergy, (2, 3), [(at, np.arange(2), rows), (later, np.arange(2), again)])
+    whole = pricing.scatter(
+        WithEnergy, (2, 3), [(at, np.arange(2), rows), (later, np.arange(2), again)]
+    )
     assert whole.energy_j_CO.tolist() == [[5, 0, 6], [6, 0, 5]]
     assert whole.match_CO.tolist() == [[0, -1, -1], [-1, -1, 1]]
-    assert whole.stream_O.tolist() == [COMMUNICATION, 0, COMMUNICATION]
-    write(whole, (np.array([0]), np.array([1])), energy_j_CO=np.array([7.0]))
+    assert whole.stream_O.tolist() == [pricing.COMMUNICATION, 0, pricing.COMMUNICATION]
+    pricing.write(whole, (np.array([0]), np.array([1])), energy_j_CO=np.array([7.0]))
     assert whole.energy_j_CO[0].tolist() == [5, 7, 6]
 
 
@@ -142,11 +127,11 @@ def test_a_declared_column_composes_as_declared() -> None:
     # energy 1 and 2, time 10 and 20, executed 3 and 4 times, three quarters of the second hidden
     alone = record(1, 2, 1.0)
     count = np.array([[3.0, 4.0]])
-    hidden = exposed(alone, np.array([[1.0, 0.25]]))
-    assert total(hidden, "time_s_CO", count)[0] == 3 * 10 + 4 * 20 * 0.25
-    assert total(hidden, "energy_j_CO", count)[0] == 3 * 1 + 4 * 2
+    hidden = pricing.exposed(alone, np.array([[1.0, 0.25]]))
+    assert pricing.total(hidden, "time_s_CO", count)[0] == 3 * 10 + 4 * 20 * 0.25
+    assert pricing.total(hidden, "energy_j_CO", count)[0] == 3 * 1 + 4 * 2
     with pytest.raises(KeyError):
-        total(hidden, "match_CO", count)
+        pricing.total(hidden, "match_CO", count)
 
 
 def test_columns_are_scaled_by_their_quantity() -> None:
@@ -154,23 +139,23 @@ def test_columns_are_scaled_by_their_quantity() -> None:
     alone = record(1, 2, 1.0)
     alone = replace(alone, low_s_CO=alone.time_s_CO, high_s_CO=alone.time_s_CO)
     alone = replace(alone, bound_s_CO=alone.energy_j_CO, flop_CO=alone.energy_j_CO)
-    twice = scaled(alone, work=2.0, time=np.array([[2.5, 1.0]]), ends=(2.0, 3.0))
+    twice = pricing.scaled(alone, work=2.0, time=np.array([[2.5, 1.0]]), ends=(2.0, 3.0))
     assert twice.time_s_CO.tolist() == [[25, 20]]
     assert twice.low_s_CO.tolist() == [[20, 40]]
     assert twice.high_s_CO.tolist() == [[30, 60]]
     assert twice.bound_s_CO.tolist() == twice.flop_CO.tolist() == [[2, 4]]
     assert twice.energy_j_CO.tolist() == [[1, 2]]
-    assert scaled(alone, energy=3.0).energy_j_CO.tolist() == [[3, 6]]
+    assert pricing.scaled(alone, energy=3.0).energy_j_CO.tolist() == [[3, 6]]
     assert twice.match_CO.tolist() == alone.match_CO.tolist()
     # both ends follow the time unless they are given
-    assert scaled(alone, time=2.0).high_s_CO.tolist() == [[20, 40]]
+    assert pricing.scaled(alone, time=2.0).high_s_CO.tolist() == [[20, 40]]
 
 
 def test_kernels_are_reduced_to_operators() -> None:
     # kernels 1 | 2 to 4 | 5 of the first candidate, 6 | 7 to 9 | 10 of the second
     kernels = record(2, 5, 1.0, ("a",))
     kernels = replace(kernels, rows_O=np.array([2, 0, 1, 1, 0]), stream_O=np.array([0, 1, 0, 0, 2]))
-    operators = reduce(kernels, np.array([0, 1, 4]))
+    operators = pricing.reduce(kernels, np.array([0, 1, 4]))
     assert operators.energy_j_CO.tolist() == [[1, 9, 5], [6, 24, 10]]
     assert operators.time_s_CO.tolist() == [[10, 90, 50], [60, 240, 100]]
     assert operators.match_CO.tolist() == [[-1, 0, -1], [0, -1, 0]]
@@ -178,15 +163,15 @@ def test_kernels_are_reduced_to_operators() -> None:
     assert operators.stream_O.tolist() == [0, 1, 2]
     assert operators.matches == ("a",)
     count = np.ones((2, 3))
-    summed = total(operators, "time_s_CO", count)
-    assert summed.tolist() == total(kernels, "time_s_CO", np.ones((2, 5))).tolist()
+    summed = pricing.total(operators, "time_s_CO", count)
+    assert summed.tolist() == pricing.total(kernels, "time_s_CO", np.ones((2, 5))).tolist()
     with pytest.raises(KeyError):
-        total(operators, "rows_O", count)
+        pricing.total(operators, "rows_O", count)
 
 
 def test_times_and_what_declares_it_follow_the_clock() -> None:
     times = ("time_s_CO", "low_s_CO", "high_s_CO", "bound_s_CO")
-    assert following_clock(unpriced(PricedOperators, (1, 1))) == (
+    assert pricing.following_clock(pricing.unpriced(pricing.PricedOperators, (1, 1))) == (
         *times,
         "code_CO",
         "chip_energy_j_CO",
@@ -226,7 +211,7 @@ def test_the_bytes_of_a_tensor_parallel_step_by_hand() -> None:
     sent = (cost.count_CO * cost.prices.link_bytes_CO)[0, sums].sum()
     reductions = cost.count_CO[0, sums].sum()
     assert sent == pytest.approx(reductions * 4096 * 2, rel=1e-12)
-    assert (cost.prices.stream_O[sums] == COMMUNICATION).all()
+    assert (cost.prices.stream_O[sums] == pricing.COMMUNICATION).all()
 
 
 @pytest.mark.parametrize("tier", ["bound", "physics"])
@@ -241,7 +226,7 @@ def test_several_clocks_in_one_call_are_separate_calls(tier: str) -> None:
         operators = [op for op in work[0].operators if not isinstance(op, Collective)]
         family = base.profile.kernel_family
         alone = price_operators(operators, devices, family=family, tier=base.tier)
-        some = select(found.prices, slice(0, len(operators)))
+        some = pricing.select(found.prices, slice(0, len(operators)))
         for name in ("time_s_CO", "low_s_CO", "high_s_CO", "bound_s_CO", "code_CO", "flop_CO"):
             np.testing.assert_array_equal(getattr(some, name), getattr(alone, name), err_msg=name)
     fast, slow = (found.prices.time_s_CO.sum() for (found,) in together[:2])

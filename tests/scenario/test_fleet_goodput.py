@@ -5,24 +5,8 @@ from pathlib import Path
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.fleet.laws import (
-    Bathtub,
-    Constant,
-    Empirical,
-    Exponential,
-    Law,
-    LogNormal,
-    Weibull,
-    mean_s,
-    scaled,
-)
+from perfatlas.reliability.fleet import laws, model
 from perfatlas.reliability.fleet.laws.laws import Tabled
-from perfatlas.reliability.fleet.model import (
-    fleet_rate_per_s,
-    rate_interval,
-    resolve_fleet,
-    shipped_fleets,
-)
 from perfatlas.verbs.goodput import fleet_goodput, goodput
 
 DAY = 86400.0
@@ -55,20 +39,24 @@ def small(tmp_path: Path) -> dict[str, object]:
 
 
 def test_llama3_is_the_sum_of_its_published_causes() -> None:
-    assert set(shipped_fleets()) == {"llama3", "rsc1"}
-    assert fleet_rate_per_s(resolve_fleet("llama3"), 2048) * 54 * DAY == pytest.approx(419.0)
-    assert fleet_rate_per_s(resolve_fleet("rsc1"), 2048) * DAY == pytest.approx(2048 * 6.5e-3)
+    assert set(model.shipped_fleets()) == {"llama3", "rsc1"}
+    assert model.fleet_rate_per_s(model.resolve_fleet("llama3"), 2048) * 54 * DAY == pytest.approx(
+        419.0
+    )
+    assert model.fleet_rate_per_s(model.resolve_fleet("rsc1"), 2048) * DAY == pytest.approx(
+        2048 * 6.5e-3
+    )
 
 
 @pytest.mark.parametrize("gpus", [8, 131_072])
 def test_a_fleet_and_a_rate_of_one_cluster_agree_at_any_size(gpus: int) -> None:
-    fleet = resolve_fleet("llama3")
+    fleet = model.resolve_fleet("llama3")
     by_rate = goodput(
         failure_rate="llama3_node_unexpected", gpus=gpus, checkpoint_write_s=30, restart_s=300
     )
-    by_fleet_s = 1.0 / fleet_rate_per_s(fleet, gpus // 8)
+    by_fleet_s = 1.0 / model.fleet_rate_per_s(fleet, gpus // 8)
     assert by_fleet_s == pytest.approx(by_rate.results["mtti_s"], rel=1e-9)
-    told = rate_interval(fleet, gpus // 8, "llama3").text()
+    told = model.rate_interval(fleet, gpus // 8, "llama3").text()
     assert "llama3_software, of a job of 16,384 GPUs, scales with the job's GPUs" in told
 
 
@@ -187,21 +175,21 @@ def test_common_random_numbers_make_small_gains_sure(small: dict[str, object]) -
 @pytest.mark.parametrize(
     "law",
     [
-        Constant(value_s=5.0),
-        Exponential(mean_s=5.0),
-        Weibull(shape=0.7, scale_s=5.0),
-        LogNormal(median_s=5.0, sigma=1.0),
-        Empirical(values_s=(1.0, 2.0, 6.0)),
+        laws.Constant(value_s=5.0),
+        laws.Exponential(mean_s=5.0),
+        laws.Weibull(shape=0.7, scale_s=5.0),
+        laws.LogNormal(median_s=5.0, sigma=1.0),
+        laws.Empirical(values_s=(1.0, 2.0, 6.0)),
         Tabled(probability_K=(0.0, 0.5, 1.0), value_s_K=(0.0, 1.0, 5.0)),
-        Bathtub(
-            infant=Weibull(shape=0.5, scale_s=9.0),
-            chance=Exponential(mean_s=8.0),
-            wear=Weibull(shape=3.0, scale_s=7.0),
+        laws.Bathtub(
+            infant=laws.Weibull(shape=0.5, scale_s=9.0),
+            chance=laws.Exponential(mean_s=8.0),
+            wear=laws.Weibull(shape=3.0, scale_s=7.0),
         ),
     ],
 )
-def test_a_scaled_law_has_a_scaled_mean(law: Law) -> None:
-    assert mean_s(scaled(law, 3.0)) == pytest.approx(3.0 * mean_s(law))
+def test_a_scaled_law_has_a_scaled_mean(law: laws.Law) -> None:
+    assert laws.mean_s(laws.scaled(law, 3.0)) == pytest.approx(3.0 * laws.mean_s(law))
 
 
 def test_no_optimum_is_stated_without_a_closed_form(

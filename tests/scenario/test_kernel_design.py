@@ -13,17 +13,7 @@ from hypothesis import given, strategies as st
 
 from perfatlas.energy import board_energy, energy_data, with_energy
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.pipeline import (
-    AttentionWork,
-    GemmWork,
-    KernelTile,
-    Step,
-    design_kernel,
-    family_of,
-    kernel_families,
-    kernel_silicon,
-    run_programs,
-)
+from perfatlas.machines.gpu import pipeline
 from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
 from perfatlas.scenario.operator_queries import QUERIES, PricedQueries
 from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
@@ -39,13 +29,15 @@ def test_two_programs_share_units_in_the_order_of_arrival() -> None:
     # tensor: A 0-10, B 10-20; A's softmax 10-18 hides behind B's product, B's waits for neither
     programs = [
         [
-            Step(event=("product", name), holds={"tensor": 10.0}, waits=False),
-            Step(event=("softmax", name), after=(("product", name),), holds={"issue": 8.0}),
-            Step(event=("values", name), holds={"tensor": 5.0}),
+            pipeline.Step(event=("product", name), holds={"tensor": 10.0}, waits=False),
+            pipeline.Step(
+                event=("softmax", name), after=(("product", name),), holds={"issue": 8.0}
+            ),
+            pipeline.Step(event=("values", name), holds={"tensor": 5.0}),
         ]
         for name in "AB"
     ]
-    found = run_programs(programs)
+    found = pipeline.run_programs(programs)
     assert found.cycles == 33.0  # B's softmax ends at 28, its second product at 33
     assert found.busy == {"tensor": 30.0, "issue": 16.0}
     tensor = [(one.start, one.end) for one in found.intervals if one.unit == "tensor"]
@@ -53,9 +45,9 @@ def test_two_programs_share_units_in_the_order_of_arrival() -> None:
 
 
 def test_programs_that_wait_for_each_other_are_refused() -> None:
-    steps = [[Step(event="a", after=("b",))], [Step(event="b", after=("a",))]]
+    steps = [[pipeline.Step(event="a", after=("b",))], [pipeline.Step(event="b", after=("a",))]]
     with pytest.raises(ValueError, match="wait for each other"):
-        run_programs(steps)
+        pipeline.run_programs(steps)
 
 
 @given(
@@ -74,11 +66,14 @@ def test_the_longest_tiles_start_first_wherever_an_sm_is_free(
 
 def test_endless_exponentials_leave_the_tensor_cores_as_the_limit() -> None:
     device = resolve_system("h100_sxm").device
-    family, silicon = family_of("attention", device, "bf16"), kernel_silicon(device, "bf16")
+    family, silicon = (
+        pipeline.family_of("attention", device, "bf16"),
+        pipeline.kernel_silicon(device, "bf16"),
+    )
     sizes: dict[str, Any] = {"batch": 8, "heads": 16, "kv_heads": 16, "head_dim": 128}
-    work = AttentionWork(**sizes, q_len=16384, kv_len=16384, causal=False)
+    work = pipeline.AttentionWork(**sizes, q_len=16384, kv_len=16384, causal=False)
     family = replace(family, fp32_per_score=0.0, comparisons_per_score=0.0)
-    found = design_kernel(work, family, replace(silicon, exponentials=1e12), 1.0)
+    found = pipeline.design_kernel(work, family, replace(silicon, exponentials=1e12), 1.0)
     assert found.limiting_unit == "tensor cores"
     # 2 GEMMs of 2 x 128 x 176 x 128 FLOP at 4096 per cycle, 94 blocks
     assert found.units["tensor cores"] == pytest.approx(94 * 2 * 2 * 128 * 176 * 128 / 4096)
@@ -157,8 +152,8 @@ def test_a_pair_of_blocks_computes_two_rows_of_tiles() -> None:
     alone = kernel_design_gemm(**asked, m=128, tile_n=64).results
     assert (alone["ctas_per_mma"], alone["inner_dimension"]) == (1, "stream-K")
     assert kernel_design_gemm(system="b200_sxm", m=1, n=1, k=1).results["ctas_per_mma"] == 1
-    work = GemmWork(m=384, n=512, k=512, groups=1, element_bytes=2.0, promotes=False)
-    tile = KernelTile(m=128, n=128, k=64, stages=4, warpgroups=1, paired=True)
+    work = pipeline.GemmWork(m=384, n=512, k=512, groups=1, element_bytes=2.0, promotes=False)
+    tile = pipeline.KernelTile(m=128, n=128, k=64, stages=4, warpgroups=1, paired=True)
     assert work.blocks(tile) == {8: 16}  # 4 rows, the last one empty
 
 
@@ -181,19 +176,25 @@ def test_products_that_leave_sms_idle_are_split_and_others_are_not(k: int) -> No
 
 
 def test_parts_of_the_inner_dimension_by_hand() -> None:
-    work = GemmWork(m=256, n=256, k=4096, groups=1, element_bytes=2.0, promotes=False)
-    tile = KernelTile(m=128, n=128, k=64, stages=4, warpgroups=1)
+    work = pipeline.GemmWork(m=256, n=256, k=4096, groups=1, element_bytes=2.0, promotes=False)
+    tile = pipeline.KernelTile(m=128, n=128, k=64, stages=4, warpgroups=1)
     assert work.blocks(tile) == {64: 4}
     assert work.blocks(replace(tile, splits=4)) == {16: 16}
     # 4 partial outputs of 256 x 256 in FP32, written and read
     assert work.partial_bytes(replace(tile, splits=4)) == 4 * 2 * 4 * 256 * 256
     device = resolve_system("b200_sxm").device
-    family, silicon = family_of("gemm", device, "bf16"), kernel_silicon(device, "bf16")
+    family, silicon = (
+        pipeline.family_of("gemm", device, "bf16"),
+        pipeline.kernel_silicon(device, "bf16"),
+    )
     # stream-K: 256 blocks on 148 SMs are 2 each, and every SM has one share
-    design = design_kernel(work, family, silicon, 0.6, replace(tile, streamed=True))
+    design = pipeline.design_kernel(work, family, silicon, 0.6, replace(tile, streamed=True))
     assert (design.tiles, design.tile.streamed) == (148, True)
-    whole = design_kernel(work, family, silicon, 0.6, tile)
-    assert whole.time_s < design_kernel(replace(work, groups=2), family, silicon, 0.6, tile).time_s
+    whole = pipeline.design_kernel(work, family, silicon, 0.6, tile)
+    assert (
+        whole.time_s
+        < pipeline.design_kernel(replace(work, groups=2), family, silicon, 0.6, tile).time_s
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_shipped_constants_keep_their_median_error(series: str, system: str, goa
 
 
 def test_families_have_a_bounded_clock_factor() -> None:
-    for family in kernel_families():
+    for family in pipeline.kernel_families():
         assert all(0.5 < factor <= 0.95 for factor in family.clock_factor.values())
 
 
@@ -230,7 +231,7 @@ def test_both_models_of_a_kernel_agree_within_their_intervals(system: str) -> No
 
 
 def test_decode_packs_heads_and_splits_keys_by_hand() -> None:
-    work = AttentionWork(
+    work = pipeline.AttentionWork(
         batch=2,
         q_len=1,
         kv_len=8192,
@@ -240,7 +241,7 @@ def test_decode_packs_heads_and_splits_keys_by_hand() -> None:
         causal=True,
         packed=True,
     )
-    tile = KernelTile(m=64, n=128, k=128, stages=4, warpgroups=1)
+    tile = pipeline.KernelTile(m=64, n=128, k=128, stages=4, warpgroups=1)
     # 8 queries share the keys of one of 2 x 8 KV heads
     assert (work.packed_rows, work.blocks(tile)) == (8, {64: 16})
     assert work.blocks(replace(tile, splits=8)) == {8: 128}
@@ -272,8 +273,8 @@ def test_the_backward_pass_takes_longer_than_the_forward_pass(system: str) -> No
 
 def test_a_causal_backward_pass_runs_the_blocks_that_see_its_keys() -> None:
     base: dict[str, Any] = {"batch": 1, "heads": 1, "kv_heads": 1, "head_dim": 128}
-    work = AttentionWork(**base, q_len=512, kv_len=512, causal=True, backward=True)
-    tile = KernelTile(m=128, n=64, k=128, stages=4, warpgroups=2)
+    work = pipeline.AttentionWork(**base, q_len=512, kv_len=512, causal=True, backward=True)
+    tile = pipeline.KernelTile(m=128, n=64, k=128, stages=4, warpgroups=2)
     # keys from 0, 128, 256 and 384 are seen by 512, 384, 256 and 128 queries
     assert work.blocks(tile) == {8: 1, 6: 1, 4: 1, 2: 1}
     assert replace(work, causal=False).blocks(tile) == {8: 4}
@@ -337,7 +338,7 @@ LATENT: dict[str, Any] = {"kind": "mla", "phase": "decode", "kv_len": 8192}
 
 
 def test_latent_decode_reads_each_key_once_by_hand() -> None:
-    work = AttentionWork(
+    work = pipeline.AttentionWork(
         batch=2,
         q_len=1,
         kv_len=128,
@@ -351,8 +352,11 @@ def test_latent_decode_reads_each_key_once_by_hand() -> None:
     # 128 keys of 576, 64 queries of 576 and 64 outputs of 512, two bytes each
     assert work.memory_bytes() == 2 * 2 * (128 * 576 + 64 * (576 + 512))
     device = resolve_system("h100_sxm").device
-    family, silicon = family_of("attention", device, "bf16"), kernel_silicon(device, "bf16")
-    design = design_kernel(work, family, silicon, 0.6)
+    family, silicon = (
+        pipeline.family_of("attention", device, "bf16"),
+        pipeline.kernel_silicon(device, "bf16"),
+    )
+    design = pipeline.design_kernel(work, family, silicon, 0.6)
     # FlashMLA: products of 64 x 64 x 576 and 64 x 64 x 512 at 4096 FLOP per cycle
     blocks = 2 / design.tile.splits
     assert design.units["tensor cores"] == pytest.approx(blocks * 2 * 64 * 64 * (576 + 512) / 4096)

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.deployments import (
-    StepScale,
-    kind_column,
-    price_ends,
-    resolve_traffic,
-    run_traffic,
-    service,
-    slowed,
-)
+from perfatlas.scenario import deployments
 from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.verbs.simulate import simulate
@@ -50,7 +42,7 @@ def test_equal_kinds_are_one_kind_with_their_replicas_summed(
         assert told.pop(name) == pytest.approx(expected.pop(name), rel=0.01)
     assert told == expected
     columns = several.per_request()
-    assert columns.pop("kind") == kind_column(shares, columns["replica"])
+    assert columns.pop("kind") == deployments.kind_column(shares, columns["replica"])
     assert columns == one.per_request()
     assert several.series() == one.series()
 
@@ -127,16 +119,24 @@ def test_fields_of_a_kind_take_precedence() -> None:
 def test_the_interval_scales_the_steps_of_each_kind_by_the_error_of_its_engine() -> None:
     kinds = [NEW, {**NEW, "engine": "sglang"}]
     traffic, scenario = split_fields({**BUSY, "replica_kinds": kinds})
-    came = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, came)
-    ends = price_ends(ready)
+    came = deployments.resolve_traffic(traffic, scenario)
+    ready = deployments.service(scenario, traffic, came)
+    ends = deployments.price_ends(ready)
     for place, kind in enumerate(kinds):
         own, deployed = split_fields({**BUSY, **kind})
-        alone = service(deployed, own, came)
-        assert {end: (factors[place],) for end, factors in ends.items()} == price_ends(alone)
+        alone = deployments.service(deployed, own, came)
+        assert {end: (factors[place],) for end, factors in ends.items()} == deployments.price_ends(
+            alone
+        )
     assert ends["low"][0] != ends["low"][1]
-    plain = run_traffic(ready, came, Control())
-    slower = run_traffic(slowed(ready, (StepScale(1.0, 1.0), StepScale(2.0, 2.0))), came, Control())
+    plain = deployments.run_traffic(ready, came, Control())
+    slower = deployments.run_traffic(
+        deployments.slowed(
+            ready, (deployments.StepScale(1.0, 1.0), deployments.StepScale(2.0, 2.0))
+        ),
+        came,
+        Control(),
+    )
     of_first, of_second = plain.replica_N == 0, plain.replica_N == 1
     assert (slower.finished_N[of_first] == plain.finished_N[of_first]).all()
     assert (slower.finished_N[of_second] > plain.finished_N[of_second]).all()

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from perfatlas.scenario.fields import grouping_key
-from perfatlas.scenario.operator_queries import COLLECTIVE_SIZES, QUERIES
+from perfatlas.scenario.operator_queries import COLLECTIVE_SIZES, QUERIES, inputs
 from perfatlas.scenario.operator_queries.collectives import CollectiveInputs
-from perfatlas.scenario.operator_queries.inputs import (
-    AttentionInputs,
-    ElementwiseInputs,
-    GemmInputs,
-    MoeInputs,
-)
 from perfatlas.scenario.training_steps.inputs import TrainInputs
 from perfatlas.verbs.collective import collective_columns
 from perfatlas.verbs.kernel import kernel_columns
@@ -53,10 +47,10 @@ DENSE_TRAINING: Final = (
 GROUPED: Final[list[tuple[type[InputFields], tuple[str, ...]]]] = [
     (TrainInputs, VARYING),
     (CollectiveInputs, COLLECTIVE_SIZES),
-    (GemmInputs, QUERIES["gemm"].varying),
-    (AttentionInputs, QUERIES["attention"].varying),
-    (MoeInputs, QUERIES["moe"].varying),
-    (ElementwiseInputs, QUERIES["elementwise"].varying),
+    (inputs.GemmInputs, QUERIES["gemm"].varying),
+    (inputs.AttentionInputs, QUERIES["attention"].varying),
+    (inputs.MoeInputs, QUERIES["moe"].varying),
+    (inputs.ElementwiseInputs, QUERIES["elementwise"].varying),
 ]
 
 

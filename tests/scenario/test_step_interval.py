@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.engines import (
-    operator_class,
-    operator_spreads,
-    resolve_engine,
-    step_spreads,
-    whole_run_spread,
-)
+from perfatlas import engines
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.fields.vocabulary import parse_scenario
 from perfatlas.verbs.estimate import estimate
@@ -78,17 +72,17 @@ def told(assumptions: Sequence[str], phase: str) -> tuple[float, float]:
 def composed(model: str, *, engine: str = "vllm", **fields: Any) -> tuple[Answer, float, float]:  # noqa: ANN401
     """Return a static estimate, and the limits of its decode step by hand."""
     answer = estimate(model=model, engine=engine, isl=512, osl=64, mode="static", **fields)
-    whole = whole_run_spread()
+    whole = engines.whole_run_spread()
     kind = "experts" if "A3B" in model else "dense"
     ideal = engine == "ideal"  # takes no time of its own, but its kernels do on other machines
-    center = 0.0 if ideal else step_spreads()[kind].center
+    center = 0.0 if ideal else engines.step_spreads()[kind].center
     rows = [row for row in answer.breakdown if row["phase"] == "decode" and row["calibration"]]
     total_s = sum(row["time_s"] for row in answer.breakdown if row["phase"] == "decode")
     of_class: dict[str, float] = {}
     for row in rows:
-        key = operator_class(row["calibration"].split("/")[1])
+        key = engines.operator_class(row["calibration"].split("/")[1])
         of_class[key] = of_class.get(key, 0.0) + row["time_s"] / total_s
-    parts = [operator_spreads()[key].deviation * share for key, share in of_class.items()]
+    parts = [engines.operator_spreads()[key].deviation * share for key, share in of_class.items()]
     deviation = math.hypot(0.0 if ideal else whole.deviation, *parts)
     low, high = center - whole.lower * deviation, center + whole.upper * deviation
     return answer, math.exp(low), math.exp(high)
@@ -125,7 +119,7 @@ def test_experts_and_collectives_widen_a_step() -> None:
 
 def test_a_kernel_has_the_spread_of_its_class_in_quadrature() -> None:
     results = dict(kernel_gemm(m=4096, n=4096, k=4096, system="h200_sxm").results)
-    spread = operator_spreads()["gemm"].half_width
+    spread = engines.operator_spreads()["gemm"].half_width
     tabulated, anywhere = (
         math.log(results[end] / results["time_s"]) for end in ("tabulated_high_s", "time_s_high")
     )
@@ -133,7 +127,7 @@ def test_a_kernel_has_the_spread_of_its_class_in_quadrature() -> None:
 
 
 def test_models_with_experts_have_a_center_of_their_own() -> None:
-    dense, experts = (step_spreads()[kind] for kind in ("dense", "experts"))
+    dense, experts = (engines.step_spreads()[kind] for kind in ("dense", "experts"))
     assert 0.0 < dense.center < experts.center
 
 
@@ -169,7 +163,7 @@ def test_the_ends_of_one_run_add_up(method: str) -> None:
 def test_no_interval_of_the_throughput_ends_at_the_assumed_front_end() -> None:
     busy = {**ASKED, "concurrency": 2000, "isl": 64, "system": "b200_sxm", "max_num_seqs": 2048}
     results = estimate(**busy, method="formula").results
-    assumed = 1.0 / resolve_engine("vllm").front.token_s
+    assumed = 1.0 / engines.resolve_engine("vllm").front.token_s
     assert results["output_tokens_per_s_per_gpu"] <= assumed * 1.001
     assert results["output_tokens_per_s_per_gpu_high"] > assumed * 1.05
 

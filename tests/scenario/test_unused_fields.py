@@ -11,18 +11,7 @@ from perfatlas.declarations import questions, verb_fields
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.scenario.interrupted_jobs import Goodput
-from perfatlas.vocabulary.fields.conditions import (
-    AllOf,
-    AnyOf,
-    AnySet,
-    Equals,
-    Fact,
-    Missing,
-    Noted,
-    NotEqual,
-    NotSet,
-    WithMessage,
-)
+from perfatlas.vocabulary.fields import conditions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,31 +72,56 @@ def test_defaults_are_unset_and_zero_is_a_value() -> None:
 
 def test_each_condition_by_hand() -> None:
     values = {"a": 1, "b": "x", "c": None}
-    gone = Missing("it is raining", "wait")
+    gone = conditions.Missing("it is raining", "wait")
     facts = {"dry": lambda: gone, "light": lambda: None}
     containing_predictions = (
-        AnySet("c", "a"),
-        NotSet("c", ""),
-        Equals("b", "y", "x"),
-        NotEqual("a", 2),
+        conditions.AnySet("c", "a"),
+        conditions.NotSet("c", ""),
+        conditions.Equals("b", "y", "x"),
+        conditions.NotEqual("a", 2),
     )
-    assert [one.missing(values, facts) for one in (*containing_predictions, Fact("light"))] == [
-        None
-    ] * 5
-    assert AllOf(*containing_predictions).missing(values, facts) is None
-    assert AnyOf(Fact("dry"), AnySet("a")).missing(values, facts) is None
-    assert AllOf(AnySet("a"), Fact("dry"), AnySet("c")).missing(values, facts) == gone
-    assert AnyOf(Fact("dry"), AnySet("c")).missing(values, facts) == gone
-    assert WithMessage(AnySet("c"), "why", "how").missing(values, facts) == Missing("why", "how")
-    assert WithMessage(AnySet("a"), "why", "how").missing(values, facts) is None
-    assert NotSet("b", "wins").missing(values, facts) == Missing("b = x wins", "leave b out")
-    assert Equals("c", 1).missing(values, facts) == Missing("c is not set", "set c = 1")
-    assert NotEqual("a", 1).missing(values, facts) == Missing("a = 1", "set another a")
-    neither = Missing("neither c nor d is set", "set c or d")
-    assert AnySet("c", "d").missing(values, facts) == neither
-    noted = AllOf(AnySet("a"), Noted(Fact("dry")), AnySet("c"))
-    assert noted.missing(values, facts) == Missing("it is raining", "wait", is_noted=True)
-    assert Noted(Fact("warm")).missing(values, facts) is None
+    assert [
+        one.missing(values, facts) for one in (*containing_predictions, conditions.Fact("light"))
+    ] == [None] * 5
+    assert conditions.AllOf(*containing_predictions).missing(values, facts) is None
+    assert (
+        conditions.AnyOf(conditions.Fact("dry"), conditions.AnySet("a")).missing(values, facts)
+        is None
+    )
+    assert (
+        conditions.AllOf(
+            conditions.AnySet("a"), conditions.Fact("dry"), conditions.AnySet("c")
+        ).missing(values, facts)
+        == gone
+    )
+    assert (
+        conditions.AnyOf(conditions.Fact("dry"), conditions.AnySet("c")).missing(values, facts)
+        == gone
+    )
+    assert conditions.WithMessage(conditions.AnySet("c"), "why", "how").missing(
+        values, facts
+    ) == conditions.Missing("why", "how")
+    assert (
+        conditions.WithMessage(conditions.AnySet("a"), "why", "how").missing(values, facts) is None
+    )
+    assert conditions.NotSet("b", "wins").missing(values, facts) == conditions.Missing(
+        "b = x wins", "leave b out"
+    )
+    assert conditions.Equals("c", 1).missing(values, facts) == conditions.Missing(
+        "c is not set", "set c = 1"
+    )
+    assert conditions.NotEqual("a", 1).missing(values, facts) == conditions.Missing(
+        "a = 1", "set another a"
+    )
+    neither = conditions.Missing("neither c nor d is set", "set c or d")
+    assert conditions.AnySet("c", "d").missing(values, facts) == neither
+    noted = conditions.AllOf(
+        conditions.AnySet("a"), conditions.Noted(conditions.Fact("dry")), conditions.AnySet("c")
+    )
+    assert noted.missing(values, facts) == conditions.Missing(
+        "it is raining", "wait", is_noted=True
+    )
+    assert conditions.Noted(conditions.Fact("warm")).missing(values, facts) is None
 
 
 def test_a_path_is_its_text() -> None:

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.serving.config import (
-    FIRST_FROM,
-    ROUTINGS,
-    Affinity,
-    Fleet,
-    Limits,
-    Link,
-    ReplicaGroup,
-)
+from perfatlas.serving import config
 from perfatlas.serving.policies import names_where, policy_names
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
@@ -50,7 +42,7 @@ def flat_prices(
     )
 
 
-def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
+def random_prices(draw: np.random.Generator, limits: config.Limits) -> StepPrices:
     """Random tables, as nothing may depend on increasing times."""
     batch, tokens = limits.max_num_seqs + 1, limits.max_num_batched_tokens
     context_K = np.concatenate([[0], np.cumsum(draw.integers(1, 40, draw.integers(0, 5)))])
@@ -95,13 +87,13 @@ def scaled(prices: StepPrices, factor: int) -> StepPrices:
     return prices._replace(**{name: getattr(prices, name) * factor for name in times})
 
 
-def random_limits(draw: np.random.Generator) -> Limits:
+def random_limits(draw: np.random.Generator) -> config.Limits:
     """Random limits, mostly tight."""
     seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))
     size = int(draw.choice([1, 2, 3, 4, 8, 16]))
     rules = str(draw.choice(["vllm", "sglang", *policy_names()]))
     drafts = int(draw.choice([0, 0, 1, 3])) if rules == "vllm" else 0
-    return Limits(
+    return config.Limits(
         max_num_seqs=seqs,
         draft_tokens=drafts,
         acceptance=tuple(float(chance) for chance in draw.random(drafts)),
@@ -157,27 +149,27 @@ def _with_hashes(draw: np.random.Generator, requests: Requests) -> Requests:
     )
 
 
-def random_fleet(draw: np.random.Generator, groups: int = 1) -> Fleet:
+def random_fleet(draw: np.random.Generator, groups: int = 1) -> config.Fleet:
     """One to three engines of one to three ranks for each type."""
     made = []
     for _ in range(groups):
         limits = random_limits(draw)
         number, ranks = int(draw.integers(1, 4)), int(draw.choice([1, 1, 2, 3]))
-        made.append(ReplicaGroup(random_prices(draw, limits), limits, number, ranks))
-    affinity = Affinity(
+        made.append(config.ReplicaGroup(random_prices(draw, limits), limits, number, ranks))
+    affinity = config.Affinity(
         match_share=float(draw.choice([0.0, 0.3, 0.5, 1.0])),
         balance_apart=int(draw.choice([0, 2, 8, 64])),
         balance_ratio=float(draw.choice([1.0, 1.5, 3.0])),
     )
-    routing = str(draw.choice([*ROUTINGS, "prefix_aware"]))
-    return Fleet(tuple(made), routing, seed=int(draw.integers(100)), affinity=affinity)
+    routing = str(draw.choice([*config.ROUTINGS, "prefix_aware"]))
+    return config.Fleet(tuple(made), routing, seed=int(draw.integers(100)), affinity=affinity)
 
 
 def _drawn_rules(draw: np.random.Generator, role: str) -> str:
     return str(draw.choice(names_where(lambda policy: role in policy.roles)))
 
 
-def random_pools(draw: np.random.Generator) -> Fleet:
+def random_pools(draw: np.random.Generator) -> config.Fleet:
     """Two pools with links, mostly as fast as steps."""
     fleet = random_fleet(draw, groups=2)
     groups = []
@@ -195,17 +187,17 @@ def random_pools(draw: np.random.Generator) -> Fleet:
     return fleet._replace(
         groups=tuple(groups),
         latency=int(draw.choice([0, 5, 200])),
-        first_from=str(draw.choice(FIRST_FROM)),
+        first_from=str(draw.choice(config.FIRST_FROM)),
     )
 
 
-def _link(draw: np.random.Generator) -> Link:
+def _link(draw: np.random.Generator) -> config.Link:
     """A link with one or two linear pieces, and a time for 0 tokens."""
     each = int(draw.choice([0, 1, 10]))
     if draw.random() < 0.5:
-        return Link(per_token=(each,))
+        return config.Link(per_token=(each,))
     border, first, more = (int(draw.integers(1, 40)) for _ in range(3))
-    return Link((0, border), (first, first + border * (each + more)), (each + more, each))
+    return config.Link((0, border), (first, first + border * (each + more)), (each + more, each))
 
 
 def requests_of(rows: Sequence[tuple[int, int, int]]) -> Requests:

@@ -7,43 +7,32 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.requests import (
-    TICKS_PER_SECOND,
-    Requests,
-    Turns,
-    constant_arrivals,
-    gamma_arrivals,
-    lognormal,
-    lognormal_lengths,
-    plain_requests,
-    scale_lengths,
-    scale_rate,
-    sessions,
-    spread_batches,
-)
+from perfatlas.serving import requests
 from perfatlas.vocabulary.fields import LONGEST_S
 from tests.serving.support import check_invariants, hit_share, mean_rate
 
 
-def traffic(count: int = 60, rate: float = 5.0, seed: int = 1) -> Requests:
+def traffic(count: int = 60, rate: float = 5.0, seed: int = 1) -> requests.Requests:
     lengths = (
-        lognormal_lengths(count, lognormal(median=400, sigma=1), column, seed)
+        requests.lognormal_lengths(count, requests.lognormal(median=400, sigma=1), column, seed)
         for column in ("isl", "osl")
     )
-    return plain_requests(gamma_arrivals(count, rate, 2.0, seed), *lengths)
+    return requests.plain_requests(requests.gamma_arrivals(count, rate, 2.0, seed), *lengths)
 
 
-def talks() -> Requests:
+def talks() -> requests.Requests:
     asked = np.array([64, 10, 40, 100, 7, 33])
-    second = TICKS_PER_SECOND
-    turns = Turns(asked_N=asked, osl_N=asked + 1, think_N=second * np.array([0, 2, 2, 0, 3, 3]))
-    return sessions(second * np.array([0, 1]), np.array([3, 3]), turns, hash_block=16)
+    second = requests.TICKS_PER_SECOND
+    turns = requests.Turns(
+        asked_N=asked, osl_N=asked + 1, think_N=second * np.array([0, 2, 2, 0, 3, 3])
+    )
+    return requests.sessions(second * np.array([0, 1]), np.array([3, 3]), turns, hash_block=16)
 
 
 @given(st.floats(0.05, 50.0), st.integers(0, 99))
 def test_compressed_time_scales_the_rate_and_keeps_the_rest(factor: float, seed: int) -> None:
     before = traffic(seed=seed)
-    after = scale_rate(before, factor)
+    after = requests.scale_rate(before, factor)
     check_invariants(after)
     assert mean_rate(after) == pytest.approx(factor * mean_rate(before), rel=1e-9)
     assert after.arrival_N.shape == before.arrival_N.shape
@@ -54,7 +43,7 @@ def test_compressed_time_scales_the_rate_and_keeps_the_rest(factor: float, seed:
 @given(st.floats(1e-4, 10.0), st.floats(1e-4, 10.0))
 def test_scaled_lengths_are_whole_and_near(isl_factor: float, osl_factor: float) -> None:
     before = traffic()
-    after = scale_lengths(before, isl_factor, osl_factor)
+    after = requests.scale_lengths(before, isl_factor, osl_factor)
     check_invariants(after)
     # half a token of rounding, and one token at least
     assert np.all(np.abs(after.isl_N - before.isl_N * isl_factor) <= 1)
@@ -65,7 +54,7 @@ def test_scaled_lengths_are_whole_and_near(isl_factor: float, osl_factor: float)
 @pytest.mark.parametrize("factor", [0.0625, 0.125, 0.5, 2.0, 3.0])
 def test_scaled_prompts_share_the_same_blocks(factor: float) -> None:
     before = talks()
-    after = scale_lengths(before, factor, 1.0)
+    after = requests.scale_lengths(before, factor, 1.0)
     check_invariants(after)
     assert after.hash_block == 16 * factor
     assert np.array_equal(after.hash_H, before.hash_H)
@@ -76,13 +65,16 @@ def test_scaled_prompts_share_the_same_blocks(factor: float) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda r: scale_rate(r, 0.0), "rate factor = 0.0"),
-        (lambda r: scale_rate(r, math.nan), "rate factor = nan"),
-        (lambda r: scale_rate(r, 1e-7), "select a window"),
-        (lambda r: scale_lengths(r, -1.0, 1.0), "isl factor = -1.0"),
-        (lambda r: scale_lengths(r, 1.0, math.inf), "osl factor = inf"),
-        (lambda r: scale_lengths(r, 1.0, 1e9), "yields a length of"),
-        (lambda r: scale_lengths(r, 0.3, 1.0), "nearest factor with an integer result is 5/16"),
+        (lambda r: requests.scale_rate(r, 0.0), "rate factor = 0.0"),
+        (lambda r: requests.scale_rate(r, math.nan), "rate factor = nan"),
+        (lambda r: requests.scale_rate(r, 1e-7), "select a window"),
+        (lambda r: requests.scale_lengths(r, -1.0, 1.0), "isl factor = -1.0"),
+        (lambda r: requests.scale_lengths(r, 1.0, math.inf), "osl factor = inf"),
+        (lambda r: requests.scale_lengths(r, 1.0, 1e9), "yields a length of"),
+        (
+            lambda r: requests.scale_lengths(r, 0.3, 1.0),
+            "nearest factor with an integer result is 5/16",
+        ),
     ],
 )
 def test_scalings_out_of_range_are_refused(call: object, words: str) -> None:
@@ -95,17 +87,19 @@ def test_scalings_out_of_range_are_refused(call: object, words: str) -> None:
 def test_spread_requests_stay_before_the_next_stamp(stamps: list[int], tick: int) -> None:
     arrival_N = np.sort(np.array(stamps)) * tick
     one = np.ones_like(arrival_N)
-    spread = spread_batches(plain_requests(arrival_N, one, one))
+    spread = requests.spread_batches(requests.plain_requests(arrival_N, one, one))
     check_invariants(spread)
     time_T = np.unique(arrival_N)
     # each lies from its own stamp to before the next; those of the last have no next
     later = np.searchsorted(time_T, arrival_N, side="right") < time_T.shape[0]
     following = time_T[np.searchsorted(time_T, arrival_N[later], side="right")]
     assert np.all(spread.arrival_N >= arrival_N)
-    assert spread.arrival_N[-1] <= LONGEST_S * TICKS_PER_SECOND
+    assert spread.arrival_N[-1] <= LONGEST_S * requests.TICKS_PER_SECOND
     assert np.all(spread.arrival_N[later] < following)
 
 
 def test_constant_traffic_has_its_rate() -> None:
     one = np.ones(11, np.int64)
-    assert mean_rate(plain_requests(constant_arrivals(11, 2.5), one, one)) == pytest.approx(2.5)
+    assert mean_rate(
+        requests.plain_requests(requests.constant_arrivals(11, 2.5), one, one)
+    ) == pytest.approx(2.5)

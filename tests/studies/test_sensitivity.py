@@ -7,15 +7,9 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from perfatlas import studies
 from perfatlas.hardware import resolve_system, with_values
 from perfatlas.scenario.resolution import read_scenario
-from perfatlas.studies import (
-    all_factors,
-    break_even,
-    elasticities,
-    next_bottlenecks,
-    scaled_scenario,
-)
 from perfatlas.verbs.estimate import estimate, explain
 
 DENSE: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
@@ -45,18 +39,18 @@ SIGNS: Final = {"latency": 1.0, "rate": -1.0}
 @pytest.mark.parametrize("fields", SCENARIOS.values(), ids=SCENARIOS)
 def test_latencies_are_homogeneous_in_rates_and_latencies(fields: dict[str, Any]) -> None:
     """Euler: all latencies minus all rates sum to 1."""
-    found = elasticities(scaled_scenario(read_scenario(fields)))
+    found = studies.elasticities(studies.scaled_scenario(read_scenario(fields)))
     for metric in ("ttft_s", "tpot_s", "request_latency_s"):
         whole = sum(
             SIGNS[factor.kind] * found[metric][factor.name]
-            for factor in all_factors()
+            for factor in studies.all_factors()
             if factor.kind in SIGNS and factor.name in found[metric]
         )
         assert whole == pytest.approx(1.0, abs=1e-6)
 
 
 def test_a_memory_bound_decode_follows_the_memory_bandwidth() -> None:
-    found = elasticities(scaled_scenario(read_scenario(SCENARIOS["bound"])))
+    found = studies.elasticities(studies.scaled_scenario(read_scenario(SCENARIOS["bound"])))
     assert found["tpot_s"]["device.memory.bandwidth"] == pytest.approx(-1.0, abs=0.01)
     assert found["output_tokens_per_s_per_user"]["device.memory.bandwidth"] == pytest.approx(
         1.0, abs=0.01
@@ -73,14 +67,14 @@ def test_elasticities_agree_with_changed_systems() -> None:
         for ratio in (1.01, 1.0 / 1.01)
     ]
     by_hand = np.log(sides[0].results["tpot_s"] / sides[1].results["tpot_s"]) / np.log(1.01**2)
-    found = elasticities(scaled_scenario(read_scenario(fields)))["tpot_s"][field]
+    found = studies.elasticities(studies.scaled_scenario(read_scenario(fields)))["tpot_s"][field]
     assert found == pytest.approx(by_hand, rel=1e-3)
 
 
 def test_break_even_values_meet_the_target_when_put_in() -> None:
     fields = SCENARIOS["static"]
     target = 0.8 * estimate(**fields).results["tpot_s"]
-    rows = break_even(scaled_scenario(read_scenario(fields)), "tpot_s", target)
+    rows = studies.break_even(studies.scaled_scenario(read_scenario(fields)), "tpot_s", target)
     met = [row for row in rows if row["value"] is not None]
     assert {row["field"] for row in met} >= {"device.memory.bandwidth", "device.overhead_ratio"}
     for row in met:
@@ -92,11 +86,11 @@ def test_break_even_values_meet_the_target_when_put_in() -> None:
 
 
 def test_a_target_that_is_met_is_answered_with_what_it_allows() -> None:
-    scaled = scaled_scenario(read_scenario(SCENARIOS["bound"]))
+    scaled = studies.scaled_scenario(read_scenario(SCENARIOS["bound"]))
     now = float(scaled.results([{}])["tpot_s"][0])
     (row,) = [
         row
-        for row in break_even(scaled, "tpot_s", 2.0 * now)
+        for row in studies.break_even(scaled, "tpot_s", 2.0 * now)
         if row["field"] == "device.memory.bandwidth"
     ]
     assert row["ratio"] == pytest.approx(0.5, rel=0.01)
@@ -105,7 +99,9 @@ def test_a_target_that_is_met_is_answered_with_what_it_allows() -> None:
 def test_improving_the_bottleneck_moves_it() -> None:
     rows = [
         row
-        for row in next_bottlenecks(scaled_scenario(read_scenario(SCENARIOS["static"])))
+        for row in studies.next_bottlenecks(
+            studies.scaled_scenario(read_scenario(SCENARIOS["static"]))
+        )
         if row["metric"] == "tpot_s"
     ]
     assert [row["ratio"] for row in rows] == [1.0, 1.2, 2.0]
@@ -138,8 +134,8 @@ def test_an_explanation_has_the_estimate_and_its_sensitivities() -> None:
 
 def test_break_even_values_stay_inside_the_range_of_their_field() -> None:
     """An assumed rate may lie so near the end of its range that rounding would leave it."""
-    scaled = scaled_scenario(
+    scaled = studies.scaled_scenario(
         read_scenario({"model": "meta-llama/Llama-3.1-8B", "system": "mi300x"})
     )
-    rows = break_even(scaled, "tpot_s", 1e-9)
+    rows = studies.break_even(scaled, "tpot_s", 1e-9)
     assert {row["field"] for row in rows if row["ratio"] is None}

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas import networks
 from perfatlas.hardware import resolve_system
-from perfatlas.networks import (
-    Architecture,
-    DenseFfn,
-    GqaAttention,
-    LayerGroup,
-    ModelFormats,
-    Network,
-    resolve_model,
-)
 from perfatlas.training.layouts import Layouts
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import TrainingQuestion
@@ -24,7 +16,7 @@ from perfatlas.training.step import TrainingQuestion
 if TYPE_CHECKING:
     from perfatlas.training.profiles import TrainingEngine
 
-BF16: Final = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
+BF16: Final = networks.ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 SIZES: Final = ("tp", "pp", "cp", "dp", "ep", "expert_tp", "vpp", "micro_batch")
 
 
@@ -54,7 +46,7 @@ def layouts(**columns: Any) -> Layouts:  # noqa: ANN401 - columns of several typ
 def question(
     sizes: Layouts,
     *,
-    model: str | Network = "meta-llama/Llama-3.1-8B",
+    model: str | networks.Network = "meta-llama/Llama-3.1-8B",
     system: str = "h100_sxm",
     engine: str | TrainingEngine = "ideal",
     **others: Any,  # noqa: ANN401 - fields of a question
@@ -62,7 +54,7 @@ def question(
     """Return the question of some layouts."""
     return replace(
         TrainingQuestion(
-            network=resolve_model(model).network if isinstance(model, str) else model,
+            network=networks.resolve_model(model).network if isinstance(model, str) else model,
             engine=resolve_training_engine(engine) if isinstance(engine, str) else engine,
             formats=BF16,
             tier="auto",
@@ -74,18 +66,18 @@ def question(
     )
 
 
-def gpt(layers: int, hidden: int, heads: int, vocab: int = 51200) -> Architecture:
+def gpt(layers: int, hidden: int, heads: int, vocab: int = 51200) -> networks.Architecture:
     """Return a GPT-3 model: multi-head attention and two matrices of 4 hidden."""
     width = hidden // heads
-    attention = GqaAttention(
+    attention = networks.GqaAttention(
         num_heads=heads, num_kv_heads=heads, head_dim=width, value_head_dim=width
     )
-    ffn = DenseFfn(intermediate_size=4 * hidden, gated=False, bias=True)
-    return Architecture(
+    ffn = networks.DenseFfn(intermediate_size=4 * hidden, gated=False, bias=True)
+    return networks.Architecture(
         model_type="gpt",
         hidden_size=hidden,
         vocab_size=vocab,
         tie_word_embeddings=True,
-        layers=(LayerGroup(count=layers, mixer=attention, ffn=ffn),),
+        layers=(networks.LayerGroup(count=layers, mixer=attention, ffn=ffn),),
         layer_norm_bias=True,
     )

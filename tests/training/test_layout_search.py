@@ -10,15 +10,10 @@ import pytest
 
 import perfatlas
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.training import step
 from perfatlas.training.layouts import Layouts, layout_problems, take_layouts
 from perfatlas.training.schedules import Pipelines, peak_activations, pipeline_refusals
 from perfatlas.training.schedules.steps import programs
-from perfatlas.training.step import (
-    lower_bounds,
-    micro_batch_costs,
-    sharper_step_bounds,
-    training_steps,
-)
 from perfatlas.verbs.train import search_training, train
 from tests.examples import few
 from tests.training.asked import layouts, question
@@ -93,9 +88,9 @@ def test_no_step_is_below_its_bounds(
     kept = np.flatnonzero(~broken_C)[:400]
     assert kept.size > 50
     legal = replace(asked, layouts=take_layouts(asked.layouts, kept), index_C=asked.index_C[kept])
-    costs = micro_batch_costs(legal)
-    bounds, sharper_s_C = lower_bounds(legal, costs), sharper_step_bounds(legal, costs)
-    steps = training_steps(legal)
+    costs = step.micro_batch_costs(legal)
+    bounds, sharper_s_C = step.lower_bounds(legal, costs), step.sharper_step_bounds(legal, costs)
+    steps = step.training_steps(legal)
     assert np.all(sharper_s_C <= steps.step_s_C * (1.0 + 1e-9))
     assert np.all(bounds.step_s_C <= sharper_s_C * (1.0 + 1e-12))
     assert np.all(bounds.step_s_C <= steps.step_s_C * (1.0 + 1e-9))
@@ -109,8 +104,11 @@ def test_bounds_count_the_rank_with_most_layers_and_the_way_to_it() -> None:
         layouts(tp=4, pp=[4, 8, 32], vpp=[2, 3, 2], dp=[8, 4, 1], global_batch=512),
         model="meta-llama/Llama-3.1-70B", engine="megatron", schedule="interleaved",
     )  # fmt: skip
-    costs = micro_batch_costs(asked)
-    bound_s_C, step_s_C = lower_bounds(asked, costs).step_s_C, training_steps(asked).step_s_C
+    costs = step.micro_batch_costs(asked)
+    bound_s_C, step_s_C = (
+        step.lower_bounds(asked, costs).step_s_C,
+        step.training_steps(asked).step_s_C,
+    )
     assert np.all(bound_s_C <= step_s_C)
     assert np.all(bound_s_C > 0.95 * step_s_C)
 
@@ -149,7 +147,7 @@ def test_the_best_layout_is_that_of_all_prices_and_rows_equal_train() -> None:
     assert times == sorted(times)
     fastest = np.inf
     for family in answer.found.space.families:
-        steps = training_steps(family.question, family.costs)
+        steps = step.training_steps(family.question, family.costs)
         fastest = min(fastest, float(steps.step_s_C[steps.memory.fits].min()))
     assert times[0] == pytest.approx(fastest, rel=1e-12)
     counts = answer.results

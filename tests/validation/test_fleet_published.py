@@ -5,35 +5,25 @@ from typing import Literal
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.fleet.model import (
-    Fleet,
-    Job,
-    Level,
-    Restart,
-    Spares,
-    Strategy,
-    find_rate,
-    published_durations,
-    published_rates,
-)
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.model.catalog import published_cause
 from perfatlas.reliability.fleet.simulator import simulate
 
 
 def test_catalog_rates_carry_kind_source_and_interval() -> None:
-    llama = find_rate("llama3_node_unexpected")
+    llama = model.find_rate("llama3_node_unexpected")
     assert llama.per_day == pytest.approx(3.7887e-3, rel=1e-4)
     assert llama.low_per_day is not None
     assert llama.high_per_day is not None
     assert llama.low_per_day / llama.per_day == pytest.approx(0.907, abs=1e-3)
     assert llama.high_per_day / llama.per_day == pytest.approx(1.100, abs=1e-3)
-    for rate in published_rates().values():
+    for rate in model.published_rates().values():
         assert rate.rate_kind
         assert rate.source
         assert rate.evidence in ("read", "note", "hearsay", "derived")
         assert rate.per_day > 0
-    assert all(d.low_s <= d.high_s and d.source for d in published_durations().values())
-    causes = [rate for rate in published_rates().values() if rate.name.startswith("llama3_")]
+    assert all(d.low_s <= d.high_s and d.source for d in model.published_durations().values())
+    causes = [rate for rate in model.published_rates().values() if rate.name.startswith("llama3_")]
     counted = sum(
         rate.per_day * {"gpu": 884_736, "node": 110_592, "job": 54}[rate.of]
         for rate in causes
@@ -41,7 +31,7 @@ def test_catalog_rates_carry_kind_source_and_interval() -> None:
     )
     assert counted == pytest.approx(419.0)
     with pytest.raises(InvalidSpecError, match="did you mean 'rsc1_node'"):
-        find_rate("rsc1_nodes")
+        model.find_rate("rsc1_nodes")
 
 
 def test_what_a_rate_is_of_must_be_known() -> None:
@@ -59,16 +49,16 @@ def test_what_a_rate_is_of_must_be_known() -> None:
 
 def test_what_takes_nothing_out_does_not_strike_in_a_spare() -> None:
     software = published_cause("llama3_software", gpus_per_unit=8)
-    fleet = Fleet(units=4096, causes=(software,))
-    job = Job(fleet=fleet, units=2048, horizon_s=54 * 86400.0)
+    fleet = model.Fleet(units=4096, causes=(software,))
+    job = model.Job(fleet=fleet, units=2048, horizon_s=54 * 86400.0)
     counts = []
     kinds: tuple[Literal["cold", "hot"], ...] = ("cold", "hot")
     for kind in kinds:
-        strategy = Strategy(
+        strategy = model.Strategy(
             interval_s=600.0,
-            levels=(Level(write_s=5.0),),
-            restarts=(Restart(name="restart", phases={"all": 1.0}),),
-            spares=Spares(count=2048, kind=kind),
+            levels=(model.Level(write_s=5.0),),
+            restarts=(model.Restart(name="restart", phases={"all": 1.0}),),
+            spares=model.Spares(count=2048, kind=kind),
         )
         counts.append(simulate(job, strategy, replicas=50, seed=3).mtti_s)
     assert counts[0] == pytest.approx(counts[1])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import perfatlas
 from perfatlas.declarations import FieldsSignature, example_of, function_homes
+from perfatlas.verbs import kernel
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.estimate import estimate
@@ -20,16 +21,6 @@ from perfatlas.verbs.goodput import (
     fleet_goodput,
     goodput,
     goodput_spares,
-)
-from perfatlas.verbs.kernel import (
-    kernel_attention,
-    kernel_conv,
-    kernel_elementwise,
-    kernel_embedding,
-    kernel_gemm,
-    kernel_moe,
-    kernel_norm,
-    kernel_softmax,
 )
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.search import search
@@ -69,21 +60,21 @@ MODEL: Final[dict[str, Any]] = {
 SERVED: Final[dict[str, Any]] = {**MODEL, "isl": 256, "osl": 8, "num_requests": 40}
 RATE: Final[dict[str, Any]] = {**SERVED, "request_rate": 20}
 OPERATORS: Final = {
-    "gemm": Question(kernel_gemm, {"system": "h200_sxm", "m": 64, "n": 512, "k": 512}),
-    "attention": Question(kernel_attention, {
+    "gemm": Question(kernel.kernel_gemm, {"system": "h200_sxm", "m": 64, "n": 512, "k": 512}),
+    "attention": Question(kernel.kernel_attention, {
         "system": "h200_sxm", "phase": "decode", "batch": 4, "q_len": 1, "kv_len": 512,
         "num_heads": 32, "num_kv_heads": 8, "head_dim": 128}),
-    "moe": Question(kernel_moe, {
+    "moe": Question(kernel.kernel_moe, {
         "system": "h200_sxm", "tokens": 64, "hidden": 2048, "intermediate": 768, "experts": 128,
         "top_k": 8}),
-    "conv": Question(kernel_conv, {
+    "conv": Question(kernel.kernel_conv, {
         "system": "h200_sxm", "batch": 8, "channels": 64, "height": 56, "width": 56,
         "filters": 64, "kernel": 3}),
-    "elementwise": Question(kernel_elementwise, {
+    "elementwise": Question(kernel.kernel_elementwise, {
         "system": "h200_sxm", "op": "activation", "tokens": 4096, "width": 4096}),
     **{name: Question(asked, {"system": "h200_sxm", "tokens": 4096, "width": 4096})
-       for name, asked in (("norm", kernel_norm), ("softmax", kernel_softmax),
-                           ("embedding", kernel_embedding))},
+       for name, asked in (("norm", kernel.kernel_norm), ("softmax", kernel.kernel_softmax),
+                           ("embedding", kernel.kernel_embedding))},
     "collective": Question(
         collective, {"system": "h200_sxm", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip

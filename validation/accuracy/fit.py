@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.optimize import minimize
 
-from perfatlas.quantization import (
-    METHODS,
-    ROUNDINGS,
-    TASKS,
-    AccuracyModel,
-    asked_of,
-    shaped_values,
-    sqnr_db,
-)
+from perfatlas import quantization
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.operators import FloatArray
-    from perfatlas.quantization import Pair
 
 SAMPLES: Final = 2**20
 POSITIVE: Final = ("weights", "kv", "spread", "paired", "floor", "ratio_floor")
@@ -52,7 +43,7 @@ PRIORS: Final = {
 OFFSET_PRIOR: Final = 0.7
 
 
-def model_of(values: FloatArray) -> AccuracyModel:
+def model_of(values: FloatArray) -> quantization.AccuracyModel:
     """Return the model of a vector of parameters.
 
     Args:
@@ -63,21 +54,25 @@ def model_of(values: FloatArray) -> AccuracyModel:
         for name, x in zip(SCALARS, values, strict=False)
     }
     rest = values[len(SCALARS) :].tolist()
-    methods = dict(zip(METHODS, [0.0, *rest[: len(METHODS) - 1]], strict=True))
-    tasks = dict(zip(TASKS, [0.0, *rest[len(METHODS) - 1 :]], strict=True))
-    return AccuracyModel(**scalars, methods=methods, tasks=tasks)
+    methods = dict(
+        zip(quantization.METHODS, [0.0, *rest[: len(quantization.METHODS) - 1]], strict=True)
+    )
+    tasks = dict(
+        zip(quantization.TASKS, [0.0, *rest[len(quantization.METHODS) - 1 :]], strict=True)
+    )
+    return quantization.AccuracyModel(**scalars, methods=methods, tasks=tasks)
 
 
-def fitted(pairs: Sequence[Pair]) -> AccuracyModel:
+def fitted(pairs: Sequence[quantization.Pair]) -> quantization.AccuracyModel:
     """Return the model of greatest penalised likelihood.
 
     Pairs of a family count by the square root of their number, so that one family does not decide.
     """
-    asked, changes = asked_of(list(pairs)), np.array([pair.change for pair in pairs])
+    asked, changes = quantization.asked_of(list(pairs)), np.array([pair.change for pair in pairs])
     families = [pair.family for pair in pairs]
     weights = np.array([families.count(name) ** -0.5 for name in families])
     start = np.array([np.log(START[n]) if n in POSITIVE else START[n] for n in SCALARS])
-    offsets = len(METHODS) + len(TASKS) - 2
+    offsets = len(quantization.METHODS) + len(quantization.TASKS) - 2
     start = np.concatenate([start, np.zeros(offsets)])
     widths = np.array([*(PRIORS[name] for name in SCALARS), *[OFFSET_PRIOR] * offsets])
 
@@ -91,8 +86,8 @@ def fitted(pairs: Sequence[Pair]) -> AccuracyModel:
 
 def error_table() -> dict[str, dict[str, float]]:
     """Return the SQNR of every rounding by distribution, to a thousandth [dB]."""
-    values = shaped_values(SAMPLES)
+    values = quantization.shaped_values(SAMPLES)
     return {
-        name: {shape: round(sqnr_db(v, rounding), 3) for shape, v in values.items()}
-        for name, rounding in ROUNDINGS.items()
+        name: {shape: round(quantization.sqnr_db(v, rounding), 3) for shape, v in values.items()}
+        for name, rounding in quantization.ROUNDINGS.items()
     }

@@ -11,15 +11,7 @@ from scipy.optimize import minimize
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.pipeline import (
-    AttentionWork,
-    GemmWork,
-    KernelFamily,
-    design_kernel,
-    family_of,
-    kernel_families,
-    kernel_silicon,
-)
+from perfatlas.machines.gpu import pipeline
 from validation.kernels.design_tables import table_scores
 from validation.scoring import data_rows
 
@@ -43,7 +35,7 @@ class Anchor:
     series: str  # Its source as a group
     system: str  # The GPU
     format: str  # Number format
-    work: AttentionWork | GemmWork  # What was computed
+    work: pipeline.AttentionWork | pipeline.GemmWork  # What was computed
     time_s: float  # Its time [s]
 
 
@@ -55,7 +47,7 @@ def anchors() -> tuple[Anchor, ...]:
 
 def _anchor(row: dict[str, str]) -> Anchor:
     rate = float(row["tflop_per_s"]) * 1e12
-    work: AttentionWork | GemmWork
+    work: pipeline.AttentionWork | pipeline.GemmWork
     if row["operator"].startswith("attention"):
         batch, length, heads, head_dim = (
             int(row[name]) for name in ("batch", "length", "heads", "head_dim")
@@ -63,7 +55,7 @@ def _anchor(row: dict[str, str]) -> Anchor:
         causal, decode = row["mask"] == "causal", row["operator"] == "attention_decode"
         backward = row["operator"] == "attention_backward"
         queries = 1 if decode else length
-        work = AttentionWork(
+        work = pipeline.AttentionWork(
             batch=batch,
             q_len=queries,
             kv_len=length,
@@ -79,7 +71,7 @@ def _anchor(row: dict[str, str]) -> Anchor:
         flop /= 2.0 if causal else 1.0
     else:
         m, n, k, groups = (int(row[name]) for name in ("m", "n", "k", "groups"))
-        work = GemmWork(
+        work = pipeline.GemmWork(
             m=m,
             n=n,
             k=k,
@@ -110,13 +102,13 @@ def ratios(rows: list[Anchor], constants: Constants | None = None, system: str =
 
 def _predicted_s(row: Anchor, constants: Constants | None, system: str) -> float:
     device = resolve_system(system).device
-    operator = "attention" if isinstance(row.work, AttentionWork) else "gemm"
+    operator = "attention" if isinstance(row.work, pipeline.AttentionWork) else "gemm"
     name = "fp8_static" if row.format == "fp8" else row.format
-    family = family_of(operator, device, name)
+    family = pipeline.family_of(operator, device, name)
     factor, cycles = constants or (family.factor_of(device), family.tile_cycles)
-    silicon = kernel_silicon(device, get_format(name).tensor_peak)
+    silicon = pipeline.kernel_silicon(device, get_format(name).tensor_peak)
     family = replace(family, tile_cycles=cycles)
-    return design_kernel(row.work, family, silicon, factor).time_s
+    return pipeline.design_kernel(row.work, family, silicon, factor).time_s
 
 
 def fitted(rows: list[Anchor], start: Constants, *, factor_alone: bool = False) -> Constants:
@@ -151,15 +143,15 @@ def _is_part(row: Anchor, part: dict[str, Any]) -> bool:
 
 
 def _few_rows(row: Anchor) -> bool:
-    return isinstance(row.work, GemmWork) and row.work.m <= FEW_ROWS
+    return isinstance(row.work, pipeline.GemmWork) and row.work.m <= FEW_ROWS
 
 
 def _modelled(row: Anchor) -> bool:
-    return isinstance(row.work, GemmWork) and row.work.m >= MODELLED_ROWS
+    return isinstance(row.work, pipeline.GemmWork) and row.work.m >= MODELLED_ROWS
 
 
 def _wide(row: Anchor) -> bool:
-    return isinstance(row.work, GemmWork) and row.work.n == WIDE
+    return isinstance(row.work, pipeline.GemmWork) and row.work.n == WIDE
 
 
 def validate_design() -> dict[str, Any]:
@@ -222,7 +214,7 @@ def validate_design() -> dict[str, Any]:
     return {
         "scores": [*scores, *_few_rows_scores(of, constants), *_unseen_kernels(of)],
         "tables": table_scores(),
-        "shipped": [_shipped(kernel_family) for kernel_family in kernel_families()],
+        "shipped": [_shipped(kernel_family) for kernel_family in pipeline.kernel_families()],
     }
 
 
@@ -238,7 +230,9 @@ def _few_rows_scores(of: dict[str, list[Anchor]], constants: Constants) -> list[
 
 def _unseen_kernels(of: dict[str, list[Anchor]]) -> list[dict[str, Any]]:
     """Return scores of decode and backward kernels with the shipped constants of the forward."""
-    shipped = {name: family_of("attention", resolve_system(name).device, "bf16") for name in GPUS}
+    shipped = {
+        name: pipeline.family_of("attention", resolve_system(name).device, "bf16") for name in GPUS
+    }
     return [
         _score(
             name,
@@ -277,7 +271,7 @@ def _score(
     }
 
 
-def _shipped(family: KernelFamily) -> dict[str, Any]:
+def _shipped(family: pipeline.KernelFamily) -> dict[str, Any]:
     return {
         "family": family.name,
         "clock_factor": dict(family.clock_factor),

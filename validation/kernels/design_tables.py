@@ -7,13 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.pipeline import (
-    AttentionWork,
-    design_kernel,
-    family_of,
-    kernel_silicon,
-    sm_constants,
-)
+from perfatlas.machines.gpu import pipeline
 from perfatlas.measurements.tables import has_silicon, read_table
 
 SYSTEMS: Final = ("h100_sxm", "h200_sxm")
@@ -58,12 +52,15 @@ def _times(system: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     )
     chosen = np.flatnonzero(keep)[::ROW_STRIDE]
     device = resolve_system(system).device
-    family, silicon = family_of("attention", device, "bf16"), kernel_silicon(device, "bf16")
-    bandwidth = device.memory_bandwidth * sm_constants()["memory_efficiency"]
+    family, silicon = (
+        pipeline.family_of("attention", device, "bf16"),
+        pipeline.kernel_silicon(device, "bf16"),
+    )
+    bandwidth = device.memory_bandwidth * pipeline.sm_constants()["memory_efficiency"]
     predicted = []
     for at in chosen:
         batch, length, heads, kv_heads, head_dim = (int(size[name][at]) for name in SIZES)
-        work = AttentionWork(
+        work = pipeline.AttentionWork(
             batch=batch,
             q_len=length,
             kv_len=length,
@@ -73,7 +70,7 @@ def _times(system: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
             causal=True,
         )
         append_s = CALLED * family.launch_s + 8.0 * batch * length * kv_heads * head_dim / bandwidth
-        kernel_s = design_kernel(work, family, silicon, family.factor_of(device)).time_s
+        kernel_s = pipeline.design_kernel(work, family, silicon, family.factor_of(device)).time_s
         predicted.append(kernel_s + append_s)
     return np.array(predicted), table.measured_s()[chosen]
 

@@ -10,21 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfatlas.inference import (
-    KERNELS_ONLY,
-    architectures,
-    evaluate,
-    fastest_s,
-    model_kind,
-    run_kinds,
-    slowest_s,
-)
+from perfatlas import inference
 from perfatlas.scenario.resolution import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.inference import Evaluation, StepTails
     from perfatlas.operators import FloatArray
     from perfatlas.step import Candidates
 
@@ -63,7 +54,7 @@ class SourceRuns:
         found: FloatArray = np.where(log_N < 0.0, np.minimum(log_N - self.phase, 0.0), log_N)
         return found
 
-    def limits(self, tails: StepTails) -> tuple[FloatArray, FloatArray]:
+    def limits(self, tails: inference.StepTails) -> tuple[FloatArray, FloatArray]:
         """Return the interval with given errors of runs, each (N,) [s]."""
         low_N, high_N = tails.limits(self.laboratory)
         low_s = np.minimum(self.low_s, self.predicted_s * np.exp(low_N))
@@ -81,18 +72,21 @@ def _at_engine(question: Candidates) -> Candidates:
 Times = tuple["FloatArray", "FloatArray", "FloatArray", "FloatArray"]
 
 
-def decode_times(evaluation: Evaluation) -> Times:
+def decode_times(evaluation: inference.Evaluation) -> Times:
     """Return the decode step, its limits and its sequences, each (C,).
 
     Args:
         evaluation: The candidates.
     """
     step = evaluation.decode
-    low_s, high_s = fastest_s(step, KERNELS_ONLY), slowest_s(step, KERNELS_ONLY)
+    low_s, high_s = (
+        inference.fastest_s(step, inference.KERNELS_ONLY),
+        inference.slowest_s(step, inference.KERNELS_ONLY),
+    )
     return step.total_s(), low_s, high_s, evaluation.served
 
 
-def output_times(evaluation: Evaluation) -> Times:
+def output_times(evaluation: inference.Evaluation) -> Times:
     """Return the time between output tokens, its limits and sequences, each (C,).
 
     Args:
@@ -103,7 +97,7 @@ def output_times(evaluation: Evaluation) -> Times:
     return time_s, low_s, high_s, evaluation.served
 
 
-def gpu_times(evaluation: Evaluation) -> Times:
+def gpu_times(evaluation: inference.Evaluation) -> Times:
     """Return the time of a replica per output token, its limits and sequences, each (C,).
 
     Args:
@@ -112,7 +106,7 @@ def gpu_times(evaluation: Evaluation) -> Times:
     return _token_times(evaluation)
 
 
-def _token_times(evaluation: Evaluation) -> Times:
+def _token_times(evaluation: inference.Evaluation) -> Times:
     """Return the time per output token, its limits and sequences, each (C,)."""
     rates = (evaluation.latencies, evaluation.low, evaluation.high)
     time_s, low_s, high_s = (1.0 / rate.output_tokens_per_s for rate in rates)
@@ -132,7 +126,9 @@ class _Predicted(NamedTuple):
     refused: dict[str, int]
 
 
-def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -> _Predicted:
+def _predicted(
+    fields: Sequence[Fields], times: Callable[[inference.Evaluation], Times]
+) -> _Predicted:
     """Return times of runs: those of `_token_times` at the engine, both of rates times GPUs."""
     resolution = resolve({name: [field[name] for field in fields] for name in fields[0]})
     found_6N = np.full((6, len(fields)), np.nan)
@@ -144,7 +140,7 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
             continue
         rows_C, asked = pool
         question = _at_engine(asked) if times is _token_times else asked
-        evaluation = evaluate(question, KERNELS_ONLY)
+        evaluation = inference.evaluate(question, inference.KERNELS_ONLY)
         fits_C = evaluation.memory.fits
         shared = (_laboratory(evaluation), np.zeros(question.size))
         values_6C = np.stack((*times(evaluation), *shared))
@@ -157,9 +153,14 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
             # clients of a benchmark that starts all at once have a known phase
             values_6C[5] = np.where(np.isnan(question.load.rounds), phase_C, 0.0)
         found_6N[:, rows_C[fits_C]] = values_6C[:, fits_C]
-        named = zip(rows_C.tolist(), architectures(question), run_kinds(question), strict=True)
+        named = zip(
+            rows_C.tolist(),
+            inference.architectures(question),
+            inference.run_kinds(question),
+            strict=True,
+        )
         for place, architecture, own in named:
-            kinds[place], parts[place] = model_kind(question), own
+            kinds[place], parts[place] = inference.model_kind(question), own
             stacks[place] = question.profile.name, architecture
     errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
     refused = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
@@ -171,7 +172,7 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
     return _Predicted(found_6N[:3], served_N, laboratory_N, phase_N, *labels, refused)
 
 
-def _laboratory(evaluation: Evaluation) -> FloatArray:
+def _laboratory(evaluation: inference.Evaluation) -> FloatArray:
     """Return the deviation of ln(time per token) by operators on other machines (C,).
 
     The part of the time between tokens that is not a decode step is prompts of other requests.
@@ -190,7 +191,7 @@ def predicted_runs(
     rows: Sequence[Mapping[str, str]],
     fields: Sequence[Fields],
     measured_s: FloatArray,
-    times: Callable[[Evaluation], Times],
+    times: Callable[[inference.Evaluation], Times],
 ) -> SourceRuns:
     """Return the runs of a source with their predictions.
 

@@ -6,15 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.engines import (
-    LABORATORIES,
-    operator_spreads,
-    release_spread,
-    shipped_laboratories,
-    step_spreads,
-    unseen_kinds,
-    whole_run_spread,
-)
+from perfatlas import engines
 from perfatlas.files import format_toml, write_atomic
 from validation.laboratories.releases import release_row
 from validation.laboratories.spread import spread_rows
@@ -45,13 +37,13 @@ def write_laboratories(sources: Sequence[SourceRuns], path: Path | None = None) 
     Args:
         path: File, by default the shipped one.
     """
-    target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))
+    target = path or Path(str(resources.files("perfatlas").joinpath(engines.LABORATORIES)))
     rows = {**spread_rows(sources), "release": release_row()}
-    _write(target, {**shipped_laboratories(), **rows})
-    step_spreads.cache_clear()
-    whole_run_spread.cache_clear()
-    release_spread.cache_clear()
-    unseen_kinds.cache_clear()
+    _write(target, {**engines.shipped_laboratories(), **rows})
+    engines.step_spreads.cache_clear()
+    engines.whole_run_spread.cache_clear()
+    engines.release_spread.cache_clear()
+    engines.unseen_kinds.cache_clear()
     return target
 
 
@@ -62,9 +54,9 @@ def write_operator_spreads(rows: Mapping[str, Row], path: Path | None = None) ->
         rows: By class of operators.
         path: File, by default the shipped one.
     """
-    target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))
-    _write(target, {**shipped_laboratories(), "operator": rows})
-    operator_spreads.cache_clear()
+    target = path or Path(str(resources.files("perfatlas").joinpath(engines.LABORATORIES)))
+    _write(target, {**engines.shipped_laboratories(), "operator": rows})
+    engines.operator_spreads.cache_clear()
     return target
 
 

@@ -11,19 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.fitting.cells import FAMILIES, MEASURED_DEVICES
-from perfatlas.measurements.tables import (
-    CUSTOM,
-    GEMM_FORMATS,
-    LIBRARY,
-    LIBRARY_OPS,
-    MOE_FORMATS,
-    comm_rows,
-    comm_table,
-    default_kernels,
-    table_paths,
-    table_rows,
-    table_versions,
-)
+from perfatlas.measurements import tables
 from perfatlas.quantities import UnsupportedError
 from validation.scoring import read_data
 
@@ -102,11 +90,11 @@ def collector_draws() -> list[Draw]:
 
 def _older_releases(device: str, operator: str) -> Iterator[tuple[str, FloatArray]]:
     """Yield the name of an older release and its ratios to the newest one."""
-    if operator in (*LIBRARY_OPS, CUSTOM):
+    if operator in (*tables.LIBRARY_OPS, tables.CUSTOM):
         yield from _older_collectives(device, operator)
         return
     for family in FAMILIES:
-        versions = table_versions(device, operator, family)
+        versions = tables.table_versions(device, operator, family)
         for version in versions[:-1]:
             logs = [
                 _logs(
@@ -119,9 +107,9 @@ def _older_releases(device: str, operator: str) -> Iterator[tuple[str, FloatArra
 
 
 def _older_collectives(device: str, operator: str) -> Iterator[tuple[str, FloatArray]]:
-    for family in (LIBRARY,) if operator in LIBRARY_OPS else FAMILIES:
-        place = comm_table(device, operator, family)
-        versions = list(table_paths(device, *place))
+    for family in (tables.LIBRARY,) if operator in tables.LIBRARY_OPS else FAMILIES:
+        place = tables.comm_table(device, operator, family)
+        versions = list(tables.table_paths(device, *place))
         for version in versions[:-1]:
             own, newest = (
                 _collective_times(device, operator, family, text)
@@ -132,23 +120,25 @@ def _older_collectives(device: str, operator: str) -> Iterator[tuple[str, FloatA
 
 def _formats(device: str, operator: str, family: str) -> Sequence[str]:
     if operator == "gemm":
-        return tuple(GEMM_FORMATS.values())
+        return tuple(tables.GEMM_FORMATS.values())
     if operator == "moe":
-        return tuple(MOE_FORMATS.values())
-    return tuple(default_kernels(device, operator, family))
+        return tuple(tables.MOE_FORMATS.values())
+    return tuple(tables.default_kernels(device, operator, family))
 
 
 def _times(device: str, operator: str, family: str, name: str, version: str | None) -> Times:
     """Return the times of a table by shape; empty where the format is not measured."""
     try:
-        rows = table_rows(device, operator, family, name, version)
+        rows = tables.table_rows(device, operator, family, name, version)
     except UnsupportedError:
         return {}
     return _by_shape(rows.columns, rows.measured_s)
 
 
 def _collective_times(device: str, operator: str, family: str, version: str) -> Times:
-    rows = comm_rows(device, operator, family, "bf16" if "reduce" in operator else "any", version)
+    rows = tables.comm_rows(
+        device, operator, family, "bf16" if "reduce" in operator else "any", version
+    )
     return _by_shape({"bytes": rows.bytes_U, "ranks": rows.ranks_U}, rows.measured_s)
 
 

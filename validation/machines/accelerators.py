@@ -18,13 +18,7 @@ import numpy as np
 import perfatlas
 from perfatlas.files import content_hash
 from perfatlas.hardware import resolve_system
-from perfatlas.measurements.calibrations import (
-    EFFICIENCY_KERNELS,
-    EFFICIENCY_PREFILL,
-    SYNCHRONISATION,
-    Calibration,
-    without_devices,
-)
+from perfatlas.measurements import calibrations
 from perfatlas.networks import DenseFfn, GqaAttention, resolve_model
 from perfatlas.quantities import PerfatlasError
 from validation.machines.schedule_cells import rounded, schedule_cell, write_cells
@@ -242,7 +236,7 @@ def _asked(run: Run, speed: float, kernels: float) -> Mapping[str, Any]:
     clock_hz = device.sustained_clock_hz * speed * kernels
     changes = [f"device.clock.{text}={clock_hz:.6g} Hz" for text in ("peak", "boost", "sustained")]
     changes.append(f"device.memory.bandwidth={device.memory_bandwidth * kernels:.9g} B/s")
-    with without_devices([name]):
+    with calibrations.without_devices([name]):
         answer = perfatlas.estimate(**run.fields | {"system": f"{name}{{{','.join(changes)}}}"})
     return dict(answer.results)
 
@@ -389,7 +383,7 @@ def _errors(machine: str, result: str) -> dict[str, Any]:
     }
 
 
-def cells() -> list[Calibration]:
+def cells() -> list[calibrations.Calibration]:
     """Return the calibration of each device: numbers of its family, errors of networks left out."""
     found = []
     for machine, (device, family) in MACHINES.items():
@@ -398,15 +392,17 @@ def cells() -> list[Calibration]:
         rows = [row for row in left_out() if MACHINES[row["machine"]][1] == family]
         own = [row for row in rows if row["machine"] == machine]
         constants = _fitted(tuple(of_family(family)))
-        kernels = {EFFICIENCY_KERNELS: constants.kernels} if family in POINTS_OF else {}
+        kernels = (
+            {calibrations.EFFICIENCY_KERNELS: constants.kernels} if family in POINTS_OF else {}
+        )
         low, high = _interval(rows)
         found.append(
             schedule_cell(
                 device,
                 "systolic",
                 {
-                    EFFICIENCY_PREFILL: constants.speed,
-                    SYNCHRONISATION: constants.point_s,
+                    calibrations.EFFICIENCY_PREFILL: constants.speed,
+                    calibrations.SYNCHRONISATION: constants.point_s,
                     **kernels,
                 },
                 [row["error"] for row in own],

@@ -22,11 +22,7 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK, silicon_row
 from perfatlas.machines.gpu.gemm import GEMM_SHAPE, gemm_time_s
-from perfatlas.measurements.calibrations import (
-    calibration_folder,
-    find_shipped_calibration,
-    without_devices,
-)
+from perfatlas.measurements import calibrations
 from perfatlas.sampling import five_quantiles
 from validation.runs.shared_data import read_table, shared_folder
 from validation.runs.twins import twin_groups
@@ -150,7 +146,7 @@ def write_amd(folder: Path | None = None) -> None:
     Args:
         folder: Of calibrations, by default the shipped one.
     """
-    folder = folder or calibration_folder()
+    folder = folder or calibrations.calibration_folder()
     for device, dtypes in DEVICES.items():
         cells = [
             replace(calibrate_cell(cell_of(device, dtype)), command=COMMAND) for dtype in dtypes
@@ -175,8 +171,8 @@ def of_another_vendor(device: str, dtype: str) -> FloatArray | None:
         dtype: Key of FORMATS.
     """
     cell, rows = cell_of(device, dtype), table_of(device, dtype).rows
-    with without_devices(DEVICES):
-        lent = find_shipped_calibration(
+    with calibrations.without_devices(DEVICES):
+        lent = calibrations.find_shipped_calibration(
             resolve_system(device).device, "gemm", "vllm", FORMATS[dtype]
         )
     if lent is None:

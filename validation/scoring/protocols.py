@@ -11,30 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas import hardware
-from perfatlas.fitting import (
-    FIT_ROWS,
-    SEED,
-    SMALL_CELL,
-    fit_cell,
-    fit_parameters,
-    held_out,
-    residual_quantiles,
-    row_groups,
-    taken,
-)
-from perfatlas.measurements.calibrations import (
-    DIGITS,
-    KERNELS,
-    Pair,
-    Silicon,
-    catalog_silicon,
-    donor_of,
-    expected_quantiles,
-    find_shipped_calibration,
-    kernel_errors_apart,
-    load_calibrations,
-)
+from perfatlas import fitting, hardware
+from perfatlas.measurements import calibrations
 from perfatlas.quantities import UsageError
 from perfatlas.sampling import five_quantiles, seeded_subset
 
@@ -42,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.fitting.cells import Cell, Rows
-    from perfatlas.measurements.calibrations import Calibration, Pairs
     from perfatlas.operators import FloatArray
 
 PROTOCOLS: Final = ("own", "unseen-shapes", "unseen-device", "unseen-family", "few-shot")
@@ -74,7 +51,7 @@ class Kin:
     cells: Mapping[str, Cell]
     loaded: dict[str, Rows] = field(default_factory=dict)  # Device -> its rows, loaded lazily
     # (device of rows, device of parameters) -> errors, computed lazily
-    paired: Pairs = field(default_factory=dict)
+    paired: calibrations.Pairs = field(default_factory=dict)
 
     def rows(self, device: str) -> Rows:
         """Return the measured rows of a device, read once.
@@ -86,48 +63,52 @@ class Kin:
             self.loaded[device] = self.cells[device].load()
         return self.loaded[device]
 
-    def calibration(self, device: str) -> Calibration | None:
+    def calibration(self, device: str) -> calibrations.Calibration | None:
         """Return a device's shipped calibration; None where it has none for this physics model.
 
         Args:
             device: Catalog name.
         """
         cell = self.cells[device]
-        match = load_calibrations(device).get(cell.id)
+        match = calibrations.load_calibrations(device).get(cell.id)
         return match if match and set(match.parameters) == set(cell.ranges) else None
 
-    def silicon(self, *devices: str) -> tuple[Silicon, ...]:
+    def silicon(self, *devices: str) -> tuple[calibrations.Silicon, ...]:
         """Return the silicon columns used to choose donors.
 
         Args:
             devices: Catalog names.
         """
         operator = next(iter(self.cells.values())).operator
-        return catalog_silicon(devices, links=operator not in KERNELS)
+        return calibrations.catalog_silicon(devices, links=operator not in calibrations.KERNELS)
 
-    def pairs(self, devices: Sequence[str]) -> Pairs:
+    def pairs(self, devices: Sequence[str]) -> calibrations.Pairs:
         """Return the errors of devices with each other's parameters, from a sample of rows.
 
         Args:
             devices: Catalog names.
         """
         lent = {name: one for name in devices if (one := self.calibration(name)) is not None}
-        found: Pairs = {}
+        found: calibrations.Pairs = {}
         for turn, donor in permutations(lent, 2):
             if (turn, donor) not in self.paired:
                 self.paired[turn, donor] = self._pair(turn, lent[donor].parameters)
             found[turn, donor] = self.paired[turn, donor]
         return found
 
-    def _pair(self, turn: str, parameters: Mapping[str, float]) -> Pair:
+    def _pair(self, turn: str, parameters: Mapping[str, float]) -> calibrations.Pair:
         rows = self.rows(turn)
-        sample = taken(rows, seeded_subset(rows.measured_s.size, SAMPLE_ROWS, SEED))
+        sample = fitting.taken(rows, seeded_subset(rows.measured_s.size, SAMPLE_ROWS, fitting.SEED))
         predicted_s = self.cells[turn].predict(sample.shape_UD, parameters)
         residual = np.log(sample.measured_s / predicted_s)
-        quantiles = (round(value, DIGITS) for value in five_quantiles(residual).values())
-        return Pair(round(float(np.mean(np.abs(residual))), DIGITS), tuple(quantiles))
+        quantiles = (
+            round(value, calibrations.DIGITS) for value in five_quantiles(residual).values()
+        )
+        return calibrations.Pair(
+            round(float(np.mean(np.abs(residual))), calibrations.DIGITS), tuple(quantiles)
+        )
 
-    def donor(self, device: str, others: Sequence[str]) -> Calibration | None:
+    def donor(self, device: str, others: Sequence[str]) -> calibrations.Calibration | None:
         """Return the calibration that a device borrows, None for none.
 
         Args:
@@ -135,7 +116,7 @@ class Kin:
             others: Calibrated devices that may be donors.
         """
         target, *known = self.silicon(device, *others)
-        name = donor_of(target, known, self.pairs(others))
+        name = calibrations.donor_of(target, known, self.pairs(others))
         return self.calibration(name) if name else None
 
     def others(self, device: str, *, family: bool) -> tuple[str, ...]:
@@ -207,7 +188,7 @@ def score_rows(kin: Kin, device: str, protocol: str, count: int = FEW_ROWS) -> S
 def _own(kin: Kin, device: str) -> Scored | str:
     cell = kin.cells[device]
     resolved = hardware.resolve_system(device).device
-    match = find_shipped_calibration(resolved, cell.operator, cell.family, cell.format)
+    match = calibrations.find_shipped_calibration(resolved, cell.operator, cell.family, cell.format)
     if match is None or not match.own:
         return "not calibrated"
     if set(match.calibration.parameters) != set(cell.ranges):
@@ -217,22 +198,22 @@ def _own(kin: Kin, device: str) -> Scored | str:
         rows=rows,
         predicted_s=cell.predict(rows.shape_UD, match.calibration.parameters),
         interval=(match.quantiles["q05"], match.quantiles["q95"]),
-        known_rows=min(FIT_ROWS, rows.measured_s.size),
+        known_rows=min(fitting.FIT_ROWS, rows.measured_s.size),
         sources=(device,),
     )
 
 
 def _unseen_shapes(kin: Kin, device: str) -> Scored | str:
     cell, rows = kin.cells[device], kin.rows(device)
-    held = held_out(row_groups(cell.operator, rows))
+    held = fitting.held_out(fitting.row_groups(cell.operator, rows))
     if held is None:
         return "too few shapes to hold out any"
-    seen = taken(rows, ~held)
-    seen = taken(seen, seeded_subset(seen.measured_s.size, FIT_ROWS, SEED))
-    parameters = fit_cell(cell, seen)
-    few = rows.measured_s.size <= SMALL_CELL
-    quantiles = residual_quantiles(cell, seen, parameters) if few else None
-    return _fitted(cell, seen, taken(rows, held), parameters, told=quantiles)
+    seen = fitting.taken(rows, ~held)
+    seen = fitting.taken(seen, seeded_subset(seen.measured_s.size, fitting.FIT_ROWS, fitting.SEED))
+    parameters = fitting.fit_cell(cell, seen)
+    few = rows.measured_s.size <= fitting.SMALL_CELL
+    quantiles = fitting.residual_quantiles(cell, seen, parameters) if few else None
+    return _fitted(cell, seen, fitting.taken(rows, held), parameters, told=quantiles)
 
 
 def _few_shot(kin: Kin, device: str, count: int) -> Scored | str:
@@ -245,9 +226,9 @@ def _few_shot(kin: Kin, device: str, count: int) -> Scored | str:
     rest[index] = False
     if 2 * count > rows.measured_s.size:
         return f"fewer than {2 * count} rows"
-    seen = taken(rows, index)
+    seen = fitting.taken(rows, index)
     fitted = refit(cell, seen, donor.parameters)
-    return _fitted(cell, seen, taken(rows, rest), fitted, (donor.device,))
+    return _fitted(cell, seen, fitting.taken(rows, rest), fitted, (donor.device,))
 
 
 def _fitted(
@@ -283,8 +264,10 @@ def _unseen_device(kin: Kin, device: str, *, family: bool) -> Scored | str:
     cell, rows = kin.cells[device], kin.rows(device)
     target, *known = kin.silicon(device, *others)
     hidden = frozenset(kin.cells) - frozenset(others)
-    apart = kernel_errors_apart(hidden) if cell.operator in KERNELS else {}
-    quantiles = expected_quantiles(target, known, kin.pairs(others), apart)
+    apart = (
+        calibrations.kernel_errors_apart(hidden) if cell.operator in calibrations.KERNELS else {}
+    )
+    quantiles = calibrations.expected_quantiles(target, known, kin.pairs(others), apart)
     return Scored(
         rows=rows,
         predicted_s=cell.predict(rows.shape_UD, donor.parameters),
@@ -315,7 +298,7 @@ def refit(
         return cell.predict(seen.shape_UD, complete(values))
 
     first = np.clip([start[name] for name in names], low, high)
-    found = fit_parameters(
+    found = fitting.fit_parameters(
         predict, seen.measured_s, start=first, low=low, high=high, evaluations=evaluations
     )
     return complete(found)

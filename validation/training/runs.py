@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas import networks
 from perfatlas.hardware import resolve_system
-from perfatlas.networks import (
-    Architecture,
-    DenseFfn,
-    GqaAttention,
-    LayerGroup,
-    ModelFormats,
-    Network,
-    resolve_model,
-)
 from perfatlas.training import Recipe
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems
 from perfatlas.training.profiles import resolve_training_engine, training_engine_ids
@@ -110,7 +102,9 @@ def _question(run: Run) -> TrainingQuestion:
     return TrainingQuestion(
         network=_network(run),
         engine=engine,
-        formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention=_attention(run, recipe)),
+        formats=networks.ModelFormats(
+            gemm=name, moe=name, kv="bf16", attention=_attention(run, recipe)
+        ),
         tier="auto",
         systems=(resolve_system(rules()["systems"][run["gpu"]]),),
         index_C=np.zeros(1, np.int64),
@@ -213,22 +207,22 @@ def _format(run: Run) -> str:
     return "fp8_block" if hopper and name == "mxfp8" else name
 
 
-def _network(run: Run) -> Network:
+def _network(run: Run) -> networks.Network:
     """Return the model of the catalog, or a GPT of the dimensions that the table states."""
     if run["model"] in rules()["models"]:
-        return resolve_model(rules()["models"][run["model"]]).network
+        return networks.resolve_model(rules()["models"][run["model"]]).network
     heads, hidden = int(run["heads"]), int(run["hidden"])
-    attention = GqaAttention(
+    attention = networks.GqaAttention(
         num_heads=heads,
         num_kv_heads=int(run["kv_heads"] or heads),
         head_dim=hidden // heads,
         value_head_dim=hidden // heads,
     )
-    ffn = DenseFfn(intermediate_size=int(run["ffn"]), gated=False)
-    return Architecture(
+    ffn = networks.DenseFfn(intermediate_size=int(run["ffn"]), gated=False)
+    return networks.Architecture(
         model_type="gpt",
         hidden_size=hidden,
         vocab_size=int(run["vocab"]),
         tie_word_embeddings=True,
-        layers=(LayerGroup(count=int(run["layers"]), mixer=attention, ffn=ffn),),
+        layers=(networks.LayerGroup(count=int(run["layers"]), mixer=attention, ffn=ffn),),
     )

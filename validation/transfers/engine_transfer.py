@@ -14,14 +14,7 @@ import numpy as np
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
 from perfatlas.hardware import resolve_system
-from perfatlas.measurements.calibrations import (
-    ANY_KERNEL,
-    ENGINE_TRANSFERS,
-    KERNELS,
-    engine_transfers,
-    find_shipped_calibration,
-    load_calibrations,
-)
+from perfatlas.measurements import calibrations
 from perfatlas.sampling import five_quantiles, seeded_subset
 
 if TYPE_CHECKING:
@@ -50,8 +43,8 @@ def write_engine_transfers(path: Path | None = None) -> Path:
     missed: dict[str, list[FloatArray]] = {}
     for operator, residual_U in _pairs():
         missed.setdefault(operator, []).append(residual_U)
-    missed[ANY_KERNEL] = [
-        column for name, found in missed.items() if name in KERNELS for column in found
+    missed[calibrations.ANY_KERNEL] = [
+        column for name, found in missed.items() if name in calibrations.KERNELS for column in found
     ]
     rows: list[dict[str, Any]] = [
         {
@@ -61,22 +54,24 @@ def write_engine_transfers(path: Path | None = None) -> Path:
         }
         for name, found in sorted(missed.items())
     ]
-    target = path or Path(str(resources.files("perfatlas").joinpath(ENGINE_TRANSFERS)))
+    target = path or Path(str(resources.files("perfatlas").joinpath(calibrations.ENGINE_TRANSFERS)))
     write_atomic(target, HEADER + format_toml({"engine_transfer": rows}))
-    engine_transfers.cache_clear()
+    calibrations.engine_transfers.cache_clear()
     return target
 
 
 def _pairs() -> Iterator[tuple[str, FloatArray]]:
     """Yield operator and residuals (U,) of every cell priced with substitute kernels."""
     for name in MEASURED_DEVICES:
-        calibrated = load_calibrations(name)
+        calibrated = calibrations.load_calibrations(name)
         device = resolve_system(name).device
         for cell in device_cells(name):
             if cell.id not in calibrated:
                 continue
             for family in _others(cell, calibrated):
-                match = find_shipped_calibration(device, cell.operator, family, cell.format)
+                match = calibrations.find_shipped_calibration(
+                    device, cell.operator, family, cell.format
+                )
                 if match is not None and set(match.calibration.parameters) == set(cell.ranges):
                     yield cell.operator, _residuals(cell, match.calibration.parameters)
 

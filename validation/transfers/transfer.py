@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.fitting import transfer_quantiles, write_calibrations
 from perfatlas.fitting.cells import MEASURED_DEVICES, cells_by_key, device_cells
-from perfatlas.measurements.calibrations import (
-    FIVE,
-    calibration_folder,
-    load_transfers,
-    read_calibrations,
-    transfer_path,
-)
+from perfatlas.measurements import calibrations
 from validation.scoring import SAMPLE_ROWS, Kin
 
 if TYPE_CHECKING:
@@ -45,11 +39,11 @@ def refresh_transfer(operators: Sequence[str] = ()) -> None:
     for key, cells in sorted(cells_by_key(MEASURED_DEVICES, operators).items()):
         found.setdefault(key[0], []).extend(transfer_rows(Kin(cells=cells)))
     for operator, rows in found.items():
-        write_atomic(transfer_path(operator), HEADER + format_toml({"transfer": rows}))
-    load_transfers.cache_clear()
+        write_atomic(calibrations.transfer_path(operator), HEADER + format_toml({"transfer": rows}))
+    calibrations.load_transfers.cache_clear()
     for device in MEASURED_DEVICES:
-        path = calibration_folder() / f"{device}.toml"
-        known = read_calibrations(path)
+        path = calibrations.calibration_folder() / f"{device}.toml"
+        known = calibrations.read_calibrations(path)
         for cell in device_cells(device, operators):
             if cell.id in known:
                 known[cell.id] = replace(
@@ -78,7 +72,10 @@ def transfer_rows(kin: Kin) -> list[dict[str, Any]]:
                 "data_hash": kin.rows(device).data_hash,
                 "donors": donors,
                 "error": [pair.error for pair in lent],
-                **{name: [pair.quantiles[at] for pair in lent] for at, name in enumerate(FIVE)},
+                **{
+                    name: [pair.quantiles[at] for pair in lent]
+                    for at, name in enumerate(calibrations.FIVE)
+                },
             }
         )
     return rows

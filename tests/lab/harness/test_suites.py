@@ -13,25 +13,7 @@ import pytest
 from perfatlas.cli import main
 from perfatlas.files import format_toml, write_table
 from perfatlas.hardware import resolve_system
-from perfatlas.lab.harness import (
-    LAYERS,
-    Bench,
-    Case,
-    Ceilings,
-    Machine,
-    Protocol,
-    Readings,
-    ceilings_of,
-    collected,
-    device_file,
-    layer_cases,
-    measured_rows,
-    run_cases,
-    suite_cases,
-    suite_document,
-    suite_file_cases,
-    suite_names,
-)
+from perfatlas.lab import harness
 from perfatlas.lab.harness.records import predict
 from perfatlas.measurements.tables import read_measured_rows
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
@@ -44,44 +26,49 @@ if TYPE_CHECKING:
 
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
 needs_torch = pytest.mark.skipif(WITHOUT_TORCH, reason="PyTorch is not installed")
-CEILINGS = Ceilings(
+CEILINGS = harness.Ceilings(
     flop_per_s={"fp64": 50e9, "fp32": 100e9, "bf16": 200e9, "fp16": 20e9},
     sizes=(1e4, 1e6, 1e8),
     bytes_per_s=(80e9, 80e9, 20e9),
     call_s=2e-6,
     shapes=dict.fromkeys(("fp64", "fp32", "bf16", "fp16"), "1024x1024x1024"),
 )
-MACHINE = Machine(
+MACHINE = harness.Machine(
     device="Test CPU 9", gpu=False, cache_bytes=2**20, cores=4, memory_bytes=16e9, versions={}
 )
-BENCH = Bench(machine=MACHINE, ceilings=CEILINGS, protocol=Protocol(fewest=3, most=3, sample_s=0.0))
+BENCH = harness.Bench(
+    machine=MACHINE, ceilings=CEILINGS, protocol=harness.Protocol(fewest=3, most=3, sample_s=0.0)
+)
 
 ROW = "[[case]]\noperator = 'gemm'\nformats = ['bf16']\narms = ['torch']\n"
 
 
 def test_suites() -> None:
-    assert suite_names() == [
+    assert harness.suite_names() == [
         *("quick", "gemm", "attention", "moe", "memory", "collectives", "analytics", "kernels"),
-        LAYERS,
+        harness.LAYERS,
     ]
-    for name in suite_names()[:-1]:
+    for name in harness.suite_names()[:-1]:
         for gpu in (False, True):
-            labels = [case.label for case in suite_cases(name, gpu=gpu)]
+            labels = [case.label for case in harness.suite_cases(name, gpu=gpu)]
             assert len(set(labels)) == len(labels)
-    assert {case.operator for case in suite_cases("sort")} == {"sort"}
+    assert {case.operator for case in harness.suite_cases("sort")} == {"sort"}
     with pytest.raises(InvalidSpecError, match="did you mean 'analytics'"):
-        suite_cases("analytic")
+        harness.suite_cases("analytic")
 
 
 def test_a_suite_file_has_the_cases_that_were_written(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    cases = [replace(one, name="g", system="h100_sxm", suite="mine") for one in suite_cases("gemm")]
-    path.write_text(format_toml(suite_document(cases)))
-    found = suite_file_cases(path)
+    cases = [
+        replace(one, name="g", system="h100_sxm", suite="mine")
+        for one in harness.suite_cases("gemm")
+    ]
+    path.write_text(format_toml(harness.suite_document(cases)))
+    found = harness.suite_file_cases(path)
     assert [(one.label, one.arms, one.work, one.system) for one in found] == [
         (one.label, one.arms, one.work, one.system) for one in cases
     ]
-    records = [one for rows in run_cases(found, BENCH) for one in rows]
+    records = [one for rows in harness.run_cases(found, BENCH) for one in rows]
     assert {one["error"] for one in records} == {
         "to be measured on h100_sxm, and this machine is Test CPU 9"
     }
@@ -108,12 +95,14 @@ def test_suite_files_that_are_none_are_refused(tmp_path: Path, text: str, proble
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(InvalidSpecError, match=problem):
-        suite_file_cases(path)
+        harness.suite_file_cases(path)
 
 
 def test_a_page_has_records_residuals_and_reasons() -> None:
-    cases = [replace(one, system="h100_sxm", name="<b>") for one in suite_cases("quick")[:1]]
-    failed = [one for rows in run_cases(cases, BENCH) for one in rows]
+    cases = [
+        replace(one, system="h100_sxm", name="<b>") for one in harness.suite_cases("quick")[:1]
+    ]
+    failed = [one for rows in harness.run_cases(cases, BENCH) for one in rows]
     record = {
         **dict.fromkeys(failed[0]),
         "name": "gemm",
@@ -145,23 +134,25 @@ def test_a_page_has_records_residuals_and_reasons() -> None:
 
 
 def test_more_ranks_than_the_machine_has_cores_are_a_failed_row() -> None:
-    case = replace(suite_cases("all_reduce")[0], shape={"ranks": 1_000_000, "bytes": 8})
-    ((record,),) = run_cases([case], BENCH)
+    case = replace(harness.suite_cases("all_reduce")[0], shape={"ranks": 1_000_000, "bytes": 8})
+    ((record,),) = harness.run_cases([case], BENCH)
     assert "1,000,000 ranks need as many cores" in record["error"]
 
 
 def test_work_by_hand() -> None:
-    gemm = next(case for case in suite_cases("gemm") if case.format == "fp32")
+    gemm = next(case for case in harness.suite_cases("gemm") if case.format == "fp32")
     sizes = {"m": 1, "n": 1024, "k": 1024}
     assert (gemm.shape["m"], gemm.shape["n"], gemm.shape["k"]) == tuple(sizes.values())
     assert gemm.work.flop == 2 * 1024**2
     assert gemm.work.bytes == 4 * (1024**2 + 1024 + 1024)
-    copy = next(case for case in suite_cases("copy") if case.suite == "copy")
+    copy = next(case for case in harness.suite_cases("copy") if case.suite == "copy")
     assert copy.work.bytes == 2 * 4 * copy.shape["tokens"] * copy.shape["width"]
 
 
 def test_operators_of_a_model() -> None:
-    cases = {case.label: case for case in layer_cases("Qwen/Qwen3-0.6B", batch=2, isl=64, tp=2)}
+    cases = {
+        case.label: case for case in harness.layer_cases("Qwen/Qwen3-0.6B", batch=2, isl=64, tp=2)
+    }
     # 16 heads and 2 x 8 key-value heads of 128 on 1,024 features, half of them on each rank
     qkv = cases["prefill qkv_projection m=128 n=2048 k=1024 bf16 cold"]
     assert (qkv.operator, qkv.count) == ("gemm", 28)
@@ -171,7 +162,7 @@ def test_operators_of_a_model() -> None:
 
 
 def test_roofline_by_hand() -> None:
-    gemm = next(case for case in suite_cases("gemm") if case.shape["m"] == 512)
+    gemm = next(case for case in harness.suite_cases("gemm") if case.shape["m"] == 512)
     found = predict(replace(gemm, data="cold"), BENCH)
     assert found.bound == "compute"
     assert found.time_s == 2 * 512 * 1024 * 1024 / 100e9
@@ -180,13 +171,13 @@ def test_roofline_by_hand() -> None:
     assert predict(replace(small, data="cold"), BENCH).time_s == pytest.approx(1e6 / 20e9)
     middle = CEILINGS.bandwidth(1e7)  # half-way between 1 MB and 100 MB by the logarithm
     assert middle == pytest.approx(50e9)
-    assert ceilings_of(resolve_system("cpu")).memory_bytes_per_s == 307.2e9
+    assert harness.ceilings_of(resolve_system("cpu")).memory_bytes_per_s == 307.2e9
 
 
 def test_hardware_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "here.toml"
-    readings = Readings(clock_hz=2.5e9, unread=("power and energy: no RAPL counter",))
-    path.write_text(device_file(MACHINE, CEILINGS, readings), "utf-8")
+    readings = harness.Readings(clock_hz=2.5e9, unread=("power and energy: no RAPL counter",))
+    path.write_text(harness.device_file(MACHINE, CEILINGS, readings), "utf-8")
     device = resolve_system(str(path)).device
     assert device.peak_flop_per_s["bf16"] == 200e9
     assert device.memory_bandwidth == 20e9
@@ -247,7 +238,7 @@ def test_interrupted_runs_keep_their_records() -> None:
         raise KeyboardInterrupt
 
     seen: list[int] = []
-    records, interrupted = collected(cases(), lambda rows: seen.append(len(rows)))
+    records, interrupted = harness.collected(cases(), lambda rows: seen.append(len(rows)))
     assert (records, interrupted, seen) == ([{"case": "one"}], True, [1])
 
 
@@ -260,7 +251,7 @@ def test_the_extra_is_named(words: tuple[str, ...], capsys: pytest.CaptureFixtur
     assert "pip install '.[bench]'" in capsys.readouterr().err
 
 
-def _small(case: Case) -> Case:
+def _small(case: harness.Case) -> harness.Case:
     sizes = {"rows": 64, "build_rows": 16, "tokens": 4, "width": 128, "m": 8, "n": 64, "k": 64}
     sizes |= {"q_len": 32, "kv_len": 32, "groups": 8, "per_row": 4, "hidden": 64, "experts": 4}
     shape = {name: min(value, sizes.get(name, value)) for name, value in case.shape.items()}
@@ -269,10 +260,12 @@ def _small(case: Case) -> Case:
 
 @needs_torch
 def test_every_implementation_runs() -> None:
-    names = [name for name in suite_names() if name not in (LAYERS, "collectives")]
-    cases = [replace(_small(case), data="hot") for name in names for case in suite_cases(name)]
+    names = [name for name in harness.suite_names() if name not in (harness.LAYERS, "collectives")]
+    cases = [
+        replace(_small(case), data="hot") for name in names for case in harness.suite_cases(name)
+    ]
     distinct = {(case.operator, case.format, case.arms): case for case in cases}
-    records = [row for rows in run_cases(list(distinct.values()), BENCH) for row in rows]
+    records = [row for rows in harness.run_cases(list(distinct.values()), BENCH) for row in rows]
     failed = {(row["kernel"], row["error"]) for row in records if row["error"]}
     assert failed == {
         ("numpy", "NumPy has no bf16; it has fp64, fp32"),
@@ -282,9 +275,9 @@ def test_every_implementation_runs() -> None:
 
 @needs_torch
 def test_records(tmp_path: Path) -> None:
-    cases = [_small(case) for case in suite_cases("quick")]
+    cases = [_small(case) for case in harness.suite_cases("quick")]
     unknown = replace(cases[0], format="fp8_block")
-    records = [row for rows in run_cases([*cases, unknown], BENCH) for row in rows]
+    records = [row for rows in harness.run_cases([*cases, unknown], BENCH) for row in rows]
     first, last = records[0], records[-1]
     assert first["time_s_low"] <= first["time_s"] <= first["time_s_high"]
     assert first["residual"] == pytest.approx(first["time_s"] / first["predicted_s"] - 1.0)
@@ -293,37 +286,44 @@ def test_records(tmp_path: Path) -> None:
     assert last["error_code"] == InvalidSpecError.error_code
     assert "fp8_block" in last["error"]
     path = tmp_path / "rows.csv"
-    write_table(path, measured_rows(records))
+    write_table(path, harness.measured_rows(records))
     rows = read_measured_rows(path)
     assert set(rows.texts["operator"]) == {"gemm"}
     assert set(rows.texts["device"]) == {"test_cpu_9_core"}
     with pytest.raises(UnsupportedError, match="no record is a row"):
-        measured_rows([last])
+        harness.measured_rows([last])
 
 
 @needs_torch
 def test_data_beyond_memory_is_a_row() -> None:
-    huge = replace(suite_cases("quick")[0], work=replace(suite_cases("quick")[0].work, bytes=1e12))
-    (rows,) = run_cases([huge], BENCH)
+    huge = replace(
+        harness.suite_cases("quick")[0],
+        work=replace(harness.suite_cases("quick")[0].work, bytes=1e12),
+    )
+    (rows,) = harness.run_cases([huge], BENCH)
     assert rows[0]["error_code"] == UnsupportedError.error_code
 
 
 @needs_torch
 def test_kernels_of_perfatlas_without_a_gpu() -> None:
     bench = replace(BENCH, system=resolve_system("h100_sxm"))
-    records = [one for rows in run_cases(suite_cases("kernels"), bench) for one in rows]
+    records = [
+        one for rows in harness.run_cases(harness.suite_cases("kernels"), bench) for one in rows
+    ]
     assert {one["kernel"] for one in records} == {"perfatlas"}
     assert all("run on GPUs" in one["error"] for one in records)
     designed = {one["operator"] for one in records if one["designed_s"] is not None}
     assert designed == {"gemm", "prefill_attention"}
-    norm = next(one for one in suite_cases("kernels", gpu=True) if one.operator == "residual_norm")
+    norm = next(
+        one for one in harness.suite_cases("kernels", gpu=True) if one.operator == "residual_norm"
+    )
     small = replace(_small(norm), shape={"tokens": 8, "width": 16})
-    (record,) = next(run_cases([replace(small, arms=("torch",))], BENCH))
+    (record,) = next(harness.run_cases([replace(small, arms=("torch",))], BENCH))
     assert record["error"] is None
 
 
 def test_arrays_of_quantizers_and_norms() -> None:
-    work = {case.operator: case.work.bytes for case in suite_cases("kernels")}
+    work = {case.operator: case.work.bytes for case in harness.suite_cases("kernels")}
     elements = 16384 * 8192
     assert work["quantize_block"] == 3 * elements  # bf16 in, fp8 out
     assert work["residual_norm"] == 8 * elements  # x, residual, sum and norm in bf16

@@ -11,14 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas.lab.static import occupancy
 from perfatlas.lab.static.kernel import Kernel
-from perfatlas.lab.static.occupancy import (
-    launch_problem,
-    limits_of,
-    occupancy_of,
-    plain_target,
-    target_names,
-)
 from perfatlas.lab.static.tools import nvidia_files
 from perfatlas.quantities import InvalidSpecError
 
@@ -41,7 +35,7 @@ def _found(
         shared_memory_bytes=shared,
         tensor_memory_columns=columns,
     )
-    found = occupancy_of(kernel)
+    found = occupancy.occupancy_of(kernel)
     assert found is not None
     return found
 
@@ -76,13 +70,13 @@ def test_waves_of_amd_gpus_by_hand() -> None:
     st.integers(1, 255),
     st.integers(1, 1024),
     st.integers(0, 232448),
-    st.sampled_from(target_names()),
+    st.sampled_from(occupancy.target_names()),
 )
 def test_more_of_anything_never_raises_occupancy(
     registers: int, threads: int, shared: int, target: str
 ) -> None:
     base = _found(target, registers=registers, threads=threads, shared=shared)
-    limits = limits_of(target)
+    limits = occupancy.limits_of(target)
     assert limits is not None
     assert 0 <= base["warps_per_sm"] <= limits.warps
     for more, most in ((registers + 8, shared), (registers, shared + 4096)):
@@ -91,15 +85,15 @@ def test_more_of_anything_never_raises_occupancy(
 
 
 def test_what_is_missing_leaves_occupancy_unknown() -> None:
-    assert occupancy_of(Kernel(function="k", target="sm_90", registers=32)) is None
+    assert occupancy.occupancy_of(Kernel(function="k", target="sm_90", registers=32)) is None
     other = Kernel(function="k", target="sm_52", registers=32, threads=32, shared_memory_bytes=0)
-    assert occupancy_of(other) is None
+    assert occupancy.occupancy_of(other) is None
 
 
 def test_unknown_targets_are_refused() -> None:
-    assert plain_target("sm_103a") == "sm_103"
+    assert occupancy.plain_target("sm_103a") == "sm_103"
     with pytest.raises(InvalidSpecError, match="did you mean 'sm_90'"):
-        plain_target("sm_91")
+        occupancy.plain_target("sm_91")
 
 
 @pytest.mark.skipif(
@@ -112,8 +106,8 @@ def test_nvidia_computes_the_same(tmp_path: Path) -> None:
     build = ["g++", "-w", f"-I{HEADERS[0].parent}", str(source), "-o", str(program)]
     subprocess.run(build, check=True)
     draw, rows, ours = np.random.default_rng(38), [], []
-    for target in (name for name in target_names() if name.startswith("sm_")):
-        limits = limits_of(target)
+    for target in (name for name in occupancy.target_names() if name.startswith("sm_")):
+        limits = occupancy.limits_of(target)
         assert limits is not None
         number, most = int(target[3:]), limits.shared_bytes - limits.reserved_bytes
         for _ in range(300):
@@ -129,7 +123,7 @@ def test_nvidia_computes_the_same(tmp_path: Path) -> None:
 
 
 @given(
-    st.sampled_from(target_names()),
+    st.sampled_from(occupancy.target_names()),
     st.integers(1, 256),
     st.integers(1, 1024),
     st.integers(0, 300_000),
@@ -144,6 +138,6 @@ def test_a_block_has_a_launch_problem_where_no_block_fits(
         threads=threads,
         shared_memory_bytes=shared,
     )
-    found = occupancy_of(kernel)
+    found = occupancy.occupancy_of(kernel)
     assert found is not None
-    assert bool(launch_problem(kernel)) is (found["blocks_per_sm"] == 0)
+    assert bool(occupancy.launch_problem(kernel)) is (found["blocks_per_sm"] == 0)

@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfatlas import quantities
 from perfatlas.networks import import_graph
 from perfatlas.networks.graphs import read_graph
-from perfatlas.quantities import (
-    InvalidSpecError,
-    MissingDependencyError,
-    PerfatlasError,
-    UnsupportedError,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,13 +54,13 @@ def test_what_mlir_cannot_parse_is_refused_before(
 ) -> None:
     file = tmp_path / "net.mlir"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(InvalidSpecError, match=told):
+    with pytest.raises(quantities.InvalidSpecError, match=told):
         import_graph(file)
 
 
 def test_without_jaxlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jaxlib.mlir", None)
-    with pytest.raises(MissingDependencyError, match=r"\.\[stablehlo\]"):
+    with pytest.raises(quantities.MissingDependencyError, match=r"\.\[stablehlo\]"):
         _read(tmp_path, "module {}")
 
 
@@ -134,7 +129,7 @@ def test_a_loop_runs_its_body(tmp_path: Path, condition: str, trips: int) -> Non
     "text", [_loop("NE, %i, %last"), _loop("LT, %last, %i"), _loop("LT, %i, %last", "add %i, %i")]
 )
 def test_a_loop_that_ends_by_data_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UnsupportedError, match="ends by data"):
+    with pytest.raises(quantities.UnsupportedError, match="ends by data"):
         _operators(tmp_path, text)
 
 
@@ -165,7 +160,7 @@ def test_unknown_calls_are_named_or_priced_as_elementwise(tmp_path: Path) -> Non
       %y = stablehlo.custom_call @warp(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
       return %y : tensor<4x8xf32>
     }}"""
-    with pytest.raises(UnsupportedError, match=r"not known: custom_call warp \(1\)"):
+    with pytest.raises(quantities.UnsupportedError, match=r"not known: custom_call warp \(1\)"):
         _operators(tmp_path, text)
     (found,) = _operators(tmp_path, text, allow_unknown=True)
     assert found == {"kind": "elementwise", "count": "batch", "read": 32}
@@ -199,7 +194,7 @@ def _twice(depth: int) -> str:
 )
 def test_hostile_modules_are_refused(tmp_path: Path, text: str) -> None:
     pytest.importorskip("jaxlib")
-    with pytest.raises(PerfatlasError):
+    with pytest.raises(quantities.PerfatlasError):
         _read(tmp_path, text)
 
 
@@ -249,7 +244,9 @@ def test_an_encoder_has_attention_norms_and_activations(tmp_path: Path) -> None:
     given = encoder_parameters(layers=2, width=64, heads=4, words=100, longest=32, inner=256)
     batch, length = jax.export.symbolic_shape("b, s", constraints=["s <= 32"])
     text = exported(encoder, given, tensor(batch, length, dtype=jax.numpy.int32))
-    with pytest.raises(InvalidSpecError, match="free sizes: s; set them as in --sizes s=128"):
+    with pytest.raises(
+        quantities.InvalidSpecError, match="free sizes: s; set them as in --sizes s=128"
+    ):
         _read(tmp_path, text)
     found = _read(tmp_path, text, sizes={"s": 20})
     assert _flop(found) == 2 * (8 * 20 * 64**2 + 4 * 20 * 64 * 256 + 4 * 20**2 * 64)

@@ -5,19 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.closed_form import birth_death_blocked, failed_nodes
 from perfatlas.reliability.fleet.closed_form.spares import erlang_b
 from perfatlas.reliability.fleet.laws import Exponential
-from perfatlas.reliability.fleet.model import (
-    Cause,
-    Fleet,
-    Job,
-    Level,
-    Repair,
-    RepairStage,
-    Spares,
-    Strategy,
-)
 from perfatlas.reliability.fleet.simulator import simulate
 
 DAY = 86400.0
@@ -59,16 +50,20 @@ def test_batches_of_one_are_erlang_b_and_many_small_ones_do_not_overflow() -> No
 
 @pytest.mark.parametrize("kind", ["cold", "warm"])
 def test_racks_behind_a_power_unit_wait_as_simulated(kind: str) -> None:
-    pdu = Cause(name="pdu", lifetime=Exponential(mean_s=100 * DAY), per_unit=0.05, units=20)
-    stage = RepairStage(name="fix", lasts=Exponential(mean_s=DAY))
-    fleet = Fleet(units=230, causes=(pdu,), repairs=(Repair(name="fix", stages=(stage,)),))
-    strategy = Strategy(
+    pdu = model.Cause(name="pdu", lifetime=Exponential(mean_s=100 * DAY), per_unit=0.05, units=20)
+    stage = model.RepairStage(name="fix", lasts=Exponential(mean_s=DAY))
+    fleet = model.Fleet(
+        units=230, causes=(pdu,), repairs=(model.Repair(name="fix", stages=(stage,)),)
+    )
+    strategy = model.Strategy(
         interval_s=DAY,
-        levels=(Level(write_s=0.0),),
-        spares=Spares(count=30 if kind == "warm" else 6, kind=kind),  # type: ignore[arg-type]
+        levels=(model.Level(write_s=0.0),),
+        spares=model.Spares(count=30 if kind == "warm" else 6, kind=kind),  # type: ignore[arg-type]
     )
     count = strategy.spares.count or 0
-    outcome = simulate(Job(fleet=fleet, units=200, horizon_s=20_000 * DAY), strategy, replicas=100)
+    outcome = simulate(
+        model.Job(fleet=fleet, units=200, horizon_s=20_000 * DAY), strategy, replicas=100
+    )
     share_R = outcome.column("waiting_for_spares") / outcome.horizon
     found_J = failed_nodes(200, count, {20: 0.05 / (100 * DAY)}, DAY, warm=kind == "warm")
     exact = float(found_J[count + 1 :].sum())

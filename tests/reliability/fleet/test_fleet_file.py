@@ -7,14 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfatlas.quantities import InvalidSpecError, parse_duration, parse_rate
-from perfatlas.reliability.fleet.laws import (
-    Bathtub,
-    Constant,
-    Empirical,
-    Exponential,
-    LogNormal,
-    Weibull,
-)
+from perfatlas.reliability.fleet import laws
 from perfatlas.reliability.fleet.model import Cause, Job, Level, Repair, Strategy
 from perfatlas.reliability.fleet.model.file_fields import Lifetime
 from perfatlas.reliability.fleet.model.fleet_file import read_fleet
@@ -74,13 +67,13 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_a_fleet_is_read_and_runs(tmp_path: Path) -> None:
     fleet = read_fleet(written(tmp_path, GOOD))
     node, fan, slow = fleet.causes
-    assert node.lifetime == Exponential(mean_s=1 / (6.5e-3 / 86400))
-    assert node.detection == Constant(value_s=120.0)
+    assert node.lifetime == laws.Exponential(mean_s=1 / (6.5e-3 / 86400))
+    assert node.detection == laws.Constant(value_s=120.0)
     assert (fan.age_s, fan.as_old) == (31557600.0, True)
-    assert isinstance(fan.lifetime, Weibull)
-    assert isinstance(slow.lifetime, Bathtub)
-    assert slow.lasts == Empirical(values_s=(3600.0, 1800.0, 18000.0))
-    assert fleet.repairs[0].stages[1].lasts == LogNormal(median_s=14400.0, sigma=1.0)
+    assert isinstance(fan.lifetime, laws.Weibull)
+    assert isinstance(slow.lifetime, laws.Bathtub)
+    assert slow.lasts == laws.Empirical(values_s=(3600.0, 1800.0, 18000.0))
+    assert fleet.repairs[0].stages[1].lasts == laws.LogNormal(median_s=14400.0, sigma=1.0)
     job = Job(fleet=fleet, units=16, horizon_s=100 * 86400.0)
     strategy = Strategy(interval_s=600.0, levels=(Level(write_s=5.0),))
     assert 0.9 < simulate(job, strategy, replicas=20).goodput < 1.0

@@ -8,46 +8,43 @@ from typing import Any
 
 import pytest
 
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.laws import Constant, Exponential, LogNormal, weibull_of_mean
-from perfatlas.reliability.fleet.model import (
-    Cause,
-    Fleet,
-    Job,
-    Lemons,
-    Level,
-    Repair,
-    RepairStage,
-    Restart,
-    Spares,
-    Strategy,
-    pack,
-)
 from perfatlas.reliability.fleet.simulator import Outcome, simulate
 
 H = 3600.0
 DAY = 24 * H
-REPAIRS = (Repair(name="swap", stages=(RepairStage(name="swap", lasts=Exponential(mean_s=DAY)),)),)
-STRATEGY = Strategy(
-    interval_s=2 * H,
-    levels=(Level(write_s=240.0, read_s=60.0),),
-    restarts=(Restart(name="restart", phases={"load": 540.0}),),
-    spares=Spares(count=5),
+REPAIRS = (
+    model.Repair(
+        name="swap", stages=(model.RepairStage(name="swap", lasts=Exponential(mean_s=DAY)),)
+    ),
 )
-NODE = Cause(name="node", lifetime=Exponential(mean_s=40 * DAY), per_unit=1.0)
-SOUR = replace(NODE, lifetime=Exponential(mean_s=60 * DAY), lemons=Lemons(share=0.1, factor=15.0))
-WORN = Cause(name="fan", lifetime=weibull_of_mean(90 * DAY, 2.5), per_unit=2.0, age_s=20 * DAY)
-BURST = Cause(name="pdu", lifetime=Exponential(mean_s=30 * DAY), per_unit=0.25, units=4)
-SLOW = Cause(
+STRATEGY = model.Strategy(
+    interval_s=2 * H,
+    levels=(model.Level(write_s=240.0, read_s=60.0),),
+    restarts=(model.Restart(name="restart", phases={"load": 540.0}),),
+    spares=model.Spares(count=5),
+)
+NODE = model.Cause(name="node", lifetime=Exponential(mean_s=40 * DAY), per_unit=1.0)
+SOUR = replace(
+    NODE, lifetime=Exponential(mean_s=60 * DAY), lemons=model.Lemons(share=0.1, factor=15.0)
+)
+WORN = model.Cause(
+    name="fan", lifetime=weibull_of_mean(90 * DAY, 2.5), per_unit=2.0, age_s=20 * DAY
+)
+BURST = model.Cause(name="pdu", lifetime=Exponential(mean_s=30 * DAY), per_unit=0.25, units=4)
+SLOW = model.Cause(
     name="slow", lifetime=Exponential(mean_s=50 * DAY), per_unit=1.0, effect="slows",
-    slowdown=1.5, lasts=LogNormal(median_s=3 * H, sigma=0.5), lemons=Lemons(share=0.2, factor=5.0),
+    slowdown=1.5, lasts=LogNormal(median_s=3 * H, sigma=0.5),
+    lemons=model.Lemons(share=0.2, factor=5.0),
 )  # fmt: skip
 
 
-def posed(causes: tuple[Cause, ...], **spares: Any) -> tuple[Job, Strategy]:  # noqa: ANN401
+def posed(causes: tuple[model.Cause, ...], **spares: Any) -> tuple[model.Job, model.Strategy]:  # noqa: ANN401
     """Return a job of 20 units with 5 spares."""
     strategy = replace(STRATEGY, spares=replace(STRATEGY.spares, **spares), retained=20)
-    fleet = Fleet(units=25, causes=causes, repairs=REPAIRS)
-    return Job(fleet=fleet, units=20, horizon_s=60 * DAY), strategy
+    fleet = model.Fleet(units=25, causes=causes, repairs=REPAIRS)
+    return model.Job(fleet=fleet, units=20, horizon_s=60 * DAY), strategy
 
 
 def mean_of(outcome: Outcome, column: str) -> tuple[float, float]:
@@ -76,21 +73,25 @@ def test_units_that_are_alike_are_counted_and_others_are_named() -> None:
 SLOW_ALIKE = replace(SLOW, lemons=None)
 
 
-def named(causes: tuple[Cause, ...], **spares: Any) -> int:  # noqa: ANN401
+def named(causes: tuple[model.Cause, ...], **spares: Any) -> int:  # noqa: ANN401
     """Return whether the simulator follows single units."""
     job, strategy = posed(causes, **spares)
-    plan_1 = pack(job.fleet, job.units, strategy, job.horizon_s).plan_1
+    plan_1 = model.pack(job.fleet, job.units, strategy, job.horizon_s).plan_1
     return int(plan_1["named"][0])
 
 
 def test_a_lemon_is_gone_while_it_is_repaired() -> None:
     # one of ten units is a lemon that fails every 0.1 d; its repair outlasts the ten days
-    lemons = Lemons(share=1 / 15, factor=1000.0)
+    lemons = model.Lemons(share=1 / 15, factor=1000.0)
     node = replace(NODE, lifetime=Exponential(mean_s=100 * DAY), lemons=lemons)
-    repairs = (replace(REPAIRS[0], stages=(RepairStage(name="-", lasts=Constant(value_s=9e7)),)),)
-    fleet = Fleet(units=15, causes=(node,), repairs=repairs)
-    strategy = replace(STRATEGY, spares=Spares(count=5))
-    outcome = simulate(Job(fleet=fleet, units=10, horizon_s=10 * DAY), strategy, replicas=4000)
+    repairs = (
+        replace(REPAIRS[0], stages=(model.RepairStage(name="-", lasts=Constant(value_s=9e7)),)),
+    )
+    fleet = model.Fleet(units=15, causes=(node,), repairs=repairs)
+    strategy = replace(STRATEGY, spares=model.Spares(count=5))
+    outcome = simulate(
+        model.Job(fleet=fleet, units=10, horizon_s=10 * DAY), strategy, replicas=4000
+    )
     mean, error = mean_of(outcome, "failures")
     # the lemon is in the job in two thirds of the replicas, or comes as a spare: of five spares
     # it is any of those taken. Normal units fail about once in ten days

@@ -6,18 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from perfatlas.quantities import PerfatlasError
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.laws import Constant, Exponential, LogNormal
-from perfatlas.reliability.fleet.model import (
-    Cause,
-    Fleet,
-    Maintenance,
-    Shrink,
-    Spares,
-    Strategy,
-    StrategyTable,
-    choose,
-    pack,
-)
 from perfatlas.reliability.fleet.model.strategy_file import strategies_of
 
 GOOD = """
@@ -67,7 +57,7 @@ name = "plain"
 
 def fields(text: str, name: str | None = None, state_bytes: float | None = None) -> dict[str, Any]:
     found = strategies_of(tomllib.loads(text), "job.toml")
-    return choose(found, name, "job.toml").fields(ranks=1000, state_bytes=state_bytes)
+    return model.choose(found, name, "job.toml").fields(ranks=1000, state_bytes=state_bytes)
 
 
 def test_every_word_of_a_strategy_is_read() -> None:
@@ -82,12 +72,12 @@ def test_every_word_of_a_strategy_is_read() -> None:
     assert light.phases == {"init": 8.0, "warm_up": 30.0}
     assert light.success == 0.8
     assert grave.phases == {"reschedule": LogNormal(median_s=300.0, sigma=1)}
-    assert told["spares"] == Spares(count=4, kind="warm", start=Constant(value_s=300.0))
-    assert told["shrink"] == Shrink(replica_units=2, fewest=12, overhead=1.02, rejoin_s=60.0)
+    assert told["spares"] == model.Spares(count=4, kind="warm", start=Constant(value_s=300.0))
+    assert told["shrink"] == model.Shrink(replica_units=2, fewest=12, overhead=1.02, rejoin_s=60.0)
     day = 86400.0
-    maintenance = Maintenance(every_s=30 * day, lasts_s=0.25 * day, restart="scheduler")
+    maintenance = model.Maintenance(every_s=30 * day, lasts_s=0.25 * day, restart="scheduler")
     assert told["maintenance"] == maintenance
-    strategy = Strategy(**told)
+    strategy = model.Strategy(**told)
     assert (strategy.interval_s, strategy.verify_s, strategy.retained) == (720.0, 20.0, 3)
     assert (strategy.step_s, strategy.slow_patience_s) == (8.0, 600.0)
     assert (strategy.silent_restart, strategy.slow_restart) == ("in-job", "scheduler")
@@ -113,7 +103,9 @@ def places(table: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 def test_whatever_stands_in_a_strategy_it_runs_or_is_refused() -> None:
     table = tomllib.loads(GOOD)["strategy"][0]
-    fleet = Fleet(units=40, causes=(Cause(name="node", lifetime=NODE.lifetime, per_unit=1.0),))
+    fleet = model.Fleet(
+        units=40, causes=(model.Cause(name="node", lifetime=NODE.lifetime, per_unit=1.0),)
+    )
     refused = ran = 0
     for place in list(places(table)):
         for junk in JUNK:
@@ -123,8 +115,8 @@ def test_whatever_stands_in_a_strategy_it_runs_or_is_refused() -> None:
                 holder = holder[key]
             holder[place[-1]] = junk
             try:
-                told = StrategyTable(name="x", table=changed, origin="x").fields(ranks=100)
-                pack(fleet, 16, Strategy(**({"interval_s": 600.0} | told)), 1e6)
+                told = model.StrategyTable(name="x", table=changed, origin="x").fields(ranks=100)
+                model.pack(fleet, 16, model.Strategy(**({"interval_s": 600.0} | told)), 1e6)
                 ran += 1
             except PerfatlasError:
                 refused += 1
@@ -132,6 +124,6 @@ def test_whatever_stands_in_a_strategy_it_runs_or_is_refused() -> None:
 
 
 H = 3600.0
-NODE = Cause(
+NODE = model.Cause(
     name="node", lifetime=Exponential(mean_s=10 * H), shared=1.0, detection=Constant(value_s=90.0)
 )

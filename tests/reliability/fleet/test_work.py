@@ -6,33 +6,25 @@ from dataclasses import replace
 
 import pytest
 
+from perfatlas.reliability.fleet import model
 from perfatlas.reliability.fleet.laws import BUCKETS, TICKS_PER_SECOND, Constant, Exponential
-from perfatlas.reliability.fleet.model import (
-    Cause,
-    Fleet,
-    Job,
-    Level,
-    Repair,
-    RepairStage,
-    Restart,
-    Spares,
-    Strategy,
-)
 from perfatlas.reliability.fleet.simulator import Outcome, simulate
 
 H = 3600.0
-STRATEGY = Strategy(
+STRATEGY = model.Strategy(
     interval_s=1000.0,
-    levels=(Level(write_s=50.0),),
-    restarts=(Restart(name="restart", phases={"load": 300.0}),),
+    levels=(model.Level(write_s=50.0),),
+    restarts=(model.Restart(name="restart", phases={"load": 300.0}),),
 )
 
 
-def worked(strategy: Strategy, life_s: float, work_s: float = 2500.0) -> dict[str, float]:
+def worked(strategy: model.Strategy, life_s: float, work_s: float = 2500.0) -> dict[str, float]:
     """Return buckets and the end of 2500 s of work that fails every so often [s]."""
-    cause = Cause(name="clock", lifetime=Constant(value_s=life_s), shared=1.0, takes="nothing")
-    fleet = Fleet(units=1, causes=(cause,))
-    job = Job(fleet=fleet, units=1, horizon_s=20_000.0, work_s=work_s)
+    cause = model.Cause(
+        name="clock", lifetime=Constant(value_s=life_s), shared=1.0, takes="nothing"
+    )
+    fleet = model.Fleet(units=1, causes=(cause,))
+    job = model.Job(fleet=fleet, units=1, horizon_s=20_000.0, work_s=work_s)
     outcome = simulate(job, strategy, replicas=1)
     names = (*BUCKETS, "finished")
     return {name: int(outcome.column(name)[0]) / TICKS_PER_SECOND for name in names}
@@ -49,7 +41,7 @@ def test_the_last_segment_is_what_is_left_of_the_work() -> None:
     ("changes", "lost_s"),
     [
         ({}, 500.0),  # back to the checkpoint after 2000 s of work
-        ({"levels": (Level(write_s=50.0, lag_s=600.0),)}, 1500.0),  # durable at 2700 s only
+        ({"levels": (model.Level(write_s=50.0, lag_s=600.0),)}, 1500.0),  # durable at 2700 s only
         ({"step_s": 5.0}, 5.0),
     ],
 )
@@ -63,17 +55,19 @@ def test_a_failure_in_the_last_write_loses_the_work_there_was(
     assert told["finished"] == 2620.0 + 300.0 + redone
 
 
-def waits(repair: Repair, replicas: int) -> Outcome:
-    cause = Cause(name="unit", lifetime=Exponential(mean_s=1000 * H), shared=1.0)
-    fleet = Fleet(units=1, causes=(cause,), repairs=(repair,))
-    strategy = replace(STRATEGY, interval_s=10 * H, spares=Spares(count=0))
-    return simulate(Job(fleet=fleet, units=1, horizon_s=1e5 * H), strategy, replicas=replicas)
+def waits(repair: model.Repair, replicas: int) -> Outcome:
+    cause = model.Cause(name="unit", lifetime=Exponential(mean_s=1000 * H), shared=1.0)
+    fleet = model.Fleet(units=1, causes=(cause,), repairs=(repair,))
+    strategy = replace(STRATEGY, interval_s=10 * H, spares=model.Spares(count=0))
+    return simulate(model.Job(fleet=fleet, units=1, horizon_s=1e5 * H), strategy, replicas=replicas)
 
 
 @pytest.mark.parametrize(("fixes", "false_fix"), [(0.01, 0.0), (0.0005, 0.0), (0.01, 0.03)])
 def test_a_stage_is_repeated_until_something_comes_of_it(fixes: float, false_fix: float) -> None:
-    stage = RepairStage(name="try", lasts=Constant(value_s=H), fixes=fixes, false_fix=false_fix)
-    outcome = waits(Repair(name="try", stages=(stage,)), 100)
+    stage = model.RepairStage(
+        name="try", lasts=Constant(value_s=H), fixes=fixes, false_fix=false_fix
+    )
+    outcome = waits(model.Repair(name="try", stages=(stage,)), 100)
     count = int(outcome.column("failures").sum())
     mean_s = int(outcome.column("waiting_for_spares").sum()) / TICKS_PER_SECOND / count
     exact_s = H / (fixes + false_fix)

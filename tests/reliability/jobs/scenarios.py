@@ -9,16 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.reliability.jobs.model import (
-    BUCKETS,
-    NEVER,
-    STATES,
-    Cluster,
-    Failures,
-    Jobs,
-    Policy,
-    Response,
-)
+from perfatlas.reliability.jobs import model
 from perfatlas.reliability.jobs.model.packing import check_cluster
 from perfatlas.reliability.jobs.run import ScheduleOutcome
 from tests.reliability.jobs.slow_reference import FOREVER, Reference, RefJob
@@ -27,10 +18,10 @@ COMPARED = ("started", "ended", "attempts", "restarts", "preempted", "waited", "
 
 
 class Scenario(NamedTuple):
-    jobs: Jobs
-    cluster: Cluster
-    policy: Policy
-    failures: Failures
+    jobs: model.Jobs
+    cluster: model.Cluster
+    policy: model.Policy
+    failures: model.Failures
     until: int | None
 
 
@@ -52,8 +43,8 @@ def random_scenario(seed: int) -> Scenario:
     limit_J = run_J + np.array([rng.choice([1, rng.randint(1, 60), 10_000]) for _ in range(size)])
     limit_J = np.maximum(limit_J - np.array([rng.choice([0, 0, 5]) for _ in range(size)]), 1)
     if limited and rng.random() < 0.3:
-        limit_J[rng.randrange(size)] = NEVER
-    jobs = Jobs(
+        limit_J[rng.randrange(size)] = model.NEVER
+    jobs = model.Jobs(
         submit_J=np.sort(np.array([rng.randint(0, 120) for _ in range(size)])),
         run_J=run_J,
         gpus_J=gpus_J,
@@ -81,7 +72,7 @@ def crowded_scenario(seed: int) -> Scenario:
     nodes_J = np.array([rng.choice([1, 1, room]) for _ in range(size)])
     gpus_J = nodes_J * np.array([rng.randint(1, it.cluster.gpus_per_node) for _ in range(size)])
     run_J = np.array([rng.randint(30, 300) for _ in range(size)])
-    jobs = Jobs(
+    jobs = model.Jobs(
         submit_J=np.sort(np.array([rng.randint(0, 150) for _ in range(size)])),
         run_J=run_J,
         gpus_J=gpus_J,
@@ -99,9 +90,11 @@ def crowded_scenario(seed: int) -> Scenario:
     return Scenario(jobs, it.cluster, policy, it.failures, it.until)
 
 
-def _cluster(rng: random.Random) -> tuple[Cluster, Literal["anywhere", "domain", "leaf"], bool]:
+def _cluster(
+    rng: random.Random,
+) -> tuple[model.Cluster, Literal["anywhere", "domain", "leaf"], bool]:
     domain, domains = rng.choice([1, 2, 3]), rng.randint(1, 4)
-    cluster = Cluster(
+    cluster = model.Cluster(
         nodes=domain * domains,
         gpus_per_node=rng.choice([1, 2, 4]),
         nodes_per_domain=domain,
@@ -113,11 +106,11 @@ def _cluster(rng: random.Random) -> tuple[Cluster, Literal["anywhere", "domain",
 
 def _policy(
     rng: random.Random, together: Literal["anywhere", "domain", "leaf"], *, required: bool
-) -> Policy:
+) -> model.Policy:
     order: Any = rng.choice(["fifo", "priority", "fair_share"])
     modes: list[Any] = ["none", "requeue", "cancel"] if order == "priority" else ["none"]
     kinds: list[Any] = ["restart", "shrink", "elastic", "replace"]
-    response = Response(
+    response = model.Response(
         kind=rng.choice(kinds),
         detection_s=rng.choice([0, 4, 30]) / 1000,
         patience_s=rng.choice([None, 0.0, 0.025]),
@@ -125,7 +118,7 @@ def _policy(
         backoff_s=rng.choice([0, 6]) / 1000,
         most_backoff_s=rng.choice([6, 20]) / 1000,
     )
-    return Policy(
+    return model.Policy(
         order=order,
         backfill=rng.choice(["none", "easy", "easy", "conservative"]),
         depth=rng.choice([1, 3, 500]),
@@ -140,7 +133,7 @@ def _policy(
     )
 
 
-def _failures(rng: random.Random, cluster: Cluster) -> Failures:
+def _failures(rng: random.Random, cluster: model.Cluster) -> model.Failures:
     rows = []
     for _ in range(rng.choice([0, 0, 2, 8])):
         node = rng.randrange(cluster.nodes)
@@ -149,13 +142,13 @@ def _failures(rng: random.Random, cluster: Cluster) -> Failures:
         rows.append((rng.randint(0, 250), node, width, repair, int(rng.random() < 0.25)))
     rows.sort(key=lambda row: row[0])
     columns = np.array(rows, np.int64).reshape(-1, 5).T
-    return Failures(
+    return model.Failures(
         time_X=columns[0], node_X=columns[1], width_X=columns[2], repair_X=columns[3],
         drain_X=columns[4].astype(np.bool_),
     )  # fmt: skip
 
 
-def _rows(jobs: Jobs) -> list[RefJob]:
+def _rows(jobs: model.Jobs) -> list[RefJob]:
     columns = {
         "submit": jobs.submit_J, "run": jobs.run_J, "limit": jobs.limit_J, "nodes": jobs.nodes_J,
         "user": jobs.user_J, "priority": jobs.priority_J, "requeue": jobs.requeue_J,
@@ -198,7 +191,7 @@ def run_reference(it: Scenario) -> Reference:
 
 def found_by(outcome: ScheduleOutcome) -> dict[str, Any]:
     rows: dict[str, Any] = {name: outcome.column(name).tolist() for name in COMPARED}
-    rows["state"] = [STATES[code] for code in outcome.column("state").tolist()]
+    rows["state"] = [model.STATES[code] for code in outcome.column("state").tolist()]
     rows["promised"] = outcome.column("promised").tolist()
     rows["bucket"] = outcome.gpu_ticks()
     rows["now"] = outcome.now
@@ -210,8 +203,8 @@ def expected_by(reference: Reference) -> dict[str, Any]:
     rows: dict[str, Any] = {n: [getattr(j, n) for j in reference.jobs] for n in COMPARED}
     rows["state"] = [job.state for job in reference.jobs]
     rows["promised"] = [job.promised for job in reference.jobs]
-    rows["bucket"] = {name: reference.bucket.get(name, 0) for name in BUCKETS}
-    ends = {"completed": "productive"} | dict.fromkeys(STATES[:6], "under_way")
+    rows["bucket"] = {name: reference.bucket.get(name, 0) for name in model.BUCKETS}
+    ends = {"completed": "productive"} | dict.fromkeys(model.STATES[:6], "under_way")
     for name in ("productive", "under_way", "unfinished"):
         of = [j.kept for j in reference.jobs if ends.get(j.state, "unfinished") == name]
         rows["bucket"][name] = sum(of)

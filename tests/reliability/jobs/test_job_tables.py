@@ -14,17 +14,8 @@ from perfatlas.files import write_table
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model import Cause, Fleet
+from perfatlas.reliability.jobs import model
 from perfatlas.reliability.jobs.failures import draw_failures
-from perfatlas.reliability.jobs.model import (
-    NEVER,
-    Cluster,
-    Jobs,
-    Mix,
-    Policy,
-    generate_jobs,
-    never_fit,
-    ticks,
-)
 from perfatlas.reliability.jobs.model.generated import KINDS, LONGEST_S
 from perfatlas.reliability.jobs.run import schedule
 from perfatlas.reliability.jobs.traces import read_failures, read_job_table
@@ -56,9 +47,11 @@ def test_a_table_becomes_jobs_in_order_of_submission(tmp_path: Path) -> None:
     assert jobs.run_J.tolist() == [100_000, 60_000]
     told = (jobs.limit_J, jobs.priority_J, jobs.requeue_J, jobs.checkpoint_J, jobs.row_J)
     found = [None if column is None else column.tolist() for column in told]
-    assert found == [[NEVER, 600_000], [0, 5], [False, True], [0, 30_000], [3, 2]]
+    assert found == [[model.NEVER, 600_000], [0, 5], [False, True], [0, 30_000], [3, 2]]
     assert (jobs.users, jobs.kinds) == (("bob", "ann"), ("train",))
-    assert schedule(jobs, Cluster(nodes=3), Policy(backfill="easy")).states == {"completed": 2}
+    assert schedule(jobs, model.Cluster(nodes=3), model.Policy(backfill="easy")).states == {
+        "completed": 2
+    }
 
 
 def test_every_format_of_a_table_gives_the_same_jobs(tmp_path: Path) -> None:
@@ -97,8 +90,10 @@ def test_a_node_that_is_out_at_the_first_submission_begins_so(tmp_path: Path) ->
     it = found.failures
     columns = [np.asarray(column).tolist() for column in (it.time_X, it.node_X, it.repair_X)]
     assert columns == [[0, 0, 40_000], [1, 0, 0], [-1, 30_000, 9_000]]
-    jobs = Jobs(submit_J=ticks([0, 0]), run_J=ticks([10, 5]), gpus_J=np.array([16, 24]))
-    outcome = schedule(jobs, Cluster(nodes=4), Policy(), failures=it)
+    jobs = model.Jobs(
+        submit_J=model.ticks([0, 0]), run_J=model.ticks([10, 5]), gpus_J=np.array([16, 24])
+    )
+    outcome = schedule(jobs, model.Cluster(nodes=4), model.Policy(), failures=it)
     assert (outcome.column("started") / 1000).tolist() == [0.0, 30.0]  # on 2 and 3; 0, 2 and 3
 
 
@@ -106,25 +101,25 @@ def test_a_list_of_failures_does_what_its_drawn_like_does(tmp_path: Path) -> Non
     # 2 nodes, one job of 100 s on node 0; it fails at 40 s, is noticed at once, restarts on node 1.
     text = "time_s,node,repair_s\n40,0,1000\n"
     failures = read_failures(_file(tmp_path, text), nodes=2).failures
-    jobs = Jobs(submit_J=ticks([0]), run_J=ticks([100]), gpus_J=np.array([8]))
-    outcome = schedule(jobs, Cluster(nodes=2), Policy(), failures=failures)
+    jobs = model.Jobs(submit_J=model.ticks([0]), run_J=model.ticks([100]), gpus_J=np.array([8]))
+    outcome = schedule(jobs, model.Cluster(nodes=2), model.Policy(), failures=failures)
     assert outcome.column("ended").tolist() == [140_000]
 
 
-def _mix(**fields: float | None) -> Mix:
+def _mix(**fields: float | None) -> model.Mix:
     plain = {
         "jobs": 4_000, "job_rate": None, "load": 0.8, "run_median_s": 600.0, "run_sigma": 1.0,
         "max_job_gpus": 64, "seed": 3,
     }  # fmt: skip
-    return Mix(**(plain | fields))  # type: ignore[arg-type]
+    return model.Mix(**(plain | fields))  # type: ignore[arg-type]
 
 
 @given(load=st.floats(0.01, 10.0), largest=st.integers(1, 500), seed=st.integers(0, 99))
 def test_generated_jobs_ask_for_the_load_that_was_given(
     load: float, largest: int, seed: int
 ) -> None:
-    cluster = Cluster(nodes=64)
-    jobs = generate_jobs(_mix(load=load, max_job_gpus=largest, seed=seed), cluster)
+    cluster = model.Cluster(nodes=64)
+    jobs = model.generate_jobs(_mix(load=load, max_job_gpus=largest, seed=seed), cluster)
     gpu_s = float((jobs.gpus_J * jobs.run_J).sum()) / 1_000
     # the largest gap of 4,000 uniform draws is below 1% of the span
     assert gpu_s / cluster.gpus / (jobs.submit_J[-1] / 1_000) == pytest.approx(load, rel=0.01)
@@ -134,7 +129,7 @@ def test_generated_jobs_ask_for_the_load_that_was_given(
 
 
 def test_each_size_is_half_as_frequent_as_the_one_before() -> None:
-    jobs = generate_jobs(_mix(jobs=100_000), Cluster(nodes=64))
+    jobs = model.generate_jobs(_mix(jobs=100_000), model.Cluster(nodes=64))
     counts = np.array([(jobs.gpus_J == 2**n).sum() for n in range(7)])
     expected = 100_000 * 0.5 ** np.arange(7) / (0.5 ** np.arange(7)).sum()
     assert np.abs(counts - expected).max() < 5.0 * np.sqrt(expected.max())
@@ -142,7 +137,7 @@ def test_each_size_is_half_as_frequent_as_the_one_before() -> None:
 
 
 def test_a_rate_is_kept_and_kinds_follow_the_node() -> None:
-    jobs = generate_jobs(_mix(load=None, job_rate=0.5, jobs=20_000), Cluster(nodes=64))
+    jobs = model.generate_jobs(_mix(load=None, job_rate=0.5, jobs=20_000), model.Cluster(nodes=64))
     assert jobs.submit_J[-1] / 1_000 == pytest.approx(40_000.0, rel=0.04)
     assert jobs.kinds == KINDS
     assert jobs.kind_J is not None
@@ -151,19 +146,21 @@ def test_a_rate_is_kept_and_kinds_follow_the_node() -> None:
 
 
 def test_the_same_seed_gives_the_same_jobs_and_none_runs_for_ever() -> None:
-    first, again = (generate_jobs(_mix(run_sigma=10.0), Cluster(nodes=64)) for _ in range(2))
+    first, again = (
+        model.generate_jobs(_mix(run_sigma=10.0), model.Cluster(nodes=64)) for _ in range(2)
+    )
     assert first.run_J.tolist() == again.run_J.tolist()
     assert int(first.run_J.max()) == LONGEST_S * 1_000
 
 
 def test_jobs_that_would_come_over_centuries_are_refused() -> None:
     with pytest.raises(InvalidSpecError, match="use a larger rate or load"):
-        generate_jobs(_mix(load=1e-7), Cluster(nodes=64))
+        model.generate_jobs(_mix(load=1e-7), model.Cluster(nodes=64))
 
 
 def test_failures_of_a_longer_time_begin_with_those_of_a_shorter() -> None:
     cause = Cause(name="node", lifetime=Exponential(mean_s=1_000.0), per_unit=1.0)
-    fleet, cluster = Fleet(units=16, causes=(cause,)), Cluster(nodes=16)
+    fleet, cluster = Fleet(units=16, causes=(cause,)), model.Cluster(nodes=16)
     short, long = (draw_failures(fleet, cluster, horizon_s=s, seed=5) for s in (5e3, 5e4))
     size = short.time_X.shape[0]
     assert 40 < size < 160 < long.time_X.shape[0]  # 80 and 800 expected
@@ -172,14 +169,14 @@ def test_failures_of_a_longer_time_begin_with_those_of_a_shorter() -> None:
 
 
 def test_what_never_fits_is_what_a_schedule_refuses() -> None:
-    jobs = Jobs(
-        submit_J=ticks([0, 0, 0]),
-        run_J=ticks([9, 9, 9]),
+    jobs = model.Jobs(
+        submit_J=model.ticks([0, 0, 0]),
+        run_J=model.ticks([9, 9, 9]),
         gpus_J=np.array([8, 64, 24]),
         nodes_J=np.array([1, 8, 2]),
     )
-    never_J = never_fit(jobs, Cluster(nodes=4), Policy())
+    never_J = model.never_fit(jobs, model.Cluster(nodes=4), model.Policy())
     assert never_J.tolist() == [False, True, True]  # 8 of 4 nodes; 12 GPUs on a node of 8
     kept = jobs.take(~never_J)
     assert (kept.size, kept.gpus_J.tolist()) == (1, [8])
-    assert schedule(kept, Cluster(nodes=4), Policy()).states == {"completed": 1}
+    assert schedule(kept, model.Cluster(nodes=4), model.Policy()).states == {"completed": 1}

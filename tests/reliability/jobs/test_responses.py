@@ -13,27 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.reliability.jobs.model import (
-    LAUNCHERS,
-    Cluster,
-    Failures,
-    Jobs,
-    Policy,
-    Response,
-    kueue_replacement,
-    ticks,
-)
-from perfatlas.reliability.jobs.model.responses import (
-    jobset,
-    slurm_no_kill,
-    slurm_requeue,
-    torchrun_elastic,
-)
+from perfatlas.reliability.jobs import model
+from perfatlas.reliability.jobs.model import responses
 from perfatlas.reliability.jobs.run import ScheduleOutcome, schedule
 
 
 def _run(
-    response: Response,
+    response: model.Response,
     *events: tuple[float, int, float],
     nodes: int = 3,
     width: int = 1,
@@ -41,22 +27,22 @@ def _run(
     **rules: Any,  # noqa: ANN401
 ) -> ScheduleOutcome:
     columns: dict[str, Any] = {
-        "submit_J": ticks([0]),
-        "run_J": ticks([1000]),
+        "submit_J": model.ticks([0]),
+        "run_J": model.ticks([1000]),
         "gpus_J": np.array([16]),
-        "checkpoint_J": ticks([300]),
-        "restart_J": ticks([60]),
+        "checkpoint_J": model.ticks([300]),
+        "restart_J": model.ticks([60]),
     }
     time_s, node, repair_s = zip(*(events or ((400.0, 0, 2000.0),)), strict=True)
-    failures = Failures(
-        time_X=ticks(time_s),
+    failures = model.Failures(
+        time_X=model.ticks(time_s),
         node_X=np.array(node),
-        repair_X=ticks(repair_s),
+        repair_X=model.ticks(repair_s),
         width_X=np.full(len(node), width),
     )
-    cluster = Cluster(nodes=nodes, nodes_per_domain=2 if nodes == 4 else None)
-    policy = Policy(response=response, **rules)
-    return schedule(Jobs(**(columns | (job or {}))), cluster, policy, failures=failures)
+    cluster = model.Cluster(nodes=nodes, nodes_per_domain=2 if nodes == 4 else None)
+    policy = model.Policy(response=response, **rules)
+    return schedule(model.Jobs(**(columns | (job or {}))), cluster, policy, failures=failures)
 
 
 def _gpu_s(outcome: ScheduleOutcome) -> dict[str, float]:
@@ -77,7 +63,7 @@ def _restarts(outcome: ScheduleOutcome) -> int:
 
 def test_slurm_kills_the_allocation_after_slurmd_timeout_and_requeues() -> None:
     # 400 + 300 noticed; nodes 1 and 2 at once; 60 s restart; 700 s left: 1460 s.
-    outcome = _run(slurm_requeue())
+    outcome = _run(responses.slurm_requeue())
     assert _end(outcome) == ("completed", 1460.0)
     assert _gpu_s(outcome) == {
         "productive": 16_000.0,
@@ -89,7 +75,7 @@ def test_slurm_kills_the_allocation_after_slurmd_timeout_and_requeues() -> None:
 
 
 def test_slurm_no_requeue_ends_with_the_node() -> None:
-    outcome = _run(slurm_requeue(), job={"requeue_J": np.array([False])})
+    outcome = _run(responses.slurm_requeue(), job={"requeue_J": np.array([False])})
     assert _end(outcome) == ("node_fail", 700.0)
     # 300 s were saved, and nobody will ever use them; nothing began anew.
     assert _gpu_s(outcome) == {
@@ -102,7 +88,7 @@ def test_slurm_no_requeue_ends_with_the_node() -> None:
 
 def test_slurm_no_kill_goes_on_with_one_node_and_never_regrows() -> None:
     # From 760 s 1,400 node-seconds on one node: 2160 s. A node that returns at 900 s is not taken.
-    outcome = _run(slurm_no_kill(), (400.0, 0, 500.0), nodes=2)
+    outcome = _run(responses.slurm_no_kill(), (400.0, 0, 500.0), nodes=2)
     assert _end(outcome) == ("completed", 2160.0)
     assert _gpu_s(outcome) == {
         "productive": 300.0 * 16 + 1400.0 * 8,
@@ -114,11 +100,16 @@ def test_slurm_no_kill_goes_on_with_one_node_and_never_regrows() -> None:
 
 
 def test_slurm_drain_lets_the_job_end_and_repairs_then() -> None:
-    jobs = Jobs(submit_J=ticks([0, 500]), run_J=ticks([1000, 10]), gpus_J=np.array([8, 16]))
-    drain = Failures(
-        time_X=ticks([400]), node_X=np.array([0]), repair_X=ticks([100]), drain_X=np.array([True])
+    jobs = model.Jobs(
+        submit_J=model.ticks([0, 500]), run_J=model.ticks([1000, 10]), gpus_J=np.array([8, 16])
     )
-    outcome = schedule(jobs, Cluster(nodes=2), Policy(), failures=drain)
+    drain = model.Failures(
+        time_X=model.ticks([400]),
+        node_X=np.array([0]),
+        repair_X=model.ticks([100]),
+        drain_X=np.array([True]),
+    )
+    outcome = schedule(jobs, model.Cluster(nodes=2), model.Policy(), failures=drain)
     # The first ends at 1000 s undisturbed; its node is back at 1100 s, and the second needs both.
     assert (outcome.column("ended") / 1000).tolist() == [1000.0, 1110.0]
     assert outcome.gpu_ticks()["lost_work"] == 0
@@ -127,23 +118,28 @@ def test_slurm_drain_lets_the_job_end_and_repairs_then() -> None:
 
 def test_what_is_free_on_a_draining_node_is_not_under_repair() -> None:
     # 4 of 8 GPUs of node 0 are in use until 1000 s; it drains from 400 s and is repaired to 1100 s.
-    jobs = Jobs(submit_J=ticks([0, 500]), run_J=ticks([1000, 10]), gpus_J=np.array([4, 16]))
-    drain = Failures(
-        time_X=ticks([400]), node_X=np.array([0]), repair_X=ticks([100]), drain_X=np.array([True])
+    jobs = model.Jobs(
+        submit_J=model.ticks([0, 500]), run_J=model.ticks([1000, 10]), gpus_J=np.array([4, 16])
     )
-    told = schedule(jobs, Cluster(nodes=2), Policy(), failures=drain).gpu_ticks()
+    drain = model.Failures(
+        time_X=model.ticks([400]),
+        node_X=np.array([0]),
+        repair_X=model.ticks([100]),
+        drain_X=np.array([True]),
+    )
+    told = schedule(jobs, model.Cluster(nodes=2), model.Policy(), failures=drain).gpu_ticks()
     assert (told["draining"], told["down"]) == (600_000 * 4, 100_000 * 8)
 
 
 def test_jobset_counts_restarts_of_the_whole_set() -> None:
     # Noticed at 750 s; 60 s restart; 700 s left: 1510 s.
-    once = _run(jobset(max_restarts=1))
+    once = _run(responses.jobset(max_restarts=1))
     assert _end(once) == ("completed", 1510.0)
     assert _restarts(once) == 1
-    never = _run(jobset(max_restarts=0))
+    never = _run(responses.jobset(max_restarts=0))
     assert _end(never) == ("node_fail", 750.0)
     assert _restarts(never) == 0
-    twice = _run(jobset(max_restarts=1), (400.0, 0, 2000.0), (1000.0, 1, 2000.0))
+    twice = _run(responses.jobset(max_restarts=1), (400.0, 0, 2000.0), (1000.0, 1, 2000.0))
     assert _end(twice) == ("node_fail", 1350.0)
     assert _restarts(twice) == 1  # the second failure is the end, not a restart
     # 300 s before the first; from 810 s to 1000 s 190 s, less than a checkpoint apart
@@ -153,16 +149,16 @@ def test_jobset_counts_restarts_of_the_whole_set() -> None:
 
 def test_kueue_by_default_tries_once_when_the_pods_of_the_node_are_evicted() -> None:
     # 750 s: no free node in the domain {0, 1}; evicted a tick later; nodes 2 and 3 at once.
-    outcome = _run(kueue_replacement(), nodes=4, together="domain", required=True)
+    outcome = _run(model.kueue_replacement(), nodes=4, together="domain", required=True)
     assert _end(outcome) == ("completed", 750.001 + 60.0 + 700.0)
     assert _restarts(outcome) == 1
-    preferred = _run(kueue_replacement(), nodes=4, together="domain")
+    preferred = _run(model.kueue_replacement(), nodes=4, together="domain")
     assert _end(preferred) == ("completed", 750.0 + 60.0 + 700.0)
     assert (_restarts(preferred), preferred.column("attempts")[0]) == (1, 1)  # never evicted
 
 
-def _patient(recovery_timeout_s: float | None = None) -> Response:
-    return kueue_replacement(
+def _patient(recovery_timeout_s: float | None = None) -> model.Response:
+    return model.kueue_replacement(
         detection_s=30.0, fail_fast=False, recovery_timeout_s=recovery_timeout_s
     )
 
@@ -206,7 +202,7 @@ def test_kueue_evicts_when_two_nodes_fail() -> None:
 def test_kueue_backoff_doubles_up_to_an_hour() -> None:
     # Each eviction loses everything (no checkpoint): evicted at 430, 1130, 2130 s ... The second
     # failure strikes at 1100 s in the run that began at 490 s, so it queues again after 120 s.
-    job = {"checkpoint_J": ticks([0]), "restart_J": ticks([0])}
+    job = {"checkpoint_J": model.ticks([0]), "restart_J": model.ticks([0])}
     outcome = _run(_patient(), (400.0, 0, 1.0), (1100.0, 0, 1.0), nodes=2, width=2, job=job)
     assert _end(outcome) == ("completed", 1130.0 + 120.0 + 1000.0)
 
@@ -216,7 +212,7 @@ def test_torchrun_shrinks_and_takes_the_node_in_again() -> None:
     # 300 s saved, 95 s x 8 GPUs lost; all restart; from 960 s 2,000 - 600 - 300 = 1,100
     # node-seconds on two nodes: 1510 s. Two restarts.
     job = {"fewest_J": np.array([1])}
-    outcome = _run(torchrun_elastic(max_restarts=1), (400.0, 0, 500.0), nodes=2, job=job)
+    outcome = _run(responses.torchrun_elastic(max_restarts=1), (400.0, 0, 500.0), nodes=2, job=job)
     assert _end(outcome) == ("completed", 1510.0)
     # The second, to take the node in, is none that --max-restarts counts.
     assert (_restarts(outcome), outcome.column("counted")[0]) == (2, 1)
@@ -226,7 +222,7 @@ def test_torchrun_shrinks_and_takes_the_node_in_again() -> None:
         "restart": 60.0 * 8 + 60.0 * 16,
         "detection": 45.0 * 8,
     }
-    never = _run(torchrun_elastic(), (400.0, 0, 500.0), nodes=2, job=job)
+    never = _run(responses.torchrun_elastic(), (400.0, 0, 500.0), nodes=2, job=job)
     assert _end(never) == ("node_fail", 445.0)  # --max-restarts is 0 by default
     assert _restarts(never) == 0
 
@@ -234,10 +230,10 @@ def test_torchrun_shrinks_and_takes_the_node_in_again() -> None:
 def test_torchrun_below_its_minimum_waits_for_the_join_timeout() -> None:
     # 445 s + 600 s; a node back at 900 s: 900 + 60 + 700 = 1660 s.
     job = {"fewest_J": np.array([2])}
-    back = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 500.0), nodes=2, job=job)
+    back = _run(responses.torchrun_elastic(max_restarts=9), (400.0, 0, 500.0), nodes=2, job=job)
     assert _end(back) == ("completed", 1660.0)
     assert _restarts(back) == 1
-    gone = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 5000.0), nodes=2, job=job)
+    gone = _run(responses.torchrun_elastic(max_restarts=9), (400.0, 0, 5000.0), nodes=2, job=job)
     assert _end(gone) == ("node_fail", 1045.0)
     assert _restarts(gone) == 0  # it never got to begin anew
 
@@ -245,14 +241,14 @@ def test_torchrun_below_its_minimum_waits_for_the_join_timeout() -> None:
 def test_torchrun_takes_the_only_node_of_a_job_in_again() -> None:
     # 445 s: has the keys nothing and waits; back at 900 s: 900 + 60 + 700 = 1660 s.
     job = {"gpus_J": np.array([8])}
-    back = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 500.0), job=job)
+    back = _run(responses.torchrun_elastic(max_restarts=9), (400.0, 0, 500.0), job=job)
     assert _end(back) == ("completed", 1660.0)
     assert _gpu_s(back) == {
         "productive": 8_000.0,
         "lost_work": 100.0 * 8,
         "restart": 60.0 * 8,
     }
-    gone = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 5000.0), job=job)
+    gone = _run(responses.torchrun_elastic(max_restarts=9), (400.0, 0, 5000.0), job=job)
     assert _end(gone) == ("node_fail", 1045.0)
 
 
@@ -260,7 +256,7 @@ def test_torchrun_with_all_nodes_lost_goes_on_with_those_that_return() -> None:
     # Node 1 is back at 700 s and alone is enough: 60 s, then 240 s on it, none of them saved. Node
     # 0 is back at 1000 s: 60 s, then 700 s on both, done at 1760 s.
     events = ((400.0, 0, 600.0), (400.0, 1, 300.0))
-    outcome = _run(torchrun_elastic(max_restarts=9), *events, nodes=2)
+    outcome = _run(responses.torchrun_elastic(max_restarts=9), *events, nodes=2)
     assert _end(outcome) == ("completed", 1760.0)
     assert _gpu_s(outcome)["lost_work"] == 100.0 * 16 + 240.0 * 8
 
@@ -268,17 +264,19 @@ def test_torchrun_with_all_nodes_lost_goes_on_with_those_that_return() -> None:
 def test_all_elastic_jobs_of_a_node_take_it_in_again() -> None:
     # Three jobs share node 0; two lose all they had, one half: each goes on from 900 s.
     columns: dict[str, Any] = {
-        "submit_J": ticks([0, 0, 0]),
-        "run_J": ticks([1000] * 3),
+        "submit_J": model.ticks([0, 0, 0]),
+        "run_J": model.ticks([1000] * 3),
         "gpus_J": np.array([2, 2, 4]),
         "nodes_J": np.array([1, 1, 2]),
         "fewest_J": np.array([1, 1, 2]),
-        "checkpoint_J": ticks([300] * 3),
-        "restart_J": ticks([60] * 3),
+        "checkpoint_J": model.ticks([300] * 3),
+        "restart_J": model.ticks([60] * 3),
     }
-    failures = Failures(time_X=ticks([400]), node_X=np.array([0]), repair_X=ticks([500]))
-    policy = Policy(response=torchrun_elastic(max_restarts=9))
-    outcome = schedule(Jobs(**columns), Cluster(nodes=2), policy, failures=failures)
+    failures = model.Failures(
+        time_X=model.ticks([400]), node_X=np.array([0]), repair_X=model.ticks([500])
+    )
+    policy = model.Policy(response=responses.torchrun_elastic(max_restarts=9))
+    outcome = schedule(model.Jobs(**columns), model.Cluster(nodes=2), policy, failures=failures)
     assert (outcome.column("ended") / 1000).tolist() == [1660.0] * 3
     assert outcome.column("restarts").tolist() == [1, 1, 1]
 
@@ -286,16 +284,16 @@ def test_all_elastic_jobs_of_a_node_take_it_in_again() -> None:
 def test_a_preempted_job_restarts_like_any_other() -> None:
     # The first works 400 of 1000 s and keeps 300; the second takes its node until 500 s; then 60 s
     # and 700 s are left: 1260 s.
-    jobs = Jobs(
-        submit_J=ticks([0, 400]),
-        run_J=ticks([1000, 100]),
+    jobs = model.Jobs(
+        submit_J=model.ticks([0, 400]),
+        run_J=model.ticks([1000, 100]),
         gpus_J=np.array([8, 8]),
-        checkpoint_J=ticks([300, 300]),
-        restart_J=ticks([60, 60]),
+        checkpoint_J=model.ticks([300, 300]),
+        restart_J=model.ticks([60, 60]),
         priority_J=np.array([0, 1]),
     )
     rules: dict[str, Any] = {"order": "priority", "preemption": "requeue"}
-    outcome = schedule(jobs, Cluster(nodes=1), Policy(**rules))
+    outcome = schedule(jobs, model.Cluster(nodes=1), model.Policy(**rules))
     assert (outcome.column("ended") / 1000).tolist() == [1260.0, 500.0]
     assert outcome.column("restarts").tolist() == [1, 0]
     assert outcome.column("preempted").tolist() == [1, 0]
@@ -304,7 +302,9 @@ def test_a_preempted_job_restarts_like_any_other() -> None:
         "lost_work": 100.0 * 8,
         "restart": 60.0 * 8,
     }
-    cancelled = schedule(jobs, Cluster(nodes=1), Policy(**(rules | {"preemption": "cancel"})))
+    cancelled = schedule(
+        jobs, model.Cluster(nodes=1), model.Policy(**(rules | {"preemption": "cancel"}))
+    )
     assert cancelled.column("restarts").tolist() == [0, 0]
     assert _gpu_s(cancelled) == {
         "productive": 100.0 * 8,
@@ -315,33 +315,33 @@ def test_a_preempted_job_restarts_like_any_other() -> None:
 
 def test_a_job_killed_at_its_limit_leaves_work_that_is_never_finished() -> None:
     # Killed at 700 s of 1000, with 600 s in checkpoints.
-    jobs = Jobs(
-        submit_J=ticks([0]), run_J=ticks([1000]), gpus_J=np.array([8]),
-        limit_J=ticks([700]), checkpoint_J=ticks([300]),
+    jobs = model.Jobs(
+        submit_J=model.ticks([0]), run_J=model.ticks([1000]), gpus_J=np.array([8]),
+        limit_J=model.ticks([700]), checkpoint_J=model.ticks([300]),
     )  # fmt: skip
-    killed = schedule(jobs, Cluster(nodes=1), Policy())
+    killed = schedule(jobs, model.Cluster(nodes=1), model.Policy())
     assert killed.states == {"timeout": 1}
     assert _gpu_s(killed) == {"unfinished": 600.0 * 8, "lost_work": 100.0 * 8}
 
 
 def test_what_is_cut_off_keeps_what_it_did_so_far_apart() -> None:
     # At 650 s the first has ended, the second worked 550 s, checkpoint or not, and goes on.
-    jobs = Jobs(
-        submit_J=ticks([0, 0]), run_J=ticks([100, 1000]), gpus_J=np.array([8, 8]),
-        checkpoint_J=ticks([300, 300]),
+    jobs = model.Jobs(
+        submit_J=model.ticks([0, 0]), run_J=model.ticks([100, 1000]), gpus_J=np.array([8, 8]),
+        checkpoint_J=model.ticks([300, 300]),
     )  # fmt: skip
-    cut = schedule(jobs, Cluster(nodes=1), Policy(), until_s=650.0)
+    cut = schedule(jobs, model.Cluster(nodes=1), model.Policy(), until_s=650.0)
     assert cut.states == {"running": 1, "completed": 1}
     assert _gpu_s(cut) == {"productive": 100.0 * 8, "under_way": 550.0 * 8}
     assert (cut.work_done_J / 1000).tolist() == [800.0, 4400.0]
 
 
-@pytest.mark.parametrize("name", sorted(LAUNCHERS))
+@pytest.mark.parametrize("name", sorted(model.LAUNCHERS))
 @pytest.mark.parametrize("at_s", [100.0, 333.3, 899.0])
 def test_restart_time_is_paid_once_for_each_restart(name: str, at_s: float) -> None:
     # One of two nodes is lost for good; a job that goes on has one or both.
-    response = replace(LAUNCHERS[name](), most_restarts=9)
-    job = {"gpus_J": np.array([2]), "nodes_J": np.array([2]), "restart_J": ticks([3])}
+    response = replace(model.LAUNCHERS[name](), most_restarts=9)
+    job = {"gpus_J": np.array([2]), "nodes_J": np.array([2]), "restart_J": model.ticks([3])}
     outcome = _run(response, (at_s, 0, 1e6), job=job)
     held = 1 if response.kind in ("shrink", "elastic") else 2
     assert _end(outcome)[0] == "completed"
@@ -352,15 +352,15 @@ def test_restart_time_is_paid_once_for_each_restart(name: str, at_s: float) -> N
 @pytest.mark.parametrize(
     "response",
     [
-        slurm_requeue(),
-        slurm_no_kill(),
-        jobset(max_restarts=3),
-        kueue_replacement(),
+        responses.slurm_requeue(),
+        responses.slurm_no_kill(),
+        responses.jobset(max_restarts=3),
+        model.kueue_replacement(),
         _patient(600.0),
-        torchrun_elastic(max_restarts=3),
+        responses.torchrun_elastic(max_restarts=3),
     ],
 )
-def test_every_gpu_second_is_in_one_bucket(response: Response) -> None:
+def test_every_gpu_second_is_in_one_bucket(response: model.Response) -> None:
     outcome = _run(response, (400.0, 0, 90.0), (450.0, 1, 700.0), (2000.0, 2, 5.0))
     assert sum(outcome.gpu_ticks().values()) == outcome.cluster.gpus * outcome.now
     assert sum(outcome.shares().values()) == pytest.approx(1.0)

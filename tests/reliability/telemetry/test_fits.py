@@ -8,21 +8,15 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import chi2, lognorm, weibull_min
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.reliability.telemetry.fits import compare_families, fitness
-from perfatlas.reliability.telemetry.fits.distributions import (
-    EXPONENTIAL,
-    FAMILIES,
-    LOGNORMAL,
-    WEIBULL,
-    Family,
-    log_likelihood,
-)
+from perfatlas.reliability.telemetry.fits import compare_families, distributions, fitness
 from perfatlas.reliability.telemetry.fits.maximum_likelihood import fit_family
 from perfatlas.reliability.telemetry.history import Lifetimes, lifetimes
 from tests.examples import scaled_examples
 
 
-def drawn(family: Family, seed: int, count: int = 2000, *, late: bool = False) -> Lifetimes:
+def drawn(
+    family: distributions.Family, seed: int, count: int = 2000, *, late: bool = False
+) -> Lifetimes:
     """Return censored lifetimes of a known distribution, watched from an age or from new."""
     random = np.random.default_rng(seed)
     ages = {
@@ -47,7 +41,7 @@ TRUTH = {
 def test_an_exponential_law_by_hand() -> None:
     # failures at 2 and 4, still alive at 6, first seen at age 1 and alive at 4: 2 / (2 + 4 + 6 + 3)
     seen = lifetimes([2.0, 4.0, 6.0, 4.0], [True, True, False, False], [0.0, 0.0, 0.0, 1.0])
-    fit = fit_family(EXPONENTIAL, seen)
+    fit = fit_family(distributions.EXPONENTIAL, seen)
     assert fit.parameters["rate"] == pytest.approx(2.0 / 15.0, rel=1e-12)
     assert fit.log_likelihood == pytest.approx(2.0 * math.log(2.0 / 15.0) - 2.0, rel=1e-12)
     assert fit.aic == pytest.approx(2.0 - 2.0 * fit.log_likelihood)
@@ -57,8 +51,8 @@ def test_an_exponential_law_by_hand() -> None:
 
 
 def test_the_ends_of_a_weibull_interval_are_a_quantile_of_likelihood_away() -> None:
-    seen = drawn(WEIBULL, 5, 300, late=True)
-    fit = fit_family(WEIBULL, seen, level=0.9)
+    seen = drawn(distributions.WEIBULL, 5, 300, late=True)
+    fit = fit_family(distributions.WEIBULL, seen, level=0.9)
     failed = seen.failed_L
     for shape in (fit.low["shape"], fit.high["shape"]):
         # for a given shape the best scale is known: scale^shape = sum(t^shape - entry^shape) / d
@@ -75,10 +69,10 @@ def test_the_ends_of_a_weibull_interval_are_a_quantile_of_likelihood_away() -> N
 
 def test_likelihoods_are_those_of_scipy() -> None:
     ages, failed = [0.7, 1.9, 2.5, 3.0], np.array([True, True, False, True])
-    for family in (WEIBULL, LOGNORMAL):
+    for family in (distributions.WEIBULL, distributions.LOGNORMAL):
         fit = fit_family(family, lifetimes(ages, failed))
         first, second = fit.parameters.values()
-        is_weibull = family is WEIBULL
+        is_weibull = family is distributions.WEIBULL
         law = weibull_min if is_weibull else lognorm
         frozen = law(first, scale=second) if is_weibull else law(second, scale=math.exp(first))
         told = np.where(failed, frozen.logpdf(ages), frozen.logsf(ages)).sum()
@@ -88,8 +82,8 @@ def test_likelihoods_are_those_of_scipy() -> None:
 
 @pytest.mark.study
 @pytest.mark.parametrize("late", [False, True], ids=["from new", "left-truncated"])
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
-def test_known_laws_come_back_in_their_intervals(family: Family, late: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize("family", distributions.FAMILIES, ids=lambda f: f.name)
+def test_known_laws_come_back_in_their_intervals(family: distributions.Family, late: bool) -> None:  # noqa: FBT001
     covered = 0
     for seed in range(4):
         fit = fit_family(family, drawn(family, seed, late=late))
@@ -100,29 +94,29 @@ def test_known_laws_come_back_in_their_intervals(family: Family, late: bool) -> 
     assert covered >= {1: 2, 2: 5}[len(TRUTH[family.name])]
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
-def test_the_family_that_made_the_data_wins_and_fits(family: Family) -> None:
+@pytest.mark.parametrize("family", distributions.FAMILIES, ids=lambda f: f.name)
+def test_the_family_that_made_the_data_wins_and_fits(family: distributions.Family) -> None:
     seen = drawn(family, 1, 4000)
     comparison = compare_families(seen)
     best = comparison.fits[0]
     assert family.name == best.family or comparison.fit(family.name).aic - best.aic < 2.5
     assert fitness(comparison.fit(family.name), seen).p_value > 0.01
-    assert (comparison.shape_p_value > 0.01) == (family is EXPONENTIAL)
+    assert (comparison.shape_p_value > 0.01) == (family is distributions.EXPONENTIAL)
 
 
 @pytest.mark.study
 def test_right_laws_are_rejected_as_often_as_they_should_be() -> None:
     values = []
     for seed in range(60):
-        seen = drawn(EXPONENTIAL, seed, 300, late=True)
-        values.append(fitness(fit_family(EXPONENTIAL, seen), seen).p_value)
+        seen = drawn(distributions.EXPONENTIAL, seed, 300, late=True)
+        values.append(fitness(fit_family(distributions.EXPONENTIAL, seen), seen).p_value)
     # 20% of 60 are 12; 4 and 21 are more than two standard deviations of 3.1 away
     assert 4 < np.count_nonzero(np.array(values) < 0.2) < 21
 
 
 def test_a_wrong_law_is_found_out() -> None:
-    seen = drawn(WEIBULL, 2, 4000)
-    told = fitness(fit_family(EXPONENTIAL, seen), seen)
+    seen = drawn(distributions.WEIBULL, 2, 4000)
+    told = fitness(fit_family(distributions.EXPONENTIAL, seen), seen)
     assert told.p_value < 1e-6
     assert told.text().startswith("exponential does not fit")
     assert told.found_J.sum() == pytest.approx(seen.failures)
@@ -133,12 +127,12 @@ def test_a_wrong_law_is_found_out() -> None:
 @settings(max_examples=scaled_examples(0.2))
 @given(st.floats(1e-6, 1e6), st.integers(0, 10_000))
 def test_the_unit_of_time_changes_nothing_but_the_scale(unit: float, seed: int) -> None:
-    seen = drawn(WEIBULL, seed, 60)
+    seen = drawn(distributions.WEIBULL, seed, 60)
     other = lifetimes(seen.exit_L * unit, seen.failed_L, seen.entry_L * unit)
     same = Lifetimes(
         entry_L=other.entry_L, exit_L=other.exit_L, failed_L=other.failed_L, weight_L=seen.weight_L
     )
-    one, two = fit_family(WEIBULL, seen), fit_family(WEIBULL, same)
+    one, two = fit_family(distributions.WEIBULL, seen), fit_family(distributions.WEIBULL, same)
     assert two.parameters["shape"] == pytest.approx(one.parameters["shape"], rel=1e-5)
     assert two.parameters["scale"] == pytest.approx(unit * one.parameters["scale"], rel=1e-5)
     shift = one.failures * math.log(unit)
@@ -160,23 +154,25 @@ def test_any_lifetimes_are_fitted_best_or_declined(rows: list[tuple[float, bool,
     if not seen.failures:
         return
     comparison = compare_families(seen)
-    assert len(comparison.fits) + len(comparison.declined) == len(FAMILIES)
+    assert len(comparison.fits) + len(comparison.declined) == len(distributions.FAMILIES)
     for fit in comparison.fits:
         assert math.isfinite(fit.log_likelihood)
         for name, value in fit.parameters.items():
             assert fit.low[name] <= value <= fit.high[name]
-        family = next(one for one in FAMILIES if one.name == fit.family)
+        family = next(one for one in distributions.FAMILIES if one.name == fit.family)
         inside = family.fit(seen)
         for step in (0.03, -0.03):
             for which in range(inside.size):
                 beside = inside.copy()
                 beside[which] += step
-                assert log_likelihood(family, beside, seen) <= fit.log_likelihood + 1e-9
+                assert (
+                    distributions.log_likelihood(family, beside, seen) <= fit.log_likelihood + 1e-9
+                )
 
 
 def test_what_cannot_be_fitted_is_said() -> None:
     with pytest.raises(InfeasibleError, match="none of 2 units failed in 7 of exposure"):
-        fit_family(WEIBULL, lifetimes([3.0, 4.0], [False, False]))
+        fit_family(distributions.WEIBULL, lifetimes([3.0, 4.0], [False, False]))
     one_age = lifetimes([3.0, 3.0, 3.0], [True, True, True])
     comparison = compare_families(one_age)
     assert [fit.family for fit in comparison.fits] == ["exponential"]
@@ -186,7 +182,7 @@ def test_what_cannot_be_fitted_is_said() -> None:
         comparison.fit("lognormal")
     few = lifetimes([1.0, 2.0, 3.0], [True, True, False])
     with pytest.raises(InfeasibleError, match="too few to test"):
-        fitness(fit_family(EXPONENTIAL, few), few)
+        fitness(fit_family(distributions.EXPONENTIAL, few), few)
 
 
 @pytest.mark.parametrize(
@@ -204,4 +200,4 @@ def test_wrong_lifetimes_are_refused(columns: tuple[list[float], ...], problem: 
     with pytest.raises(InvalidSpecError, match=problem):
         lifetimes(*columns)
     with pytest.raises(InvalidSpecError, match="level = 95"):
-        fit_family(EXPONENTIAL, lifetimes([1.0], [True]), level=95.0)
+        fit_family(distributions.EXPONENTIAL, lifetimes([1.0], [True]), level=95.0)

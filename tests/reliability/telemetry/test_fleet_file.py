@@ -12,13 +12,7 @@ from perfatlas.files import file_hash
 from perfatlas.quantities import InvalidSpecError, parse_quantity
 from perfatlas.reliability.fleet.model import cause_rate_per_s
 from perfatlas.reliability.fleet.model.fleet_file import fleet_of
-from perfatlas.reliability.telemetry.fleets import (
-    FleetOptions,
-    evidence_document,
-    fit_fleet,
-    fleet_document,
-    write_fleet,
-)
+from perfatlas.reliability.telemetry import fleets
 from perfatlas.reliability.telemetry.fleets.laws import MOST_CAUSES
 from perfatlas.reliability.telemetry.formats import read_sacct
 from perfatlas.reliability.telemetry.formats.run_failures import run_failures
@@ -65,9 +59,9 @@ def test_a_fleet_of_known_laws_comes_back(tmp_path: Path) -> None:
     history = read_history(health_log(tmp_path))
     new = {f"n{n}/{g}": START for n in range(NODES) for g in range(GPUS)}
     watches = {"gpu": ObservationWindow(START, END, NODES * GPUS, new)}
-    fit = fit_fleet(history, watches, NODES, FleetOptions(open_is_down=True))
+    fit = fleets.fit_fleet(history, watches, NODES, fleets.FleetOptions(open_is_down=True))
     path = tmp_path / "fleet.toml"
-    beside = write_fleet(path, fit)
+    beside = fleets.write_fleet(path, fit)
     assert beside.name == "fleet.evidence.toml"
     fleet = tomllib.loads(path.read_text("utf-8"))
     evidence = tomllib.loads(beside.read_text("utf-8"))
@@ -118,8 +112,8 @@ def test_lemons_are_told_apart_from_the_law(tmp_path: Path) -> None:
     path = tmp_path / "kern.log"
     path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
     watches = {"gpu": ObservationWindow(START, END, 200 * 8)}
-    fit = fit_fleet(read_xid_log([path]), watches, 200)
-    cause, told = fleet_document(fit)["cause"][0], evidence_document(fit)["cause"][0]
+    fit = fleets.fit_fleet(read_xid_log([path]), watches, 200)
+    cause, told = fleets.fleet_document(fit)["cause"][0], fleets.evidence_document(fit)["cause"][0]
     assert {lemon["node"] for lemon in told["lemon_nodes"]} == {"n0", "n1", "n2", "n3"}
     assert cause["lemons"]["factor"] == pytest.approx(10.0, rel=0.3)
     assert cause["lemons"]["share"] == pytest.approx(0.02, rel=0.1)
@@ -127,8 +121,8 @@ def test_lemons_are_told_apart_from_the_law(tmp_path: Path) -> None:
     assert seconds(cause["lifetime"]["mean"]) == pytest.approx(6400 * HOUR, rel=0.15)
     assert cause["per_unit"] == 8.0
     assert "repair" not in cause
-    assert "repair" not in fleet_document(fit)
-    write_fleet(tmp_path / "fleet.toml", fit)
+    assert "repair" not in fleets.fleet_document(fit)
+    fleets.write_fleet(tmp_path / "fleet.toml", fit)
     assert "the availability of nodes is unknown" in (tmp_path / "fleet.toml").read_text("utf-8")
     assert told["repairs_not_told"] == told["events"]
 
@@ -136,8 +130,10 @@ def test_lemons_are_told_apart_from_the_law(tmp_path: Path) -> None:
 def test_both_means_are_told_and_add_up(tmp_path: Path) -> None:
     path = tmp_path / "kern.log"
     path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
-    fit = fit_fleet(read_xid_log([path]), {"gpu": ObservationWindow(START, END, 200 * 8)}, 200)
-    cause, told = fleet_document(fit)["cause"][0], evidence_document(fit)["cause"][0]
+    fit = fleets.fit_fleet(
+        read_xid_log([path]), {"gpu": ObservationWindow(START, END, 200 * 8)}, 200
+    )
+    cause, told = fleets.fleet_document(fit)["cause"][0], fleets.evidence_document(fit)["cause"][0]
     of_all = seconds(told["mean_time_between"])
     # all nodes: every failure over the time of every GPU
     assert of_all == pytest.approx(1600 * (END - START) / told["events"], rel=1e-7)
@@ -156,8 +152,8 @@ def test_lemons_are_judged_by_the_time_they_were_exposed(tmp_path: Path) -> None
     watches = {"gpu": ObservationWindow(START, END, 200 * 8)}
     # the others ran jobs for a tenth of the watch: then the four are nothing special
     idle = {f"n{node}": 0.1 * (END - START) for node in range(4, 200)}
-    options = FleetOptions(node_exposure_s=idle)
-    fit = fit_fleet(read_xid_log([path]), watches, 200, options)
+    options = fleets.FleetOptions(node_exposure_s=idle)
+    fit = fleets.fit_fleet(read_xid_log([path]), watches, 200, options)
     assert fit.causes[0].lemons is not None
     assert fit.causes[0].lemons.flagged == 0
 
@@ -179,8 +175,8 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     )
     history = joined([jobs, run_failures(runs)])
     watch = ObservationWindow(start_s, start_s + 24 * HOUR, 2)
-    fit = fit_fleet(history, {"job": watch._replace(units=1), "host": watch}, 2)
-    fleet = fleet_document(fit)
+    fit = fleets.fit_fleet(history, {"job": watch._replace(units=1), "host": watch}, 2)
+    fleet = fleets.fleet_document(fit)
     causes = {cause["name"]: cause for cause in fleet["cause"]}
     assert causes["job_gpu"]["shared"] == 1.0
     assert causes["job_gpu"]["takes"] == "nothing"
@@ -189,7 +185,7 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     assert causes["host_node_fail"]["per_unit"] == 1.0
     # the job ran again an hour later: that is its time in the queue, and no repair of a node
     assert "repair" not in fleet
-    told = {one["name"]: one for one in evidence_document(fit)["cause"]}
+    told = {one["name"]: one for one in fleets.evidence_document(fit)["cause"]}
     assert told["host_node_fail"]["repair_taken"] == "none"
     # two runs of an hour on two nodes
     assert told["host_node_fail"]["exposure"] == "14400 s"
@@ -207,8 +203,8 @@ def many_causes(tmp_path: Path) -> Path:
 
 def test_rare_causes_are_taken_together(tmp_path: Path) -> None:
     watch = ObservationWindow(START, END, NODES)
-    fit = fit_fleet(read_history(many_causes(tmp_path)), {"hbm": watch}, NODES)
-    causes = fleet_document(fit)["cause"]
+    fit = fleets.fit_fleet(read_history(many_causes(tmp_path)), {"hbm": watch}, NODES)
+    causes = fleets.fleet_document(fit)["cause"]
     assert len(causes) == MOST_CAUSES + 1
     assert causes[0]["name"] == "hbm_often"
     assert causes[-1]["name"] == "hbm_others"
@@ -216,19 +212,19 @@ def test_rare_causes_are_taken_together(tmp_path: Path) -> None:
     exposure_s = NODES * 2000 * HOUR
     assert seconds(causes[-1]["lifetime"]["mean"]) == pytest.approx(exposure_s / 15)
     # all of them: the 45 failures of the log, the one taken for an effect of another left out
-    fleet = fleet_of(fleet_document(fit), "fitted")
+    fleet = fleet_of(fleets.fleet_document(fit), "fitted")
     expected = sum(cause_rate_per_s(cause, NODES) for cause in fleet.causes) * 2000 * HOUR
     assert fit.cascades == 1
     assert expected == pytest.approx(45.0 - 1.0, rel=1e-6)
-    assert len(evidence_document(fit)["cause"]) == 31
+    assert len(fleets.evidence_document(fit)["cause"]) == 31
 
 
 def test_parts_repaired_as_old_start_at_their_age(tmp_path: Path) -> None:
     history = read_history(health_log(tmp_path))
     new = {f"n{n}/{g}": START - 100 * HOUR for n in range(NODES) for g in range(GPUS)}
     watches = {"gpu": ObservationWindow(START, END, NODES * GPUS, new)}
-    options = FleetOptions(repair="as_old", open_is_down=True)
-    cause = fleet_document(fit_fleet(history, watches, NODES, options))["cause"][0]
+    options = fleets.FleetOptions(repair="as_old", open_is_down=True)
+    cause = fleets.fleet_document(fleets.fit_fleet(history, watches, NODES, options))["cause"][0]
     assert cause["lifetime"]["law"] != "exponential"
     assert (cause["as_old"], cause["ages"], cause["age"]) == (True, "new", f"{2100 * 3600} s")
 
@@ -242,15 +238,15 @@ def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
     if case == "lemons":
         log_path = tmp_path / "kern.log"
         log_path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
-        fit = fit_fleet(read_xid_log([log_path]), {"gpu": watch._replace(units=1600)}, 200)
+        fit = fleets.fit_fleet(read_xid_log([log_path]), {"gpu": watch._replace(units=1600)}, 200)
     elif case == "many":
-        fit = fit_fleet(read_history(many_causes(tmp_path)), {"hbm": watch}, NODES)
+        fit = fleets.fit_fleet(read_history(many_causes(tmp_path)), {"hbm": watch}, NODES)
     else:
-        options = FleetOptions(repair="as_old" if case == "as_old" else "as_new")
+        options = fleets.FleetOptions(repair="as_old" if case == "as_old" else "as_new")
         history = read_history(health_log(tmp_path))
-        fit = fit_fleet(history, {"gpu": watch._replace(new_s=new)}, NODES, options)
+        fit = fleets.fit_fleet(history, {"gpu": watch._replace(new_s=new)}, NODES, options)
     path = tmp_path / "fleet.toml"
-    write_fleet(path, fit)
+    fleets.write_fleet(path, fit)
     fleet = fleet_file.read_fleet(path)
     assert fleet.units == fit.nodes
     assert [cause.name for cause in fleet.causes][:1] == [fit.causes[0].name]
@@ -259,16 +255,18 @@ def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
 def test_fewer_nodes_than_the_logs_name_are_refused(tmp_path: Path) -> None:
     history = read_history(health_log(tmp_path))
     watches = {"gpu": ObservationWindow(START, END, NODES * GPUS)}
-    assert fit_fleet(history, watches, NODES).nodes == NODES
+    assert fleets.fit_fleet(history, watches, NODES).nodes == NODES
     with pytest.raises(InvalidSpecError, match=f"nodes = {NODES - 1}: the logs name {NODES} nodes"):
-        fit_fleet(history, watches, NODES - 1)
+        fleets.fit_fleet(history, watches, NODES - 1)
 
 
 def test_the_evidence_holds_the_survival_curve(tmp_path: Path) -> None:
     history = read_history(health_log(tmp_path))
     new = {f"n{n}/{g}": START for n in range(NODES) for g in range(GPUS)}
-    fit = fit_fleet(history, {"gpu": ObservationWindow(START, END, NODES * GPUS, new)}, NODES)
-    (told,) = evidence_document(fit)["cause"]
+    fit = fleets.fit_fleet(
+        history, {"gpu": ObservationWindow(START, END, NODES * GPUS, new)}, NODES
+    )
+    (told,) = fleets.evidence_document(fit)["cause"]
     curve = told["survival"]
     assert len(curve["age"]) > 4
     for age, share, low, high in zip(*curve.values(), strict=True):

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.reliability.telemetry.fits import kaplan_meier
-from perfatlas.reliability.telemetry.fits.distributions import (
-    EXPONENTIAL,
-    LOGNORMAL,
-    WEIBULL,
-    Family,
-)
+from perfatlas.reliability.telemetry.fits import distributions, kaplan_meier
 from perfatlas.reliability.telemetry.fits.maximum_likelihood import fit_family
 from perfatlas.reliability.telemetry.history import lifetimes
 
@@ -32,10 +26,10 @@ with warnings.catch_warnings():
 
 REL = 2e-4
 # Family, the fitter of lifelines, and our parameters from its own
-CASES: list[tuple[Family, str, Callable[[Any], dict[str, float]]]] = [
-    (EXPONENTIAL, "ExponentialFitter", lambda f: {"rate": 1.0 / f.lambda_}),
-    (WEIBULL, "WeibullFitter", lambda f: {"shape": f.rho_, "scale": f.lambda_}),
-    (LOGNORMAL, "LogNormalFitter", lambda f: {"mu": f.mu_, "sigma": f.sigma_}),
+CASES: list[tuple[distributions.Family, str, Callable[[Any], dict[str, float]]]] = [
+    (distributions.EXPONENTIAL, "ExponentialFitter", lambda f: {"rate": 1.0 / f.lambda_}),
+    (distributions.WEIBULL, "WeibullFitter", lambda f: {"shape": f.rho_, "scale": f.lambda_}),
+    (distributions.LOGNORMAL, "LogNormalFitter", lambda f: {"mu": f.mu_, "sigma": f.sigma_}),
 ]
 
 
@@ -63,7 +57,7 @@ def fitted(fitter: Any, *seen: NDArray[Any]) -> Any:  # noqa: ANN401 - a class o
 @pytest.mark.parametrize("late", [False, True], ids=["from new", "left-truncated"])
 @pytest.mark.parametrize(("family", "name", "ours"), CASES, ids=[case[1] for case in CASES])
 def test_maximum_likelihood_is_that_of_lifelines(
-    family: Family, name: str, ours: Callable[[Any], dict[str, float]], *, late: bool
+    family: distributions.Family, name: str, ours: Callable[[Any], dict[str, float]], *, late: bool
 ) -> None:
     for seed in (3, 4):
         seen = drawn(seed, late=late)

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.reliability.telemetry.formats.slurm_fields import (
-    duration_s,
-    gpus_of,
-    job_name,
-    state_name,
-)
+from perfatlas.reliability.telemetry.formats import slurm_fields
 from perfatlas.reliability.telemetry.history import count_hosts, expand_hosts, lone_host
 
 
@@ -47,31 +42,34 @@ def test_a_list_of_single_hosts_comes_back(numbers: list[int], width: int) -> No
     ],
 )
 def test_durations_by_hand(text: str, seconds: float) -> None:
-    assert duration_s(text) == seconds
-    assert math.isnan(duration_s(""))
-    assert math.isnan(duration_s("INVALID"))
+    assert slurm_fields.duration_s(text) == seconds
+    assert math.isnan(slurm_fields.duration_s(""))
+    assert math.isnan(slurm_fields.duration_s("INVALID"))
 
 
 @given(st.integers(0, 10**5), st.integers(0, 86399))
 def test_written_durations_read_back(days: int, seconds: int) -> None:
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     text = f"{days}-{clock}" if days else clock
-    assert duration_s(text) == days * 86400 + seconds
+    assert slurm_fields.duration_s(text) == days * 86400 + seconds
 
 
 def test_states_lose_what_sacct_adds() -> None:
-    assert state_name("CANCELLED by 1234") == "CANCELLED"
-    assert state_name("NODE_FAIL") == "NODE_FAIL"
-    assert state_name("RE+") == ""
-    assert state_name("") == ""
-    assert state_name("FINE") == ""
+    assert slurm_fields.state_name("CANCELLED by 1234") == "CANCELLED"
+    assert slurm_fields.state_name("NODE_FAIL") == "NODE_FAIL"
+    assert slurm_fields.state_name("RE+") == ""
+    assert slurm_fields.state_name("") == ""
+    assert slurm_fields.state_name("FINE") == ""
 
 
 def test_gpus_are_not_counted_twice() -> None:
-    assert gpus_of("billing=28672,cpu=12288,gres/gpu=1024,gres/gpu:h100=1024,node=128") == 1024
-    assert gpus_of("cpu=1,mem=62500G") == gpus_of("") == 0
+    assert (
+        slurm_fields.gpus_of("billing=28672,cpu=12288,gres/gpu=1024,gres/gpu:h100=1024,node=128")
+        == 1024
+    )
+    assert slurm_fields.gpus_of("cpu=1,mem=62500G") == slurm_fields.gpus_of("") == 0
     with pytest.raises(InvalidSpecError, match="not an amount"):
-        gpus_of("gres/gpu=many")
+        slurm_fields.gpus_of("gres/gpu=many")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,7 @@ def test_gpus_are_not_counted_twice() -> None:
     ],
 )
 def test_job_ids(text: str, job: str, step: str, waiting: bool) -> None:  # noqa: FBT001
-    assert job_name(text) == (job, step, waiting)
+    assert slurm_fields.job_name(text) == (job, step, waiting)
 
 
 @given(
