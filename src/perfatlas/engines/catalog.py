@@ -112,14 +112,14 @@ def default_engine(device: Device, runs: str, stored: str | None = None) -> str:
         ... ]
         ['vllm', 'vllm_tpu', 'vllm_gaudi', 'neuronx', 'ideal']
     """
-    able = engines_on(device, runs)
+
+    def runs_stored(name: str) -> bool:
+        return stored is None or stored in (resolve_engine(name).graph_formats or (stored,))
+
     preferred = PREFERRED[runs]
-    found = (preferred, *able) if runs_on(resolve_engine(preferred), device) else able
-    return next(
-        name
-        for name in found
-        if stored is None or stored in (resolve_engine(name).graph_formats or (stored,))
-    )
+    if runs_on(resolve_engine(preferred), device) and runs_stored(preferred):
+        return preferred  # without reading the other profiles
+    return next(name for name in engines_on(device, runs) if runs_stored(name))
 
 
 def _user_profile(path: str) -> EngineProfile:
