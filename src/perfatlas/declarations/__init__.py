@@ -8,6 +8,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.declarations.listing import (
+        command_of as command_of,
         commands as commands,
         commands_with as commands_with,
         declared_metrics as declared_metrics,

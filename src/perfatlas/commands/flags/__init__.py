@@ -19,8 +19,10 @@ if TYPE_CHECKING:
         set_flags as set_flags,
         takes_fields as takes_fields,
     )
+    from perfatlas.commands.flags.help import print_help as print_help
     from perfatlas.commands.flags.output import (
         OUTPUT as OUTPUT,
+        RARE as RARE,
         SWITCH as SWITCH,
         WITHOUT_NEGATIVE_FLAG as WITHOUT_NEGATIVE_FLAG,
         Count as Count,

@@ -99,7 +99,8 @@ class SearchSpace:
         Literal["static", "aggregated", "disaggregated"],
         Row(
             "Serving mode of the deployments: one batch, continuous batching, or separate prefill"
-            " and decode pools."
+            " and decode pools.",
+            common=True,
         ),
     ] = "aggregated"
     systems: Annotated[
@@ -108,6 +109,7 @@ class SearchSpace:
             "Further systems to search besides system, such as b200_sxm,gb200; without system, all"
             " that are searched.",
             "none",
+            common=True,
         ),
     ] = None
     max_gpus: Annotated[
@@ -116,6 +118,7 @@ class SearchSpace:
             "Maximum GPUs of a deployment, instead of gpus, up to 4096: as many replicas as fit, or"
             " as few as serve request_rate.",
             default="gpus",
+            common=True,
         ),
     ] = None
     formats: Annotated[
@@ -212,14 +215,16 @@ class SearchObjective:
         Row(
             "Metric that ranks the deployments that meet all SLOs: output_tokens_per_s_per_gpu,"
             " gpus, request_latency_s, usd_per_million_output_tokens, energy_per_output_token_j or"
-            " accuracy_delta; two to four of them, divided by commas, for their Pareto set."
+            " accuracy_delta; two to four of them, divided by commas, for their Pareto set.",
+            common=True,
         ),
     ] = "output_tokens_per_s_per_gpu"
     slo_ttft_s: Annotated[
-        Limit | None, Row("SLO: maximum time to first token.", "none", TOKENS)
+        Limit | None, Row("SLO: maximum time to first token.", "none", TOKENS, common=True)
     ] = None
     slo_tpot_s: Annotated[
-        Limit | None, Row("SLO: maximum time per output token after the first.", "none", TOKENS)
+        Limit | None,
+        Row("SLO: maximum time per output token after the first.", "none", TOKENS, common=True),
     ] = None
     slo_itl_s: Annotated[
         Limit | None, Row("SLO: maximum mean inter-token latency of a request.", "none", TOKENS)
@@ -276,7 +281,7 @@ class SearchObjective:
     ] = None
     request_rate: Annotated[
         Annotated[float, Number(unit="1/s", above=0.0)] | None,
-        Row("Requests per second that the deployment must serve.", "none"),
+        Row("Requests per second that the deployment must serve.", "none", common=True),
     ] = None
     availability: Annotated[
         Annotated[float, Number(unit="fraction", above=0.0, below=1.0)] | None,
@@ -309,6 +314,7 @@ class SearchObjective:
             " TensorRT-LLM workers.",
             default="none",
             needs=TOKENS,
+            common=True,
         ),
     ] = None
     num_simulated: Annotated[

@@ -39,13 +39,15 @@ class LayoutSearch:
         Row(
             "Maximum GPUs of the job, instead of gpus: powers of two up to it are searched.",
             default="gpus",
+            common=True,
         ),
     ] = None
     objective: Annotated[
         Literal["step_time_s", "tokens_per_s_per_gpu", "gpus", "effective_step_time_s"],
         Row(
             "Metric that ranks the layouts: step time, tokens/s per GPU, fewest GPUs, or step time"
-            " over goodput (effective_step_time_s)."
+            " over goodput (effective_step_time_s).",
+            common=True,
         ),
     ] = "step_time_s"
     max_step_time_s: Annotated[
@@ -68,7 +70,7 @@ class LayoutFailures:
     node_mtbf_s: Annotated[Duration | None, replace(NODE_MTBF, needs=WITH_FAILURES)] = None
     restart_s: Annotated[Duration | None, replace(RESTART, needs=WITH_FAILURES)] = None
     checkpoint_write_s: Annotated[
-        Duration | None, Row("Blocking checkpoint write time.", needs=WITH_FAILURES)
+        Duration | None, Row("Blocking checkpoint write time.", needs=WITH_FAILURES, common=True)
     ] = None
 
 

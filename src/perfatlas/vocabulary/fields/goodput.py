@@ -75,6 +75,7 @@ class ResilientJob:
         Row(
             "Blocking checkpoint write time.",
             elsewhere=("checkpoint_cost_s", "checkpoint_time_s", "checkpoint_overhead_s"),
+            common=True,
         ),
     ] = None
     restart_s: Annotated[Pause | None, RESTART] = None
@@ -88,6 +89,7 @@ class ResilientJob:
                 "a job on a fleet is always simulated",
                 "leave fleet out",
             ),
+            common=True,
         ),
     ] = "auto"
     duration_s: Annotated[
@@ -130,6 +132,7 @@ class JobFailures:
             "Mean time to interruption of the job.",
             needs=NO_FLEET,
             elsewhere=("mtti", "mtbf", "mtbf_s", "mttf", "mttf_s", "mtbi_s"),
+            common=True,
         ),
     ] = None
     node_mtbf_s: Annotated[Duration | None, NODE_MTBF] = None
@@ -253,7 +256,12 @@ class JobOnFleet:
     ] = None
     work_s: Annotated[
         Duration | None,
-        Row("Useful work after which the job ends, instead of duration_s.", "none", NEEDS_FLEET),
+        Row(
+            "Useful work after which the job ends, instead of duration_s.",
+            "none",
+            NEEDS_FLEET,
+            common=True,
+        ),
     ] = None
     finish_by_s: Annotated[
         Duration | None,
@@ -321,7 +329,7 @@ class MeasuredStep:
     ] = None
     format: Annotated[FormatName, Row("Number format of that peak.", needs=STEP)] = "bf16"
     step_time_s: Annotated[
-        Duration | None, Row("Measured time of one training step.", needs=NEEDS_FLEET)
+        Duration | None, Row("Measured time of one training step.", needs=NEEDS_FLEET, common=True)
     ] = None
     tokens_per_step: Annotated[
         Annotated[int, Number(at_least=1, at_most=10**12, binary_suffixes=True)] | None,
