@@ -211,7 +211,8 @@ def _run_command(app: App, words: list[str], signature: FlagsSignature | None) -
     if asked and signature is not None:
         from perfatlas.commands.flags import print_help
 
-        return print_help(app, others, signature, complete="--help-all" in asked)
+        print_help(app, others, signature, complete="--help-all" in asked)
+        return 0
 
     def call() -> object:
         try:

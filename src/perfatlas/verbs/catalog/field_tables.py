@@ -20,9 +20,24 @@ from perfatlas.vocabulary.fields import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from typing import Protocol
 
-    from perfatlas.files import Field as FileField
     from perfatlas.vocabulary.fields import Field
+
+    class FileField(Protocol):
+        """A field of a hardware or engine file."""
+
+        @property
+        def reader(self) -> object:
+            """Reads its value."""
+
+        @property
+        def required(self) -> bool:
+            """Whether every file states it."""
+
+        @property
+        def read_by(self) -> tuple[str, ...]:
+            """What may use its value."""
 
 
 def _known(name: str, names: Collection[str], catalog: str, hint: str = "") -> str:
@@ -158,11 +173,11 @@ def hardware_field_facts(name: str) -> dict[str, Any]:
     return {"name": known, "definitions": list(kinds.values())}
 
 
-def _hardware_fields() -> dict[str, dict[str, FileField[Any]]]:
+def _hardware_fields() -> dict[str, dict[str, FileField]]:
     """Return the fields of hardware files, by path, then by the kind of device."""
     from perfatlas.hardware import FIELDS, KINDS
 
-    found: dict[str, dict[str, FileField[Any]]] = {}
+    found: dict[str, dict[str, FileField]] = {}
     for kind in KINDS.values():
         for path, field in kind.fields.items():
             found.setdefault(path, {})[kind.name] = field
@@ -184,18 +199,18 @@ def engine_field_facts(name: str) -> dict[str, Any]:
     return {"name": known, **_file_facts(found[known])}
 
 
-def _engine_fields() -> Mapping[str, FileField[Any]]:
+def _engine_fields() -> Mapping[str, FileField]:
     from perfatlas.engines import profile_fields
 
     return profile_fields()
 
 
-def _file_row(name: str, field: FileField[Any]) -> dict[str, Any]:
+def _file_row(name: str, field: FileField) -> dict[str, Any]:
     facts = _file_facts(field)
     return {"name": name, **{key: facts[key] for key in ("type", "unit", "values")}}
 
 
-def _file_facts(field: FileField[Any]) -> dict[str, Any]:
+def _file_facts(field: FileField) -> dict[str, Any]:
     """Return what is declared of a field of a file."""
     kind, unit, values = _reader_facts(field.reader)
     return {
