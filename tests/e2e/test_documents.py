@@ -37,7 +37,7 @@ REFRESH = _refresh()
 QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read_text("utf-8"))]
 # pages that quote the output of a study over thousands of runs
 STUDIES: Final = (
-    "docs/search.md",
+    "validation/pages/plans.md",
     "validation/pages/serving.md",
 )
 MAINS: Final[dict[str, Callable[[list[str]], int]]] = {"perfatlas": main, "validation": validate}
