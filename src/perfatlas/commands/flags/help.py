@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import textwrap
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -50,7 +51,10 @@ def print_help(
             lines.append(f"--help-all shows {left_out} more fields and all output options.")
             command.help_formatter = CommonPanels()
         command.help_epilogue = "\n".join(lines) or None
+        kinds = {parameter.kind for parameter in signature.parameters.values()}
+        if kinds <= {inspect.Parameter.KEYWORD_ONLY}:  # saves examining all flags for this line
+            command.usage = f"Usage: perfatlas {signature.verb} [OPTIONS]"
         try:
             app.help_print(words)
         finally:
-            command.help_epilogue = command.help_formatter = None
+            command.help_epilogue = command.help_formatter = command.usage = None

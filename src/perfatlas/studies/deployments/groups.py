@@ -293,10 +293,12 @@ class SearchObjective:
         ),
     ] = None
     node_mtbf_s: Annotated[
-        Duration | None, replace(NODE_MTBF, needs=AnySet("availability", example="0.999"))
+        Duration | None,
+        replace(NODE_MTBF, needs=AnySet("availability", example="0.999"), common=False),
     ] = None
     repair_s: Annotated[
-        Duration | None, replace(NODE_REPAIR, needs=AnySet("availability", example="0.999"))
+        Duration | None,
+        replace(NODE_REPAIR, needs=AnySet("availability", example="0.999"), common=False),
     ] = None
     min_slo_probability: Annotated[
         Annotated[float, Number(unit="fraction", above=0.0, below=1.0)],
