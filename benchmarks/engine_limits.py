@@ -48,8 +48,8 @@ Where one more token, request or sequence costs much more than one. This page wa
     python benchmarks/engine_limits.py {engines} --page benchmarks/engine_limits.md
 
 which estimates each engine on grids over prompt length, output length, requests in flight and
-static batch, with the limits that the engine documents ([estimate.md](../docs/estimate.md)), and looks for
-*cliffs*: neighbouring values whose throughput in requests/s differs by more than a factor of
+static batch, with the limits that the engine documents ([estimate.md](../docs/estimate.md)), and
+looks for *cliffs*: neighbouring values whose throughput in requests/s differs by more than a factor of
 {factor}, or of which one is refused. More requests in flight may raise it in proportion.
 
 The deployments are {deployments}.

@@ -76,6 +76,7 @@ def test_a_field_of_hardware_names_what_reads_it(capsys: pytest.CaptureFixture[s
         ("fields tensor_parallel_size", "tp"),
         ("fields max-num-seq", "max_num_seqs"),
         ("metrics ttft", "ttft_s"),
+        ("fields estimate", "estimate"),
         ("commands kernel_gem", "kernel gemm"),
         ("engine-fields host.stp", "host.step"),
     ],

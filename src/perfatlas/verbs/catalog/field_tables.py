@@ -99,6 +99,8 @@ def field_rows() -> list[dict[str, Any]]:
 def field_facts(name: str) -> dict[str, Any]:
     """Return all that is declared of an input field, for each meaning that it has."""
     found = _definitions()
+    if name in questions() and name not in found:
+        raise UsageError(f"{name} is a command; its fields: perfatlas catalog commands {name!r}")
     known = _known(name, found, "fields", canonical_name(name, found))
     return {"name": known, "definitions": [_field_facts(same) for same in found[known].values()]}
 
