@@ -49,8 +49,8 @@ Where one more token, request or sequence costs much more than one. This page wa
 
 which estimates each engine on grids over prompt length, output length, requests in flight and
 static batch, with the limits that the engine documents ([estimate.md](../docs/estimate.md)), and
-looks for *cliffs*: neighbouring values whose throughput in requests/s differs by more than a factor of
-{factor}, or of which one is refused. More requests in flight may raise it in proportion.
+looks for *cliffs*: neighbouring values whose throughput in requests/s differs by more than a factor
+of {factor}, or of which one is refused. More requests in flight may raise it in proportion.
 
 The deployments are {deployments}.
 Prompts have {isl}, outputs {osl} tokens, and up to {load} requests are in flight.
