@@ -64,7 +64,7 @@ check: export PYTHONDONTWRITEBYTECODE :=
 check: lint ## lint, types, and the tests of what changed since BASE=main
 	$(BIN)/python -m pytest -q -n 0 $$($(BIN)/python tests/changed.py $(or $(BASE),main))
 
-generated: $(STAMP) ## write the stub of perfatlas and the generated pages of docs
+generated: $(STAMP) ## write the stub of perfatlas
 	$(BIN)/python docs/generate.py
 
 golden: $(STAMP) ## compare every recorded answer to its last digit, or to a relative TOL=1e-12

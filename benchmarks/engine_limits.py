@@ -1,6 +1,6 @@
 """Cliffs: neighbouring questions whose throughput differs by more than a factor of 1.5.
 
-    python benchmarks/engine_limits.py [engine ...] [--page docs/engine-limits.md]
+    python benchmarks/engine_limits.py [engine ...] [--page benchmarks/engine_limits.md]
 
 For every engine and two deployments, grids over prompt length, output length, requests in flight
 and static batch are estimated; where the throughput of two grid points differs by more than the
@@ -45,12 +45,12 @@ HEAD: Final = """\
 
 Where one more token, request or sequence costs much more than one. This page was written by
 
-    python benchmarks/engine_limits.py {engines} --page docs/engine-limits.md
+    python benchmarks/engine_limits.py {engines} --page benchmarks/engine_limits.md
 
 which estimates each engine on grids over prompt length, output length, requests in flight and
-static batch, with the limits that the engine documents ([estimate.md](estimate.md)), and looks for
-*cliffs*: neighbouring values whose throughput in requests/s differs by more than a factor of
-{factor}, or of which one is refused. More requests in flight may raise it in proportion.
+static batch, with the limits that the engine documents ([estimate.md](../docs/estimate.md)), and
+looks for *cliffs*: neighbouring values whose throughput in requests/s differs by more than a factor
+of {factor}, or of which one is refused. More requests in flight may raise it in proportion.
 
 The deployments are {deployments}.
 Prompts have {isl}, outputs {osl} tokens, and up to {load} requests are in flight.

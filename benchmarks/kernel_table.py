@@ -1,4 +1,4 @@
-"""Print the tables of docs/kernels.md: errors of the kernels, registers and spills by target.
+"""Print the figures of docs/kernels.md: errors of the kernels, registers and spills by target.
 
 It needs PyTorch and Triton: `.venv-kernels/bin/python benchmarks/kernel_table.py` after
 `make test-kernels`.

@@ -1,6 +1,6 @@
 """Tier measured and aiconfigurator 0.12 on serving runs of other laboratories, by device.
 
-`python benchmarks/measured_peers.py --aic-python peers/bin/python --page docs/measured-peers.md`
+`python benchmarks/measured_peers.py --aic-python peers/bin/python --page PAGE`
 needs an environment with aiconfigurator 0.12.0 and the files of `python -m validation sources`.
 Both price the same decode step and the same prompt, from the same tables, and both are composed
 alike.

@@ -1,6 +1,6 @@
 """Speed of the simulators on one core: serving, one job with failures, many jobs.
 
-    python benchmarks/simulators.py [--json] [--page docs/speed-simulators.md]
+    python benchmarks/simulators.py [--json] [--page benchmarks/simulators.md]
         [--trace mooncake_conversation.jsonl] [--simpy-python PYTHON] [--dynamo-python PYTHON]
 
 Peers that are not installed are noted in their rows. Install them in a separate environment:

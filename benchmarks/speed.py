@@ -1,6 +1,6 @@
 """Speed of perfatlas on one core, as medians of one run, compared with peers.
 
-    python benchmarks/speed.py [--json] [--page docs/speed.md]
+    python benchmarks/speed.py [--json] [--page benchmarks/speed.md]
         [--aic-python PYTHON] [--llm-python PYTHON]
 
 Peers that are not installed are noted in their rows. Install them in a separate environment:
@@ -43,7 +43,7 @@ READING: Final = """
   perfatlas answers them as columns of one call and, for comparison, one by one. aiconfigurator
   looks measured tables up; llm-analysis evaluates formulas with constant efficiencies and has no
   GEMM query; its `inference()` also prefills, because it has no decode query of its own.
-- The simulators have [a page of their own](speed-simulators.md).
+- The simulators have [a page of their own](simulators.md).
 """
 
 

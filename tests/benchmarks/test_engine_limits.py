@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-PAGE = Path(__file__).parents[2] / "docs" / "engine-limits.md"
+PAGE = BENCHMARKS / "engine_limits.md"
 ASKED = {"model": "maker/m", "system": "s", "mode": "static", "isl": 64}
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import perfatlas
 from perfatlas.cli import main
+from perfatlas.declarations import questions, verb_fields
 
 PERFATLAS = [sys.executable, "-m", "perfatlas"]
 
@@ -40,7 +41,13 @@ def test_version_is_printed_before_anything_is_imported() -> None:
     assert not imported_by("--version") & {"cyclopts", "rich", "numpy", "pydantic", "json"}
 
 
-@pytest.mark.parametrize("words", [["--help"], ["estimate", "--help"], ["kernel", "gemm", "-h"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        *([*verb.split(), "--help"] for verb in ("estimate", "simulate", "search", "train")),
+    ],
+)
 def test_help_imports_no_model(words: list[str]) -> None:
     heavy = {"numpy", "scipy", "numba", "pyarrow", "pydantic"}
     assert not imported_by(*words) & {*heavy, "csv", "secrets", "perfatlas.scenario"}
@@ -172,3 +179,28 @@ def test_a_training_step_does_not_import_masked_arrays() -> None:
     imported = imported_by("train", *asked, "--tp", "2", "--pp", "2", "--global-batch", "64")
     assert "perfatlas.engines.profile_file" not in imported  # profiles of inference engines
     assert not imported & {"numpy.ma", "scipy", "pyarrow"}
+
+
+@pytest.mark.parametrize("verb", questions())
+def test_help_shows_common_fields_and_help_all_every_field(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = {}
+    for flag in ("--help", "--help-all"):
+        assert main([*verb.split(), flag]) == 0
+        shown[flag] = capsys.readouterr().out
+    listed = shown["--help"].partition("\nExample:")[0]
+    fields = verb_fields(verb)
+    flags = {name: f"--{name.replace('_', '-')} " for name, one in fields.items()}
+    flags = {name: flag for name, flag in flags.items() if not fields[name].row.positional}
+    assert all(flag in f"{shown['--help-all']} " for flag in flags.values())
+    named = [name for name, flag in flags.items() if flag in f"{listed} "]
+    if len(fields) <= 20:
+        assert named == list(flags)
+        return
+    assert len(named) <= 23
+    assert set(named) == {n for n, one in fields.items() if one.required or one.row.common} & set(
+        flags
+    )
+    assert len(shown["--help"].splitlines()) < 110
+    assert f"{len(fields) - len(named)} more fields" in shown["--help"]

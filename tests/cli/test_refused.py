@@ -113,7 +113,7 @@ def test_words_of_other_tools_lead_to_commands_and_flags_that_exist(
     assert named
     for command, flags in named:
         with contextlib.suppress(SystemExit):
-            assert main([command, "--help"]) == 0
+            assert main([command, "--help-all"]) == 0
         text = capsys.readouterr().out
         assert text.startswith(f"Usage: perfatlas {command}")
         assert all(flag in text for flag in re.findall(r"--[\w-]+", flags))

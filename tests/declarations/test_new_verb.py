@@ -75,8 +75,8 @@ def test_python_has_its_function_with_its_signature() -> None:
     assert results == "{'read_time_s': 0.001}"
 
 
-def test_the_catalog_of_fields_lists_it() -> None:
-    listed = json.loads(_python(COMMAND, "catalog", "fields", "--json"))["results"]["fields"]
+def test_the_catalog_of_commands_lists_it() -> None:
+    listed = json.loads(_python(COMMAND, "catalog", "commands", "--json"))["results"]["commands"]
     assert {"name": "memory_read", "fields": 2, "required": "system, bytes"} in listed
 
 

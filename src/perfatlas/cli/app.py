@@ -12,7 +12,7 @@ from perfatlas.version import __version__
 
 HELP: Final = """Performance, bottlenecks and reliability of deep-learning systems.
 
-All computing commands accept --json. \
+All computing commands accept --json; --help-all lists every option of a command. \
 --debug prints the traceback of an internal error; --no-color or NO_COLOR=1 disables colors."""
 
 

@@ -8,6 +8,7 @@ import gc
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 
 from perfatlas.version import __version__
 
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 
     from cyclopts import App
 
+    from perfatlas.commands.flags import FlagsSignature
+
 INTERRUPTED = 130
 UNREAD = 141  # 128 + SIGPIPE, as a shell reports a program that this signal ends
 USAGE = 2
 DEFECT = 1
+HELP_FLAGS = {"--help", "-h", "--help-all"}
 COLLECTED_EVERY = 500_000  # new objects between two collections of garbage
 
 
@@ -169,7 +173,8 @@ def _run(words: list[str], tree: Callable[[], App] | None) -> int:
     from perfatlas.quantities import PerfatlasError
 
     try:
-        code = _run_command(tree() if tree else _commands(), words)
+        app = tree() if tree else _commands()
+        code = _run_command(app, words, None if tree else _signature_of(words))
     except (CycloptsError, PerfatlasError) as problem:
         refused = refused_command(problem, [] if tree else words)
         if "--json" in words:
@@ -185,28 +190,53 @@ def _commands() -> App:
     return app
 
 
-def _run_command(app: App, words: list[str]) -> object:
+def _run_command(app: App, words: list[str], signature: FlagsSignature | None) -> object:
     """Run a command, which reads only the flags that the words name where these are valid.
 
-    Help and messages about invalid words list all flags.
+    Help lists the common ones of many flags, and --help-all, as messages about invalid words, all.
+
+    Args:
+        app: The commands.
+        words: The command line.
+        signature: Flags of the command that it names, None if they are not fields.
     """
     from cyclopts import CycloptsError
 
-    from perfatlas.commands.flags import FlagsSignature
+    asked = HELP_FLAGS & set(words)
+    others = [word for word in words if word not in HELP_FLAGS]
+    if asked and signature is not None:
+        from perfatlas.commands.flags import print_help
+
+        print_help(app, others, signature, complete="--help-all" in asked)
+        return 0
 
     def call() -> object:
         try:
-            return app(words, exit_on_error=False, print_error=False)
+            return app(
+                [*others, "--help"] if asked else words, exit_on_error=False, print_error=False
+            )
         except OSError as problem:
             _refuse_path(problem)
             raise
 
-    command = app.parse_commands(words)[1][-1].default_command
-    signature = getattr(command, "__signature__", None)
-    if isinstance(signature, FlagsSignature) and not {"--help", "-h"} & set(words):
+    if signature is not None:
         with suppress(CycloptsError), signature.limited_to(words):
             return call()
     return call()
+
+
+def _signature_of(words: list[str]) -> FlagsSignature | None:
+    """Return the flags of the command that words begin with, None if they are not fields."""
+    from perfatlas.commands.flags import FlagsSignature
+    from perfatlas.declarations import command_of, commands
+
+    package, row = commands().get(command_of(words), ("", None))
+    if row is None or not row.run:
+        return None
+    module, _, function = row.run.partition(":")
+    command = getattr(import_module(f"{package}.{module}"), function)
+    signature = getattr(command, "__signature__", None)
+    return signature if isinstance(signature, FlagsSignature) else None
 
 
 def _report_defect(

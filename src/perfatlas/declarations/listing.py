@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.declarations.rows import Command, Declaration
     from perfatlas.vocabulary.fields import Field
@@ -56,6 +56,18 @@ def commands() -> dict[str, tuple[str, Command]]:
         for command in declared.commands
     }
     return dict(sorted(found.items()))
+
+
+def command_of(words: Sequence[str]) -> str:
+    """Return the command that a command line begins with, "" if there is none.
+
+    Example:
+        >>> from perfatlas.declarations import command_of
+        >>> command_of(["kernel", "gemm", "--m", "64"])
+        'kernel gemm'
+    """
+    known = commands()
+    return next((name for n in (3, 2, 1) if (name := " ".join(words[:n])) in known), "")
 
 
 def example_of(command: str) -> str:

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from perfatlas.commands.flags.from_fields import (
         FlagsSignature, flags_of, listed_names, positional_fields, set_flags, takes_fields,
     )
+    from perfatlas.commands.flags.help import print_help
     from perfatlas.commands.flags.output import (
-        OUTPUT, SWITCH, WITHOUT_NEGATIVE_FLAG, Count, File, Output, OutputFlags, Seconds,
+        OUTPUT, RARE, SWITCH, WITHOUT_NEGATIVE_FLAG, Count, File, Output, OutputFlags, Seconds,
         WrittenFile, changed_flags, default,
     )
     from perfatlas.commands.flags.pages import PageFlags, PageScript

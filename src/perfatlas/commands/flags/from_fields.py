@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ANNOTATED: Final[Any] = Annotated  # for types that are built at run time
 _LITERAL: Final[Any] = Literal
+MAX_SHOWN: Final = 20  # Fields of a verb whose --help shows all of them
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
@@ -56,22 +57,23 @@ class FlagsSignature(inspect.Signature):
     def __init__(self, verb: str, own: inspect.Signature) -> None:
         """Keep what is declared; nothing is read yet."""
         super().__init__(return_annotation=own.return_annotation)
-        self._verb = verb
+        self.verb = verb
         self._own = own.parameters
-        self._words: Sequence[str] | None = None
+        self._fields: Mapping[str, Field] | None = None
         self._made: Mapping[str, inspect.Parameter] | None = None
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:  # type: ignore[override]
         """The declared arguments, `flags` with the class of its flags."""
         if self._made is None:
-            flags = self._own["flags"].replace(annotation=flags_of(self._verb, self._words) | None)
+            made = flags_of(self.verb, self._fields)
+            flags = self._own["flags"].replace(annotation=made | None)
             kind = inspect.Parameter.POSITIONAL_ONLY
             first = {
                 name: inspect.Parameter(
-                    name, kind, default=None, annotation=_hint(verb_fields(self._verb)[name])
+                    name, kind, default=None, annotation=_hint(verb_fields(self.verb)[name])
                 )
-                for name in positional_fields(self._verb)
+                for name in positional_fields(self.verb)
             }
             own = {name: parameter for name, parameter in self._own.items() if name != "positional"}
             self._made = {**first, **own, "flags": flags}
@@ -84,30 +86,46 @@ class FlagsSignature(inspect.Signature):
         The library that reads command lines examines every flag that a command takes, which would
         be half of the time of reading one.
         """
-        made = self._made
-        self._words, self._made = words, None
+        named = {word.partition("=")[0] for word in words if word.startswith("--")}
+        fields = verb_fields(self.verb)
+        first = next(iter(fields))
+        with self._with({n: f for n, f in fields.items() if n == first or named & _spellings(f)}):
+            yield
+
+    @contextmanager
+    def common(self) -> Iterator[int]:
+        """Let the command take only its common flags, while the block runs.
+
+        Yields:
+            The number of flags that this leaves out.
+        """
+        fields = verb_fields(self.verb)
+        shown = fields
+        if len(fields) > MAX_SHOWN:
+            shown = {n: field for n, field in fields.items() if field.required or field.row.common}
+        with self._with(shown):
+            yield len(fields) - len(shown)
+
+    @contextmanager
+    def _with(self, fields: Mapping[str, Field]) -> Iterator[None]:
+        before = self._fields, self._made
+        self._fields, self._made = fields, None
         try:
             yield
         finally:
-            self._words, self._made = None, made
+            self._fields, self._made = before
 
 
-def flags_of(verb: str, words: Sequence[str] | None = None) -> Any:  # noqa: ANN401 - a class of flags, made here
+def flags_of(verb: str, fields: Mapping[str, Field] | None = None) -> Any:  # noqa: ANN401 - a class of flags, made here
     """Return the class with the flags of a verb's fields.
 
     Args:
         verb: Key of `QUESTIONS`.
-        words: A command line: only flags that it names, in the spelling of --help, and the first.
+        fields: Some of its fields; by default all.
     """
     left_out = positional_fields(verb)
-    fields = {name: field for name, field in verb_fields(verb).items() if name not in left_out}
-    if words is not None:
-        named = {word.partition("=")[0] for word in words if word.startswith("--")}
-        fields = {
-            name: field
-            for index, (name, field) in enumerate(fields.items())
-            if not index or named & _spellings(field)
-        }
+    known = verb_fields(verb) if fields is None else fields
+    fields = {name: field for name, field in known.items() if name not in left_out}
     lists = verb in commands() and commands()[verb][1].lists
     rows = [(name, _hint(field, lists=lists), None) for name, field in fields.items()]
     own = {"__module__": __name__}

@@ -75,6 +75,9 @@ def _check_writable(_hint: object, path: Path | None) -> None:
 File = Path  # cyclopts needs it at run time, and shells complete it as a file
 WrittenFile = Annotated[Path, Parameter(validator=_check_writable)]  # checked before the work
 
+FURTHER: Final = Group("Further output options", sort_key=9)
+RARE: Final = Parameter(group=FURTHER)  # of an option that --help-all shows, of many
+
 SWITCH: Final = Parameter(negative="", show_default=False)
 WITHOUT_NEGATIVE_FLAG: Final = Parameter(negative="")
 
@@ -96,7 +99,7 @@ class OutputFlags:
     verbose: Annotated[bool, SWITCH] = False
     table: File | None = None
     output: File | None = None
-    resume: Annotated[bool, SWITCH] = False
+    resume: Annotated[bool, SWITCH, RARE] = False
 
 
 OUTPUT: Final[Group] = Group("Output", sort_key=7)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from perfatlas.commands.flags.chart_titles import may_be_title
-from perfatlas.commands.flags.output import OUTPUT, File, default
+from perfatlas.commands.flags.output import OUTPUT, RARE, File, default
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class PageFlags:
     """
 
     html: File | None = None
-    html_script: PageScript = None
+    html_script: Annotated[PageScript, RARE] = None
     figure: File | None = None
-    figure_chart: str | None = None
+    figure_chart: Annotated[str | None, RARE] = None
 
     @property
     def script(self) -> Script:

@@ -14,6 +14,7 @@ from cyclopts import (
 )
 
 from perfatlas.commands.output import refusal
+from perfatlas.declarations import command_of
 from perfatlas.quantities import InfeasibleError, PerfatlasError, UsageError
 from perfatlas.version import __version__
 
@@ -56,7 +57,7 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
     error: dict[str, Any] = {"code": kind.error_code, "exit_code": kind.exit_code}
     error["message"] = message
     answer: dict[str, Any] = {"schema": SCHEMA, "version": __version__}
-    answer["command"] = _command(words)
+    answer["command"] = command_of(words)
     if isinstance(problem, InfeasibleError):
         error["advice"] = list(problem.advice)
         answer |= problem.answer
@@ -66,7 +67,7 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
 def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     """Return the message of an error of the library that reads command lines."""
     if isinstance(problem, UnknownOptionError):
-        return refusal.unknown_option_text(problem, _command(words))
+        return refusal.unknown_option_text(problem, command_of(words))
     if isinstance(problem, UnusedCliTokensError):
         return refusal.unexpected_argument_text(problem.unused_tokens or [])
     text = str(problem).strip()
@@ -88,7 +89,7 @@ def _table_hint(words: Sequence[str]) -> str:
     """Return the command that answers each of several values of a flag, "" without any."""
     from perfatlas.declarations import commands, has_fields
 
-    name = _command(words)
+    name = command_of(words)
     words = [part for word in words for part in _split(word)]
     index = next((n for n, word in enumerate(words) if LISTED.fullmatch(word)), 0)
     if not index or not has_fields(name) or not words[index - 1].startswith("--"):
@@ -113,13 +114,5 @@ def _note(words: Sequence[str]) -> str:
     """Return what the command that words begin with adds to a message about an unknown one."""
     from perfatlas.declarations import commands
 
-    name = _command(words)
+    name = command_of(words)
     return commands()[name][1].note if name else ""
-
-
-def _command(words: Sequence[str]) -> str:
-    """Return the command that words begin with, "" if there is none."""
-    from perfatlas.declarations import commands
-
-    known = commands()
-    return next((name for n in (3, 2, 1) if (name := " ".join(words[:n])) in known), "")

@@ -127,7 +127,7 @@ def _declared_kernels(path: Path, declared: object) -> dict[str, dict[str, Any]]
     if not isinstance(declared, dict) or not declared:
         sys.exit(
             "it declares no KERNELS: a dict from the name of a kernel to its signature, constants,"
-            " aligned arguments and options (docs/kernel-inspect.md has an example)"
+            " aligned arguments and options (docs/kernels.md has an example)"
         )
     for name, row in declared.items():
         kernel: Any = getattr(module, name, None)

@@ -76,7 +76,8 @@ class SearchSpace:
         Literal["static", "aggregated", "disaggregated"],
         fields.Row(
             "Serving mode of the deployments: one batch, continuous batching, or separate prefill"
-            " and decode pools."
+            " and decode pools.",
+            common=True,
         ),
     ] = "aggregated"
     systems: Annotated[
@@ -85,6 +86,7 @@ class SearchSpace:
             "Further systems to search besides system, such as b200_sxm,gb200; without system, all"
             " that are searched.",
             "none",
+            common=True,
         ),
     ] = None
     max_gpus: Annotated[
@@ -93,6 +95,7 @@ class SearchSpace:
             "Maximum GPUs of a deployment, instead of gpus, up to 4096: as many replicas as fit, or"
             " as few as serve request_rate.",
             default="gpus",
+            common=True,
         ),
     ] = None
     formats: Annotated[
@@ -193,15 +196,22 @@ class SearchObjective:
         fields.Row(
             "Metric that ranks the deployments that meet all SLOs: output_tokens_per_s_per_gpu,"
             " gpus, request_latency_s, usd_per_million_output_tokens, energy_per_output_token_j or"
-            " accuracy_delta; two to four of them, divided by commas, for their Pareto set."
+            " accuracy_delta; two to four of them, divided by commas, for their Pareto set.",
+            common=True,
         ),
     ] = "output_tokens_per_s_per_gpu"
     slo_ttft_s: Annotated[
-        Limit | None, fields.Row("SLO: maximum time to first token.", "none", fields.TOKENS)
+        Limit | None,
+        fields.Row("SLO: maximum time to first token.", "none", fields.TOKENS, common=True),
     ] = None
     slo_tpot_s: Annotated[
         Limit | None,
-        fields.Row("SLO: maximum time per output token after the first.", "none", fields.TOKENS),
+        fields.Row(
+            "SLO: maximum time per output token after the first.",
+            "none",
+            fields.TOKENS,
+            common=True,
+        ),
     ] = None
     slo_itl_s: Annotated[
         Limit | None,
@@ -259,7 +269,7 @@ class SearchObjective:
     ] = None
     request_rate: Annotated[
         Annotated[float, fields.Number(unit="1/s", above=0.0)] | None,
-        fields.Row("Requests per second that the deployment must serve.", "none"),
+        fields.Row("Requests per second that the deployment must serve.", "none", common=True),
     ] = None
     availability: Annotated[
         Annotated[float, fields.Number(unit="fraction", above=0.0, below=1.0)] | None,
@@ -274,11 +284,15 @@ class SearchObjective:
     ] = None
     node_mtbf_s: Annotated[
         fields.Duration | None,
-        replace(fields.NODE_MTBF, needs=fields.AnySet("availability", example="0.999")),
+        replace(
+            fields.NODE_MTBF, needs=fields.AnySet("availability", example="0.999"), common=False
+        ),
     ] = None
     repair_s: Annotated[
         fields.Duration | None,
-        replace(fields.NODE_REPAIR, needs=fields.AnySet("availability", example="0.999")),
+        replace(
+            fields.NODE_REPAIR, needs=fields.AnySet("availability", example="0.999"), common=False
+        ),
     ] = None
     min_slo_probability: Annotated[
         Annotated[float, fields.Number(unit="fraction", above=0.0, below=1.0)],
@@ -298,6 +312,7 @@ class SearchObjective:
             " TensorRT-LLM workers.",
             default="none",
             needs=fields.TOKENS,
+            common=True,
         ),
     ] = None
     num_simulated: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from cyclopts import Parameter
 
@@ -15,7 +15,22 @@ from perfatlas.quantities import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind = Literal["systems", "models", "formats", "engines", "rates", "durations", "studies", "fields"]
+    from perfatlas.verbs.catalog.facts import Catalog
+
+Kind = Literal[
+    "systems",
+    "models",
+    "formats",
+    "engines",
+    "rates",
+    "durations",
+    "studies",
+    "commands",
+    "fields",
+    "metrics",
+    "hardware-fields",
+    "engine-fields",
+]
 Action = Literal["list", "show", "new", "check"]
 DETAILS: Final = ("parameter_parts", "checkpoint", "notes")  # of a model
 
@@ -36,7 +51,7 @@ class Start:
 
 def catalog(
     entries: Kind,
-    action: Action = "list",
+    action: Action | str = "list",
     name: str | None = None,
     /,
     *,
@@ -47,8 +62,8 @@ def catalog(
     """List a catalog, show one entry, or write and check a file of one; return the exit code.
 
     Args:
-        action: List the entries, or show one; of systems, engines and models, write a new file or
-            check one.
+        action: List the entries, or show one (its name alone also does); of systems, engines and
+            models, write a new file or check one.
         name: Entry to show: a listed name, a file, or a system with overrides. For new and check,
             the file.
         json: Print one JSON object.
@@ -56,6 +71,10 @@ def catalog(
         start: What a new file starts from.
     """
     start = start or Start()
+    if action not in get_args(Action):
+        if name is not None:
+            raise UsageError(f"unexpected positional argument {name!r}: give one name")
+        action, name = "show", action
     if action in ("new", "check"):
         return _file(entries, action, name, start)
     _only_new(entries, start)
@@ -73,7 +92,7 @@ def catalog(
         if json:
             print_json(envelope(f"catalog {entries}", results={entries: rows}))
         else:
-            _print_list(rows, chosen.columns)
+            _print_list(rows, chosen)
         return 0
     facts = chosen.facts(name)
     if json:
@@ -83,7 +102,7 @@ def catalog(
     return 0
 
 
-def _file(kind: Kind, action: Action, name: str | None, start: Start) -> int:
+def _file(kind: Kind, action: str, name: str | None, start: Start) -> int:
     """Write a new file of a catalog, or check one; return the exit code."""
     from pathlib import Path
 
@@ -130,10 +149,17 @@ def _given(entries: Kind, start: Start) -> dict[str, str | None]:
     return {"base": start.base}
 
 
-def _print_list(rows: list[dict[str, Any]], columns: Mapping[str, str]) -> None:
+def _print_list(rows: list[dict[str, Any]], chosen: Catalog) -> None:
     from perfatlas.report import text
 
-    text.print_rows(text.open_terminal(sys.stdout), rows, columns=columns or None)
+    console = text.open_terminal(sys.stdout)
+    if not chosen.line:
+        text.print_rows(console, rows, columns=chosen.columns or None)
+        return
+    for row in rows:
+        line = f"{row['name']:<28}  {row[chosen.line]}"
+        cut = line if len(line) <= console.width else f"{line[: console.width - 4].rstrip()} ..."
+        text.print_plain(console, cut, wrap=False)
 
 
 def _print_entry(kind: Kind, facts: Mapping[str, Any], *, verbose: bool) -> None:
@@ -153,7 +179,12 @@ def _print_entry(kind: Kind, facts: Mapping[str, Any], *, verbose: bool) -> None
         text.print_grouped(console, text.profile_values(facts))
     elif kind == "studies":
         text.print_plain(console, facts["text"].rstrip(), wrap=False)
-    elif kind == "fields":
+    elif "definitions" in facts:
+        text.print_facts(console, {"name": facts["name"]})
+        for definition in facts["definitions"]:
+            console.print()
+            text.print_facts(console, definition)
+    elif kind == "commands":
         rows = [{"name": name, **row} for name, row in facts["properties"].items()]
         table = text.TitledRows("fields", rows, {"name": "name", "description": "meaning"})
         text.print_tables(console, [table], verbose=verbose)

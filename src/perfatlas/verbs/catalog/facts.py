@@ -10,6 +10,7 @@ from perfatlas.engines import engine_template, resolve_engine
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system, system_template
 from perfatlas.networks import model_config, resolve_model
+from perfatlas.verbs.catalog import field_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -225,37 +226,6 @@ def duration_facts(name: str) -> dict[str, Any]:
     return asdict(find_duration(name))
 
 
-def verb_rows() -> list[dict[str, Any]]:
-    """Return one row per verb that takes named fields."""
-    from perfatlas.declarations import questions, verb_fields
-    from perfatlas.vocabulary.fields import json_schema
-
-    rows = []
-    for name in questions():
-        schema = json_schema(name, verb_fields(name))
-        required = ", ".join(schema["required"])
-        rows.append({"name": name, "fields": len(schema["properties"]), "required": required})
-    return rows
-
-
-def verb_facts(name: str) -> dict[str, Any]:
-    """Return the JSON schema of a verb's fields.
-
-    Raises:
-        InvalidSpecError: No verb of that name takes named fields.
-    """
-    from perfatlas.declarations import questions, verb_fields
-    from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
-    from perfatlas.vocabulary.fields import json_schema
-
-    if name not in questions():
-        raise InvalidSpecError(
-            f"unknown verb {repr_for_error(name)}{did_you_mean(name, questions()) or ';'}"
-            " `perfatlas catalog fields` lists all"
-        )
-    return json_schema(name, verb_fields(name))
-
-
 def study_rows() -> list[dict[str, Any]]:
     """Return one row per study that comes with perfatlas."""
     from perfatlas.studies import shipped_studies, study_purpose
@@ -304,6 +274,7 @@ class Catalog(NamedTuple):
     # Keys of the rows that fit in 80 columns, with their titles; empty for all
     columns: dict[str, str]
     example: str
+    line: str = ""  # Key of the text of an entry whose row is one line
 
 
 CATALOGS: Final[dict[str, Catalog]] = {
@@ -346,7 +317,18 @@ CATALOGS: Final[dict[str, Catalog]] = {
         "nvl72_compute_tray",
     ),
     "studies": Catalog(study_rows, study_facts, {}, "hbm"),
-    "fields": Catalog(verb_rows, verb_facts, {}, "estimate"),
+    "commands": Catalog(field_tables.command_rows, field_tables.command_facts, {}, "estimate"),
+    "fields": Catalog(field_tables.field_rows, field_tables.field_facts, {}, "tp", "meaning"),
+    "metrics": Catalog(field_tables.metric_rows, field_tables.metric_facts, {}, "ttft_s", "label"),
+    "hardware-fields": Catalog(
+        field_tables.hardware_field_rows,
+        field_tables.hardware_field_facts,
+        {},
+        "device.memory.bandwidth",
+    ),
+    "engine-fields": Catalog(
+        field_tables.engine_field_rows, field_tables.engine_field_facts, {}, "host.step"
+    ),
 }
 
 

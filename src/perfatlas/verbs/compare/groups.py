@@ -16,19 +16,22 @@ class Alternatives:
         Row(
             "Further models to compare with model, such as 'Qwen/Qwen3-32B{kv_heads=4}'.",
             "none",
+            common=True,
         ),
     ] = None
     systems: Annotated[
         Names | None,
-        Row("Further systems to compare with system, such as b200_sxm,gb200.", "none"),
+        Row("Further systems to compare with system, such as b200_sxm,gb200.", "none", common=True),
     ] = None
     engines: Annotated[
         Names | None,
-        Row("Further engines to compare with engine, such as sglang,trtllm.", "none"),
+        Row("Further engines to compare with engine, such as sglang,trtllm.", "none", common=True),
     ] = None
     formats: Annotated[
         Names | None,
-        Row("Further number formats to compare with format, such as bf16,fp8.", "none"),
+        Row(
+            "Further number formats to compare with format, such as bf16,fp8.", "none", common=True
+        ),
     ] = None
 
 

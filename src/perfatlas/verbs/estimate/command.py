@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from perfatlas.commands.flags import (
     CHART_TITLES,
     OUTPUT,
+    RARE,
     SWITCH,
     File,
     Output,
@@ -61,12 +62,12 @@ class EstimateFlags:
     scenario: File | None = None
     trace: File | None = None
     frontier: Annotated[bool, SWITCH] = False
-    frontier_over: Literal["batch", "clock_ratio", "power_cap_w"] = "batch"
+    frontier_over: Annotated[Literal["batch", "clock_ratio", "power_cap_w"], RARE] = "batch"
     page: PageFlags = field(default_factory=PageFlags)
     explain: Annotated[bool, SWITCH] = False
-    slo_ttft_s: Seconds = None
-    slo_tpot_s: Seconds = None
-    slo_request_latency_s: Seconds = None
+    slo_ttft_s: Annotated[Seconds, RARE] = None
+    slo_tpot_s: Annotated[Seconds, RARE] = None
+    slo_request_latency_s: Annotated[Seconds, RARE] = None
 
     @property
     def of_explain(self) -> dict[str, Any]:

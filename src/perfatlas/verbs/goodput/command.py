@@ -31,7 +31,7 @@ from perfatlas.commands.output import (
     write_page_files,
 )
 from perfatlas.declarations import example_of
-from perfatlas.files import check_writable, table_format, write_table
+from perfatlas.files import check_writable
 from perfatlas.quantities import UsageError, printable
 
 PROGRESS: Final = "simulating until goodput is as precise as --half-width"
@@ -132,6 +132,8 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
         if is_set:
             raise UsageError(f"{flag} cannot be combined with --frontier")
     if output.output is not None:
+        from perfatlas.files import table_format
+
         table_format(str(output.output))
         check_writable(output.output)
     for path in extra.page.files().values():
@@ -140,6 +142,8 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
     with notice_if_slow(SLOW_FRONTIER):
         found = goodput_frontier(**set_fields)
     if output.output is not None:
+        from perfatlas.files import write_table
+
         write_table(str(output.output), found.columns)
         text = f"{found.results['strategies']:,} strategies written to {output.output}"
         sys.stderr.write(printable(f"perfatlas: {text}\n"))

@@ -28,7 +28,7 @@ from perfatlas.commands.output import (
     wants_table,
 )
 from perfatlas.declarations import example_of, verb_fields
-from perfatlas.files import check_writable, table_format, write_table
+from perfatlas.files import check_writable
 from perfatlas.quantities import UsageError, printable
 
 INTERRUPTED: Final = 130
@@ -92,6 +92,8 @@ def schedule(
     for path in extra.files().values():
         check_writable(path)
     if extra.per_job is not None:
+        from perfatlas.files import table_format
+
         table_format(str(extra.per_job))
     with notice_if_slow(PROGRESS):
         done = fleet_schedule(**set_fields)
@@ -104,6 +106,8 @@ def schedule(
     )
     if extra.per_job is not None:
         sys.stdout.flush()  # print the answer even if the file cannot be written
+        from perfatlas.files import write_table
+
         write_table(str(extra.per_job), done.per_job())
         sys.stderr.write(printable(f"perfatlas: --per-job written to {extra.per_job}\n"))
     return INTERRUPTED if done.answer.results["interrupted"] else 0

@@ -24,7 +24,7 @@ from perfatlas.commands.output import (
     show_answer,
 )
 from perfatlas.declarations import example_of, verb_fields
-from perfatlas.files import check_writable, table_format, write_atomic, write_table
+from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ def _check_files(output: SearchFlags, *, solves: bool) -> None:
         raise UsageError("search --solve has no page; leave out --html and --figure")
     if output.output is not None:
         if not solves:
+            from perfatlas.files import table_format
+
             table_format(str(output.output))
         elif output.output.suffix != ".toml":
             raise UsageError("search --solve writes a hardware file: give --output a .toml path")
@@ -121,5 +123,7 @@ def _write(path: str, answer: SearchAnswer, told: dict[str, Any]) -> None:
     if "machine" in told["results"]:
         write_atomic(path, machine_toml(told))
         return
+    from perfatlas.files import write_table
+
     write_table(path, answer.columns)
     sys.stderr.write(f"perfatlas: {answer.results['candidates']:,} candidates written to {path}\n")

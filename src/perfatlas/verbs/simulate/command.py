@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from perfatlas.commands.flags import (
     CHART_TITLES,
     OUTPUT,
+    RARE,
     SWITCH,
     File,
     Output,
@@ -33,7 +34,7 @@ from perfatlas.commands.output import (
     write_page_files,
 )
 from perfatlas.declarations import example_of
-from perfatlas.files import check_writable, table_format, write_atomic, write_table
+from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import UsageError, printable
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ class SimulateFlags:
     per_request: File | None = None
     page: PageFlags = field(default_factory=PageFlags)
     trace: File | None = None
-    trace_from_s: Annotated[Seconds, default("0")] = None
-    trace_for_s: Seconds = None
+    trace_from_s: Annotated[Seconds, default("0"), RARE] = None
+    trace_for_s: Annotated[Seconds, RARE] = None
 
     def refuse_unused_options(self) -> None:
         """Refuse options of files that are not written, and two searches at once.
@@ -133,6 +134,8 @@ def simulate(
     )
     require(set_fields, ("model",) if own else ("model", "system"), example=example_of("simulate"))
     if extra.per_request is not None:
+        from perfatlas.files import table_format
+
         table_format(str(extra.per_request))
     for path in extra.files().values():
         check_writable(path)
@@ -160,6 +163,8 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
     columns = done.per_request()
     of_one = "" if done.seed is None else f" (requests of seed {done.seed})"
     if extra.per_request is not None:
+        from perfatlas.files import write_table
+
         write_table(str(extra.per_request), columns)
     if extra.page.files():
         answer = done.answer.to_dict()

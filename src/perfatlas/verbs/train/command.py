@@ -31,7 +31,7 @@ from perfatlas.commands.output import (
     write_page_files,
 )
 from perfatlas.declarations import example_of, verb_fields
-from perfatlas.files import check_writable, table_format, write_atomic, write_table
+from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import UsageError, printable
 
 if TYPE_CHECKING:
@@ -157,6 +157,8 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
     needed = tuple(name for name, field in verb_fields(COMMAND).items() if field.required)
     require(set_fields, needed, example=example_of(COMMAND))
     if output.output is not None:
+        from perfatlas.files import table_format
+
         table_format(str(output.output))
         check_writable(output.output)
     for path in output.page.files().values():
@@ -168,6 +170,8 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
     told = answer.to_dict()
     if output.output is not None:
         columns = answer.columns
+        from perfatlas.files import write_table
+
         write_table(str(output.output), columns)
         count = len(columns["step_time_s"])
         sys.stderr.write(f"perfatlas: {count:,} layouts written to {output.output}\n")

@@ -19,13 +19,15 @@ class LayoutSearch:
         fields.Row(
             "Maximum GPUs of the job, instead of gpus: powers of two up to it are searched.",
             default="gpus",
+            common=True,
         ),
     ] = None
     objective: Annotated[
         Literal["step_time_s", "tokens_per_s_per_gpu", "gpus", "effective_step_time_s"],
         fields.Row(
             "Metric that ranks the layouts: step time, tokens/s per GPU, fewest GPUs, or step time"
-            " over goodput (effective_step_time_s)."
+            " over goodput (effective_step_time_s).",
+            common=True,
         ),
     ] = "step_time_s"
     max_step_time_s: Annotated[
@@ -52,7 +54,8 @@ class LayoutFailures:
         None
     )
     checkpoint_write_s: Annotated[
-        fields.Duration | None, fields.Row("Blocking checkpoint write time.", needs=WITH_FAILURES)
+        fields.Duration | None,
+        fields.Row("Blocking checkpoint write time.", needs=WITH_FAILURES, common=True),
     ] = None
 
 

@@ -50,6 +50,7 @@ class ResilientJob:
         Row(
             "Blocking checkpoint write time.",
             elsewhere=("checkpoint_cost_s", "checkpoint_time_s", "checkpoint_overhead_s"),
+            common=True,
         ),
     ] = None
     restart_s: Annotated[clusters.Pause | None, clusters.RESTART] = None
@@ -63,6 +64,7 @@ class ResilientJob:
                 "a job on a fleet is always simulated",
                 "leave fleet out",
             ),
+            common=True,
         ),
     ] = "auto"
     duration_s: Annotated[
@@ -105,6 +107,7 @@ class JobFailures:
             "Mean time to interruption of the job.",
             needs=clusters.NO_FLEET,
             elsewhere=("mtti", "mtbf", "mtbf_s", "mttf", "mttf_s", "mtbi_s"),
+            common=True,
         ),
     ] = None
     node_mtbf_s: Annotated[clusters.Duration | None, clusters.NODE_MTBF] = None
@@ -243,7 +246,12 @@ class JobOnFleet:
     ] = None
     work_s: Annotated[
         clusters.Duration | None,
-        Row("Useful work after which the job ends, instead of duration_s.", "none", NEEDS_FLEET),
+        Row(
+            "Useful work after which the job ends, instead of duration_s.",
+            "none",
+            NEEDS_FLEET,
+            common=True,
+        ),
     ] = None
     finish_by_s: Annotated[
         clusters.Duration | None,
@@ -319,7 +327,8 @@ class MeasuredStep:
     ] = None
     format: Annotated[FormatName, Row("Number format of that peak.", needs=STEP)] = "bf16"
     step_time_s: Annotated[
-        clusters.Duration | None, Row("Measured time of one training step.", needs=NEEDS_FLEET)
+        clusters.Duration | None,
+        Row("Measured time of one training step.", needs=NEEDS_FLEET, common=True),
     ] = None
     tokens_per_step: Annotated[
         Annotated[int, Number(at_least=1, at_most=10**12, binary_suffixes=True)] | None,

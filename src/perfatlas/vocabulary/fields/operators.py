@@ -34,6 +34,7 @@ Format = Annotated[
         "Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16"
         " tensor cores uses fp16.",
         elsewhere=("dtype", "precision"),
+        common=True,
     ),
 ]
 
@@ -105,7 +106,7 @@ class MeasuredProduct:
 
 Phase = Annotated[
     Literal["prefill", "decode"],
-    Row("Prefill (many new tokens per sequence) or decode (one)."),
+    Row("Prefill (many new tokens per sequence) or decode (one).", common=True),
 ]
 Mask = Annotated[
     Literal["causal", "none"],
@@ -145,6 +146,7 @@ class AttentionKind:
         Row(
             "Grouped-query attention (also MHA and MQA) or multi-head latent attention.",
             elsewhere=("attention_type",),
+            common=True,
         ),
     ] = "gqa"
 
@@ -154,7 +156,8 @@ class AttentionSizes:
     """Attention of one layer."""
 
     batch: Annotated[
-        Size, Row("Sequences in the batch.", elsewhere=("batch_size", "bs", "num_seqs"))
+        Size,
+        Row("Sequences in the batch.", elsewhere=("batch_size", "bs", "num_seqs"), common=True),
     ] = 1
     q_len: Annotated[
         Size | None,
@@ -162,6 +165,7 @@ class AttentionSizes:
             "New tokens per sequence.",
             default="1 in decode, kv_len in prefill",
             elsewhere=("query_len", "q_seq_len"),
+            common=True,
         ),
     ] = None
     kv_len: Annotated[
@@ -169,10 +173,16 @@ class AttentionSizes:
         Row(
             "Keys per sequence, including the new tokens.",
             elsewhere=("context_len", "context_length", "seq_len", "kv_seq_len"),
+            common=True,
         ),
     ]
     num_heads: Annotated[
-        Size, Row("Query heads on this GPU.", elsewhere=("num_attention_heads", "num_q_heads"))
+        Size,
+        Row(
+            "Query heads on this GPU.",
+            elsewhere=("num_attention_heads", "num_q_heads"),
+            common=True,
+        ),
     ]
     num_kv_heads: Annotated[
         Size | None,
@@ -181,6 +191,7 @@ class AttentionSizes:
             default="num_heads",
             needs=conditions.NotEqual("kind", "mla"),
             elsewhere=("num_key_value_heads",),
+            common=True,
         ),
     ] = None
     head_dim: Annotated[
@@ -188,6 +199,7 @@ class AttentionSizes:
         Row(
             "Head dimension; for mla, of values and of the non-rotary part of keys.",
             elsewhere=("head_size", "v_head_dim", "qk_nope_head_dim"),
+            common=True,
         ),
     ] = 128
 
@@ -201,7 +213,11 @@ class AttentionShape:
     format: Format = "bf16"
     kv_format: Annotated[
         FormatName,
-        Row("Number format of the KV cache.", elsewhere=("kv_cache_dtype", "kvcache_dtype")),
+        Row(
+            "Number format of the KV cache.",
+            elsewhere=("kv_cache_dtype", "kvcache_dtype"),
+            common=True,
+        ),
     ] = "bf16"
     window: Annotated[
         SizeOrZero,
@@ -209,6 +225,7 @@ class AttentionShape:
             "Maximum keys a query attends to: the sliding window (gqa) or the keys selected by"
             " sparse attention (mla); 0 for all.",
             elsewhere=("sliding_window", "window_size", "index_topk"),
+            common=True,
         ),
     ] = 0
     mask: Mask = "causal"
@@ -305,7 +322,7 @@ class TileChoice:
 class ConvShape:
     """A convolution of images, channels by height and width, with square or flat kernels."""
 
-    batch: Annotated[Size, Row("Images.")]
+    batch: Annotated[Size, Row("Images.", common=True)]
     channels: Annotated[Size, Row("Channels of an input image.", elsewhere=("in_channels",))]
     height: Annotated[Size, Row("Height of an input image.")]
     width: Annotated[Size, Row("Width of an input image.")]
@@ -358,7 +375,8 @@ class NormShape:
         Literal["rms", "layer", "group", "batch"],
         Row(
             "Norm: RMSNorm, LayerNorm, GroupNorm, which reads its input once more for the"
-            " statistics of groups, or BatchNorm in inference."
+            " statistics of groups, or BatchNorm in inference.",
+            common=True,
         ),
     ] = "rms"
     residual: Annotated[
@@ -373,6 +391,7 @@ class NormShape:
         Row(
             "Images among which the tokens of a GroupNorm are divided.",
             needs=conditions.Equals("kind", "group"),
+            common=True,
         ),
     ] = 1
     groups: Annotated[
@@ -424,6 +443,7 @@ class ElementwiseShape:
             "Number format of the KV cache.",
             needs=conditions.AllOf(ROPE, conditions.NotEqual("kv_width", 0)),
             elsewhere=("kv_cache_dtype", "kvcache_dtype"),
+            common=True,
         ),
     ] = "bf16"
     format: Annotated[
@@ -432,6 +452,7 @@ class ElementwiseShape:
             "Number format that activations are quantized to.",
             needs=conditions.Equals("op", "quantize"),
             elsewhere=("dtype", "precision"),
+            common=True,
         ),
     ] = "fp8_static"
 
@@ -519,6 +540,7 @@ class CollectiveShape:
             "Number format of the elements; in-network reduction does not support integers.",
             needs=REDUCTION,
             elsewhere=("dtype", "datatype"),
+            common=True,
         ),
     ] = "bf16"
     gpus: Annotated[

@@ -43,6 +43,7 @@ class Row:
     by_replica: bool = False  # Whether each kind of replica may override it
     alias: str = ""  # Another name of the flag
     elsewhere: tuple[str, ...] = ()  # Names in other tools; a user who writes one is shown ours
+    common: bool = False  # Whether --help shows it among many; --help-all shows every field
     positional: bool = False  # Whether a command line has it after the command, without a flag
 
 

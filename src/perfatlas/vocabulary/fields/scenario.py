@@ -54,7 +54,10 @@ class Serving:
 
     mode: Annotated[
         Mode,
-        Row("Serving mode: one batch, continuous batching, or separate prefill and decode pools."),
+        Row(
+            "Serving mode: one batch, continuous batching, or separate prefill and decode pools.",
+            common=True,
+        ),
     ] = "static"
     method: Annotated[
         Method,
@@ -76,6 +79,7 @@ class Batch:
             "Sequences per static batch and replica.",
             default="1",
             elsewhere=("batch_size", "bs", "global_batch_size"),
+            common=True,
         ),
     ] = None
 
@@ -119,6 +123,7 @@ class Lengths:
             "Requests in flight over the whole deployment (closed loop).",
             default="dp; search tries all loads",
             elsewhere=("max_concurrency", "num_concurrent", "users"),
+            common=True,
         ),
     ] = None
     isl: Annotated[
@@ -135,6 +140,7 @@ class Lengths:
                 "seq",
                 "seq_len",
             ),
+            common=True,
         ),
     ] = 1024
     osl: Annotated[
@@ -143,6 +149,7 @@ class Lengths:
             "Output tokens per request; the mean if lengths vary.",
             needs=OWN_LENGTHS,
             elsewhere=("output_len", "output_length", "max_tokens", "random_output_len"),
+            common=True,
         ),
     ] = 128
 
@@ -188,6 +195,7 @@ class Plan:
             "Total GPUs: tp x pp x cp x attention_dp x dp.",
             default="the product",
             elsewhere=("num_gpus", "n_gpus", "world_size", "total_gpus"),
+            common=True,
         ),
     ] = None
     tp: Annotated[
@@ -198,6 +206,7 @@ class Plan:
             pools=POOLS,
             by_replica=True,
             elsewhere=("tensor_parallel_size", "tp_size", "tensor_parallel"),
+            common=True,
         ),
     ] = None
     pp: Annotated[
@@ -207,6 +216,7 @@ class Plan:
             default="1; search tries all",
             pools=POOLS,
             elsewhere=("pipeline_parallel_size", "pp_size", "pipeline_parallel"),
+            common=True,
         ),
     ] = 1
     cp: Annotated[
@@ -253,6 +263,7 @@ class Plan:
             pools=POOLS,
             by_replica=True,
             elsewhere=("expert_parallel_size", "ep_size", "moe_ep", "moe_ep_size"),
+            common=True,
         ),
     ] = None
     moe_tp: Annotated[
@@ -272,6 +283,7 @@ class Plan:
             default="1; in search, the rest of the GPUs",
             alias="replicas",
             elsewhere=("data_parallel_size", "dp_size", "num_replicas"),
+            common=True,
         ),
     ] = None
     expert_distribution: Annotated[
@@ -351,6 +363,7 @@ class Formats:
             pools=POOLS,
             by_replica=True,
             elsewhere=("dtype", "quantization", "precision"),
+            common=True,
         ),
     ] = None
     gemm_format: Annotated[
@@ -373,6 +386,7 @@ class Formats:
             default="the checkpoint's",
             by_replica=True,
             elsewhere=("kv_cache_dtype", "kvcache_dtype"),
+            common=True,
         ),
     ] = None
     attention_format: Annotated[

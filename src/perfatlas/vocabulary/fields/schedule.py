@@ -110,6 +110,7 @@ class SubmittedJobs:
             "Job trace: Slurm accounting, a public trace, or CSV, Parquet or JSON Lines with"
             " submit_s, run_s and gpus; plain or gzip-compressed.",
             elsewhere=("job_trace", "trace_file", "workload"),
+            common=True,
         ),
     ] = None
     job_format: Annotated[
@@ -131,6 +132,7 @@ class SubmittedJobs:
             " cluster.",
             default="as many as the mean wait needs to be known to 10%",
             elsewhere=("job_count", "n_jobs"),
+            common=True,
         ),
     ] = None
     load: Annotated[
@@ -139,6 +141,7 @@ class SubmittedJobs:
             "Offered load of generated jobs: requested GPU time over that of the cluster.",
             needs=GENERATED,
             elsewhere=("utilization", "offered_load"),
+            common=True,
         ),
     ] = None
     job_rate: Annotated[
@@ -151,7 +154,7 @@ class SubmittedJobs:
     ] = None
     run_median_s: Annotated[
         clusters.Duration,
-        Row("Median run time of generated jobs (lognormal).", needs=GENERATED),
+        Row("Median run time of generated jobs (lognormal).", needs=GENERATED, common=True),
     ] = 1800.0
     run_sigma: Annotated[
         Annotated[float, Number(at_least=0.0, at_most=10.0)],
@@ -159,7 +162,9 @@ class SubmittedJobs:
     ] = 1.5
     max_job_gpus: Annotated[
         Count | None,
-        Row("GPUs of the largest generated job.", "a quarter of the cluster", GENERATED),
+        Row(
+            "GPUs of the largest generated job.", "a quarter of the cluster", GENERATED, common=True
+        ),
     ] = None
     limit_factor: Annotated[
         Annotated[float, Number(at_least=1.0, at_most=1e3)],
@@ -210,13 +215,14 @@ class SchedulingPolicy:
 
     order: Annotated[
         Literal["fifo", "priority", "fair_share"],
-        Row("Order of the queue: submission, priority, or decayed usage per share."),
+        Row("Order of the queue: submission, priority, or decayed usage per share.", common=True),
     ] = "fifo"
     backfill: Annotated[
         Literal["none", "easy", "conservative"],
         Row(
             "Backfill: none, easy (reserves a start for the first waiting job) or conservative"
-            " (for the first depth jobs)."
+            " (for the first depth jobs).",
+            common=True,
         ),
     ] = "easy"
     depth: Annotated[
@@ -232,6 +238,7 @@ class SchedulingPolicy:
         Row(
             "Preemption of lower-priority jobs whose nodes the first waiting job needs.",
             needs=conditions.Equals("order", "priority"),
+            common=True,
         ),
     ] = "none"
     placement: Annotated[

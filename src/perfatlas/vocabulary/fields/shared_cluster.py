@@ -31,7 +31,7 @@ class SharedCluster:
 
     nodes: Annotated[
         Annotated[int, Number(at_least=1, at_most=10**6)] | None,
-        Row("Nodes of the cluster.", "the fleet's", elsewhere=("num_nodes", "nnodes")),
+        Row("Nodes of the cluster.", "the fleet's", elsewhere=("num_nodes", "nnodes"), common=True),
     ] = None
     system: Annotated[
         SystemName | None,

@@ -29,6 +29,7 @@ class ModelChoice:
             "Model: a Hugging Face id, a catalog name, or the path of a config.json or its folder;"
             " name{layers=48} overrides dimensions.",
             elsewhere=("model_path", "model_name", "model_id", "hf_id"),
+            common=True,
         ),
     ]
 
@@ -45,6 +46,7 @@ class SystemChoice:
             pools=POOLS,
             by_replica=True,
             elsewhere=("gpu", "gpu_type", "gpu_name", "device", "hardware", "accelerator"),
+            common=True,
         ),
     ]
 
@@ -61,6 +63,7 @@ class EngineChoice:
             pools=POOLS,
             by_replica=True,
             elsewhere=("backend", "framework"),
+            common=True,
         ),
     ] = "vllm"
 

@@ -49,7 +49,9 @@ class SimulatedServing:
 
     mode: Annotated[
         Literal["aggregated", "disaggregated"],
-        Row("Serving mode: continuous batching, or separate prefill and decode pools."),
+        Row(
+            "Serving mode: continuous batching, or separate prefill and decode pools.", common=True
+        ),
     ] = "aggregated"
 
 
@@ -62,6 +64,7 @@ class Arrivals:
         Row(
             "Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.",
             elsewhere=("trace_file", "dataset", "dataset_path", "workload"),
+            common=True,
         ),
     ] = None
     request_format: Annotated[
@@ -76,6 +79,7 @@ class Arrivals:
         Row(
             "Rate of generated requests [1/s]; inf sends all at once.",
             elsewhere=("rate", "qps", "rps"),
+            common=True,
         ),
     ] = None
     num_requests: Annotated[
@@ -85,6 +89,7 @@ class Arrivals:
             " Setting it keeps a fixed sample that starts from an empty system.",
             default="as many as sampling_precision needs; 10 per request in flight, at least 1000",
             elsewhere=("num_prompts", "request_count"),
+            common=True,
         ),
     ] = None
     sampling_precision: Annotated[
@@ -250,7 +255,13 @@ class Objectives:
 
     slo_ttft_s: Annotated[
         Objective | None,
-        Row("SLO: maximum time to first token.", "none", TOKENS, elsewhere=("ttft", "max_ttft")),
+        Row(
+            "SLO: maximum time to first token.",
+            "none",
+            TOKENS,
+            elsewhere=("ttft", "max_ttft"),
+            common=True,
+        ),
     ] = None
     slo_tpot_s: Annotated[
         Objective | None,
@@ -259,6 +270,7 @@ class Objectives:
             "none",
             TOKENS,
             elsewhere=("tpot", "max_tpot"),
+            common=True,
         ),
     ] = None
     slo_itl_s: Annotated[

@@ -39,6 +39,7 @@ class TrainingEngineChoice:
             " the default on GPUs), xla (the default on TPUs), pytorch (eager),"
             " pytorch_channels_last or ideal.",
             elsewhere=("backend", "framework", "stack"),
+            common=True,
         ),
     ] = "megatron"
 
@@ -49,13 +50,18 @@ class TrainingBatch:
 
     sequence_length: Annotated[
         Size,
-        Row("Tokens per sequence.", elsewhere=("seq", "seq_len", "seq_length", "max_seq_len")),
+        Row(
+            "Tokens per sequence.",
+            elsewhere=("seq", "seq_len", "seq_length", "max_seq_len"),
+            common=True,
+        ),
     ] = 4096
     global_batch: Annotated[
         Count,
         Row(
             "Sequences, or items of a graph of operators, per step over all GPUs.",
             elsewhere=("global_batch_size", "gbs"),
+            common=True,
         ),
     ]
     micro_batch: Annotated[
@@ -64,6 +70,7 @@ class TrainingBatch:
             "Sequences, or items of a graph of operators, per forward pass of a rank.",
             default="1; of a graph global_batch / dp, without accumulation of gradients",
             elsewhere=("micro_batch_size", "mbs", "local_batch_size"),
+            common=True,
         ),
     ] = 1
 
@@ -78,6 +85,7 @@ class TrainingLayout:
             "Total GPUs: tp x pp x cp x dp.",
             default="the product",
             elsewhere=("num_gpus", "n_gpus", "world_size", "total_gpus"),
+            common=True,
         ),
     ] = None
     tp: Annotated[
@@ -85,6 +93,7 @@ class TrainingLayout:
         Row(
             "Tensor-parallel size.",
             elsewhere=("tensor_parallel_size", "tp_size", "tensor_model_parallel_size"),
+            common=True,
         ),
     ] = 1
     pp: Annotated[
@@ -92,11 +101,12 @@ class TrainingLayout:
         Row(
             "Pipeline-parallel size.",
             elsewhere=("pipeline_parallel_size", "pp_size", "pipeline_model_parallel_size"),
+            common=True,
         ),
     ] = 1
     cp: Annotated[
         Count,
-        Row("Context-parallel size.", elsewhere=("context_parallel_size", "cp_size")),
+        Row("Context-parallel size.", elsewhere=("context_parallel_size", "cp_size"), common=True),
     ] = 1
     dp: Annotated[
         Count | None,
@@ -104,6 +114,7 @@ class TrainingLayout:
             "Data-parallel size.",
             default="gpus / (tp x pp x cp); 1 if gpus is not set",
             elsewhere=("data_parallel_size", "dp_size", "data_parallel_shard_degree"),
+            common=True,
         ),
     ] = None
     ep: Annotated[
@@ -113,6 +124,7 @@ class TrainingLayout:
             " divides tp x cp x dp, and is dp of tables.",
             needs=Fact("experts or tables"),
             elsewhere=("expert_parallel_size", "ep_size", "expert_model_parallel_size"),
+            common=True,
         ),
     ] = 1
     expert_tp: Annotated[
@@ -129,11 +141,16 @@ class TrainingLayout:
             "Chunks of layers per stage of an interleaved pipeline.",
             default="those of the engine's recipes for the model; 1 without any",
             elsewhere=("virtual_pipeline_model_parallel_size", "vp"),
+            common=True,
         ),
     ] = None
     pipeline_schedule: Annotated[
         PipelineSchedule | None,
-        Row("Order of forward and backward passes.", default="interleaved if vpp > 1, else 1f1b"),
+        Row(
+            "Order of forward and backward passes.",
+            default="interleaved if vpp > 1, else 1f1b",
+            common=True,
+        ),
     ] = None
     expert_overlap: Annotated[
         bool,
@@ -188,6 +205,7 @@ class TrainingLayout:
             default="the engine's: 3 of fsdp, torchtitan, automodel and generic, 0 of those of"
             " graphs, else 1",
             elsewhere=("zero_stage", "use_distributed_optimizer"),
+            common=True,
         ),
     ] = None
     expert_distribution: Annotated[
@@ -210,6 +228,7 @@ class TrainingFormats:
             "Number format of matrix products: bf16, fp8 (fp8_dynamic: current scaling), fp8_static"
             " (delayed scaling), fp8_block, mxfp8 or nvfp4.",
             elsewhere=("dtype", "precision", "fp8_recipe"),
+            common=True,
         ),
     ] = "bf16"
     recompute: Annotated[
@@ -218,6 +237,7 @@ class TrainingFormats:
             "Activations that the backward pass recomputes: none, those of attention (selective),"
             " or those of whole layers (full).",
             elsewhere=("recompute_granularity", "activation_checkpoint", "activation_recompute"),
+            common=True,
         ),
     ] = "none"
     optimizer: Annotated[
