@@ -17,7 +17,6 @@ import numpy as np
 
 from perfatlas import hardware
 from perfatlas.files import write_table
-from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import device_cells
 from perfatlas.fitting.few_shot import refit_cell
 from perfatlas.fitting.few_shot_rows import row_cells
@@ -25,6 +24,7 @@ from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.tables import PROTOCOL_COLUMNS, SHAPE_COLUMNS, read_measured_rows
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.sampling import error_statistics
 
 if TYPE_CHECKING:
     from perfatlas.fitting.cells import Cell, Rows

@@ -8,10 +8,10 @@ import pytest
 
 from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.engines import all_reduce_groups, resolve_engine
-from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells.collectives import collective_cells
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.tables import comm_rows, has_silicon, read_table
+from perfatlas.sampling import error_statistics
 
 if TYPE_CHECKING:
     from perfatlas.fitting.cells import Cell

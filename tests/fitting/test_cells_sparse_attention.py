@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells.sparse_attention import padding_grid, sparse_attention_cells
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.tables import has_silicon, table_rows
+from perfatlas.sampling import error_statistics
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"

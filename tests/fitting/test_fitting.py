@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.fitting import error_statistics, fit_parameters
+from perfatlas.fitting import fit_parameters
+from perfatlas.sampling import error_statistics
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray

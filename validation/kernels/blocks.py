@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.engines import resolve_engine
-from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import FAMILIES, MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import price_operators
@@ -27,7 +26,7 @@ from perfatlas.networks import LayerGroup, MlaAttention, ModelFormats, StepToken
 from perfatlas.operators import Collective, Phase
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import UnsupportedError
-from perfatlas.sampling import seeded_subset
+from perfatlas.sampling import error_statistics, seeded_subset
 from perfatlas.step import Placement, StepContext, rank_operators
 from validation.kernels.measured import check_names
 

@@ -12,13 +12,14 @@ import numpy as np
 
 from perfatlas import hardware
 from perfatlas.collectives import measured as links
-from perfatlas.fitting import error_statistics, held_out
+from perfatlas.fitting import held_out
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
 from perfatlas.machines.gpu import shapes
 from perfatlas.measurements.calibrations import find_shipped_calibration
 from perfatlas.measurements.residuals import residuals as near
 from perfatlas.measurements.tables import CUSTOM, LIBRARY_OPS, MOE_MODEL, table_rows
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.sampling import error_statistics
 from validation.kernels.measured_medians import UnseenScore, median_rows
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.engines import resolve_engine
-from perfatlas.fitting import error_statistics, share_inside
 from perfatlas.networks import resolve_model
+from perfatlas.sampling import error_statistics, share_inside
 from perfatlas.verbs.estimate import estimate_table
 from validation.runs.deduplication import is_dense
 from validation.runs.run_release import engine_release

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.fitting import error_statistics
+from perfatlas.sampling import error_statistics
 from validation.runs.predictions import grouped
 from validation.runs.serving_traffic import METRICS
 

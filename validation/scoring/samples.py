@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.files import content_hash, write_atomic
-from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
 from perfatlas.measurements.calibrations import load_calibrations
-from perfatlas.sampling import seeded_subset
+from perfatlas.sampling import error_statistics, seeded_subset
 from validation.scoring.data_files import data_path, read_data
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.fitting import error_statistics
+from perfatlas.sampling import error_statistics
 from validation.scoring.intervals import SCORES, interval_score
 from validation.scoring.protocols import FEW_ROWS, Kin, score_rows
 

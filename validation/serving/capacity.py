@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.fitting import error_statistics
 from perfatlas.quantities import InvalidSpecError, parse_quantity
+from perfatlas.sampling import error_statistics
 from perfatlas.scenario.deployments import cache_capacity
 from perfatlas.scenario.fields import Scenario
 from validation.scoring import data_text

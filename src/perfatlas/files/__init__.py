@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.files.arrow_buffers import load_arrow
     from perfatlas.files.atomic import atomic_file, check_writable, write_atomic
     from perfatlas.files.columns import flag_column, number_column
     from perfatlas.files.dictionary_cells import DictionaryCells, joined_dictionaries

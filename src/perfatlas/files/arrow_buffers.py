@@ -8,6 +8,7 @@ Shape legend: N rows.
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.files.dictionary_cells import DictionaryCells
+from perfatlas.quantities import MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +25,21 @@ if TYPE_CHECKING:
 
 _DTYPES: Final = {float: "f8", int: "i8", bool: "?"}
 _MOST_BYTES: Final = 2**31 - 1  # of the texts of a column with 32-bit offsets
+
+
+def load_arrow(part: str = "") -> Any:  # noqa: ANN401 - a module
+    """Return pyarrow, or a part of it such as "parquet".
+
+    Raises:
+        MissingDependencyError: It is not installed.
+    """
+    try:
+        return import_module(f"pyarrow.{part}" if part else "pyarrow")
+    except ModuleNotFoundError as missing:
+        raise MissingDependencyError(
+            "Parquet files, large tables, request traces and stored runs need pyarrow, which is not"
+            " installed: pip install 'pyarrow>=17'"
+        ) from missing
 
 
 def arrow_numbers(values_N: NDArray[Any], empty_N: NDArray[np.bool_]) -> Any:  # noqa: ANN401 - an Arrow array
@@ -37,8 +54,7 @@ def arrow_numbers(values_N: NDArray[Any], empty_N: NDArray[np.bool_]) -> Any:  #
         >>> arrow_numbers(np.array([8, 9]), np.array([False, True])).to_pylist()
         [8, None]
     """
-    import pyarrow as pa
-
+    pa = load_arrow()
     kinds = {"f": pa.float64(), "i": pa.int64(), "b": pa.bool_()}
     data_N = np.packbits(values_N, bitorder="little") if values_N.dtype == bool else values_N
     buffers = [_validity(empty_N), pa.py_buffer(np.ascontiguousarray(data_N))]
@@ -94,8 +110,7 @@ def arrow_texts(texts: Sequence[str]) -> Any:  # noqa: ANN401 - an Arrow array
         >>> arrow_texts(["tp", "", "µs"]).to_pylist()
         ['tp', '', 'µs']
     """
-    import pyarrow as pa
-
+    pa = load_arrow()
     encoded = [text.encode() for text in texts]
     ends_N = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     buffers = [None, pa.py_buffer(ends_N), pa.py_buffer(b"".join(encoded))]
@@ -120,8 +135,7 @@ def dictionary_codes(coded: Any) -> NDArray[np.int32]:  # noqa: ANN401 - an Arro
 
 def _texts(cells: DictionaryCells) -> Any:  # noqa: ANN401 - an Arrow array
     """Return texts as an Arrow array; None if they are too long."""
-    import pyarrow as pa
-
+    pa = load_arrow()
     encoded = [(value or "").encode() for value in cells.values]
     sizes_V = np.array([len(text) for text in encoded], np.int64)
     ends_N = np.concatenate([[0], np.cumsum(sizes_V[cells.codes_N])])
@@ -134,6 +148,5 @@ def _texts(cells: DictionaryCells) -> Any:  # noqa: ANN401 - an Arrow array
 
 
 def _validity(empty_N: NDArray[np.bool_]) -> Any:  # noqa: ANN401 - an Arrow buffer
-    import pyarrow as pa
-
+    pa = load_arrow()
     return pa.py_buffer(np.packbits(~empty_N, bitorder="little")) if empty_N.any() else None

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.files.arrow_buffers import arrow_dictionary, arrow_list
+from perfatlas.files.arrow_buffers import arrow_dictionary, arrow_list, load_arrow
 from perfatlas.files.atomic import atomic_file
 from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.number_cells import NumberCells
@@ -44,8 +44,7 @@ def parquet_names(path: str | Path) -> tuple[list[str], int]:
 
 def parquet_blocks(path: str | Path, size: int, start: int) -> Iterator[dict[str, Any]]:
     """Yield Arrow columns of at most `size` rows."""
-    import pyarrow as pa
-
+    pa = load_arrow()
     with _opened(path) as file:
         yield from map(_columns, sized_tables(file.iter_batches(batch_size=size), size, start))
         if not file.metadata.num_rows:
@@ -54,8 +53,7 @@ def parquet_blocks(path: str | Path, size: int, start: int) -> Iterator[dict[str
 
 def sized_tables(batches: Iterable[Any], size: int, start: int) -> Iterator[Any]:
     """Yield Arrow tables of `size` rows, fewer in the last one."""
-    import pyarrow as pa
-
+    pa = load_arrow()
     held, count, skipped = [], 0, start
     for batch in batches:
         rest = batch.slice(min(skipped, batch.num_rows))
@@ -76,9 +74,8 @@ def _columns(table: Any) -> dict[str, Any]:  # noqa: ANN401 - an Arrow table
 
 @contextlib.contextmanager
 def _opened(path: str | Path) -> Iterator[Any]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa = load_arrow()
+    pq = load_arrow("parquet")
     try:
         with pq.ParquetFile(path) as file:
             yield file
@@ -100,9 +97,8 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
             them. Cells by column name: lists, `NumberCells`, `DictionaryCells` or Arrow columns of
             equal length.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa = load_arrow()
+    pq = load_arrow("parquet")
     schema: Any = None
     for block in blocks():
         found = pa.schema([(name, _arrow_type(name, cells)) for name, cells in block.items()])
@@ -147,8 +143,7 @@ def arrow_column(name: str, cells: Any, kind: object = None) -> Any:  # noqa: AN
     Raises:
         InvalidSpecError: The cells have several types.
     """
-    import pyarrow as pa
-
+    pa = load_arrow()
     if is_arrow(cells):
         return cells
     if isinstance(cells, NumberCells):
@@ -187,8 +182,7 @@ def plain_cells(column: Sequence[Any]) -> list[Any]:
     """
     if not is_arrow(column):
         return list(column)
-    import pyarrow as pa
-
+    pa = load_arrow()
     arrow: Any = column
     if pa.types.is_dictionary(arrow.type):
         arrow = arrow.cast(arrow.type.value_type)

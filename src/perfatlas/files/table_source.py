@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perfatlas.files.arrow_buffers import dictionary_codes
+from perfatlas.files.arrow_buffers import dictionary_codes, load_arrow
 from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.parquet import parquet_blocks, parquet_names, sized_tables
 from perfatlas.files.regular import check_regular
@@ -52,9 +52,8 @@ def unquoted_blocks(
     Args:
         path: A file that `is_unquoted`.
     """
-    import pyarrow as pa
-    from pyarrow import csv
-
+    pa = load_arrow()
+    csv = load_arrow("csv")
     texts = csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
     )

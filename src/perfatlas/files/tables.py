@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files.arrow_buffers import arrow_numbers, arrow_texts
+from perfatlas.files.arrow_buffers import arrow_numbers, arrow_texts, load_arrow
 from perfatlas.files.atomic import atomic_file
 from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.number_cells import NumberCells
@@ -69,8 +69,7 @@ def csv_rows_text(columns: Mapping[str, Sequence[Any]]) -> str:
 
 def _joined(texts: Sequence[Any], between: str) -> Any:  # noqa: ANN401 - Arrow arrays
     """Return texts joined row by row; one column gets `between` at its end."""
-    import pyarrow.compute as pc
-
+    pc = load_arrow("compute")
     end = [_scalar("")] if len(texts) == 1 else []
     return pc.binary_join_element_wise(*texts, *end, _scalar(between))
 
@@ -107,16 +106,14 @@ def _numbers(values_N: NDArray[Any]) -> Any:  # noqa: ANN401 - an Arrow array
 
 
 def _arrow_texts(numbers: Any) -> Any:  # noqa: ANN401 - Arrow arrays
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    pa = load_arrow()
+    pc = load_arrow("compute")
     return pc.fill_null(numbers.cast(pa.large_string()), _scalar(""))
 
 
 def _float_texts(values_N: NDArray[np.float64]) -> Any:  # noqa: ANN401 - an Arrow array
     """Return numbers as `repr` writes them, "" if they are not finite."""
-    import pyarrow.compute as pc
-
+    pc = load_arrow("compute")
     finite_N = np.isfinite(values_N)
     kept_N = np.where(finite_N, values_N, 0.0)
     size_N = np.abs(kept_N)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perfatlas.fitting.held_out_residuals import (
         GROUPED_BY, SMALL_CELL, held_out, row_groups, taken,
     )
-    from perfatlas.fitting.least_squares import error_statistics, fit_parameters, share_inside
+    from perfatlas.fitting.least_squares import fit_parameters
     from perfatlas.fitting.user_calibration import MeasurementReport, calibrate_measurements
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

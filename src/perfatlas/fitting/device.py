@@ -12,12 +12,12 @@ import numpy as np
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.fitting.cells import device_cells, earlier_moe_cells
 from perfatlas.fitting.held_out_residuals import expected_residuals
-from perfatlas.fitting.least_squares import error_statistics, fit_parameters
+from perfatlas.fitting.least_squares import fit_parameters
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.shapes import shape_limits
 from perfatlas.measurements import calibrations
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean
-from perfatlas.sampling import five_quantiles, seeded_subset
+from perfatlas.sampling import error_statistics, five_quantiles, seeded_subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

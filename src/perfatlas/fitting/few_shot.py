@@ -13,19 +13,19 @@ import numpy as np
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.fitting.few_shot_rows import CHOSEN, LEAST_GROUPS, row_cells
 from perfatlas.fitting.few_shot_search import folds, small_sample_quantiles
-from perfatlas.fitting.least_squares import PENALTY, error_statistics, simplex_search
+from perfatlas.fitting.least_squares import PENALTY, simplex_search
 from perfatlas.measurements import calibrations
 from perfatlas.quantities import InvalidSpecError, format_quantity
-from perfatlas.sampling import seeded_subset
+from perfatlas.sampling import error_statistics, seeded_subset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.fitting.few_shot_rows import RowCell
-    from perfatlas.fitting.least_squares import ErrorStatistics
     from perfatlas.hardware import Device
     from perfatlas.measurements.tables import MeasuredRows
     from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.sampling import ErrorStatistics
 
 STEP: Final = 0.25  # size of the first simplex, in ln(parameter)
 MIN_ROWS: Final = 10

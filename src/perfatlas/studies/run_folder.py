@@ -15,7 +15,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import make_folder, user_folder, write_atomic, write_blocks
+from perfatlas.files import load_arrow, make_folder, user_folder, write_atomic, write_blocks
 from perfatlas.quantities import InvalidSpecError, UsageError, counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -155,9 +155,8 @@ class RunFolder:
         Raises:
             InvalidSpecError: The block is damaged.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        pa = load_arrow()
+        pq = load_arrow("parquet")
         path = self.block_path(number)
         if not path.exists():
             return None
@@ -210,9 +209,8 @@ class RunFolder:
         Raises:
             InvalidSpecError: The block is missing or damaged.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        pa = load_arrow()
+        pq = load_arrow("parquet")
         path = self.block_path(number)
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -307,8 +305,7 @@ LAST: Final = ("meets_constraints", "warnings", "error_code", "error")  # column
 
 def run_blocks(run: RunFolder) -> Iterator[dict[str, Any]]:
     """Yield the blocks of a complete run as Arrow columns, all with the same columns."""
-    import pyarrow as pa
-
+    pa = load_arrow()
     schema = run_schema(run)
     for number in range(run.describe()["blocks"]):
         table = run.read_block(number)
@@ -323,9 +320,8 @@ def run_blocks(run: RunFolder) -> Iterator[dict[str, Any]]:
 
 def run_schema(run: RunFolder) -> Any:  # noqa: ANN401 - an Arrow schema
     """Return the columns of a complete run with types that fit all its blocks."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa = load_arrow()
+    pq = load_arrow("parquet")
     described = run.describe()
     if run.summary() is None:
         kept = sum(run.block_path(number).exists() for number in range(described["blocks"]))

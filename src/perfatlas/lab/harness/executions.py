@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.files import load_arrow
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -219,8 +220,7 @@ def _keys(make: Builder, rows: int, distinct: int) -> NDArray[np.int64]:
 
 
 def _join_arrow(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], object]:
-    import pyarrow as pa
-
+    pa = load_arrow()
     rows, build_rows = shape["rows"], shape["build_rows"]
     probe = pa.table({"key": _keys(make, rows, build_rows), "left": make.array(fmt, rows)})
     build = pa.table(
@@ -244,8 +244,7 @@ def _join_sorted(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[
 
 
 def _group_arrow(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[], object]:
-    import pyarrow as pa
-
+    pa = load_arrow()
     rows = shape["rows"]
     table = pa.table({"key": _keys(make, rows, shape["groups"]), "value": make.array(fmt, rows)})
     return lambda: table.group_by("key", use_threads=False).aggregate([("value", "sum")])

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import load_arrow
 from perfatlas.lab.static.kernel import Kernel
 from perfatlas.quantities import InvalidSpecError, printable
 
@@ -190,8 +191,7 @@ def embedded_cubins(data: bytes, where: str) -> list[bytes]:
 
 def _expanded(stored: bytes, fields: tuple[int, ...], where: str) -> bytes:
     """Return a cubin of a fat binary, decompressed."""
-    import pyarrow as pa
-
+    pa = load_arrow()
     codec = next((name for flag, name in FATBIN_CODECS.items() if fields[11] & flag), None)
     if codec is None:
         return stored

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfatlas import quantities
+from perfatlas.files import load_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,8 +47,7 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
 
     def __init__(self, path: Path) -> None:
         """Read only the names of the columns."""
-        from pyarrow import parquet
-
+        parquet = load_arrow("parquet")
         self._path = path
         self._file = parquet.read_metadata(path)
         self._names = tuple(self._file.schema.to_arrow_schema().names)
@@ -83,9 +83,8 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
 
     def _read(self, name: str) -> None:
         """Read a column; text columns are dictionary-encoded."""
-        import pyarrow as pa
-        from pyarrow import parquet
-
+        pa = load_arrow()
+        parquet = load_arrow("parquet")
         file = parquet.ParquetFile(self._path, metadata=self._file, read_dictionary=[name])
         with file:
             column = file.read([name], use_threads=False).column(0)
@@ -169,8 +168,7 @@ def choose_version(system: str, family: str, framework: str, name: str) -> str |
     Later folders may contain only the rows of one new model, so tables with less than half the rows
     of the largest one are skipped.
     """
-    from pyarrow import parquet
-
+    parquet = load_arrow("parquet")
     paths = table_paths(system, family, framework, name)
     rows = {version: parquet.read_metadata(path).num_rows for version, path in paths.items()}
     full = [version for version, count in rows.items() if 2 * count >= max(rows.values())]

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
-from perfatlas.files import check_regular
+from perfatlas.files import check_regular, load_arrow
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
@@ -97,9 +97,8 @@ def parquet_blocks(
     path: str | Path, names: Sequence[str], required: Sequence[str]
 ) -> Iterator[Block]:
     """Yield the rows of a Parquet file, numbered from 1."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa = load_arrow()
+    pq = load_arrow("parquet")
     check_regular(path, "trace")
     try:
         with pq.ParquetFile(path) as file:
@@ -201,9 +200,8 @@ def _check_names(path: str | Path, names: Sequence[str], required: Sequence[str]
 
 
 def _jsonl_table(data: bytes, schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    import pyarrow as pa
-    import pyarrow.json as pj
-
+    pa = load_arrow()
+    pj = load_arrow("json")
     if not (_is_utf8(data) and all(map(_is_plain, data[:-1].split(b"\n")))):
         return None
     try:
@@ -246,9 +244,8 @@ def _is_plain(line: bytes) -> bool:
 
 
 def _csv_table(data: bytes, names: list[str], schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    import pyarrow as pa
-    import pyarrow.csv as pc
-
+    pa = load_arrow()
+    pc = load_arrow("csv")
     try:
         table = pc.read_csv(
             pa.BufferReader(data),

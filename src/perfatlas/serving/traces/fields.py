@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.files import Number
+from perfatlas.files import Number, load_arrow
 from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.serving.requests import LONGEST_TOKENS
 from perfatlas.serving.traces.blocks import refuse
@@ -54,8 +54,7 @@ class Field:
 
 def arrow_types(fields: Sequence[Field]) -> dict[str, Any]:
     """Return the Arrow type of each field."""
-    import pyarrow as pa
-
+    pa = load_arrow()
     types = {"number": pa.float64(), "stamp": pa.timestamp("ns"), "label": pa.string()}
     types["hashes"] = pa.list_(pa.int64())
     return {field.name: types.get(field.kind, pa.int64()) for field in fields}
@@ -148,8 +147,7 @@ def _from_table(block: Block, table: Any, fields: Sequence[Field]) -> Columns | 
 
 def _values(column: Any, field: Field) -> NDArray[Any] | None:  # noqa: ANN401
     """Return the cells of an Arrow column; None if one is missing, invalid or of another type."""
-    import pyarrow as pa
-
+    pa = load_arrow()
     if field.kind == "label":
         return _labels(column)
     kind = {"number": pa.float64(), "stamp": pa.timestamp("ns")}.get(field.kind, pa.int64())
@@ -171,8 +169,7 @@ def _within(values: NDArray[Any], low: float, high: float) -> bool:
 
 
 def _labels(column: Any) -> NDArray[np.int64] | None:  # noqa: ANN401
-    import pyarrow as pa
-
+    pa = load_arrow()
     if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
         values: NDArray[np.int64] = column.cast(pa.int64()).fill_null(-1).to_numpy()
         return np.where(values < 0, NO_LABEL, values)
@@ -187,9 +184,8 @@ def _labels(column: Any) -> NDArray[np.int64] | None:  # noqa: ANN401
 
 def _lists(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:  # noqa: ANN401
     """Return the values of all lists and the length of each; None if one is not plain."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    pa = load_arrow()
+    pc = load_arrow("compute")
     try:
         if pa.types.is_string(column.type):
             inner = pc.utf8_trim(column, characters="[] ")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.files import table_format, unpacked_name
+from perfatlas.files import load_arrow, table_format, unpacked_name
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import csv_blocks, jsonl_blocks, parquet_blocks, refuse
 from perfatlas.serving.traces.fields import NO_LABEL, Field, arrow_types
@@ -85,8 +85,7 @@ def read_own(
 
 
 def _blocks(path: str | Path) -> Iterator[Block]:
-    import pyarrow as pa
-
+    pa = load_arrow()
     schema = arrow_types(_FIELDS)
     suffix = table_format(unpacked_name(path))
     if suffix == ".csv":

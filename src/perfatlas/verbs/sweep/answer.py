@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from perfatlas import files, studies
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.commands.output import table_function
+from perfatlas.files import load_arrow
 from perfatlas.quantities import (
     InvalidSpecError,
     UsageError,
@@ -211,9 +212,8 @@ def _base(block: _Block) -> dict[str, float]:
 
 def _parquet(block: _Block) -> bytes:
     """Return the block as a Parquet file whose metadata has what it adds to the summary."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa = load_arrow()
+    pq = load_arrow("parquet")
     last = [name for name in (MET, *sweeps.STATUS) if name in block.columns]
     order = [*(name for name in block.columns if name not in last), *last]
     columns = {name: files.arrow_column(name, block.points.stored(name)) for name in order}

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.commands.output import table_function
-from perfatlas.fitting import error_statistics, share_inside
 from perfatlas.measurements.benchmarks import read_results
 from perfatlas.networks import model_names, resolve_model
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, repr_for_error
+from perfatlas.sampling import error_statistics, share_inside
 from perfatlas.scenario.deployments import estimate_of
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.vocabulary.metrics import output_tokens_per_s_per_gpu
