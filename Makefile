@@ -7,11 +7,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# --no-deps: the file of perfatlas alone; pip takes what it needs where the file is installed.
-wheel: | $(BIN)/python ## build dist/perfatlas-*.whl, which pip installs elsewhere
-	$(PYTHON) -m pip --disable-pip-version-check wheel -q --no-deps --wheel-dir dist .
+# --no-deps: the files of this repository alone; pip takes what they need where they are installed.
+wheel: | $(BIN)/python ## build dist/perfatlas-*.whl and dist/perfatlas_lab-*.whl, which pip installs elsewhere
+	$(PYTHON) -m pip --disable-pip-version-check wheel -q --no-deps --wheel-dir dist . ./lab
 
-.PHONY: wheel run test test-kernels check golden lint generated validate bench docs clean help
+.PHONY: wheel run lab test test-kernels check golden lint generated validate bench docs clean help
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ $(STAMP): pyproject.toml | $(BIN)/python
 run: $(VENV)/.runtime ## install and estimate Llama-3.1-70B FP8 on 8x H200
 	$(BIN)/perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm \
 	  --gpus 8 --tp 8 --engine vllm --format fp8 --mode static --batch 64 --isl 2048 --osl 512
+
+lab: $(VENV)/.runtime ## install perfatlas-lab: benchmarks, calibration, kernel analysis (LAB='./lab[bench]' adds an extra)
+	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q '$(or $(LAB),./lab)'
 
 lint: $(STAMP) ## formatting, lint, types, architecture contracts
 	$(BIN)/ruff format --check

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.declarations.rows import Command, Declaration
+    from perfatlas.quantities import MissingDependencyError
     from perfatlas.vocabulary.fields import Field
     from perfatlas.vocabulary.metrics import Metric
 
 FOLDER: Final = "perfatlas.verbs"
+LAB: Final = ("bench", "calibrate", "kernel inspect", "validate here")  # of perfatlas-lab
 PLAIN_PAGE: Final = "perfatlas.report.pages:results_page"
 
 
@@ -68,6 +70,31 @@ def command_of(words: Sequence[str]) -> str:
     """
     known = commands()
     return next((name for n in (3, 2, 1) if (name := " ".join(words[:n])) in known), "")
+
+
+def missing_lab(what: str) -> MissingDependencyError:
+    """Return that perfatlas-lab is not installed, on which a command or an option depends.
+
+    Args:
+        what: Such as "perfatlas bench".
+    """
+    from perfatlas.quantities import MissingDependencyError
+
+    return MissingDependencyError(
+        f"{what} is part of perfatlas-lab, which is not installed: run make lab, or pip install ."
+        " ./lab, in the clone"
+    )
+
+
+def lab_command(words: Sequence[str]) -> str:
+    """Return the command of perfatlas-lab with which words begin, "" for none.
+
+    Example:
+        >>> from perfatlas.declarations import lab_command
+        >>> lab_command(["bench", "run", "gemm"]), lab_command(["kernel", "gemm"])
+        ('bench', '')
+    """
+    return next((name for name in LAB if list(words[: len(name.split())]) == name.split()), "")
 
 
 def example_of(command: str) -> str:

@@ -248,7 +248,7 @@ def test_interrupted_runs_keep_their_records() -> None:
 )
 def test_the_extra_is_named(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(list(words)) == 6
-    assert "pip install '.[bench]'" in capsys.readouterr().err
+    assert "pip install . './lab[bench]'" in capsys.readouterr().err
 
 
 def _small(case: harness.Case) -> harness.Case:

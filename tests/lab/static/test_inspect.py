@@ -42,7 +42,7 @@ def test_a_cubin_without_tools(capsys: pytest.CaptureFixture[str]) -> None:
     assert results["occupancy"]["blocks_per_sm"] == 16  # 32 registers: 64 warps of 4 per block
     if find_nvdisasm() is None:
         assert results["mma"] is None
-        assert ".[cuda]" in answer["warnings"][0]
+        assert "./lab[cuda]" in answer["warnings"][0]
     else:
         assert results["mma"] == {"HGMMA.64x8x16.F32.BF16": 5}
 
@@ -168,7 +168,7 @@ def test_blocks_that_no_multiprocessor_holds(
 @pytest.mark.skipif(not WITHOUT_TRITON, reason="Triton is installed")
 def test_the_missing_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kernel", "inspect", EXAMPLE, "--target", "sm_90"]) == 6
-    assert ".[bench]" in capsys.readouterr().err
+    assert "./lab[bench]" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(WITHOUT_NVRTC, reason="the extra cuda is not installed")

@@ -47,7 +47,11 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
         {'code': 'invalid', 'exit_code': 3, 'message': 'm is missing'}
     """
     from perfatlas.answer import SCHEMA
+    from perfatlas.declarations import commands, lab_command, missing_lab
 
+    lab = isinstance(problem, UnknownCommandError) and lab_command(words)
+    if lab and lab not in commands():
+        problem = missing_lab(f"perfatlas {lab}")
     if isinstance(problem, PerfatlasError):
         text = refusal.refusal_text(problem).removeprefix("perfatlas: ").rstrip("\n")
         kind, message = type(problem), str(problem)

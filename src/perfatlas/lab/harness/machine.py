@@ -15,7 +15,7 @@ from typing import Final
 from perfatlas.lab.static import run_tool
 from perfatlas.quantities import MissingDependencyError, parse_quantity
 
-PIP_BENCH: Final = "pip install '.[bench]' in the clone"
+PIP_BENCH: Final = "pip install . './lab[bench]' in the clone"
 PACKAGES: Final = ("torch", "numpy", "scipy", "pyarrow", "triton")
 CPU: Final = Path("/sys/devices/system/cpu/cpu0")
 RAPL: Final = Path("/sys/class/powercap/intel-rapl:0/energy_uj")

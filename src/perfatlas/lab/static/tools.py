@@ -13,8 +13,8 @@ from perfatlas.quantities import InvalidSpecError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-PIP_CUDA: Final = "pip install '.[cuda]' in the clone"
-PIP_BENCH: Final = "pip install '.[bench]' in the clone"
+PIP_CUDA: Final = "pip install . './lab[cuda]' in the clone"
+PIP_BENCH: Final = "pip install . './lab[bench]' in the clone"
 MAX_SECONDS: Final = 600  # of a run
 
 

@@ -13,13 +13,13 @@ DECLARATION: Final = Declaration(
             name="bench run",
             help="Measure a suite of kernels beside ceilings and prediction.",
             run="run:run",
-            needs="PyTorch, of the extra bench",
+            needs="PyTorch, of the extra bench of perfatlas-lab",
         ),
         Command(
             name="bench device",
             help="Measure this CPU into a hardware file.",
             run="run:device",
-            needs="PyTorch, of the extra bench",
+            needs="PyTorch, of the extra bench of perfatlas-lab",
         ),
         Command(
             name="bench compare",

@@ -6,7 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, Evidence, comparison_note, joined_tiers
-from perfatlas.declarations import signature_of
+from perfatlas.declarations import missing_lab, signature_of
 from perfatlas.networks import is_graph
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError, UsageError
 from perfatlas.scenario.deployments import estimate_of, step_costs
@@ -234,8 +234,10 @@ def _decision(
     asked: Sequence[Mapping[str, Any]], answers: Sequence[Answer]
 ) -> tuple[dict[str, Any], list[Case]]:
     """Return what decides between two designs."""
-    from perfatlas.lab.harness import decided
-
+    try:
+        from perfatlas.lab.harness import decided
+    except ModuleNotFoundError as missing:
+        raise missing_lab("--decide") from missing
     if len(answers) < DESIGNS:
         raise UsageError("--decide needs two designs that can be answered; leave it out")
     return decided(answers, [step_costs(_fields(row)) for row in asked])

@@ -10,6 +10,5 @@ if TYPE_CHECKING:
         kernel_gemm, kernel_moe, kernel_norm, kernel_softmax,
     )
     from perfatlas.verbs.kernel.design import kernel_design_attention, kernel_design_gemm
-    from perfatlas.verbs.kernel.inspect import kernel_inspect
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

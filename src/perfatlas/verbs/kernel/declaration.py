@@ -105,12 +105,6 @@ DECLARATION: Final = Declaration(
                 "--format fp8_block --tile-m 128 --tile-n 128"
             ),
         ),
-        Command(
-            name="kernel inspect",
-            help="Registers, instructions and occupancy of a compiled kernel, without a GPU.",
-            run="inspect:inspect",
-            needs="a cubin, PTX, AMD assembly, CUDA C++ or Triton file, or a kernel of perfatlas",
-        ),
     ),
     functions=(
         "kernel_attention",
@@ -120,7 +114,6 @@ DECLARATION: Final = Declaration(
         "kernel_elementwise",
         "kernel_embedding",
         "kernel_gemm",
-        "kernel_inspect",
         "kernel_moe",
         "kernel_norm",
         "kernel_softmax",

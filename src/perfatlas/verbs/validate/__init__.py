@@ -6,6 +6,5 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.verbs.validate.answer import validate_serving
-    from perfatlas.verbs.validate.command import validate_here
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

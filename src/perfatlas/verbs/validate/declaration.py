@@ -21,12 +21,6 @@ DECLARATION: Final = Declaration(
             help="Estimates against your benchmarks.",
             run="command:serving",
         ),
-        Command(
-            name="validate here",
-            help="Kernels and transformer steps predicted and measured on this CPU.",
-            run="command:here",
-            needs="PyTorch, of the extra bench",
-        ),
     ),
-    functions=("validate_here", "validate_serving"),
+    functions=("validate_serving",),
 )
