@@ -70,7 +70,7 @@ def test_each_file_ships_in_one_distribution() -> None:
 
 
 def test_perfatlas_starts_without_perfatlas_lab() -> None:
-    """Commands that are left import what perfatlas-lab has inside functions, and say that it is missing."""
+    """What perfatlas-lab has is imported inside functions, and its commands are known."""
     lab = tuple(_settings("pyproject.toml")["wheel"]["exclude"])
     early = [
         f"{path.relative_to(ROOT)}: {node.module}"
