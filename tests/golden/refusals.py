@@ -1,10 +1,11 @@
 """Refused questions and their messages: `python -m tests.golden.refusals` records them again.
 
 A line of refusals.jsonl is a question and how it is refused: the exit code, the class of the error
-and the whole message. The question is the words of a command, a function of `perfatlas` with its
-fields, or a function of a package ("package:name") with its arguments; a path is {"path": name},
-and files are those that the folder holds. A new refusal is a line with its question alone, which
-the command completes; its difference in the file is what a reviewer reads.
+and the message, of which a test compares the key words: a better wording fails nothing. The
+question is the words of a command, a function of `perfatlas` with its fields, or a function of a
+package ("package:name") with its arguments; a path is {"path": name}, and files are those that the
+folder holds. A new refusal is a line with its question alone, which the command completes; its
+difference in the file is what a reviewer reads.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import importlib
 import io
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +34,17 @@ Line = dict[str, Any]
 def read_refusals() -> list[Line]:
     """Return the questions with their refusals, in the order of the file."""
     return [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
+
+
+def key_words(message: str) -> set[str]:
+    """Return the numbers, names and quoted values of a message, without its prose.
+
+    Example:
+        >>> sorted(key_words("x_1 = 0.5: expected 1 or more; did you mean 'x_2'?"))
+        ["'x_2'", '0.5', '1', 'x_1']
+    """
+    words = (word.strip(".,:;()?") for word in message.split())
+    return {word for word in words if re.search(r"[\d_=/'\"`\[]|^--", word)} - {"="}
 
 
 def asked(line: Line) -> str:
