@@ -46,7 +46,7 @@ REVISED: Final = (
 # written by fits; a template of another language; an example of a correction
 EXEMPT: Final = (
     "src/perfatlas/data/calibrations/transfer",
-    "src/perfatlas/compiled/emission.py",
+    "src/perfatlas/compiled/direct_way.py",
     "src/perfatlas/report/text/typesetting.py",
 )
 

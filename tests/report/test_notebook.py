@@ -100,7 +100,7 @@ def test_frames_are_those_of_the_installed_library(monkeypatch: pytest.MonkeyPat
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = perfatlas.frontier(**MODEL, isl=64, osl=8)
-    monkeypatch.setattr("perfatlas.answer.display.FRAMES", ("no_such_library",))
+    monkeypatch.setattr("perfatlas.answer.envelope.FRAMES", ("no_such_library",))
     with pytest.raises(MissingDependencyError, match="pip install polars"):
         answer.to_frame()
     monkeypatch.setitem(sys.modules, "matplotlib", None)

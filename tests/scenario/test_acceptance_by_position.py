@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.step.draft_acceptance import decode_steps
+from perfatlas.step.columns import decode_steps
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate

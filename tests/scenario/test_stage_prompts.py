@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perfatlas import estimate
-from perfatlas.inference.stage_prompts import prompts_in_stages
+from perfatlas.inference.composition import prompts_in_stages
 
 LLAMA_70B, LLAMA_8B = "meta-llama/Llama-3.1-70B", "meta-llama/Llama-3.1-8B"
 # model, tp, pp, tokens in, tokens out, requests in flight

@@ -55,7 +55,7 @@ def test_a_file_counts_from_its_release_on() -> None:
 
 def test_the_upper_limit_is_wider_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     untuned, bound = estimate(**ASKED).results, estimate(**ASKED, tier="bound").results
-    monkeypatch.setattr("perfatlas.step.expert_tiles._has_default_tiles", lambda _: False)
+    monkeypatch.setattr("perfatlas.step.gathered._has_default_tiles", lambda _: False)
     tuned = estimate(**ASKED).results
     assert (untuned["tpot_s"], untuned["tpot_s_low"]) == (tuned["tpot_s"], tuned["tpot_s_low"])
     assert untuned["tpot_s_high"] > tuned["tpot_s_high"]

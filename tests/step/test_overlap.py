@@ -20,11 +20,10 @@ from perfatlas.step import (
     prefill_step,
     prefill_work,
 )
-from perfatlas.step.composition import compose_streams
+from perfatlas.step.composition import compose_streams, exposed_share
 from perfatlas.step.contention import deepep, kernel_times_s
 from perfatlas.step.cost import PricedStep
 from perfatlas.step.overlap import Streams, exposed_communication
-from perfatlas.step.streams import exposed_share
 from perfatlas.step.two_batches import part_of
 from tests.laws.support import question_of, table_of
 

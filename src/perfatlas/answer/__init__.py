@@ -6,10 +6,14 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.answer.breakdown import (
-        bound_codes, breakdown_rows, calibration_rows, match_versions, price_columns,
-        single_evidence, single_row, step_bounds, tier_codes, tier_of, used_matches,
+        bound_codes, breakdown_rows, calibration_rows, laboratory_spread, match_versions,
+        on_any_machine, price_columns, single_evidence, single_row, step_bounds, tier_codes,
+        tier_of, used_matches,
     )
-    from perfatlas.answer.choices import plan_note
+    from perfatlas.answer.evidence import (
+        FORMULA, engine_assumptions, held_prompts_note, interval_remark, merged_evidence, plan_note,
+        quantization_note, quantization_of, question_evidence, step_evidence,
+    )
     from perfatlas.answer.clock_notes import (
         clock_causes, clock_note, power_warnings, raised_clock_notes, raised_step_notes,
     )
@@ -17,12 +21,6 @@ if TYPE_CHECKING:
     from perfatlas.answer.envelope import (
         BOTTLENECK, SCHEMA, Answer, AnsweredRun, Evidence, flat_results, other_vendors_note,
     )
-    from perfatlas.answer.evidence import (
-        FORMULA, engine_assumptions, held_prompts_note, interval_remark, merged_evidence,
-        question_evidence, step_evidence,
-    )
-    from perfatlas.answer.machine_interval import laboratory_spread, on_any_machine
-    from perfatlas.answer.quantization import quantization_note, quantization_of
     from perfatlas.answer.repetitions import averaged, half_widths
     from perfatlas.answer.system_overrides import (
         OFFLOADING, POWER, STEPS, collective_readers, format_readers, overrides_of_steps,

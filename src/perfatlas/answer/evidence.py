@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from perfatlas.answer.breakdown import calibration_rows, match_versions, tier_of, used_matches
-from perfatlas.answer.choices import choice_notes
 from perfatlas.answer.clock_notes import clock_causes, clock_note
 from perfatlas.answer.envelope import Evidence
-from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.energy import board_energy
 from perfatlas.engines import release_spread, unseen_kinds, whole_run_spread
@@ -19,22 +17,126 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
 from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails
 from perfatlas.measurements.residuals import holds_quantization
+from perfatlas.measurements.tables import QUANTIZED_INSIDE
 from perfatlas.operators import Gemm, LatentAttention
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfatlas.inference import Evaluation
+    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.operators import Operator
     from perfatlas.step import Candidates, StepCost
 
+CHOICES: Final = ("excluded", "included")
+
+
+INCLUDED: Final = "the time includes the quantization of the activation, a separate kernel"
+
+
+EXCLUDED: Final = (
+    "the time excludes the quantization of the activation; set quantization = included to add it"
+)
+
+
+STATIC: Final = "the time excludes the quantization of the activation, a separate kernel"
+
+
+SHARED: Final = (
+    "the measured rows include the quantization of the activation, which the answer excludes: it is"
+    " the GEMM's share of the corrected sum according to physics, with an interval that covers all"
+    " possible shares"
+)
+
+
+AS_MEASURED: Final = "quantization = included gives the time as measured"
+
+
+def quantization_of(operator: Operator) -> dict[str, str]:
+    """Return {"quantization": included or excluded}, empty if none is needed."""
+    if not isinstance(operator, Gemm) or get_format(operator.format).quantize == "none":
+        return {}
+    return {"quantization": CHOICES[int(np.all(np.asarray(operator.quantizes_input) > 0.0))]}
+
+
+def quantization_note(
+    operator: Operator, match: CalibrationMatch | None, *, measured: bool
+) -> tuple[str, ...]:
+    """Return the assumption about a GEMM's quantization, empty if none is needed.
+
+    Args:
+        measured: Whether measured rows corrected it.
+    """
+    found = quantization_of(operator)
+    if not found:
+        return ()
+    if found["quantization"] == "included":
+        return (INCLUDED,)
+    if measured and match is not None and holds_quantization(match):
+        return (f"{SHARED}; {AS_MEASURED}",)
+    return (EXCLUDED,) if operator.compute_format in QUANTIZED_INSIDE else (STATIC,)
+
+
+def choice_notes(question: Candidates) -> list[str]:
+    """Return what resolution chose for a scenario: its plan, and launch settings of a recipe."""
+    notes = [plan_note(question)] if question.derived_plan_C[0] else []
+    recipe = int(question.recipe_C[0])
+    if recipe >= 0:
+        notes.append(_recipe_note(question, recipe))
+    return notes
+
+
+def plan_note(question: Candidates) -> str:
+    """Return how the plan of a number of GPUs was chosen.
+
+    Args:
+        question: The candidates; the sentence is about the first.
+    """
+    plan, systems = question.plan, question.placement.systems
+    domain = systems[int(question.placement.index_C[0])].device.scale_up.domain_size
+    replicas = f"; {plan.dp[0]:g} replicas use all GPUs" if plan.dp[0] > 1 else ""
+    chosen = f"plan from gpus = {plan.ranks[0]:g}: tp = {plan.tp[0]:g}"
+    if plan.pp[0] > 1:
+        return (
+            f"{chosen} with pp = {plan.pp[0]:g}: tensor parallelism stays inside a scale-up"
+            f" domain of {domain:g} GPUs, and pipeline stages span domains{replicas}"
+        )
+    return (
+        f"{chosen} is the smallest tensor parallelism inside a scale-up domain of {domain:g}"
+        f" GPUs that fits with room for the load{replicas}"
+    )
+
+
+def _recipe_note(question: Candidates, index: int) -> str:
+    recipe, limits = question.profile.recipes[index], question.limits
+    settings = (
+        f"max_num_batched_tokens {limits.max_num_batched_tokens[0]:g}, gpu_memory_utilization"
+        f" {limits.gpu_memory_utilization[0]:g}, stream_interval {limits.stream_interval[0]:g}"
+    )
+    return (
+        f"launch settings that are not set follow the recipe of {question.profile.id} for"
+        f" {recipe.name} ({settings}): {recipe.source}"
+    )
+
+
 FORMULA: Final = "method formula"
+
+
 STANDING: Final = (
     "decode is priced at the mean context isl + osl/2, with cold caches and without gaps between"
     " the kernels of a step"
 )
+
+
 STANDING_OF_PASSES: Final = "passes are priced with cold caches and without gaps between kernels"
+
+
 FAR_OCTAVES: Final = 0.5  # distance from the measured shapes from which an operator is named
+
+
 FAR_SHARE: Final = 0.01  # minimum share of the step
+
+
 INTERVAL: Final = "the 90% interval combines kernel errors, independent between calibrations"
 
 

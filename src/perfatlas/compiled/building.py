@@ -8,22 +8,51 @@ from __future__ import annotations
 import atexit
 import gc
 from types import CellType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from numba import types
+import numba
+from numba import cfunc, njit, types
 
-from perfatlas.compiled import public_way
 from perfatlas.compiled.column_types import spread, type_of
-from perfatlas.compiled.machine_code import load
+from perfatlas.compiled.machine_code import NATIVE, load
 from perfatlas.compiled.reach import PARTS, enclosed_values, reached
 from perfatlas.compiled.unit_files import write_unit
-from perfatlas.compiled.versions import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perfatlas.compiled.columns import ColumnsLayout
     from perfatlas.compiled.machine_code import Native
+
+OPTIONS: Final[dict[str, Any]] = {"error_model": "numpy"}
+
+
+_KEPT: Final[list[Any]] = []  # they own the code
+
+
+def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN401 - untyped
+    """Return a part that code compiled by `native` can call."""
+    return njit(forceinline=inline, **OPTIONS)(function)
+
+
+def native(function: FunctionType, signature: Any) -> Native:  # noqa: ANN401 - untyped
+    """Return the compiled function.
+
+    Args:
+        function: Takes the addresses of arguments and result and returns 0; its parts are bound.
+    """
+    made = cfunc(signature, **OPTIONS)(function)
+    _KEPT.append(made)
+    return NATIVE(made.address)
+
+
+KNOWN: Final = ("0.68.",)  # versions of numba whose answers were compared
+
+
+def fits(version: str = numba.__version__) -> bool:
+    """Return whether the internal classes of this numba version are known."""
+    return version.startswith(KNOWN)
+
 
 # The compiler leaves millions of objects in reference cycles. Collecting them when the process
 # exits would take more than a tenth of the compilation time.
@@ -48,8 +77,8 @@ def build(function: FunctionType, layout: ColumnsLayout, key: str, speed_level: 
         if loaded is not None:
             write_unit(key, unit)
             return loaded
-    called = _called(bound(function, public_way.part), returns=returns)
-    return public_way.native(called, signature)
+    called = _called(bound(function, part), returns=returns)
+    return native(called, signature)
 
 
 def _called(target: Any, *, returns: bool) -> Any:  # noqa: ANN401 - untyped

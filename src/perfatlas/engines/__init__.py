@@ -10,13 +10,12 @@ if TYPE_CHECKING:
         resolve_engine, runs_on,
     )
     from perfatlas.engines.fusions import GraphKernels
-    from perfatlas.engines.host_times import Launches
+    from perfatlas.engines.profile import CompressedPages, EngineProfile, Launches
     from perfatlas.engines.laboratories import (
         LABORATORIES, OperatorSpread, operator_class, operator_spreads, release_spread,
         shipped_laboratories, step_spreads, unseen_kinds, whole_run_spread,
     )
     from perfatlas.engines.launch_settings import with_launch_settings
-    from perfatlas.engines.profile import CompressedPages, EngineProfile
     from perfatlas.engines.profile_file import profile_fields
     from perfatlas.engines.template import engine_template
     from perfatlas.engines.tokenizers import Tokenizing, tokenizing

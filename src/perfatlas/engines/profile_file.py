@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from perfatlas import files
 from perfatlas.engines import field_readers, profile
-from perfatlas.engines.full_attention import FullAttention
 from perfatlas.engines.fusions import FUSION, SEPARATE, AttentionSpeed, GraphKernels
-from perfatlas.engines.host_times import FrontEnd, HostTime
-from perfatlas.engines.recipes import ReceiveInterval, Recipe, TokenSum
+from perfatlas.engines.profile import (
+    FrontEnd,
+    FullAttention,
+    HostTime,
+    ReceiveInterval,
+    Recipe,
+    TokenSum,
+)
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import Entry
 from perfatlas.hardware.device_fields import FORMATS, MATRIX_FORMATS, DeviceKind
-from perfatlas.hardware.entries import unknown_field
 from perfatlas.hardware.schema import FIELDS, kind_of
-from perfatlas.hardware.spec import Spec, catalog_group
+from perfatlas.hardware.spec import Spec, catalog_group, unknown_field
 from perfatlas.quantities import InvalidSpecError, Source, repr_for_error
 
 if TYPE_CHECKING:

@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     from perfatlas.inference.power_limits import (
         breaks_limits, power_limit_error, unreached_limits, unused_zeros,
     )
-    from perfatlas.inference.prompts import beside_prompt, prompt_rejection, rejects_prompts
+    from perfatlas.inference.running_load import (
+        beside_prompt, prompt_rejection, rejects_prompts, served_sequences,
+    )
     from perfatlas.inference.request_mix import RequestClasses, evaluate_mix, with_lengths
     from perfatlas.inference.results import (
         ITEM_NAMES, PER_KWH, common_nodes, energy_columns, memory_columns, metered_nodes,
         number_cells, one_column, pass_results, plain_results, result_columns, unused_meter,
         unused_meter_note,
     )
-    from perfatlas.inference.running_load import served_sequences
     from perfatlas.inference.shared_steps import LoadResults
     from perfatlas.inference.split_layers import SplitLayers, SplitLoad
 else:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.energy import power_interval
+from perfatlas.inference.composition import prompts_in_stages
 from perfatlas.inference.mixed_steps import own_energy_j
-from perfatlas.inference.stage_prompts import prompts_in_stages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

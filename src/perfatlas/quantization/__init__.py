@@ -6,14 +6,15 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.quantization.change import (
-        ACCURACY, DEFAULT_BENCHMARK, DEFAULT_METHOD, FIT_SOURCE, Change, Quantized, benchmark_names,
-        change_columns, format_change,
+        ACCURACY, DEFAULT_BENCHMARK, DEFAULT_METHOD, FIT_SOURCE, Change, Pair, Quantized, asked_of,
+        benchmark_names, change_columns, format_change, published_pairs, support,
     )
     from perfatlas.quantization.model import (
         EXTRAPOLATED, METHODS, MODEL, PERPLEXITY, TASKS, AccuracyModel, Evaluations, shipped_model,
     )
-    from perfatlas.quantization.noise import CLASSES, TABLE, Roundings, stream_noise, tensor_noise
-    from perfatlas.quantization.pairs import Pair, asked_of, published_pairs, support
-    from perfatlas.quantization.rounding import ROUNDINGS, round_float, shaped_values, sqnr_db
+    from perfatlas.quantization.noise import (
+        CLASSES, ROUNDINGS, TABLE, Roundings, round_float, shaped_values, sqnr_db, stream_noise,
+        tensor_noise,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

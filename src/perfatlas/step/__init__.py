@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.step.attention_speed import with_attention_speed
+    from perfatlas.step.gathered import gather_steps, with_attention_speed
     from perfatlas.step.columns import Candidates, EngineLimits, Load, take_columns
     from perfatlas.step.composition import compose_streams, step_costs
     from perfatlas.step.context import Placement, StepContext
     from perfatlas.step.cost import PricedStep, Step, StepCost, assumes_losses
     from perfatlas.step.fusion import conversions, fused_kinds, kind_of
-    from perfatlas.step.gathered import gather_steps
     from perfatlas.step.graph_kernels import with_graph_kernels
     from perfatlas.step.memory import cache_limits, candidate_memory, does_not_fit
     from perfatlas.step.phases import (

@@ -6,21 +6,28 @@ Shape legend: C candidates, O operators, S steps, X some candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.energy import with_energy
+from perfatlas.engines import all_reduce_groups
+from perfatlas.files import shipped_table
 from perfatlas.machines import gather_operators
-from perfatlas.operators import Collective, take_candidates, with_fields
-from perfatlas.pricing import following_clock, join, select, take
-from perfatlas.step.attention_speed import with_attention_speed
+from perfatlas.operators import (
+    Attention,
+    Collective,
+    GroupedGemm,
+    take_candidates,
+    unique_rows,
+    with_fields,
+)
+from perfatlas.pricing import PricedOperators, following_clock, join, scaled, scatter, select, take
 from perfatlas.step.cost import PricedStep, Step
-from perfatlas.step.expert_tiles import with_untuned_experts
 from perfatlas.step.graph_kernels import with_encoder_attention, with_graph_kernels
-from perfatlas.step.links import price_links
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +37,173 @@ if TYPE_CHECKING:
     from perfatlas.engines import EngineProfile
     from perfatlas.machines import ClockPrices, DeviceColumns, GatheredOperators
     from perfatlas.operators import FloatArray, IntArray, Operator
-    from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
+
+
+def with_attention_speed(
+    prices: PricedOperators,
+    operators: Sequence[Operator],
+    profile: EngineProfile,
+    devices: DeviceColumns,
+) -> PricedOperators:
+    """Return prices with the times of the engine's own attention kernels.
+
+    Args:
+        operators: Operators of a step (O).
+        profile: `attention` names its source.
+        devices: Device of each candidate.
+
+    Limits: One factor for all shapes. Energy is that of the measured kernels.
+    """
+    if profile.attention is None:
+        return prices
+    speeds = [profile.attention.speed.get(device.architecture, 1.0) for device in devices.devices]
+    speed_CO = np.where(
+        [isinstance(operator, Attention) for operator in operators],
+        np.array(speeds)[devices.index_C][:, None],
+        1.0,
+    )
+    return scaled(prices, time=np.where(prices.match_CO >= 0, 1.0 / speed_CO, 1.0))
+
+
+def price_links(links: Sequence[Collective], context: StepContext) -> PricedOperators:
+    """Return the prices of collectives; each distinct shape of an operation is priced once.
+
+    Args:
+        links: Collectives of all steps (O).
+    """
+    placement = context.placement
+    by_op: dict[str, list[int]] = {}
+    for index, link in enumerate(links):
+        by_op.setdefault(link.op, []).append(index)
+    pieces = []
+    for op, places in by_op.items():
+        same = [links[index] for index in places]
+        which_R, candidate_R = np.nonzero(np.stack([link.count for link in same]) > 0)
+        if not which_R.size:
+            continue
+        at_R = (which_R, candidate_R)
+        key_RD = np.empty((which_R.size, 4))
+        for column, name in enumerate(("bytes", "ranks", "stride")):
+            key_RD[:, column] = np.stack([getattr(link, name) for link in same])[at_R]
+        key_RD[:, 3] = placement.index_C[candidate_R]
+        first_U, inverse_R = unique_rows(key_RD)
+        bytes_U, ranks_U, stride_U, index_U = key_RD[first_U].T.copy()
+        priced = price_collectives(
+            CollectiveShapes(op=op, bytes=bytes_U, ranks=ranks_U, stride=stride_U),
+            systems=placement.systems,
+            system_index_U=index_U.astype(np.int64),
+            tier=context.tier,
+            implementation=_implementation(context),
+        )
+        places_R = (candidate_R, np.array(places)[which_R])
+        pieces.append((places_R, inverse_R, priced.prices))
+    return scatter(PricedOperators, (placement.index_C.size, len(links)), pieces)
+
+
+def _implementation(context: StepContext) -> Implementation:
+    """Return the collective implementation of the engine."""
+    return Implementation(
+        family=context.profile.kernel_family,
+        custom_groups=all_reduce_groups(context.profile),
+        pcie_groups=all_reduce_groups(context.profile, pcie=True),
+        silicon_version=context.silicon_version,
+    )
+
+
+_DATA: Final = "data/expert_tiles.toml"
+
+
+@cache
+def _tiles() -> dict[str, Any]:
+    found: dict[str, Any] = shipped_table(_DATA)
+    return found
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))
+
+
+def _has_default_tiles(profile: EngineProfile) -> bool:
+    """Return whether a release runs experts without a tuned shape with tiles for many tokens."""
+    data, own = _tiles(), _numbers(profile.version)
+    last = _numbers(data["through"])
+    return profile.name == data["engine"] and own[: len(last)] <= last
+
+
+def _untuned_experts(
+    operator: Operator, profile: EngineProfile, devices: DeviceColumns
+) -> NDArray[np.bool_]:
+    """Return where experts run with default tiles, with few tokens (C,).
+
+    Source: data/expert_tiles.toml.
+    """
+    data, count = _tiles(), devices.index_C.size
+    none_C = np.zeros(count, np.bool_)
+    if not isinstance(operator, GroupedGemm) or operator.format != data["format"]:
+        return none_C
+    if not _has_default_tiles(profile):
+        return none_C
+    hopper = [device.architecture == data["architecture"] for device in devices.devices]
+    few_C = operator.tokens <= data["untuned"]["tokens"]
+    untuned_C: NDArray[np.bool_] = np.array(hopper)[devices.index_C] & few_C
+    experts_C = np.broadcast_to(operator.experts / operator.ep, (count,))
+    width_C = np.broadcast_to(operator.intermediate / operator.moe_tp, (count,))
+    names = np.array([device.name for device in devices.devices])[devices.index_C]
+    for tuned in data["tuned"]:
+        if _numbers(tuned["release"]) > (*_numbers(profile.version), 0, 0)[:3]:
+            continue
+        for experts, width in tuned["shapes"]:
+            same_C = (experts_C == experts) & (width_C == width)
+            untuned_C &= ~(same_C & (names == tuned["device"]))
+    return untuned_C
+
+
+def with_untuned_experts(
+    prices: PricedOperators,
+    operators: Sequence[Operator],
+    profile: EngineProfile,
+    devices: DeviceColumns,
+) -> PricedOperators:
+    """Return prices whose upper limits cover default tiles where experts run with them.
+
+    Args:
+        operators: The operators (O).
+    """
+    if not _has_default_tiles(profile):
+        return prices
+    untuned_CO = np.zeros(prices.high_s_CO.shape, np.bool_)
+    for index, operator in enumerate(operators):
+        untuned_CO[:, index] = _untuned_experts(operator, profile, devices)
+    if not untuned_CO.any():
+        return prices
+    wider_CO = np.where(untuned_CO, _tiles()["untuned"]["ratio"], 1.0)
+    remark = _untuned_note(operators, profile, devices)
+    notes = (*prices.notes, *([remark] if remark else []))
+    return with_fields(prices, high_s_CO=prices.high_s_CO * wider_CO, notes=notes)
+
+
+def _untuned_note(
+    operators: Sequence[Operator], profile: EngineProfile, devices: DeviceColumns
+) -> str:
+    """Return the remark on experts of the first candidate without tuned tiles, "" for none."""
+    for operator in operators:
+        if isinstance(operator, GroupedGemm) and _untuned_experts(operator, profile, devices)[0]:
+            experts, width = (
+                float(np.ravel(column)[0])
+                for column in (
+                    operator.experts / operator.ep,
+                    operator.intermediate / operator.moe_tp,
+                )
+            )
+            return (
+                f"{profile.name} {profile.version} ships no tuned tiles for {experts:g}"
+                f" block-scaled fp8 experts of width {width:g} on"
+                f" {devices.devices[devices.index_C[0]].name} and runs a default of 64 rows:"
+                f" published ratios reach {_tiles()['untuned']['ratio']:g}, by which the upper"
+                " limit of their time is wider"
+            )
+    return ""
 
 
 def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:

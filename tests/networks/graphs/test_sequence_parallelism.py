@@ -12,7 +12,7 @@ from perfatlas.networks import ModelFormats, StepTokens, resolve_model
 from perfatlas.networks.graphs import read_graph
 from perfatlas.operators import Attention, Collective, Gemm, Phase, Streaming
 from perfatlas.parallelism import PlanColumns, shard_operators
-from perfatlas.parallelism.activations import activation_bytes
+from perfatlas.parallelism.memory import activation_bytes
 
 if TYPE_CHECKING:
     from perfatlas.operators import Operator

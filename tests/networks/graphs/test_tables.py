@@ -13,7 +13,7 @@ from perfatlas.networks import ModelFormats, StepTokens, resolve_model
 from perfatlas.networks.graphs import read_graph
 from perfatlas.operators import Collective, Phase, Streaming
 from perfatlas.parallelism import PlanColumns, shard_operators, weight_columns
-from perfatlas.parallelism.activations import activation_bytes
+from perfatlas.parallelism.memory import activation_bytes
 from perfatlas.parallelism.tables import place_tables
 from perfatlas.quantities import InvalidSpecError
 

@@ -6,15 +6,41 @@ import os
 import re
 from typing import IO, TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+import rich.console
+from rich.segment import Segment
 
-    from rich.console import Console, RenderableType
+from perfatlas.quantities import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
 
+
+class EscapingConsole(rich.console.Console):
+    """A console on which only styles, never texts, write control characters."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield the segments of a table or text, escaped."""
+        for segment in super().render(renderable, options):
+            if segment.control is None:
+                yield Segment(printable(segment.text), segment.style)
+            else:
+                yield segment
+
+
 TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
+
+
 LEAST_FOLDED: Final = 8  # columns of a name that is broken
+
+
 NARROWEST: Final = 40  # columns; a narrower terminal wraps
+
+
 PLAIN: Final = str.maketrans({"µ": "u", "±": "+-", "≥": ">="})
 
 
@@ -29,8 +55,6 @@ def open_terminal(
         width: Columns; by default those of the terminal, else COLUMNS, else 80.
         environ: Environment variables; by default those of the process.
     """
-    from perfatlas.report.text.console import EscapingConsole
-
     variables = os.environ if environ is None else environ
     plain = bool(variables.get("NO_COLOR")) or variables.get("TERM") in ("dumb", "unknown")
     forced = bool(variables.get("FORCE_COLOR"))

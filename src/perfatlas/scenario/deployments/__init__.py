@@ -9,7 +9,9 @@ if TYPE_CHECKING:
         QuantizedModel, accuracy_results, quantized, quantized_model,
     )
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic, resolve_traffic
-    from perfatlas.scenario.deployments.capacity import cache_capacity, reserved_blocks_note
+    from perfatlas.scenario.deployments.engine_deployment import (
+        Deployment, Priced, cache_capacity, deployment, reserved_blocks_note,
+    )
     from perfatlas.scenario.deployments.closed_loop import (
         RequestSample, latencies_from_start, steady_state,
     )
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
         Spent, cost_results, energy_results, known_energy, mean_power, meters_without_power,
         run_energy, run_prices, spent_energy, unknown_power,
     )
-    from perfatlas.scenario.deployments.engine_deployment import Deployment, Priced, deployment
     from perfatlas.scenario.deployments.estimate_remarks import losses_notes, network_notes
     from perfatlas.scenario.deployments.estimated_rows import (
         GRAPH_PHASE, EstimatedRows, evaluate_one, evaluate_pools, evaluated_pools, memory_of,

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
         complete_scenario, plain_values, resolved_name, resolved_names,
     )
     from perfatlas.scenario.fields.input_fields import GPUS_STATED, InputFields
-    from perfatlas.scenario.fields.operation import shared_fields, with_kind_engines
-    from perfatlas.scenario.fields.replica_kinds import ReplicaKind, kind_scenarios
+    from perfatlas.scenario.fields.operation import (
+        ReplicaKind, kind_scenarios, shared_fields, with_kind_engines,
+    )
     from perfatlas.scenario.fields.traffic import TRAFFIC_NAMES, Traffic, parse_traffic
     from perfatlas.scenario.fields.unused import no_effect_sentence, refuse_unused, unused_warnings
     from perfatlas.scenario.fields.vocabulary import (

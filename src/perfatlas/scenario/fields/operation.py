@@ -6,20 +6,82 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, repr_for_error
 from perfatlas.scenario.fields.input_fields import InputFields, sentences
-from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.scenario.fields.row_input import input_rows
-from perfatlas.scenario.fields.vocabulary import system_engine
-from perfatlas.serving.config import Affinity, Availability, Outage, Scaler
+from perfatlas.scenario.fields.vocabulary import Scenario, system_engine
+from perfatlas.serving.config import MAX_ENGINE_TYPES, Affinity, Availability, Outage, Scaler
 from perfatlas.serving.requests import whole_ticks
-from perfatlas.vocabulary.fields import LONGEST_S, Number, ReplicaOperation
+from perfatlas.vocabulary.fields import LONGEST_S, Number, ReplicaFields, ReplicaOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+EXAMPLE: Final = '[{"system": "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}]'
+
+
+class ReplicaKind(InputFields, ReplicaFields):
+    """One kind of identical replicas; None means the value shared by all kinds."""
+
+    def set_fields(self) -> dict[str, Any]:
+        """Return the fields set for this kind, including its number of replicas."""
+        return self.model_dump(exclude_none=True)
+
+
+def read_kinds(given: Any) -> tuple[ReplicaKind, ...] | None:  # noqa: ANN401 - whatever a person wrote
+    """Return kinds from a list, from JSON text that starts with [, or from a file.
+
+    Args:
+        given: Rows of named fields, text, or a path to CSV, Parquet or JSON Lines; None for none.
+
+    Example:
+        >>> from perfatlas.scenario.fields.replica_kinds import read_kinds
+        >>> [kind.dp for kind in read_kinds('[{"tp": 4, "dp": 2}, {"system": "b200_sxm"}]')]
+        [2, 1]
+    """
+    if given is None:
+        return None
+    wanted = f"a list of 1 to {MAX_ENGINE_TYPES} kinds such as {EXAMPLE}"
+    rows, where = input_rows(given, "replica_kinds", wanted, MAX_ENGINE_TYPES)
+    if not rows:
+        raise InvalidSpecError(f"replica_kinds is empty: set {wanted}, or leave it out")
+    return tuple(_kind(row, number, where) for number, row in enumerate(rows, start=1))
+
+
+def _kind(row: Any, number: int, where: str) -> ReplicaKind:  # noqa: ANN401 - whatever a person wrote
+    if isinstance(row, ReplicaKind):
+        return row
+    if not isinstance(row, dict):
+        raise InvalidSpecError(
+            f"kind {number} of {where} is {repr_for_error(str(row))}: expected fields by name, as"
+            " in"
+            f" {EXAMPLE}"
+        )
+    row = {name: value for name, value in row.items() if value is not None and value != ""}
+    for name in row:
+        if name in Scenario.model_fields and name not in ReplicaKind.model_fields:
+            raise InvalidSpecError(
+                f"kind {number} of {where}: {name} is common to all kinds, not a field of one;"
+                " set it once, outside replica_kinds"
+            )
+    try:
+        return ReplicaKind.model_validate(row)
+    except ValidationError as error:
+        note = sentences(error, tuple(ReplicaKind.model_fields))
+        raise InvalidSpecError(f"kind {number} of {where}: {note}") from None
+
+
+def kind_scenarios(scenario: Scenario, kinds: Sequence[ReplicaKind]) -> list[Scenario]:
+    """Return the scenario of each kind: the shared fields with its own."""
+    return [scenario.model_copy(update=kind.set_fields()) for kind in kinds]
+
 
 Kinds = TypeVar("Kinds", bound="Operation")
+
+
 MOST_EVENTS: Final = 100_000
+
+
 Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
 
 
@@ -99,6 +161,8 @@ def _event(row: Any, number: int, where: str) -> ReplicaEvent:  # noqa: ANN401 -
 
 
 _AFFINITY: Final = ("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")
+
+
 _TIMES: Final = {  # autoscaler fields in seconds
     "autoscale_period_s": "period",
     "autoscale_down_after_s": "stable",
