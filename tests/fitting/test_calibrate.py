@@ -13,7 +13,7 @@ from perfatlas.fitting.cells.cell import is_excluded
 from perfatlas.fitting.cells.streaming import RANGES
 from perfatlas.fitting.device import calibrate_cell, calibration_target
 from perfatlas.fitting.held_out_residuals import expected_residuals
-from perfatlas.machines.gpu.streaming import STREAMING_SHAPE, streaming_time_s
+from perfatlas.machines.gpu.kernels.streaming import StreamingShape, streaming_time_s
 from perfatlas.measurements.calibrations import read_calibrations, user_calibration_folder
 from perfatlas.quantities import InvalidSpecError
 
@@ -33,7 +33,7 @@ TRUTH = {
 
 
 def shapes() -> FloatArray:
-    shape_UD = np.zeros((400, len(STREAMING_SHAPE)))
+    shape_UD = np.zeros((400, len(StreamingShape._fields)))
     draw = np.random.default_rng(7)
     shape_UD[:, 0] = np.exp(draw.uniform(8, 22, 400))
     shape_UD[:, 2] = np.round(np.exp(draw.uniform(0, 9, 400)))

@@ -14,13 +14,7 @@ from perfatlas import hardware
 from perfatlas.collectives import measured as links
 from perfatlas.fitting import error_statistics, held_out
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
-from perfatlas.machines.gpu.shapes import (
-    AXES,
-    GROUPS,
-    correct,
-    physics_model,
-    residuals_by_distance,
-)
+from perfatlas.machines.gpu import shapes
 from perfatlas.measurements.calibrations import find_shipped_calibration
 from perfatlas.measurements.residuals import residuals as near
 from perfatlas.measurements.tables import CUSTOM, LIBRARY_OPS, MOE_MODEL, table_rows
@@ -36,7 +30,8 @@ if TYPE_CHECKING:
 # Groups held out as a whole, including neighbouring batches: as in tier measured, and models.
 UNSEEN: Final[Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
     name: (("layout", columns), ("model", MOE_MODEL)) if name == "moe" else (("shape", columns),)
-    for name, columns in GROUPS.items()
+    for name, shape in shapes.kernel_shapes().items()
+    if (columns := shape.groups)
 }
 COLLECTIVES: Final = (*LIBRARY_OPS, CUSTOM)  # inside a domain
 
@@ -65,10 +60,10 @@ def validate_measured(
         MissingDependencyError: The measured tables are not installed.
     """
     check_names("system", systems, MEASURED_DEVICES)
-    check_names("operator", operators, (*AXES, *COLLECTIVES))
+    check_names("operator", operators, (*shapes.AXES, *COLLECTIVES))
     scores = []
     for system in systems or MEASURED_DEVICES:
-        for cell in device_cells(system, operators or (*AXES, *COLLECTIVES)):
+        for cell in device_cells(system, operators or (*shapes.AXES, *COLLECTIVES)):
             for score in _scores(cell):
                 scores.append(score)
                 if progress is not None:
@@ -95,7 +90,7 @@ def check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
 
 def _scores(cell: Cell) -> Iterator[UnseenScore]:
     """Yield the scores of a cell, none for an operator without correction."""
-    if cell.operator in AXES:
+    if cell.operator in shapes.AXES:
         yield from score_unseen(cell)
     elif cell.operator in COLLECTIVES:
         yield from score_unseen_sizes(cell)
@@ -155,7 +150,7 @@ def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
     if match is None or not match.own:
         return
-    names = physics_model(cell.operator).shape_names
+    names = shapes.physics_model(cell.operator).shape_names
     rows = table_rows(cell.device, cell.operator, cell.family, cell.format)
     shape_UD, measured_s = rows.shape_table(names), rows.measured_s
     physics_s = cell.predict(shape_UD, match.calibration.parameters)
@@ -166,6 +161,6 @@ def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
         if held is None:
             continue
         residual = np.log(measured_s / physics_s)
-        known = residuals_by_distance(cell.operator, shape_UD[~held], residual[~held])
-        correction = correct(known, cell.operator, shape_UD[held])
+        known = shapes.residuals_by_distance(cell.operator, shape_UD[~held], residual[~held])
+        correction = shapes.correct(known, cell.operator, shape_UD[held])
         yield score_of(cell, unseen, physics_s[held], measured_s[held], correction)

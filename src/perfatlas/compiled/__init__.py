@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.compiled.columns import hold as hold
+    from perfatlas.compiled.columns import hold as hold, named_row as named_row
     from perfatlas.compiled.draws import (
         exponential as exponential,
         replica_key as replica_key,

@@ -2,26 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfatlas.machines.gpu.attention import (
-    DECODE_ATTENTION_SHAPE,
-    PREFILL_ATTENTION_SHAPE,
+from perfatlas.machines.gpu.devices import SiliconRow
+from perfatlas.machines.gpu.kernels.attention import (
+    DecodeAttentionParameters,
+    DecodeAttentionShape,
+    PrefillAttentionParameters,
+    PrefillAttentionShape,
     decode_attention_time_s,
     prefill_attention_time_s,
 )
-from perfatlas.machines.gpu.attention.physics import (
-    DECODE_ATTENTION_PARAMETERS,
-    PREFILL_ATTENTION_PARAMETERS,
-)
-from perfatlas.machines.gpu.devices import (
-    BANDWIDTH,
-    CLOCK,
-    EXPONENTIALS,
-    L2,
-    NUM_SILICON,
-    PEAK,
-    SM_COUNT,
-)
-from perfatlas.operators import FloatArray
 
 NO_LIMIT = 1e9
 SHAPE = {
@@ -89,26 +78,25 @@ DECODE = {
 }
 
 
-def silicon() -> FloatArray:
-    row = np.zeros(NUM_SILICON)
-    row[PEAK], row[BANDWIDTH], row[SM_COUNT] = 989e12, 4.8e12, 132.0
-    row[CLOCK], row[L2], row[EXPONENTIALS] = 1.83e9, 50e6, 16.0
-    return row
+def silicon() -> SiliconRow:
+    return SiliconRow(
+        peak=989e12, bandwidth=4.8e12, sm_count=132.0, clock=1.83e9, l2=50e6, exponentials=16.0
+    )
 
 
 def price(
     phase: str, changes: dict[str, float], parameters: dict[str, float] | None = None
 ) -> tuple[float, int]:
     prefill = phase == "prefill"
-    names = PREFILL_ATTENTION_SHAPE if prefill else DECODE_ATTENTION_SHAPE
+    names = PrefillAttentionShape._fields if prefill else DecodeAttentionShape._fields
     known = PREFILL if prefill else DECODE
-    columns = PREFILL_ATTENTION_PARAMETERS if prefill else DECODE_ATTENTION_PARAMETERS
+    columns = PrefillAttentionParameters._fields if prefill else DecodeAttentionParameters._fields
     shape = SHAPE | ({} if prefill else {"q_len": 1.0}) | changes
     values = known | (parameters or {})
     physics = prefill_attention_time_s if prefill else decode_attention_time_s
     time_s_U, code_U = physics(
         np.array([[shape[name] for name in names]]),
-        silicon()[None, :],
+        np.array([silicon()]),
         np.array([[values[name] for name in columns]]),
     )
     return float(time_s_U[0]), int(code_U[0])

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, PEAK, SM_COUNT
-from perfatlas.machines.gpu.key_scores.physics import (
-    KEY_SCORES_DECODE_PARAMETERS,
-    KEY_SCORES_PREFILL_SHAPE,
+from perfatlas.machines.gpu.devices import SiliconRow
+from perfatlas.machines.gpu.kernels.key_scores import (
+    KeyScoresParameters,
+    KeyScoresShape,
     key_scores_decode_time_s,
     key_scores_prefill_time_s,
 )
@@ -15,7 +15,6 @@ from perfatlas.operators import (
     BOUND_COMPUTE,
     BOUND_LATENCY,
     BOUND_MEMORY,
-    FloatArray,
     KeyScores,
     Phase,
 )
@@ -31,11 +30,8 @@ PARAMETERS = {
 PHYSICS = {"prefill": key_scores_prefill_time_s, "decode": key_scores_decode_time_s}
 
 
-def silicon() -> FloatArray:
-    row = np.zeros(NUM_SILICON)
-    row[PEAK], row[BANDWIDTH], row[SM_COUNT] = 1979e12, 4.8e12, 132.0
-    row[CLOCK], row[L2] = 1.83e9, 50e6
-    return row
+def silicon() -> SiliconRow:
+    return SiliconRow(peak=1979e12, bandwidth=4.8e12, sm_count=132.0, clock=1.83e9, l2=50e6)
 
 
 def price(
@@ -59,9 +55,9 @@ def price(
     } | (changes or {})
     values = PARAMETERS | (parameters or {})
     time_s_U, code_U = PHYSICS[phase](
-        np.array([[shape[name] for name in KEY_SCORES_PREFILL_SHAPE]]),
-        silicon()[None, :],
-        np.array([[values[name] for name in KEY_SCORES_DECODE_PARAMETERS]]),
+        np.array([[shape[name] for name in KeyScoresShape._fields]]),
+        np.array([silicon()]),
+        np.array([[values[name] for name in KeyScoresParameters._fields]]),
     )
     return float(time_s_U[0]), int(code_U[0])
 
@@ -144,8 +140,8 @@ def test_cold_time_is_never_below_the_bound(
         format="fp8_static",
     ).work()
     bound_s = max(
-        float(work.flop[0]) / silicon()[PEAK],
-        float(work.cold_bytes[0] + work.activation_bytes[0]) / silicon()[BANDWIDTH],
+        float(work.flop[0]) / silicon().peak,
+        float(work.cold_bytes[0] + work.activation_bytes[0]) / silicon().bandwidth,
     )
     best = {"efficiency_compute": 1.0, "efficiency_bandwidth": 1.0, "overlap_power": 8.0}
     time_s, _ = price(phase, sizes, {"num_heads": heads}, best)

@@ -202,7 +202,7 @@ def test_a_shape_with_the_measured_protocol_takes_the_measured_time(
     hot_UD = rows.shape_table(names)[some]
     cold_UD = hot_UD.copy()
     cold_UD[:, names.index("copies")] = 0.0
-    parameters = np.array([match.parameters[n] for n in physics_model("gemm").parameter_names])
+    parameters = [match.parameters[n] for n in physics_model("gemm").parameter_names]
     silicon = silicon_row(resolve_system(device).device, format_name)
     hot_s, cold_s = (tier.physics_of("gemm", one, silicon, parameters) for one in (hot_UD, cold_UD))
     expected_s = np.maximum(rows.measured_s[some] * cold_s / hot_s, answer.bound_s_CO[:, 0])

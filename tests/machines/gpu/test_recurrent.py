@@ -8,8 +8,7 @@ from perfatlas.compiled.loops import FEW_ROWS
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, price_operators
-from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT
-from perfatlas.machines.gpu.recurrent.physics import REFERENCE_FLOP
+from perfatlas.machines.gpu.kernels.recurrent import REFERENCE_FLOP
 from perfatlas.machines.gpu.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.measurements.calibrations import load_calibrations
@@ -22,7 +21,8 @@ from perfatlas.networks import (
     ModelFormats,
     StepTokens,
 )
-from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, FloatArray, Operator, Phase
+from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, Operator, Phase
+from tests.machines.gpu.attention_support import silicon
 
 OPERATORS = ("scan_prefill", "scan_decode", "conv_prefill", "conv_decode")
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
@@ -98,20 +98,14 @@ BY_HAND = {
 }
 
 
-def silicon() -> FloatArray:
-    row = np.zeros(NUM_SILICON)
-    row[BANDWIDTH], row[SM_COUNT], row[CLOCK], row[L2] = 4.8e12, 132.0, 1.83e9, 50e6
-    return row
-
-
 def price(
     operator: str, changes: dict[str, float], parameters: dict[str, float] | None = None
 ) -> tuple[float, int]:
     model = physics_model(operator)
     shape, values = SHAPES[operator] | changes, PARAMETERS[operator] | (parameters or {})
-    time_s_U, code_U = model.physics(
+    time_s_U, code_U = model(
         np.array([[shape[name] for name in model.shape_names]]),
-        silicon()[None, :],
+        np.array([silicon()]),
         np.array([[values[name] for name in model.parameter_names]]),
     )
     return float(time_s_U[0]), int(code_U[0])
@@ -154,10 +148,10 @@ def test_compiled_and_interpreted_agree(operator: str) -> None:
     shape[:, :2] = np.round(np.exp(draw.uniform(0.0, 9.0, (rows, 2))))
     columns = [PARAMETERS[operator][name] for name in model.parameter_names]
     parameters = np.array([columns]).repeat(rows, axis=0)
-    time_s, code = model.physics(shape, silicon()[None, :].repeat(rows, axis=0), parameters)
+    time_s, code = model(shape, np.tile(silicon(), (rows, 1)), parameters)
     for row in (0, rows // 2, rows - 1):
-        few_s, few_code = model.physics(
-            shape[row : row + 1], silicon()[None, :], parameters[row : row + 1]
+        few_s, few_code = model(
+            shape[row : row + 1], np.array([silicon()]), parameters[row : row + 1]
         )
         assert time_s[row] == pytest.approx(few_s[0], rel=1e-12)
         assert code[row] == few_code[0]

@@ -7,6 +7,7 @@ import pytest
 
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, price_operators
+from perfatlas.machines.gpu.devices import silicon_row
 from perfatlas.machines.gpu.shapes import (
     calibration_key,
     kernel_shapes,
@@ -35,6 +36,30 @@ def test_an_operator_has_the_columns_that_its_physics_reads(operator: Operator) 
     key = calibration_key(operator)
     assert key is not None
     assert set(physics_model(key[0]).shape_names) <= set(shape_columns(operator))
+
+
+@pytest.mark.parametrize("name", kernel_shapes())
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_kernel_is_priced_on_tables_without_rows_and_with_one_row(name: str, rows: int) -> None:
+    model = physics_model(name)
+    shape_UD = np.ones((rows, len(model.shape_names)))
+    silicon = silicon_row(resolve_system("h200_sxm").device, "bf16")
+    parameters_UP = np.ones((rows, len(model.parameter_names)))
+    time_s_U, code_U = model(shape_UD, np.tile(silicon, (rows, 1)), parameters_UP)
+    assert time_s_U.shape == code_U.shape == (rows,)
+    assert (time_s_U > 0.0).all()
+
+
+def test_operators_are_priced_without_candidates() -> None:
+    nothing = np.zeros(0)
+    operators = [
+        attention(phase, nothing, nothing, nothing) for phase in (Phase.PREFILL, Phase.DECODE)
+    ]
+    devices = DeviceColumns(
+        devices=(resolve_system("h200_sxm").device,), index_C=np.zeros(0, np.int64)
+    )
+    priced = price_operators(operators, devices, family="vllm", tier="physics")
+    assert priced.time_s_CO.shape == (0, 2)
 
 
 def test_a_forward_step_runs_the_kernels_of_a_prefill_and_gradients_are_not_measured() -> None:

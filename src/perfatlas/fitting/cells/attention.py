@@ -22,7 +22,10 @@ from perfatlas.fitting.cells.cell import (
     roofline_s,
     silicon_columns,
 )
-from perfatlas.machines.gpu.attention import decode_attention_time_s, prefill_attention_time_s
+from perfatlas.machines.gpu.kernels.attention import (
+    decode_attention_time_s,
+    prefill_attention_time_s,
+)
 from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.tables import default_kernels, table_rows
 from perfatlas.operators import Attention, Phase
@@ -30,7 +33,8 @@ from perfatlas.operators import Attention, Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.machines.gpu.devices import SiliconRow
+    from perfatlas.operators import Operator
 
 OPERATORS: Final = ("prefill_attention", "decode_attention")
 PROTOCOL: Final = (
@@ -180,8 +184,8 @@ def kernel_cells(
     )
 
 
-def product_silicon(device: str, format_name: str) -> FloatArray:
-    """Return the silicon columns of a device for the products of attention (S,)."""
+def product_silicon(device: str, format_name: str) -> SiliconRow:
+    """Return the silicon of a device for the products of attention."""
     return silicon_columns(device, "fp8_static" if format_name.startswith("fp8") else "bf16")
 
 

@@ -15,7 +15,7 @@ from perfatlas.collectives import COLLECTIVE_SHAPE, collective_shape, custom_tim
 from perfatlas.files import shipped_table
 from perfatlas.fitting.cells.cell import FAMILIES, Cell, CellMaker, Range, Rows, is_excluded
 from perfatlas.fitting.cells.exchange import LIBRARY_RANGES, exchange_cells
-from perfatlas.machines.gpu.devices import NUM_SILICON
+from perfatlas.machines.gpu.devices import SiliconRow
 from perfatlas.measurements.tables import (
     CUSTOM,
     CUSTOM_TABLE,
@@ -103,7 +103,7 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
         format=format_name,
         load=load,
         physics=library_time_s,
-        silicon=np.zeros(NUM_SILICON),
+        silicon=SiliconRow(),
         ranges=LIBRARY_RANGES,
         grid=tuple({**known, **path, **switch} for switch in switches),
         protocol=LIBRARY_PROTOCOL,
@@ -160,7 +160,7 @@ def _custom_cell(device: str, family: str) -> Cell:
         format="bf16",
         load=load,
         physics=custom_time_s,
-        silicon=np.zeros(NUM_SILICON),
+        silicon=SiliconRow(),
         ranges=CUSTOM_RANGES,
         grid=tuple(
             {"ranks_measured": most, "switch_bytes": size}

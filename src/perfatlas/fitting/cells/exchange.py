@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas import hardware
 from perfatlas.collectives import FABRIC_SHAPE, collective_shape, fabric_time_s, library_time_s
 from perfatlas.fitting.cells.cell import Cell, Range, Rows
-from perfatlas.machines.gpu.devices import NUM_SILICON
+from perfatlas.machines.gpu.devices import SiliconRow
 from perfatlas.measurements.tables import (
     DEEPEP_TABLE,
     EXCHANGE_FAMILY,
@@ -127,7 +127,7 @@ def _exchange_cell(device: str, phase: str, family: str) -> Cell:
         format="any",
         load=load,
         physics=library_time_s,
-        silicon=np.zeros(NUM_SILICON),
+        silicon=SiliconRow(),
         ranges=EXCHANGE_RANGES,
         grid=tuple(ties),
         protocol=PROTOCOLS[comm_table(device, phase, family)[2]],
@@ -150,7 +150,7 @@ def _fabric_cell(device: str) -> Cell:
         format="any",
         load=partial(_load_fabric, device),
         physics=fabric_time_s,
-        silicon=np.zeros(NUM_SILICON),
+        silicon=SiliconRow(),
         ranges=FABRIC_RANGES,
         protocol=FABRIC_PROTOCOL,
     )

@@ -19,8 +19,7 @@ from perfatlas.fitting.cells.cell import (
     is_excluded,
     silicon_columns,
 )
-from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
-from perfatlas.machines.gpu.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
+from perfatlas.machines.gpu.kernels.moe import FIXED_TILES, TRITON_DEFAULTS, MoeShape, moe_time_s
 from perfatlas.measurements.calibrations import base_family
 from perfatlas.measurements.tables import (
     MOE_FORMATS,
@@ -109,7 +108,7 @@ def _cell(device: str, family: str, format_name: str, version: str | None = None
 
 def _load(device: str, family: str, format_name: str, version: str | None) -> Rows:
     rows = table_rows(device, "moe", family, format_name, version)
-    shape_UD = rows.shape_table(MOE_SHAPE)
+    shape_UD = rows.shape_table(MoeShape._fields)
     return Rows.of(rows, shape_UD, _roofline_s(device, format_name, shape_UD))
 
 
@@ -124,7 +123,7 @@ def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArr
     flop = 2.0 * matrices * rows * hidden * width
     traffic = matrices * active * hidden * width * shape_UD[:, 7]
     traffic += rows * hidden * (shape_UD[:, 8] + 2.0)
-    least: FloatArray = np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    least: FloatArray = np.maximum(flop / silicon.peak, traffic / silicon.bandwidth)
     return least
 
 

@@ -17,14 +17,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.hardware import resolve_system
+from perfatlas.machines.gpu import shapes
 from perfatlas.machines.gpu.devices import silicon_row
-from perfatlas.machines.gpu.shapes import (
-    MIN_RATIO,
-    correct,
-    no_residuals,
-    physics_model,
-    residuals_by_distance,
-)
 from perfatlas.measurements.calibrations import base_family
 from perfatlas.measurements.residuals import (
     Correction,
@@ -46,6 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.machines.gpu.devices import SiliconRow
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.measurements.residuals import Residuals
     from perfatlas.operators import FloatArray, IntArray
@@ -79,7 +74,9 @@ def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
 def residuals_of(match: CalibrationMatch) -> Residuals:
     """Return the residuals of a match's table, from the user's cache or computed."""
     cell = match.calibration
-    parameters = tuple(cell.parameters[n] for n in physics_model(cell.operator).parameter_names)
+    parameters = tuple(
+        cell.parameters[n] for n in shapes.physics_model(cell.operator).parameter_names
+    )
     return _residuals(
         (cell.device, cell.operator, base_family(cell.family), cell.format), match.table, parameters
     )
@@ -89,68 +86,53 @@ def residuals_of(match: CalibrationMatch) -> Residuals:
 def _residuals(
     cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
 ) -> Residuals:
-    silicon_S = _silicon(cell[0], cell[3])
-    stated = (cell, table, parameters, silicon_S.tolist(), producers(cell[1]))
+    device, operator, _, format_name = cell
+    product = format_name.partition("+")[0]
+    silicon = silicon_row(measured_device(device), "fp8_static" if product == "fp8" else product)
+    stated = (cell, table, parameters, tuple(silicon), producers(operator))
     return cached_residuals(
-        repr(stated), lambda: fit_residuals(cell, table[0], silicon_S, parameters)
+        repr(stated), lambda: fit_residuals(cell, table[0], silicon, parameters)
     )
 
 
 @cache
 def producers(operator: str) -> str:
     """Return a digest of the code and device values that residuals depend on."""
-    physics = physics_model(operator).physics
-    return producers_hash(fit_residuals, physics, by_value=(resolve_system,))
-
-
-def _silicon(device: str, format_name: str) -> FloatArray:
-    """Return the silicon columns (S,) for products of a calibration's format."""
-    product = format_name.partition("+")[0]
-    return silicon_row(measured_device(device), "fp8_static" if product == "fp8" else product)
+    time_s = shapes.physics_model(operator)
+    columns = (time_s.shape, time_s.parameters)
+    return producers_hash(fit_residuals, time_s, *columns, by_value=(resolve_system,))
 
 
 def fit_residuals(
     cell: tuple[str, str, str, str],
     version: str,
-    silicon_S: FloatArray,
+    silicon: SiliconRow,
     parameters: tuple[float, ...],
 ) -> Residuals:
     """Return the residuals of the measured rows of a cell and their decay with distance.
 
-    Args:
-        cell: Device, operator, engine, format.
-        silicon_S: Silicon columns (S,).
-        parameters: Parameters in the order of the physics (P,).
+    `cell` names device, operator, engine and format; `parameters` are in the order of its physics.
     """
+    operator = cell[1]
     try:
         rows = table_rows(*cell, version)
     except UnsupportedError:
         # A version may have measured only other formats; its rows correct nothing here.
-        return no_residuals(cell[1])
+        return shapes.no_residuals(operator)
     if rows.measured_s.size < MIN_ROWS:
-        return no_residuals(cell[1])
-    shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)
-    physics_s = physics_of(cell[1], shape_RD, silicon_S, np.array(parameters))
-    return residuals_by_distance(cell[1], shape_RD, np.log(rows.measured_s / physics_s))
+        return shapes.no_residuals(operator)
+    shape_RD = rows.shape_table(shapes.physics_model(operator).shape_names)
+    physics_s = physics_of(operator, shape_RD, silicon, parameters)
+    return shapes.residuals_by_distance(operator, shape_RD, np.log(rows.measured_s / physics_s))
 
 
 def physics_of(
-    operator: str, shape_RD: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray
+    operator: str, shape_RD: FloatArray, silicon: SiliconRow, parameters: Sequence[float]
 ) -> FloatArray:
-    """Return the physics times of shapes on one device with one parameter set (R,) [s].
-
-    Args:
-        operator: A name of `AXES`.
-        shape_RD: Columns of its physics (R, D).
-        silicon_S: Silicon columns (S,).
-        parameters_P: Parameters (P,).
-    """
-    count = shape_RD.shape[0]
-    silicon_RS, parameters_RP = (
-        np.ascontiguousarray(np.broadcast_to(column, (count, column.size)))
-        for column in (silicon_S, parameters_P)
-    )
-    return physics_model(operator).physics(shape_RD, silicon_RS, parameters_RP)[0]
+    """Return the physics times of shapes on one device with one parameter set (R,) [s]."""
+    tables = [np.tile(np.array(row), (shape_RD.shape[0], 1)) for row in (silicon, parameters)]
+    time_s_R, _ = shapes.physics_model(operator)(shape_RD, *tables)
+    return time_s_R
 
 
 def correct_rows(
@@ -172,7 +154,7 @@ def correct_rows(
         if not matches[position].table[0]:
             continue
         some = match_U == position
-        found = correct(residuals_of(matches[position]), operator, shape_UD[some])
+        found = shapes.correct(residuals_of(matches[position]), operator, shape_UD[some])
         for all_U, some_U in zip(whole, found, strict=True):
             all_U[some] = some_U
     return whole
@@ -199,19 +181,15 @@ def lacks_quantization(
     return lacks_U
 
 
-def with_quantization(key_UD: FloatArray) -> FloatArray:
-    """Return products whose time includes quantizing the activation (U, D).
-
-    Args:
-        key_UD: Rows that start with the columns of the GEMM physics (U, D).
-    """
-    quantized_UD = key_UD.copy()
+def with_quantization(shape_UD: FloatArray) -> FloatArray:
+    """Return products whose time includes quantizing the activation (U, D)."""
+    quantized_UD = shape_UD.copy()
     quantized_UD[:, _quantize()] = 1.0
     return quantized_UD
 
 
 def _quantize() -> int:
-    return physics_model("gemm").shape_names.index("quantize")
+    return shapes.physics_model("gemm").shape_names.index("quantize")
 
 
 def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatArray) -> Correction:
@@ -235,7 +213,7 @@ def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatAr
         [1.0, 5.0]
     """
     none_U = -np.log(near.factor_U)
-    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / near.factor_U, MIN_RATIO))
+    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / near.factor_U, shapes.MIN_RATIO))
     low_U = np.minimum(near.low_U, np.minimum(none_U, all_U))
     high_U = np.maximum(near.high_U, np.maximum(none_U, all_U))
     return near._replace(

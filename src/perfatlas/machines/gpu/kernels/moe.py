@@ -1,18 +1,26 @@
-"""Time of the fused MoE layer of one rank: routing, two grouped GEMMs, combination.
+"""Fused MoE layers of one rank: routing, two grouped GEMMs, combination.
 
-Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameters, B load bins.
+Shape legend: B load bins.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.compiled import compiled, part
-from perfatlas.machines.gpu.attention import hot_share
-from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, PEAK, SM_COUNT
+from perfatlas import operators
+from perfatlas.compiled import part
+from perfatlas.machines.gpu.declarations import (
+    Axis,
+    KernelShape,
+    OperatorKernels,
+    fitted_formats,
+    kernel_time,
+    named,
+)
+from perfatlas.machines.gpu.kernel_parts import hot_share
 from perfatlas.operators import (
     ACTIVATION_BYTES,
     BOUND_COMPUTE,
@@ -23,39 +31,45 @@ from perfatlas.operators import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from perfatlas.machines.gpu.declarations import CalibrationKey, Columns
+    from perfatlas.machines.gpu.devices import SiliconRow
     from perfatlas.operators import FloatArray
 
-MOE_SHAPE: Final = (
-    "tokens",
-    "hidden",
-    "intermediate",
-    "experts",
-    "top_k",
-    "ep",
-    "moe_tp",
-    "weight_bytes_per_element",
-    "input_bytes_per_element",
-    "matrices",
-    "skew",  # power-law exponent of expert popularity; 0: balanced; or UNIFORM
-    "hot",  # 1: a benchmark loop rereads the same weights; 0: they come from memory
-    "exchange_ranks",  # ranks between which an all-to-all has moved the tokens; 1: no all-to-all
-    "ranks_per_token",  # those of them that a token was sent to, on average; 1: no all-to-all
-)
 
-MOE_PARAMETERS: Final = (
-    "efficiency_compute",  # fraction of the dense peak inside a thread block
-    "efficiency_bandwidth",  # fraction of the memory bandwidth
-    "overhead_launch_s",
-    "overhead_tile_cycles",
-    "overlap_power",  # 1: compute and memory add; large: the longer hides the shorter
-    "dispatch_passes",  # memory passes of the routed activations around the GEMMs
-    "overhead_expert_s",  # per active expert
-    "foreign_rows",  # traffic of another rank's row relative to a dispatch pass of a local row
-    "l2_fraction",  # fraction of the L2 that retains weights between iterations of a hot loop
-    "tile_policy",  # TRITON_DEFAULTS, FIXED_TILES, or the largest row tile (chosen)
-)
+class MoeShape(NamedTuple):
+    """Shape columns of an MoE layer."""
+
+    tokens: float
+    hidden: float
+    intermediate: float
+    experts: float
+    top_k: float
+    ep: float
+    moe_tp: float
+    weight_bytes_per_element: float
+    input_bytes_per_element: float
+    matrices: float
+    skew: float  # power-law exponent of expert popularity; 0: balanced; or UNIFORM
+    hot: float  # 1: a benchmark loop rereads the same weights; 0: they come from memory
+    # ranks between which an all-to-all has moved the tokens; 1: no all-to-all
+    exchange_ranks: float
+    ranks_per_token: float  # those of them that a token was sent to, on average; 1: no all-to-all
+
+
+class MoeParameters(NamedTuple):
+    """Fitted parameters of an MoE layer."""
+
+    efficiency_compute: float  # fraction of the dense peak inside a thread block
+    efficiency_bandwidth: float  # fraction of the memory bandwidth
+    overhead_launch_s: float
+    overhead_tile_cycles: float
+    overlap_power: float  # 1: compute and memory add; large: the longer hides the shorter
+    dispatch_passes: float  # memory passes of the routed activations around the GEMMs
+    overhead_expert_s: float  # per active expert
+    foreign_rows: float  # traffic of another rank's row relative to a dispatch pass of a local row
+    l2_fraction: float  # fraction of the L2 that retains weights between iterations of a hot loop
+    tile_policy: float  # TRITON_DEFAULTS, FIXED_TILES, or the largest row tile (chosen)
+
 
 BINS: Final = 48
 MAX_ROUNDS: Final = 200
@@ -83,18 +97,11 @@ FEW_WAVES: Final = 2.0  # one of each GEMM: their tiles do not fill the device
 LEFT_OUT: Final = 1e-9  # total probability of the neglected loads
 
 
+@kernel_time(MoeShape, MoeParameters, scratch=BINS)
 def moe_time_s(
-    shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
-) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return the time of each MoE layer on its busiest rank, and its bound code.
-
-    Args:
-        shape_UD: Columns of MOE_SHAPE (U, D).
-        silicon_US: Columns of `machines.gpu.devices.silicon` (U, S).
-        parameters_UP: Columns of MOE_PARAMETERS (U, P).
-
-    Returns:
-        time_s (U,) and bound codes (U,).
+    shape: MoeShape, silicon: SiliconRow, parameters: MoeParameters, loads_B: FloatArray
+) -> tuple[float, int]:
+    """Return the time of an MoE layer on its busiest rank [s], and its bound code.
 
     Source:
         Own tile and wave model of grouped GEMMs, fitted on measured tables. Skewed loads follow
@@ -112,65 +119,36 @@ def moe_time_s(
         all-to-all between ranks is a separate collective. In a benchmark loop only the weights
         are hot.
     """
-    count = shape_UD.shape[0]
-    time_s, bound = np.empty(count), np.empty(count, np.int8)
-    _moe(shape_UD, silicon_US, parameters_UP, time_s, bound, np.empty(BINS))
-    return time_s, bound
-
-
-@compiled
-def _moe(
-    shape_UD: FloatArray,
-    silicon_US: FloatArray,
-    parameters_UP: FloatArray,
-    time_s: FloatArray,
-    bound: NDArray[np.int8],
-    loads_B: FloatArray,
-) -> None:
-    for unit in range(shape_UD.shape[0]):
-        shape, silicon, parameters = shape_UD[unit], silicon_US[unit], parameters_UP[unit]
-        bins = _fill_loads(shape, loads_B)
-        local = shape[3] / shape[5] / bins  # experts of this rank in one bin
-        active, rows = 0.0, 0.0
-        for index in range(bins):
-            active += local * min(loads_B[index], 1.0)
-            rows += local * loads_B[index]
-        blocks_s, tile_s, waves = _blocks_s(
-            shape, silicon, parameters, loads_B[:bins], rows / active
-        )
-        memory_s, dispatch_s = _memory_s(shape, silicon, parameters, active, rows)
-        longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
-        power = parameters[4]
-        body_s = longer * (1.0 + (shorter / longer) ** power) ** (1.0 / power)
-        fixed_s = parameters[2] + parameters[6] * active
-        time_s[unit] = fixed_s + body_s + dispatch_s
-        if fixed_s + tile_s > 0.5 * time_s[unit]:
-            bound[unit] = BOUND_LATENCY
-        elif memory_s + dispatch_s > blocks_s:
-            bound[unit] = BOUND_MEMORY
-        else:
-            bound[unit] = BOUND_PADDING if waves > FEW_WAVES else BOUND_COMPUTE
+    bins = _fill_loads(shape, loads_B)
+    loads_B = loads_B[:bins]
+    experts_per_bin = shape.experts / shape.ep / bins  # of this rank
+    active, rows = 0.0, 0.0
+    for load in loads_B:
+        active += experts_per_bin * min(load, 1.0)
+        rows += experts_per_bin * load
+    blocks_s, tile_s, waves = _blocks_s(shape, silicon, parameters, loads_B, rows / active)
+    memory_s, dispatch_s = _memory_s(shape, silicon, parameters, active, rows)
+    longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
+    power = parameters.overlap_power
+    body_s = longer * (1.0 + (shorter / longer) ** power) ** (1.0 / power)
+    fixed_s = parameters.overhead_launch_s + parameters.overhead_expert_s * active
+    time_s = fixed_s + body_s + dispatch_s
+    if fixed_s + tile_s > 0.5 * time_s:
+        return time_s, BOUND_LATENCY
+    if memory_s + dispatch_s > blocks_s:
+        return time_s, BOUND_MEMORY
+    return time_s, BOUND_PADDING if waves > FEW_WAVES else BOUND_COMPUTE
 
 
 @part
-def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
+def _fill_loads(shape: MoeShape, loads_B: FloatArray) -> int:
     """Fill the rows per expert of the busiest rank, largest first; return the bins used."""
     # Loads are those of the whole group, also where an all-to-all has distributed its tokens.
-    ranks, reached = shape[12], shape[13]
-    tokens, experts, ep, skew = (
-        shape[0] * ranks / reached,
-        shape[3] * ranks,
-        shape[5] * ranks,
-        shape[10],
-    )
-    top_k = shape[4] * reached
+    ranks, reached = shape.exchange_ranks, shape.ranks_per_token
+    tokens = shape.tokens * ranks / reached
+    experts, ep, top_k = shape.experts * ranks, shape.ep * ranks, shape.top_k * reached
     routed = tokens * top_k
-    if skew == UNIFORM:
-        bins = int(min(experts, BINS))
-        chance = min(top_k / experts, 1.0)
-        _fill_binomial(tokens, chance * _busiest(tokens, top_k, experts, ep), loads_B[:bins])
-        return bins
-    if skew <= 0.0:
+    if shape.skew <= 0.0 and shape.skew != UNIFORM:
         # Balanced: rows are spread over all experts, at least one on this rank.
         rows = max(routed / ep, 1.0)
         active = min(experts / ep, rows)
@@ -179,16 +157,21 @@ def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
             loads_B[index] = rows / active * min(max(filled - index, 0.0), 1.0)
         return BINS
     bins = int(min(experts, BINS))
+    loads_B = loads_B[:bins]
+    if shape.skew == UNIFORM:
+        chance = min(top_k / experts, 1.0) * _busiest(tokens, top_k, experts, ep)
+        _fill_binomial(tokens, chance, loads_B)
+        return bins
     low, high = SPARSE_RANGE
     if routed > experts:
         low, high = DENSE_LEAST, max(DENSE_SHARE * tokens, DENSE_LEAST * 1.001)
-    _fill_power_law(low, high, skew, loads_B[:bins])
-    mean = np.mean(loads_B[:bins])
+    _fill_power_law(low, high, shape.skew, loads_B)
+    mean = np.mean(loads_B)
     for index in range(bins):
         load = np.floor(loads_B[index] / mean * routed / experts + 0.5)
         loads_B[index] = min(load, tokens)
-    _match_total(loads_B[:bins], routed / experts * bins, tokens)
-    _concentrate(loads_B[:bins], ep, experts, tokens)
+    _match_total(loads_B, routed / experts * bins, tokens)
+    _concentrate(loads_B, ep, experts, tokens)
     return bins
 
 
@@ -290,37 +273,40 @@ def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) 
 
 @part
 def _blocks_s(
-    shape: FloatArray,
-    silicon: FloatArray,
-    parameters: FloatArray,
+    shape: MoeShape,
+    silicon: SiliconRow,
+    parameters: MoeParameters,
     loads_B: FloatArray,
     load: float,
 ) -> tuple[float, float, float]:
-    """Return the time of the thread blocks of both GEMMs, its fixed part [s], and their waves."""
-    hidden, width = shape[1], shape[2] / shape[6]
-    rows, columns = _tile(shape, parameters[9], load)
+    """Return the time of the thread blocks of both GEMMs, its fixed part [s], and their waves.
+
+    `load` is the mean rows of an active expert.
+    """
+    hidden, width = shape.hidden, shape.intermediate / shape.moe_tp
+    rows, columns = _tile(shape, parameters.tile_policy, load)
     row_tiles = 0.0
-    local = shape[3] / shape[5] / loads_B.size
+    experts_per_bin = shape.experts / shape.ep / loads_B.size
     for rows_of_expert in loads_B:
-        row_tiles += local * np.ceil(rows_of_expert / rows) * min(rows_of_expert, 1.0)
-    gates = shape[9] - 1.0
+        row_tiles += experts_per_bin * np.ceil(rows_of_expert / rows) * min(rows_of_expert, 1.0)
+    gates = shape.matrices - 1.0
     first = row_tiles * np.ceil(gates * width / columns)
     second = row_tiles * np.ceil(hidden / columns)
-    sm_s = silicon[SM_COUNT] / silicon[PEAK]  # one FLOP on one SM
-    depth_s = 2.0 * columns * rows * sm_s / parameters[0]
-    tile_s = parameters[3] / silicon[CLOCK]
-    waves_first = np.ceil(first / silicon[SM_COUNT])
-    waves_second = np.ceil(second / silicon[SM_COUNT])
+    sm_s = silicon.sm_count / silicon.peak  # one FLOP on one SM
+    depth_s = 2.0 * columns * rows * sm_s / parameters.efficiency_compute
+    tile_s = parameters.overhead_tile_cycles / silicon.clock
+    waves_first = np.ceil(first / silicon.sm_count)
+    waves_second = np.ceil(second / silicon.sm_count)
     fixed_s = (waves_first + waves_second) * tile_s
     blocks_s = depth_s * (waves_first * hidden + waves_second * width) + fixed_s
     return blocks_s, fixed_s, waves_first + waves_second
 
 
 @part
-def _tile(shape: FloatArray, policy: float, load: float) -> tuple[float, float]:
+def _tile(shape: MoeShape, policy: float, load: float) -> tuple[float, float]:
     """Return rows and columns of an output tile; `load` is the mean rows of an active expert."""
     if policy == TRITON_DEFAULTS:
-        return TRITON_FEW if shape[0] <= shape[3] / shape[5] else TRITON_MANY
+        return TRITON_FEW if shape.tokens <= shape.experts / shape.ep else TRITON_MANY
     if policy == FIXED_TILES:
         return FIXED_ROWS, TILE_COLUMNS
     rows = MIN_TILE_ROWS
@@ -331,26 +317,76 @@ def _tile(shape: FloatArray, policy: float, load: float) -> tuple[float, float]:
 
 @part
 def _memory_s(
-    shape: FloatArray, silicon: FloatArray, parameters: FloatArray, active: float, rows: float
+    shape: MoeShape, silicon: SiliconRow, parameters: MoeParameters, active: float, rows: float
 ) -> tuple[float, float]:
     """Return the time of weights and activations, and of routing and combination [s]."""
-    hidden, width = shape[1], shape[2] / shape[6]
-    rate = parameters[1] * silicon[BANDWIDTH]
-    weights = shape[9] * active * hidden * width * shape[7]
-    if shape[11] > 0.0:
-        weights *= 1.0 - hot_share(weights, parameters[8] * silicon[L2])
-    activations = rows * (2.0 * hidden + shape[9] * width) * shape[8]
-    tokens = _held_tokens(shape, rows)
+    hidden, width = shape.hidden, shape.intermediate / shape.moe_tp
+    rate = parameters.efficiency_bandwidth * silicon.bandwidth
+    weights = shape.matrices * active * hidden * width * shape.weight_bytes_per_element
+    if shape.hot > 0.0:
+        weights *= 1.0 - hot_share(weights, parameters.l2_fraction * silicon.l2)
+    activations = rows * (2.0 * hidden + shape.matrices * width) * shape.input_bytes_per_element
+    tokens = shape.tokens
+    if shape.exchange_ranks > 1.0:  # those on the busiest rank grow with its rows
+        sent = shape.tokens * shape.exchange_ranks / shape.ranks_per_token
+        tokens = min(max(tokens, rows / shape.top_k), sent)
     # Rows of experts on other ranks: some kernels write them as zeros, gate and sum them.
-    foreign = max(shape[0] * shape[4] - rows, 0.0) * (hidden + shape[9] * width)
-    routed = ACTIVATION_BYTES * (hidden * (rows + tokens) + parameters[7] * foreign)
-    return (weights + activations) / rate, parameters[5] * routed / rate
+    foreign = max(shape.tokens * shape.top_k - rows, 0.0) * (hidden + shape.matrices * width)
+    foreign *= parameters.foreign_rows
+    routed = ACTIVATION_BYTES * (hidden * (rows + tokens) + foreign)
+    return (weights + activations) / rate, parameters.dispatch_passes * routed / rate
 
 
-@part
-def _held_tokens(shape: FloatArray, rows: float) -> float:
-    """Return the tokens on the busiest rank; after an all-to-all they grow with its rows."""
-    tokens, ranks = float(shape[0]), float(shape[12])
-    if ranks <= 1.0:
-        return tokens
-    return min(max(tokens, rows / float(shape[4])), tokens * ranks / float(shape[13]))
+SIZES: Final = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
+
+
+def _key(operator: operators.GroupedGemm) -> CalibrationKey:
+    return "moe", fitted_formats(operator.format)
+
+
+def _columns(operator: operators.GroupedGemm) -> Columns:
+    """Return the shape of the tokens that a rank holds.
+
+    After an all-to-all that is a layer with the experts of the rank, of which a received token has
+    top_k / ranks_per_token; only the loads of its experts follow from the whole group.
+    """
+    fields = (*SIZES, "weight_bytes_per_element", "input_bytes_per_element")
+    sent = np.asarray(operator.ranks_per_token) > 0.0
+    ranks = np.where(sent, operator.ep, 1.0)
+    reached = np.where(sent, operator.ranks_per_token, 1.0)
+    return named(operator, fields) | {
+        "tokens": operator.tokens * reached / ranks,
+        "experts": operator.experts / ranks,
+        "top_k": operator.top_k / reached,
+        "ep": operator.ep / ranks,
+        "matrices": float(operator.matrices),
+        "skew": operators.load_skew(operator.distribution),
+        "hot": 0.0,
+        "exchange_ranks": ranks,
+        "ranks_per_token": reached,
+    }
+
+
+DECLARATIONS: Final = (
+    OperatorKernels(
+        kind=operators.GroupedGemm,
+        calibration_key=_key,
+        shape_columns=_columns,
+        shapes={
+            "moe": KernelShape(
+                axes=(
+                    Axis(("tokens",), 2.0),
+                    Axis(("hidden",), 2.0),
+                    Axis(("intermediate",), over=("moe_tp",)),
+                    Axis(("experts",), over=("ep",)),
+                    *(Axis(("top_k",)), Axis(("ep",)), Axis(("matrices",), 8.0)),
+                    Axis(("tokens", "top_k"), 2.0, over=("experts",)),
+                    Axis(("skew",), 16.0, linear=True),
+                ),
+                groups=("hidden", "intermediate", "experts", "top_k", "ep", "moe_tp"),
+                split_by=("hidden", "intermediate", "experts", "top_k"),
+                split_words="model (hidden, intermediate, experts, top-k)",
+            )
+        },
+    ),
+)

@@ -1,0 +1,3 @@
+"""Kernels of GPUs: a module per operator, with the formula of its time and what declares it."""
+
+from __future__ import annotations
