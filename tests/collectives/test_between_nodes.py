@@ -16,8 +16,8 @@ from perfatlas.collectives import (
     PricedCollectives,
     price_collectives,
 )
+from perfatlas.collectives.fabric import Fabric, ring_between_nodes_s
 from perfatlas.collectives.parameters import nic_share, unseen_fabric_tails
-from perfatlas.collectives.rings import Fabric, ring_between_nodes_s
 from perfatlas.hardware import resolve_system
 from perfatlas.operators import FloatArray
 

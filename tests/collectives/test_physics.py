@@ -7,21 +7,27 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.collectives import (
-    CUSTOM_PARAMETERS,
-    LIBRARY_PARAMETERS,
+    CollectiveShape,
+    CustomParameters,
+    FabricParameters,
+    FabricShape,
+    LibraryParameters,
     collective_shape,
     custom_time_s,
     fabric_time_s,
     library_time_s,
 )
-from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
-from perfatlas.collectives.physics import latency_hops, ring_efficiency
+from perfatlas.collectives.physics import (
+    custom_algorithm,
+    latency_hops,
+    library_algorithm,
+    ring_efficiency,
+)
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
+    pass
 
-NOTHING = np.zeros((1, 0))
 LINK = 100e9
 LIBRARY = {
     "overhead_s": 5e-6,
@@ -51,30 +57,30 @@ CUSTOM = {
 }
 
 
-def shape(size: float, ranks: float, *, reduces: bool = False) -> FloatArray:
+def shape(size: float, ranks: float, *, reduces: bool = False) -> CollectiveShape:
     flag = np.array([float(reduces)])
     return collective_shape(
         "all_reduce", np.array([size]), np.array([ranks]), np.array([LINK]), flag
     )
 
 
-def library(**changes: float) -> FloatArray:
+def library(**changes: float) -> LibraryParameters:
     values = {**LIBRARY, **changes}
-    return np.array([[values[name] for name in LIBRARY_PARAMETERS]])
+    return LibraryParameters(**{name: np.array([value]) for name, value in values.items()})
 
 
-def custom(**changes: float) -> FloatArray:
+def custom(**changes: float) -> CustomParameters:
     values = {**CUSTOM, **changes}
-    return np.array([[values[name] for name in CUSTOM_PARAMETERS]])
+    return CustomParameters(**{name: np.array([value]) for name, value in values.items()})
 
 
 def library_s(size: float, ranks: float, *, reduces: bool = False, **changes: float) -> float:
-    time_s, _ = library_time_s(shape(size, ranks, reduces=reduces), NOTHING, library(**changes))
+    time_s, _ = library_time_s(shape(size, ranks, reduces=reduces), library(**changes))
     return float(time_s[0])
 
 
 def custom_s(size: float, ranks: float) -> float:
-    return float(custom_time_s(shape(size, ranks), NOTHING, custom())[0][0])
+    return float(custom_time_s(shape(size, ranks), custom())[0][0])
 
 
 def test_small_ring_by_hand() -> None:
@@ -136,8 +142,8 @@ def test_names_of_the_algorithms() -> None:
 
 def test_bound_codes_of_small_and_large_messages() -> None:
     for size, code in ((1e3, BOUND_LATENCY), (1e9, BOUND_NETWORK)):
-        assert library_time_s(shape(size, 8.0), NOTHING, library())[1][0] == code
-        assert custom_time_s(shape(size, 8.0), NOTHING, custom())[1][0] == code
+        assert library_time_s(shape(size, 8.0), library())[1][0] == code
+        assert custom_time_s(shape(size, 8.0), custom())[1][0] == code
 
 
 def test_hops_are_a_ring_as_measured_and_a_tree_beyond() -> None:
@@ -148,14 +154,16 @@ def test_hops_are_a_ring_as_measured_and_a_tree_beyond() -> None:
 
 def test_ring_efficiency_is_geometric_between_two_and_the_most_ranks() -> None:
     ranks = np.array([2.0, 4.0, 8.0, 64.0])
-    share = ring_efficiency(ranks, np.full(4, 0.4), np.full(4, 0.9), np.full(4, 8.0))
+    fitted = library(efficiency_two_ranks=0.4, efficiency_most_ranks=0.9)
+    share = ring_efficiency(ranks, fitted)
     np.testing.assert_allclose(share, [0.4, 0.6, 0.9, 0.9])
 
 
 def test_between_nodes_by_hand() -> None:
     # 4 nodes, one pass: 4 + 3 x 2 us, 9 MB over 0.9 x 50 GB/s = 200 us
     columns = np.array([[4.0, 9e6, 50e9, 0.0, 1.0], [1.0, 9e6, 50e9, 7e-6, 1.0]])
-    time_s, code = fabric_time_s(columns, np.zeros((2, 0)), np.tile([4e-6, 3e-6, 0.9], (2, 1)))
+    fitted = FabricParameters(*np.array([[4e-6], [3e-6], [0.9]]))
+    time_s, code = fabric_time_s(FabricShape(*columns.T), fitted)
     np.testing.assert_allclose(time_s, [210e-6, 7e-6])
     assert code[0] == BOUND_NETWORK
 
@@ -173,10 +181,17 @@ def test_time_never_decreases_with_bytes(first: float, second: float, ranks: int
 @given(size=sizes, ranks=st.integers(2, 64), reduces=st.booleans())
 def test_never_faster_than_the_link(*, size: float, ranks: int, reduces: bool) -> None:
     columns = shape(size, float(ranks), reduces=reduces)
-    wire = columns[0, 3] if columns[0, 4] == 0.0 else min(columns[0, 3], columns[0, 4])
+    wire = min(columns.wire_bytes[0], columns.in_network_bytes[0] or np.inf)
     optimist = {"overhead_s": 1e-12, "overhead_rank_s": 1e-15, "overhead_ramp_s": 1e-12}
     time_s = library_s(size, float(ranks), reduces=reduces, efficiency_in_network=1.0, **optimist)
     assert time_s >= wire / LINK * (1.0 - 1e-12)
+
+
+def test_formulas_take_no_groups() -> None:
+    nothing = np.zeros(0)
+    none = collective_shape("all_reduce", nothing, nothing, nothing, nothing)
+    assert [column.shape for column in library_time_s(none, library())] == [(0,), (0,)]
+    assert [column.shape for column in custom_time_s(none, custom())] == [(0,), (0,)]
 
 
 def test_a_group_of_one_takes_no_time() -> None:

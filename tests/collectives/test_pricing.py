@@ -306,3 +306,18 @@ def test_no_collective_takes_less_than_a_hop(system: str, op: str) -> None:
     hop_s = resolve_system(system).device.scale_up.latency_s
     found = collective(system=system, op=op, bytes=16384, gpus=8).results
     assert found["time_s_low"] >= min(hop_s, found["time_s"])
+
+
+@pytest.mark.parametrize("system", ["h100_sxm", "l40s", "tpu_v5e", "lpu"])
+@pytest.mark.parametrize("op", OPS)
+def test_no_collectives_are_priced_as_none(op: str, system: str) -> None:
+    nothing = np.zeros(0)
+    priced = price_collectives(
+        CollectiveShapes(op=op, bytes=nothing, ranks=nothing, stride=nothing),
+        systems=[resolve_system(system)],
+        system_index_U=np.zeros(0, np.int64),
+        tier="physics",
+        implementation=Implementation(family="vllm", custom_groups={"vllm": (2, 4)}),
+    )
+    assert priced.prices.time_s_CO.shape == (0, 1)
+    assert priced.algorithm_U.shape == (0,)

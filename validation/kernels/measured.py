@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas import hardware
-from perfatlas.collectives import measured as links
+from perfatlas.collectives import CollectiveShape, measured as links
 from perfatlas.fitting import error_statistics, held_out
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
 from perfatlas.machines.gpu import shapes
@@ -101,15 +101,15 @@ def score_unseen_sizes(cell: Cell) -> Iterator[UnseenScore]:
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
     rows = cell.load()
-    held = held_out(links.size_groups(rows.shape_UD))
+    shape = CollectiveShape(*rows.shape_UD.T)
+    held = held_out(links.size_groups(shape))
     if match is None or not match.own or held is None:
         return
     physics_s = cell.predict(rows.shape_UD, match.calibration.parameters)
     residual_R = np.log(rows.measured_s / physics_s)
-    space_RF, seen_UD = links.coordinates(rows.shape_UD), rows.shape_UD[~held]
-    known = near.residuals_by_distance(
-        space_RF[~held], residual_R[~held], links.size_groups(seen_UD)
-    )
+    space_RF = links.coordinates(shape)
+    seen_R = links.size_groups(CollectiveShape(*rows.shape_UD[~held].T))
+    known = near.residuals_by_distance(space_RF[~held], residual_R[~held], seen_R)
     correction = near.correct(known, space_RF[held])
     yield score_of(cell, "size", physics_s[held], rows.measured_s[held], correction)
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.collectives.algorithms import LIBRARY_ALGORITHMS as LIBRARY_ALGORITHMS
-    from perfatlas.collectives.codes import OPS as OPS
     from perfatlas.collectives.fabric import (
-        FABRIC_SHAPE as FABRIC_SHAPE,
+        NODES_MEASURED as NODES_MEASURED,
+        FabricParameters as FabricParameters,
+        FabricShape as FabricShape,
         fabric_time_s as fabric_time_s,
     )
-    from perfatlas.collectives.levels import NODES_MEASURED as NODES_MEASURED
     from perfatlas.collectives.notes import (
         NODE_NOTE as NODE_NOTE,
         unseen_fabric as unseen_fabric,
@@ -23,9 +22,10 @@ if TYPE_CHECKING:
         cell_format as cell_format,
     )
     from perfatlas.collectives.physics import (
-        COLLECTIVE_SHAPE as COLLECTIVE_SHAPE,
-        CUSTOM_PARAMETERS as CUSTOM_PARAMETERS,
-        LIBRARY_PARAMETERS as LIBRARY_PARAMETERS,
+        LIBRARY_ALGORITHMS as LIBRARY_ALGORITHMS,
+        CollectiveShape as CollectiveShape,
+        CustomParameters as CustomParameters,
+        LibraryParameters as LibraryParameters,
         collective_shape as collective_shape,
         custom_time_s as custom_time_s,
         library_time_s as library_time_s,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.collectives.topology import unstated_bridge as unstated_bridge
     from perfatlas.collectives.wire import (
+        OPS as OPS,
         bus_bandwidth as bus_bandwidth,
         in_network_wire_bytes as in_network_wire_bytes,
         least_wire_bytes as least_wire_bytes,

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from perfatlas.collectives.codes import EXCHANGES, REDUCTIONS
+from perfatlas.collectives.physics import CustomParameters, LibraryParameters
+from perfatlas.collectives.wire import EXCHANGES, REDUCTIONS
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system, system_names
 from perfatlas.measurements.calibrations import (
@@ -43,15 +44,17 @@ DOMAIN_STAND_INS: Final = {72: "gb200"}
 INTEGER_FORMATS: Final = ("int8",)
 RING_FORMAT: Final = "int8"
 TAILS: Final = ("q05", "q95")
+Parameters = TypeVar("Parameters", bound=tuple[Any, ...])
+Ranked = TypeVar("Ranked", LibraryParameters, CustomParameters)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class Cells(Generic[Parameters]):
     """The calibration of each system for one collective."""
 
     matches: tuple[CalibrationMatch, ...]  # Calibrations found, one per system that has one
     match_S: IntArray  # Position in `matches`, -1 without a calibration (S,)
-    parameters_SP: FloatArray  # Fitted values; 1 where there is no calibration (S, P)
+    parameters_S: Parameters  # Fitted values, as columns; 1 where there is no calibration (S,)
     tails_S2: FloatArray  # q05 and q95 of ln(measured/predicted) (S, 2)
     notes: tuple[str, ...]  # Substitutions
 
@@ -66,48 +69,38 @@ def cell_operator(op: str) -> str:
 
 
 def cell_format(op: str, format_name: str) -> str:
-    """Return the format key of a measured operation; only reductions depend on the format.
-
-    Args:
-        format_name: Number format of the elements.
-    """
+    """Return the format key of a measured operation; only reductions depend on the format."""
     if op not in REDUCTIONS:
         return "any"
     return "int8" if format_name in INTEGER_FORMATS else "bf16"
 
 
 def gather_cells(
-    systems: Sequence[System], operator: str, family: str, format_name: str, names: Sequence[str]
-) -> Cells:
-    """Return the calibrations of the devices of some systems.
-
-    Args:
-        names: Parameters, in the column order of the physics function.
-    """
+    systems: Sequence[System],
+    operator: str,
+    family: str,
+    format_name: str,
+    kind: type[Parameters],
+) -> Cells[Parameters]:
+    """Return the calibrations of the devices of some systems, with parameters of a kind."""
     found = [_find(system.device, operator, family, format_name) for system in systems]
-    return _noted(_columns(found, names), systems, operator, [])
+    return _noted(_columns(found, kind), systems, operator, [])
 
 
 def cells_by_ranks(
-    gather: Callable[[Sequence[System]], Cells],
+    gather: Callable[[Sequence[System]], Cells[Ranked]],
     systems: Sequence[System],
-    place_U: tuple[IntArray, FloatArray],
-    names: Sequence[str],
-) -> tuple[Cells, IntArray]:
+    index_U: IntArray,
+    ranks_U: FloatArray,
+) -> tuple[Cells[Ranked], IntArray]:
     """Return the calibrations of some systems, and the one that prices each shape (U,).
 
     Groups of more ranks than were measured on a device use the device with equal links that was
-    measured on most ranks, and the answer notes it.
-
-    Args:
-        gather: Returns the calibrations of systems.
-        place_U: System of each shape and ranks of its group (U,), (U,).
-        names: Parameters, in the column order of the physics function.
+    measured on most ranks, and the answer notes it. `gather` returns the calibrations of systems,
+    `index_U` holds the system of each shape, `ranks_U` the ranks of its group.
     """
-    index_U, ranks_U = place_U
     own = gather(systems)
-    most_S = own.parameters_SP[:, names.index("ranks_measured")]
-    more_U = (own.match_S[index_U] >= 0) & (ranks_U > most_S[index_U])
+    more_U = (own.match_S[index_U] >= 0) & (ranks_U > own.parameters_S.ranks_measured[index_U])
     lent: dict[int, System] = {}
     for place in sorted(set(index_U[more_U].tolist())):
         match, device = own.matches[own.match_S[place]], systems[place].device
@@ -138,14 +131,11 @@ def _measured_on_most_ranks(device: str, key: tuple[str, str, str], hidden: froz
     return max(most, key=most.__getitem__)
 
 
-def all_reduce_cells(systems: Sequence[System], format_name: str, names: Sequence[str]) -> Cells:
+def all_reduce_cells(systems: Sequence[System], format_name: str) -> Cells[LibraryParameters]:
     """Return the calibrations of the library's all-reduce.
 
     Parameters fitted with in-network reduction do not apply to rings. Systems without it use those
     of integers, which switches do not reduce, and the answer notes it.
-
-    Args:
-        names: Parameters, in the column order of the physics function.
     """
     found: list[CalibrationMatch | None] = []
     rings: list[str] = []
@@ -157,10 +147,13 @@ def all_reduce_cells(systems: Sequence[System], format_name: str, names: Sequenc
             rings.append(system.name)
         found.append(match)
     note = f"rings on {', '.join(rings)} use parameters fitted on integers, which no switch reduces"
-    return _noted(_columns(found, names), systems, "all_reduce", [note] if rings else [])
+    cells = _columns(found, LibraryParameters)
+    return _noted(cells, systems, "all_reduce", [note] if rings else [])
 
 
-def _noted(cells: Cells, systems: Sequence[System], operator: str, notes: Sequence[str]) -> Cells:
+def _noted(
+    cells: Cells[Parameters], systems: Sequence[System], operator: str, notes: Sequence[str]
+) -> Cells[Parameters]:
     """Return the cells with notes, including one on systems without measurements."""
     missing = [
         system.name for system, match in zip(systems, cells.match_S, strict=True) if match < 0
@@ -196,16 +189,11 @@ def _other_links(device: Device) -> bool:
     return known and resolve_system(device.name).device.scale_up.kind != device.scale_up.kind
 
 
-def exchange_cells(systems: Sequence[System], op: str, family: str, names: Sequence[str]) -> Cells:
+def exchange_cells(systems: Sequence[System], op: str, family: str) -> Cells[LibraryParameters]:
     """Return the calibrations of an engine's expert exchange.
 
     Devices without one use that of the device measured for their domain size, otherwise the
-    library's all_to_all of the same bytes, and the answer notes it.
-
-    Args:
-        op: dispatch or combine.
-        family: Engine; "" for the library.
-        names: Parameters, in the column order of the physics function.
+    library's all_to_all of the same bytes, and the answer notes it. `family` is "" for the library.
     """
     found: list[CalibrationMatch | None] = []
     plain: list[str] = []
@@ -219,25 +207,21 @@ def exchange_cells(systems: Sequence[System], op: str, family: str, names: Seque
             match = _find(system.device, "all_to_all", LIBRARY_FAMILY, "any")
             plain += [system.name] if match is not None else []
         found.append(match)
-    cells = _columns(found, names)
+    cells = _columns(found, LibraryParameters)
     note = f"{op} on {', '.join(plain)} is priced as a library all_to_all of the same bytes"
     return _noted(cells, systems, op, [note] if plain else [])
 
 
-def fabric_cells(
-    systems: Sequence[System], operator: str, family: str, names: Sequence[str]
-) -> Cells:
+def fabric_cells(systems: Sequence[System], kind: type[Parameters]) -> Cells[Parameters]:
     """Return the calibrations of the fabric level of some systems.
 
     NIC efficiency and hop cost are properties of the network and its software. Devices without
     measured inter-node exchanges use those of `FABRIC_REFERENCE`, and the answer notes it.
 
-    Args:
-        names: Parameters, in the column order of the physics function.
-
     Raises:
         UnsupportedError: The shipped calibration of the reference is missing.
     """
+    operator, family = FABRIC_OPERATOR, FABRIC_FAMILY
     reference = f"{FABRIC_REFERENCE}/{operator}/{family}/any"
     shipped = shipped_cell(FABRIC_REFERENCE, operator, family, "any")
     if shipped is None:
@@ -259,10 +243,11 @@ def fabric_cells(
             )
             match = with_overheads(match, system.device)
         found.append(match)
-    return _columns(found, names)
+    return _columns(found, kind)
 
 
-def _columns(found: Sequence[CalibrationMatch | None], names: Sequence[str]) -> Cells:
+def _columns(found: Sequence[CalibrationMatch | None], kind: type[Parameters]) -> Cells[Parameters]:
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined] # of named tuples
     matches: list[CalibrationMatch] = []
     match_S = np.full(len(found), -1, np.int64)
     parameters_SP = np.ones((len(found), len(names)))
@@ -279,7 +264,7 @@ def _columns(found: Sequence[CalibrationMatch | None], names: Sequence[str]) -> 
     return Cells(
         matches=tuple(matches),
         match_S=match_S,
-        parameters_SP=parameters_SP,
+        parameters_S=kind(*parameters_SP.T),
         tails_S2=tails_S2,
         notes=tuple(notes),
     )
@@ -295,15 +280,9 @@ def _envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def widened(tails_U2: FloatArray, other_U2: FloatArray) -> FloatArray:
-    """Return the envelope of two pairs of log quantiles (U, 2).
-
-    Args:
-        tails_U2: q05 and q95 of ln(measured/predicted) (U, 2).
-        other_U2: q05 and q95 of another source of error (U, 2).
-    """
-    low_U = np.minimum(tails_U2[:, 0], other_U2[:, 0])
-    high_U = np.maximum(tails_U2[:, 1], other_U2[:, 1])
-    return np.column_stack((low_U, high_U))
+    """Return the envelope of the log quantiles, q05 and q95, of two sources of error (U, 2)."""
+    (low_U, high_U), (other_low_U, other_high_U) = tails_U2.T, other_U2.T
+    return np.column_stack((np.minimum(low_U, other_low_U), np.maximum(high_U, other_high_U)))
 
 
 @cache
@@ -335,33 +314,20 @@ def unseen_fabric_tails() -> FloatArray:
 
 
 @cache
-def rank_extrapolation(op: str) -> tuple[float, float]:
-    """Return q05 and q95 of ln(measured/predicted) at twice the fitted number of ranks.
+def one_doubling(op: str) -> FloatArray:
+    """Return q05 and q95 of ln(measured/predicted) at twice the measured ranks (2,).
 
     Source:
         Fits on 2 and 4 ranks scored on 8, all devices with a switched domain; written by
         `validation.transfers.rank_extrapolation.write_rank_extrapolation`.
     """
     rows = shipped_table("data/collectives/rank_extrapolation.toml")["extrapolation"]
-    found = next(row for row in rows if row["op"] == op)
-    return float(found["q05"]), float(found["q95"])
+    found = next(row for row in rows if row["op"] == cell_operator(op))
+    return np.array([float(found["q05"]), float(found["q95"])])
 
 
-def one_doubling(op: str) -> FloatArray:
-    """Return q05 and q95 of ln(measured/predicted) at twice the measured ranks (2,).
-
-    Args:
-        op: Collective operation.
-    """
-    return np.array(rank_extrapolation(cell_operator(op)))
-
-
-def adds_measured(cells: Cells) -> FloatArray:
-    """Return 1 where the switch of the measured device reduces, else 0 (S,).
-
-    Args:
-        cells: Calibrations of the systems.
-    """
+def adds_measured(cells: Cells[Parameters]) -> FloatArray:
+    """Return 1 where the switch of the measured device reduces, else 0 (S,)."""
     adds = [
         float(resolve_system(match.calibration.device).device.scale_up.in_network_reduction)
         for match in cells.matches

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.collectives.codes import EXCHANGES
-from perfatlas.collectives.placement import HOST_LINK
-from perfatlas.collectives.wire import ring_wire_bytes
+from perfatlas.collectives.placement import DOMAIN, HOST_LINK, NODE
+from perfatlas.collectives.wire import EXCHANGES, ring_wire_bytes
 from perfatlas.files import shipped_table
 from perfatlas.hardware import SWITCH_PATHS, UNKNOWN_ROUTE, ring_route
 from perfatlas.operators import with_fields
@@ -80,11 +79,11 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         pairs at once, not NCCL's.
     """
     pcie_S = np.array([system.device.scale_up.kind == "pcie" for system in query.systems])
-    inside_U = pcie_S[query.index_U] & (query.group.ranks_LU[0] > 1.0) & (inner.match_U >= 0)
+    inside_U = pcie_S[query.index_U] & (query.group.ranks_LU[DOMAIN] > 1.0) & (inner.match_U >= 0)
     if query.op not in (*RING_OPS, *EXCHANGES) or not np.any(inside_U):
         return inner
     notes: dict[str, None] = {}
-    ranks_U = query.group.ranks_LU[0]
+    ranks_U = query.group.ranks_LU[DOMAIN]
     for place in np.unique(query.index_U[inside_U]).tolist():
         of_system_U = inside_U & (query.index_U == place)
         for ranks in np.unique(ranks_U[of_system_U]).tolist():
@@ -230,12 +229,12 @@ def with_bridges(links: Links, group: Group, systems: Sequence[System], index_U:
     """
     if not any(system.node.paths for system in systems):
         return links
-    inside_U = (group.ranks_LU[1:] == 1.0).all(axis=0)
-    places = zip(index_U.tolist(), group.ranks_LU[0].tolist(), strict=True)
+    inside_U = (group.ranks_LU[NODE:] == 1.0).all(axis=0)
+    places = zip(index_U.tolist(), group.ranks_LU[DOMAIN].tolist(), strict=True)
     rate_U = np.array([bridge_rate(systems[place], int(ranks)) for place, ranks in places])
     joined_U = inside_U & (rate_U > 0.0)
     bandwidth_LU = links.bandwidth_LU.copy()
-    bandwidth_LU[0] = np.where(joined_U, rate_U, bandwidth_LU[0])
+    bandwidth_LU[DOMAIN] = np.where(joined_U, rate_U, bandwidth_LU[DOMAIN])
     one_link_U = np.where(joined_U, 0.0, links.one_link_U)
     return links._replace(bandwidth_LU=bandwidth_LU, one_link_U=one_link_U)
 
@@ -262,9 +261,9 @@ def _on_rings(
     query: CollectiveQuery, inner: LevelTimes, rings: Rings, where_U: BoolArray
 ) -> LevelTimes:
     """Return the levels with the median rate of some rings, and an interval that spans them."""
-    latency_U, own_s_U = inner.latency_s_LU[0], inner.time_s_LU[0]
-    wire_U = ring_wire_bytes(query.op, query.size_LU[0], query.group.ranks_LU[0])
-    wire_s_U = wire_U / query.links.bandwidth_LU[0]
+    latency_U, own_s_U = inner.latency_s_LU[DOMAIN], inner.time_s_LU[DOMAIN]
+    wire_U = ring_wire_bytes(query.op, query.size_LU[DOMAIN], query.group.ranks_LU[DOMAIN])
+    wire_s_U = wire_U / query.links.bandwidth_LU[DOMAIN]
     moving_U = np.maximum(own_s_U - latency_U, np.finfo(np.float64).tiny)
     own_U = np.divide(wire_s_U, moving_U, out=np.ones_like(wire_s_U), where=where_U)
     drawn = [np.full_like(wire_s_U, share) for share in rings.shares]
@@ -278,7 +277,7 @@ def _on_rings(
     tails_U2 = np.column_stack((np.minimum(low_U, fast_U), high_U + np.maximum(slow_U, 0.0)))
     return with_fields(
         inner,
-        time_s_LU=np.stack((np.where(where_U, time_U, own_s_U), *inner.time_s_LU[1:])),
+        time_s_LU=np.stack((np.where(where_U, time_U, own_s_U), *inner.time_s_LU[NODE:])),
         tails_U2=np.where(where_U[:, None], tails_U2, inner.tails_U2),
         measured_U=inner.measured_U & ~where_U,
     )

@@ -2,12 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from perfatlas.machines.gpu.declarations import KernelTime
 from perfatlas.machines.gpu.devices import SiliconRow
 from perfatlas.machines.gpu.kernels.attention import (
-    DecodeAttentionParameters,
-    DecodeAttentionShape,
-    PrefillAttentionParameters,
-    PrefillAttentionShape,
     decode_attention_time_s,
     prefill_attention_time_s,
 )
@@ -84,19 +81,22 @@ def silicon() -> SiliconRow:
     )
 
 
+def one_row(
+    time_s: KernelTime, shape: dict[str, float], parameters: dict[str, float]
+) -> tuple[float, int]:
+    """Return time [s] and bound code of one shape."""
+    time_s_U, code_U = time_s(
+        np.array([[shape[name] for name in time_s.shape_names]]),
+        np.array([silicon()]),
+        np.array([[parameters[name] for name in time_s.parameter_names]]),
+    )
+    return float(time_s_U[0]), int(code_U[0])
+
+
 def price(
     phase: str, changes: dict[str, float], parameters: dict[str, float] | None = None
 ) -> tuple[float, int]:
-    prefill = phase == "prefill"
-    names = PrefillAttentionShape._fields if prefill else DecodeAttentionShape._fields
-    known = PREFILL if prefill else DECODE
-    columns = PrefillAttentionParameters._fields if prefill else DecodeAttentionParameters._fields
-    shape = SHAPE | ({} if prefill else {"q_len": 1.0}) | changes
-    values = known | (parameters or {})
-    physics = prefill_attention_time_s if prefill else decode_attention_time_s
-    time_s_U, code_U = physics(
-        np.array([[shape[name] for name in names]]),
-        np.array([silicon()]),
-        np.array([[values[name] for name in columns]]),
-    )
-    return float(time_s_U[0]), int(code_U[0])
+    if phase == "prefill":
+        return one_row(prefill_attention_time_s, SHAPE | changes, PREFILL | (parameters or {}))
+    shape = SHAPE | {"q_len": 1.0} | changes
+    return one_row(decode_attention_time_s, shape, DECODE | (parameters or {}))

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.kernels.key_selection import (
-    KeySelectionParameters,
-    KeySelectionShape,
-    key_selection_time_s,
-)
+from perfatlas.machines.gpu.kernels.key_selection import key_selection_time_s
 from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, KeySelection, Phase
-from tests.machines.gpu.attention_support import silicon
+from tests.machines.gpu.attention_support import one_row, silicon
 
 PARAMETERS = {
     "efficiency_bandwidth": 0.8,
@@ -40,13 +36,7 @@ def price(
         "index_bytes": 4.0,
         "hot": hot,
     }
-    values = PARAMETERS | (parameters or {})
-    time_s_U, code_U = key_selection_time_s(
-        np.array([[shape[name] for name in KeySelectionShape._fields]]),
-        np.array([silicon()]),
-        np.array([[values[name] for name in KeySelectionParameters._fields]]),
-    )
-    return float(time_s_U[0]), int(code_U[0])
+    return one_row(key_selection_time_s, shape, PARAMETERS | (parameters or {}))
 
 
 def test_decode_by_hand() -> None:

@@ -5,9 +5,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.machines.gpu.kernels.latent_attention import (
-    MlaDecodeParameters,
-    MlaPrefillParameters,
-    MlaShape,
     mla_decode_time_s,
     mla_prefill_time_s,
 )
@@ -18,7 +15,7 @@ from perfatlas.operators import (
     LatentAttention,
     Phase,
 )
-from tests.machines.gpu.attention_support import silicon
+from tests.machines.gpu.attention_support import one_row, silicon
 
 SHAPE = {
     "batch": 1.0,
@@ -69,18 +66,9 @@ DECODE = {
 def price(
     phase: str, changes: dict[str, float], parameters: dict[str, float] | None = None
 ) -> tuple[float, int]:
-    prefill = phase == "prefill"
-    known = PREFILL if prefill else DECODE
-    columns = MlaPrefillParameters._fields if prefill else MlaDecodeParameters._fields
-    shape = SHAPE | ({} if prefill else {"q_len": 1.0}) | changes
-    values = known | (parameters or {})
-    physics = mla_prefill_time_s if prefill else mla_decode_time_s
-    time_s_U, code_U = physics(
-        np.array([[shape[name] for name in MlaShape._fields]]),
-        np.array([silicon()]),
-        np.array([[values[name] for name in columns]]),
-    )
-    return float(time_s_U[0]), int(code_U[0])
+    if phase == "prefill":
+        return one_row(mla_prefill_time_s, SHAPE | changes, PREFILL | (parameters or {}))
+    return one_row(mla_decode_time_s, SHAPE | {"q_len": 1.0} | changes, DECODE | (parameters or {}))
 
 
 def test_decode_by_hand() -> None:

@@ -22,7 +22,7 @@ from perfatlas.networks import (
     StepTokens,
 )
 from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, Operator, Phase
-from tests.machines.gpu.attention_support import silicon
+from tests.machines.gpu.attention_support import one_row, silicon
 
 OPERATORS = ("scan_prefill", "scan_decode", "conv_prefill", "conv_decode")
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
@@ -101,14 +101,8 @@ BY_HAND = {
 def price(
     operator: str, changes: dict[str, float], parameters: dict[str, float] | None = None
 ) -> tuple[float, int]:
-    model = physics_model(operator)
     shape, values = SHAPES[operator] | changes, PARAMETERS[operator] | (parameters or {})
-    time_s_U, code_U = model(
-        np.array([[shape[name] for name in model.shape_names]]),
-        np.array([silicon()]),
-        np.array([[values[name] for name in model.parameter_names]]),
-    )
-    return float(time_s_U[0]), int(code_U[0])
+    return one_row(physics_model(operator), shape, values)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

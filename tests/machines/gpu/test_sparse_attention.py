@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.kernels.sparse_attention import (
-    SparseMlaPrefillParameters,
-    SparseMlaPrefillShape,
-    sparse_mla_prefill_time_s,
-)
+from perfatlas.machines.gpu.kernels.sparse_attention import sparse_mla_prefill_time_s
 from perfatlas.operators import (
     BOUND_COMPUTE,
     BOUND_LATENCY,
@@ -16,7 +12,7 @@ from perfatlas.operators import (
     LatentAttention,
     Phase,
 )
-from tests.machines.gpu.attention_support import silicon
+from tests.machines.gpu.attention_support import one_row, silicon
 
 PARAMETERS = {
     "efficiency_compute": 0.6,
@@ -48,13 +44,7 @@ def price(
         "attention_bytes_per_element": 2.0,
         "hot": 0.0,
     } | (changes or {})
-    values = PARAMETERS | (parameters or {})
-    time_s_U, code_U = sparse_mla_prefill_time_s(
-        np.array([[shape[name] for name in SparseMlaPrefillShape._fields]]),
-        np.array([silicon()]),
-        np.array([[values[name] for name in SparseMlaPrefillParameters._fields]]),
-    )
-    return float(time_s_U[0]), int(code_U[0])
+    return one_row(sparse_mla_prefill_time_s, shape, PARAMETERS | (parameters or {}))
 
 
 def test_one_query_per_sm_by_hand() -> None:

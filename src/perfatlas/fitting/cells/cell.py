@@ -102,6 +102,27 @@ class Cell:
         return time_s
 
 
+def of_columns(
+    formula: Callable[..., tuple[FloatArray, NDArray[np.int8]]],
+    shape: type[tuple[FloatArray, ...]],
+    parameters: type[tuple[FloatArray, ...]],
+) -> Physics:
+    """Return a formula of named columns as cells call it, with tables.
+
+    Args:
+        formula: (shape, parameters): times (U,) [s] and bound codes (U,).
+        shape: Named tuple of the shape columns.
+        parameters: Named tuple of the parameter columns.
+    """
+
+    def physics(
+        shape_UD: FloatArray, _silicon_US: FloatArray, parameters_UP: FloatArray
+    ) -> tuple[FloatArray, NDArray[np.int8]]:
+        return formula(shape(*shape_UD.T), parameters(*parameters_UP.T))
+
+    return physics
+
+
 def silicon_columns(device_name: str, format_name: str) -> SiliconRow:
     """Return the silicon of the measured card, at its sustained clock.
 
