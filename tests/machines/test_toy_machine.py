@@ -25,7 +25,7 @@ from perfatlas.machines import (
     price_operators,
     register,
 )
-from perfatlas.machines.contract import table
+from perfatlas.machines.contract import machine as contract
 from perfatlas.operators import BOUND_NAMES, Gemm, Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from tests.machines.toy.kind import KIND
@@ -48,7 +48,7 @@ def _toy() -> Iterator[None]:
     KINDS.update(kinds)
     FIELDS.clear()
     FIELDS.update(fields)
-    del table._LOADED[MACHINE.name]
+    del contract._LOADED[MACHINE.name]
 
 
 def gemm(m: float, n: float, k: float, size: int = 1) -> Gemm:

@@ -52,9 +52,6 @@ def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
 
     `version` is that of the engine, "" for the version the calibration was fitted on; libraries
     keep their own version.
-
-    Raises:
-        MissingDependencyError: The measured tables are not installed.
     """
     cell = match.calibration
     own = "" if cell.operator in LIBRARY_OPS else version

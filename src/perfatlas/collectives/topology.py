@@ -54,9 +54,6 @@ class Rings(NamedTuple):
 def published_rings(op: str = "all_reduce") -> tuple[Mapping[str, Any], ...]:
     """Return the published machines: GPUs of the group, share of the link, path, transport.
 
-    Args:
-        op: A ring of any of `RING_OPS`, or the exchange of all pairs.
-
     Example:
         >>> from perfatlas.collectives.topology import published_rings
         >>> all(0.0 < ring["share"] < 1.0 for ring in published_rings())
@@ -70,9 +67,6 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
 
     Latencies are those of the calibrated machine. Without a stated topology the rate of the
     calibrated machine is one draw among those of the published ones.
-
-    Args:
-        inner: Its levels as calibrated, on one machine of unknown topology.
 
     Limits: Published groups have four and eight GPUs; each group size uses the nearest. Measured
         rows keep their time where no topology is stated. Exchanges of eight GPUs are copies of all
@@ -101,10 +95,6 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
 
 def rings_of(system: System, ranks: int, op: str = "all_reduce") -> Rings:
     """Return the rings, or exchanges of all pairs, that a group of GPUs of a node may run on.
-
-    Args:
-        system: A system whose GPUs communicate over PCIe.
-        op: A ring of any of `RING_OPS`, or the exchange of all pairs.
 
     Example:
         >>> from perfatlas.collectives.topology import rings_of
@@ -184,11 +174,7 @@ def _alike(
 
 
 def bridge_rate(system: System, ranks: int) -> float:
-    """Return the rate of NVLink bridges between all GPUs of a group, 0 without [bytes/s].
-
-    Args:
-        system: A system whose GPUs communicate over PCIe otherwise.
-    """
+    """Return the rate of NVLink bridges between all GPUs of a group, 0 without [bytes/s]."""
     links = ring_route(system.node.paths, ranks, system.node.peer_access).links
     device, bridge = system.device, shipped_table(RINGS)["bridge"]
     card = bridge["cards"].get(device.name)
@@ -221,12 +207,7 @@ def unstated_bridge(system: System, ranks: int) -> str:
 
 
 def with_bridges(links: Links, group: Group, systems: Sequence[System], index_U: IntArray) -> Links:
-    """Return the links with those of NVLink bridges for groups that they join completely.
-
-    Args:
-        group: Placement of the ranks.
-        index_U: Position in `systems` (U,).
-    """
+    """Return the links with those of NVLink bridges for groups that they join completely."""
     if not any(system.node.paths for system in systems):
         return links
     inside_U = (group.ranks_LU[NODE:] == 1.0).all(axis=0)

@@ -41,11 +41,7 @@ RING_PASSES: Final = {
 
 
 def check_op(op: str) -> str:
-    """Return the name of a collective operation after checking it.
-
-    Raises:
-        UsageError: There is no such operation.
-    """
+    """Return the name of a collective operation after checking it."""
     if op not in OPS:
         raise UsageError(
             f"unknown collective op {op!r}; known: {', '.join(OPS)}{did_you_mean(op, OPS)}"
@@ -94,13 +90,6 @@ def between_nodes_wire_bytes(
     A library runs one ring over all ranks, so a node's NICs carry as many bytes as a rank's link.
     With in-network reduction inside the node, trees of nodes exchange the sums: every node sends S
     up and S down; with two nodes, only one of the two.
-
-    Args:
-        op: all_reduce, all_gather or reduce_scatter.
-        bytes_U: Size as counted by nccl-tests (U,) [bytes].
-        ranks_U: Ranks of the whole group (U,).
-        nodes_U: Nodes the group spans (U,).
-        adds_inside_U: 1 where the switch inside a node reduces, else 0 (U,).
 
     Source:
         NCCL's ring and double binary trees (NVLSTree); NVIDIA/nccl-tests issues 160 and 196: a

@@ -7,33 +7,29 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.machines.contract.devices import (
+    from perfatlas.machines.contract.machine import (
         DeviceColumns as DeviceColumns,
-        device_peak as device_peak,
-    )
-    from perfatlas.machines.contract.gathered import (
-        ClockPrices as ClockPrices,
-        GatheredOperators as GatheredOperators,
+        KernelChoice as KernelChoice,
         KernelFamily as KernelFamily,
+        Machine as Machine,
+        Tier as Tier,
+        device_peak as device_peak,
+        register as register,
+    )
+    from perfatlas.machines.contract.managed import (
+        managed_roofline as managed_roofline,
+        repriced as repriced,
+        synchronisations as synchronisations,
+        with_step_errors as with_step_errors,
     )
     from perfatlas.machines.contract.pricing import (
+        ClockPrices as ClockPrices,
+        GatheredOperators as GatheredOperators,
         communication_share as communication_share,
         gather_operators as gather_operators,
         issuing_units as issuing_units,
         price_operators as price_operators,
         spreads_weights as spreads_weights,
     )
-    from perfatlas.machines.contract.repricing import repriced as repriced
-    from perfatlas.machines.contract.roofline import managed_roofline as managed_roofline
-    from perfatlas.machines.contract.row import (
-        KernelChoice as KernelChoice,
-        Machine as Machine,
-        Tier as Tier,
-    )
-    from perfatlas.machines.contract.step_errors import (
-        synchronisations as synchronisations,
-        with_step_errors as with_step_errors,
-    )
-    from perfatlas.machines.contract.table import register as register
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

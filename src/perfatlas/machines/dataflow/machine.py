@@ -46,15 +46,7 @@ NOTE: Final = (
 
 
 def at_roofline(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
-    """Return prices in tier bound, with SRAM as memory (C, O).
-
-    Args:
-        operators: Columns over candidates (O).
-        devices: Device and clock of each candidate (C,).
-
-    Raises:
-        UnsupportedError: A device does not multiply in a format.
-    """
+    """Return prices in tier bound, with SRAM as memory (C, O)."""
     return managed_roofline(
         operators, devices, lambda cold_CO, activation_CO, _: cold_CO + activation_CO
     )
@@ -64,13 +56,6 @@ def scheduled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOp
     """Return prices by streams, pipeline fill and synchronisation (C, O).
 
     A device without a calibration has no synchronisation time, and no upper end.
-
-    Args:
-        operators: Columns over candidates (O).
-        devices: Device and clock of each candidate (C,).
-
-    Raises:
-        UnsupportedError: A device does not multiply in a format.
 
     Source:
         Abts et al., Think Fast, ISCA 2020, and A software-defined tensor streaming multiprocessor,

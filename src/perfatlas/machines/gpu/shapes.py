@@ -91,11 +91,7 @@ def _declared(operator: Operator) -> OperatorKernels | None:
 
 
 def calibration_key(operator: Operator) -> CalibrationKey | None:
-    """Return the calibration operator and its formats, best first; None without physics.
-
-    Args:
-        operator: Columns over candidates.
-    """
+    """Return the calibration operator and its formats, best first; None without physics."""
     declared = _declared(operator)
     return None if declared is None else declared.calibration_key(operator)
 
@@ -107,14 +103,7 @@ def stand_in(operator: Operator) -> StandIn | None:
 
 
 def shape_columns(operator: Operator) -> Columns:
-    """Return the shape columns of an operator for its physics model, by name.
-
-    Args:
-        operator: Columns over candidates, of a type with physics.
-
-    Raises:
-        TypeError: No kernels price operators of this type.
-    """
+    """Return the shape columns of an operator for its physics model, by name."""
     declared = _declared(operator)
     if declared is None:
         raise TypeError(f"no kernel folder prices operators of kind {operator.kind}")
@@ -143,12 +132,7 @@ def _ratios(
 
 
 def coordinates(operator: str, shape_UD: FloatArray) -> FloatArray:
-    """Return the coordinates of shapes (U, F).
-
-    Args:
-        operator: A name of `AXES`.
-        shape_UD: Columns of its physics (U, D).
-    """
+    """Return the coordinates of shapes (U, F)."""
     return np.stack(
         [
             axis.weight * (ratio_U if axis.linear else np.log2(ratio_U))
@@ -159,13 +143,7 @@ def coordinates(operator: str, shape_UD: FloatArray) -> FloatArray:
 
 
 def correct(residuals: Residuals, operator: str, shape_UD: FloatArray) -> Correction:
-    """Return the corrections of the physics times of shapes.
-
-    Args:
-        residuals: Residuals of the cell whose parameters the physics used.
-        operator: A name of `AXES`.
-        shape_UD: Columns of its physics (U, D).
-    """
+    """Return the corrections of the physics times of shapes."""
     # One octave along each coordinate, 0 where not extrapolated
     octaves = [
         axis.weight if not axis.linear and any(name in SIZES for name in axis.times) else 0.0
@@ -175,13 +153,7 @@ def correct(residuals: Residuals, operator: str, shape_UD: FloatArray) -> Correc
 
 
 def residuals_by_distance(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residuals:
-    """Return residuals with error growth by distance, from held-out rows and groups.
-
-    Args:
-        operator: A name of `AXES`.
-        shape_RD: Measured shapes (R, D).
-        residual_R: ln(measured / physics) (R,).
-    """
+    """Return residuals with error growth by distance, from held-out rows and groups."""
     names = physics_model(operator).shape_names
     columns = [names.index(name) for name in kernel_shapes()[operator].groups]
     groups_R = near.number_groups(shape_RD[:, columns])
@@ -205,12 +177,7 @@ def widening_per_octave() -> dict[str, float]:
 
 
 def shape_limits(operator: str, shape_RD: FloatArray) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the minimum and maximum of each dimension of measured shapes, by name.
-
-    Args:
-        operator: Calibration operator; one without axes has no limits.
-        shape_RD: Measured shapes (R, D).
-    """
+    """Return the minimum and maximum of each dimension of measured shapes, by name."""
     values = {_label(axis): value_R for axis, value_R in _ratios(operator, shape_RD)}
     least = {name: float(value_R.min()) for name, value_R in values.items()}
     most = {name: float(value_R.max()) for name, value_R in values.items()}
@@ -226,11 +193,6 @@ def octaves_outside(
     """Return the octaves between a shape and the range its calibration was fitted on (U,).
 
     Uses the dimension farthest outside. 0 inside, and for calibrations without limits.
-
-    Args:
-        shape_UD: Columns of its physics (U, D).
-        match_U: Position in `limits_M` (U,).
-        limits_M: Minimum and maximum by dimension, for each match.
 
     Example:
         >>> import numpy as np

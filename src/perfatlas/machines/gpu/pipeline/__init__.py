@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.machines.gpu.pipeline.families import (
-        KernelFamily as KernelFamily,
-        family_of as family_of,
-        kernel_families as kernel_families,
-        sm_constants as sm_constants,
-    )
     from perfatlas.machines.gpu.pipeline.kernels import (
         AttentionWork as AttentionWork,
         GemmWork as GemmWork,
+        KernelFamily as KernelFamily,
         KernelTile as KernelTile,
         Silicon as Silicon,
+        family_of as family_of,
+        kernel_families as kernel_families,
         kernel_silicon as kernel_silicon,
+        sm_constants as sm_constants,
     )
     from perfatlas.machines.gpu.pipeline.pricing import (
         KernelDesign as KernelDesign,

@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
-from perfatlas.machines.gpu.pipeline.kernels import AttentionWork
+from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, architecture_limits, sm_constants
 from perfatlas.machines.gpu.pipeline.servers import Schedule, Step, run_programs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.machines.gpu.pipeline.families import KernelFamily
-    from perfatlas.machines.gpu.pipeline.kernels import GemmWork, KernelTile, Silicon, Work
+    from perfatlas.machines.gpu.pipeline.kernels import (
+        GemmWork,
+        KernelFamily,
+        KernelTile,
+        Silicon,
+        Work,
+    )
     from perfatlas.machines.gpu.pipeline.servers import Event
 
 TENSOR, VECTOR, ISSUE, EXPONENTIALS, SHARED, COPY = UNITS = (
@@ -133,11 +137,7 @@ class GemmLoop:
     warpgroups: int
 
     def programs(self, blocks: int) -> list[list[Step]]:
-        """Return the producer and the warpgroups of a tile.
-
-        Args:
-            blocks: Blocks of the inner dimension.
-        """
+        """Return the producer and the warpgroups of a tile."""
         tiles = [("product", j) for j in range(blocks)]
         producer = _copies(tiles, self.copy, self.latency, self.stages, self.warpgroups)
         return [producer, *(self._group(g, blocks) for g in range(self.warpgroups))]
@@ -168,8 +168,7 @@ def _copies(
 ) -> list[Step]:
     """Return copies that each wait until the tile before in their buffer was multiplied.
 
-    Args:
-        turns: Whether warpgroups take turns in tiles, instead of all multiplying each.
+    With `turns`, warpgroups take turns in tiles, instead of all multiplying each.
     """
     steps = []
     for at, tile in enumerate(tiles):
@@ -206,22 +205,7 @@ def tile_schedule(loop: Loop, blocks: int) -> Schedule:
 def steady_iteration(loop: Loop, blocks: int) -> Schedule:
     """Return one iteration of the main loop, from the end of a product to that of the next.
 
-    Args:
-        blocks: Blocks of the tile; of a short one, or a single block, it is the whole tile.
-
-    Example:
-        >>> from perfatlas.machines.gpu.pipeline.loops import GemmLoop, steady_iteration
-        >>> loop = GemmLoop(
-        ...     product=64.0,
-        ...     operands=32.0,
-        ...     promotion=0.0,
-        ...     copy=16.0,
-        ...     latency=100.0,
-        ...     stages=4,
-        ...     warpgroups=1,
-        ... )
-        >>> steady_iteration(loop, 64).busy
-        {'tensor cores': 64.0, 'shared memory': 32.0, 'copy engine': 16.0}
+    Of a tile with few blocks, or a single one, it is the whole tile.
     """
     whole = _simulated(loop, min(blocks, STEADY[1]))
     turns = loop.warpgroups if isinstance(loop, AttentionLoop) and loop.latent else 1

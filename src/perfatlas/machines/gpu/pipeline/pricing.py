@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
-from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork
+from perfatlas.machines.gpu.pipeline.kernels import (
+    AttentionWork,
+    GemmWork,
+    architecture_limits,
+    sm_constants,
+)
 from perfatlas.machines.gpu.pipeline.loops import UNITS, loop_of, steady_iteration, tile_schedule
 from perfatlas.machines.gpu.pipeline.tiles import (
     check_tile,
@@ -26,8 +30,7 @@ from perfatlas.quantities import PerfatlasError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from perfatlas.machines.gpu.pipeline.families import KernelFamily
-    from perfatlas.machines.gpu.pipeline.kernels import KernelTile, Silicon, Work
+    from perfatlas.machines.gpu.pipeline.kernels import KernelFamily, KernelTile, Silicon, Work
     from perfatlas.machines.gpu.pipeline.servers import Schedule
 
 MEMORY, LATENCY, LAUNCH = "device memory", "latency", "launch"
@@ -167,10 +170,6 @@ def _limiting(units: Mapping[str, float], tile_cycles: float, kernel_cycles: flo
     """Return what limits a kernel: the busiest unit, or latency if all of them mostly wait.
 
     Units of an SM work while it computes a tile, the device memory during the whole kernel.
-
-    Args:
-        units: Mean cycles of a tile in which each unit works.
-        kernel_cycles: Cycles of the kernel over tiles of an SM.
     """
     whole = dict.fromkeys(units, tile_cycles) | {MEMORY: kernel_cycles}
     busy = [unit for unit, cycles in units.items() if cycles >= BUSY * whole[unit]]
@@ -179,9 +178,6 @@ def _limiting(units: Mapping[str, float], tile_cycles: float, kernel_cycles: flo
 
 def sm_cycles(tiles: Mapping[float, int], sm_count: int) -> float:
     """Return the cycles of the last SM when the longest tiles start first.
-
-    Args:
-        sm_count: Streaming multiprocessors.
 
     Example:
         >>> from perfatlas.machines.gpu.pipeline.pricing import sm_cycles

@@ -6,16 +6,20 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
-from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork, KernelTile
+from perfatlas.machines.gpu.pipeline.kernels import (
+    AttentionWork,
+    GemmWork,
+    KernelTile,
+    architecture_limits,
+    sm_constants,
+)
 from perfatlas.machines.gpu.pipeline.loops import COLUMN_STEP
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfatlas.machines.gpu.pipeline.families import KernelFamily
-    from perfatlas.machines.gpu.pipeline.kernels import Silicon, Work
+    from perfatlas.machines.gpu.pipeline.kernels import KernelFamily, Silicon, Work
 
 WARPGROUP: Final = 128  # threads
 LANES: Final = 128  # of tensor memory: rows of an accumulator
@@ -31,16 +35,7 @@ GEMM_COLUMNS: Final = (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256
 
 
 def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
-    """Refuse a tile that the instructions cannot compute or that an SM cannot hold.
-
-    Args:
-        work: What the kernel computes.
-
-    Raises:
-        InvalidSpecError: Rows, columns or depth are no multiple of those of the MMA instruction.
-        InfeasibleError: The tile exceeds shared memory, registers or tensor memory, or has no
-            neighbour for 2-CTA MMA.
-    """
+    """Refuse a tile that the instructions cannot compute or that an SM cannot hold."""
     limits = architecture_limits(silicon.architecture)
     rows = limits["mma_rows"]
     if isinstance(work, AttentionWork) and work.latent_dim:
@@ -96,11 +91,7 @@ def _check_latent_rows(tile: KernelTile) -> None:
 
 
 def shared_bytes(work: Work, tile: KernelTile, silicon: Silicon) -> float:
-    """Return the shared memory of a tile: operands in flight, and queries or outputs [bytes].
-
-    Args:
-        work: What the kernel computes.
-    """
+    """Return the shared memory of a tile: operands in flight, and queries or outputs [bytes]."""
     if isinstance(work, AttentionWork) and work.backward:
         # keys and values of the tile, queries and gradients of outputs, gradients of scores
         rows = (2 * tile.m + tile.stages * tile.n) * work.head_dim
@@ -158,9 +149,6 @@ def known_tile(work: AttentionWork, family: KernelFamily) -> KernelTile:
     """Return the tile of the best known attention kernel; in decode, one warpgroup of it.
 
     That of latent attention is of kernels for decode.
-
-    Raises:
-        UnsupportedError: No kernel of the family has so large heads.
     """
     mask = "causal" if work.causal else "none"
     direction = "backward" if work.backward else "latent" if work.latent_dim else "forward"

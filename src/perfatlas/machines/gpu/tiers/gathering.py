@@ -132,9 +132,7 @@ class ModelRows:
     def prices(self, place_X: IntArray, ratio_X: FloatArray) -> RowPrices:
         """Return the prices of distinct shapes at clocks.
 
-        Args:
-            place_X: Positions of the shapes (X,).
-            ratio_X: Clock relative to the clock of the candidate (X,).
+        `place_X` are positions of the shapes, `ratio_X` clocks relative to that of the candidate.
         """
         model = shapes.physics_model(self.name)
         # np.take copies rows in a third of the time of an index
@@ -191,14 +189,7 @@ def gather_rows(
     match_GC: IntArray,
     catalog: Matches,
 ) -> ModelRows | None:
-    """Return the rows of the operators of one model that are executed and calibrated, if any.
-
-    Args:
-        name: Calibration operator.
-        wanted: Operators of the model (G).
-        position_G: Their positions among all operators.
-        match_GC: Calibration of each operator of each candidate, -1 for none.
-    """
+    """Return the rows of the operators of one model that are executed and calibrated, if any."""
     model, devices = shapes.physics_model(name), catalog.devices
     executed = [np.broadcast_to(operator.count > 0, match_GC.shape[1:]) for operator in wanted]
     runs_GC = (match_GC >= 0) & np.stack(executed)

@@ -51,13 +51,7 @@ MIN_ROWS: Final = 100  # minimum rows to determine how residuals decay with dist
 def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
     """Return a match with the table whose rows correct it, or with a note why there is none.
 
-    Args:
-        match: The calibration of an operator on a device.
-        version: Measured version of the engine; "" for the version the calibration was fitted
-            on.
-
-    Raises:
-        MissingDependencyError: The measured tables are not installed.
+    `version` is that of the engine, "" for the version the calibration was fitted on.
     """
     cell = match.calibration
     if cell.operator not in TABLES:
@@ -143,10 +137,7 @@ def correct_rows(
 ) -> Correction:
     """Return the corrections of shapes priced with several calibrations.
 
-    Args:
-        matches: Calibrations (M); those without a table correct nothing.
-        shape_UD: Columns of the physics (U, D).
-        match_U: Position in `matches` (U,).
+    Calibrations without a table correct nothing.
     """
     count = shape_UD.shape[0]
     whole = Correction(np.ones(count), np.zeros(count), np.zeros(count), np.zeros(count, np.bool_))
@@ -166,14 +157,7 @@ def lacks_quantization(
     shape_UD: FloatArray,
     match_U: IntArray,
 ) -> NDArray[np.bool_]:
-    """Return which products exclude the quantization that their measured rows include (U,).
-
-    Args:
-        operator: Calibration operator of all shapes.
-        matches: Calibrations (M).
-        shape_UD: Columns of the physics (U, D).
-        match_U: Position in `matches` (U,).
-    """
+    """Return which products exclude the quantization that their measured rows include (U,)."""
     if operator != "gemm":
         return np.zeros(match_U.shape, np.bool_)
     inside_M = np.array([holds_quantization(match) for match in matches])
@@ -198,10 +182,8 @@ def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatAr
     The residual of the sum is split in proportion to the physics times. The interval covers both
     extremes: all of it belongs to the quantization, or all of it to the product.
 
-    Args:
-        near: Corrections of the sums (U,).
-        alone_U: Where only the product is priced (U,).
-        whole_U: Physics of the sum relative to physics of the product (U,).
+    `alone_U` marks where only the product is priced, `whole_U` is the physics of the sum relative
+    to that of the product.
 
     Example:
         >>> import numpy as np

@@ -166,11 +166,7 @@ def write_times(
     A product whose roofline is memory-bound, but which is limited by issuing its tiles, does not
     fill the device: it is latency-bound. Experts whose tiles fill it compute padded rows.
 
-    Args:
-        prices: Prices in which each time is the roofline; not shared yet.
-        at: Candidate and operator of each row (R,).
-        place_R: Shape of each row (R,).
-        found: Prices of the shapes (U,).
+    `at` holds candidate and operator of each row (R,), `place_R` its shape.
     """
     columns = _Columns(*(getattr(prices, name) for name in _Columns._fields))
     shapes = RowPrices(*map(np.ascontiguousarray, found))
@@ -200,12 +196,6 @@ def _write(
 
     An interval below the bound contradicts it: the gap shows the error of the measurements, not a
     narrow interval.
-
-    Args:
-        place_R: Shape of each row (R,).
-        candidate_R: Its candidate (R,).
-        operator_R: Its operator (R,).
-        columns: Rooflines, overwritten where a row is.
     """
     for row in range(place_R.shape[0]):
         candidate, operator, shape = candidate_R[row], operator_R[row], place_R[row]
