@@ -15,6 +15,7 @@ from perfatlas.collectives import CollectiveShape, measured as links
 from perfatlas.fitting import error_statistics, held_out
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
 from perfatlas.machines.gpu import shapes
+from perfatlas.machines.gpu.tiers import measured as tier
 from perfatlas.measurements.calibrations import find_shipped_calibration
 from perfatlas.measurements.residuals import residuals as near
 from perfatlas.measurements.tables import CUSTOM, LIBRARY_OPS, MOE_MODEL, table_rows
@@ -161,6 +162,6 @@ def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
         if held is None:
             continue
         residual = np.log(measured_s / physics_s)
-        known = shapes.residuals_by_distance(cell.operator, shape_UD[~held], residual[~held])
-        correction = shapes.correct(known, cell.operator, shape_UD[held])
+        known = tier.residuals_by_distance(cell.operator, shape_UD[~held], residual[~held])
+        correction = tier.correct(known, cell.operator, shape_UD[held])
         yield score_of(cell, unseen, physics_s[held], measured_s[held], correction)

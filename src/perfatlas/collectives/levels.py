@@ -12,7 +12,6 @@ import numpy as np
 
 from perfatlas.collectives import notes
 from perfatlas.collectives.fabric import with_fabric
-from perfatlas.collectives.measured import correct_rows, with_table
 from perfatlas.collectives.parameters import (
     CUSTOM_OPERATOR,
     LIBRARY_FAMILY,
@@ -143,9 +142,11 @@ def _corrected(
         return times
     if query.op in EXPERT_EXCHANGES:
         return with_fields(times, notes=(*times.notes, notes.EXPERTS_NOTE))
-    matches = tuple(with_table(match, query.version) for match in times.matches)
+    from perfatlas.collectives import measured  # reads tables
+
+    matches = tuple(measured.with_table(match, query.version) for match in times.matches)
     inside_U = _in_one_domain(query) & (query.group.ranks_LU[DOMAIN] <= most_U)
-    correction = correct_rows(matches, shape, np.where(inside_U, times.match_U, -1))
+    correction = measured.correct_rows(matches, shape, np.where(inside_U, times.match_U, -1))
     scale_LU = np.stack((correction.factor_U, *np.ones((2, inside_U.size))))
     tails_U2 = np.column_stack((correction.low_U, correction.high_U))
     added = [note for match in matches for note in match.notes]

@@ -17,7 +17,6 @@ import numpy as np
 
 from perfatlas.files import shipped_table
 from perfatlas.machines.gpu import kernels
-from perfatlas.measurements.residuals import residuals as near
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,13 +30,10 @@ if TYPE_CHECKING:
         OperatorKernels,
         StandIn,
     )
-    from perfatlas.measurements.residuals import Correction, Residuals
     from perfatlas.operators import FloatArray, IntArray, Operator
 
 NEAR_BALANCED: Final = -0.1  # skew that represents a uniform load: close to balanced, not equal
 MIN_RATIO: Final = 2.0**-10  # minimum ratio of two columns in a coordinate
-# Columns that are extrapolated beyond their measured range; others are fixed by model or plan.
-SIZES: Final = ("m", "n", "k", "tokens", "batch", "q_len", "kv_len", "queries")
 BEYOND_RANGE: Final = "data/beyond_range.toml"
 ROUNDING: Final = 1e-6  # octaves
 
@@ -140,29 +136,6 @@ def coordinates(operator: str, shape_UD: FloatArray) -> FloatArray:
         ],
         axis=1,
     )
-
-
-def correct(residuals: Residuals, operator: str, shape_UD: FloatArray) -> Correction:
-    """Return the corrections of the physics times of shapes."""
-    # One octave along each coordinate, 0 where not extrapolated
-    octaves = [
-        axis.weight if not axis.linear and any(name in SIZES for name in axis.times) else 0.0
-        for axis in AXES[operator]
-    ]
-    return near.correct(residuals, coordinates(operator, shape_UD), np.array(octaves))
-
-
-def residuals_by_distance(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residuals:
-    """Return residuals with error growth by distance, from held-out rows and groups."""
-    names = physics_model(operator).shape_names
-    columns = [names.index(name) for name in kernel_shapes()[operator].groups]
-    groups_R = near.number_groups(shape_RD[:, columns])
-    return near.residuals_by_distance(coordinates(operator, shape_RD), residual_R, groups_R)
-
-
-def no_residuals(operator: str) -> Residuals:
-    """Return the residuals of a cell without rows, for which physics is not corrected."""
-    return near.no_residuals(len(AXES[operator]))
 
 
 @cache

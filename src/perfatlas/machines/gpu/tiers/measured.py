@@ -25,6 +25,7 @@ from perfatlas.measurements.residuals import (
     cached_residuals,
     holds_quantization,
     producers_hash,
+    residuals as near,
     with_rows_of,
 )
 from perfatlas.measurements.tables import (
@@ -46,6 +47,31 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
 
 MIN_ROWS: Final = 100  # minimum rows to determine how residuals decay with distance
+# Columns that are extrapolated beyond their measured range; others are fixed by model or plan.
+SIZES: Final = ("m", "n", "k", "tokens", "batch", "q_len", "kv_len", "queries")
+
+
+def correct(residuals: Residuals, operator: str, shape_UD: FloatArray) -> Correction:
+    """Return the corrections of the physics times of shapes."""
+    # One octave along each coordinate, 0 where not extrapolated
+    octaves = [
+        axis.weight if not axis.linear and any(name in SIZES for name in axis.times) else 0.0
+        for axis in shapes.AXES[operator]
+    ]
+    return near.correct(residuals, shapes.coordinates(operator, shape_UD), np.array(octaves))
+
+
+def residuals_by_distance(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residuals:
+    """Return residuals with error growth by distance, from held-out rows and groups."""
+    names = shapes.physics_model(operator).shape_names
+    columns = [names.index(name) for name in shapes.kernel_shapes()[operator].groups]
+    groups_R = near.number_groups(shape_RD[:, columns])
+    return near.residuals_by_distance(shapes.coordinates(operator, shape_RD), residual_R, groups_R)
+
+
+def no_residuals(operator: str) -> Residuals:
+    """Return the residuals of a cell without rows, for which physics is not corrected."""
+    return near.no_residuals(len(shapes.AXES[operator]))
 
 
 def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
@@ -112,12 +138,12 @@ def fit_residuals(
         rows = table_rows(*cell, version)
     except UnsupportedError:
         # A version may have measured only other formats; its rows correct nothing here.
-        return shapes.no_residuals(operator)
+        return no_residuals(operator)
     if rows.measured_s.size < MIN_ROWS:
-        return shapes.no_residuals(operator)
+        return no_residuals(operator)
     shape_RD = rows.shape_table(shapes.physics_model(operator).shape_names)
     physics_s = physics_of(operator, shape_RD, silicon, parameters)
-    return shapes.residuals_by_distance(operator, shape_RD, np.log(rows.measured_s / physics_s))
+    return residuals_by_distance(operator, shape_RD, np.log(rows.measured_s / physics_s))
 
 
 def physics_of(
@@ -145,7 +171,7 @@ def correct_rows(
         if not matches[position].table[0]:
             continue
         some = match_U == position
-        found = shapes.correct(residuals_of(matches[position]), operator, shape_UD[some])
+        found = correct(residuals_of(matches[position]), operator, shape_UD[some])
         for all_U, some_U in zip(whole, found, strict=True):
             all_U[some] = some_U
     return whole
@@ -176,7 +202,7 @@ def _quantize() -> int:
     return shapes.physics_model("gemm").shape_names.index("quantize")
 
 
-def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatArray) -> Correction:
+def product_alone(sums: Correction, alone_U: NDArray[np.bool_], whole_U: FloatArray) -> Correction:
     """Return the corrections of products without the quantization measured with them.
 
     The residual of the sum is split in proportion to the physics times. The interval covers both
@@ -194,11 +220,11 @@ def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatAr
         >>> (found.factor_U * np.exp([found.low_U[0], found.high_U[0]])).round(6).tolist()
         [1.0, 5.0]
     """
-    none_U = -np.log(near.factor_U)
-    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / near.factor_U, shapes.MIN_RATIO))
-    low_U = np.minimum(near.low_U, np.minimum(none_U, all_U))
-    high_U = np.maximum(near.high_U, np.maximum(none_U, all_U))
-    return near._replace(
-        low_U=np.where(alone_U, low_U, near.low_U),
-        high_U=np.where(alone_U, high_U, near.high_U),
+    none_U = -np.log(sums.factor_U)
+    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / sums.factor_U, shapes.MIN_RATIO))
+    low_U = np.minimum(sums.low_U, np.minimum(none_U, all_U))
+    high_U = np.maximum(sums.high_U, np.maximum(none_U, all_U))
+    return sums._replace(
+        low_U=np.where(alone_U, low_U, sums.low_U),
+        high_U=np.where(alone_U, high_U, sums.high_U),
     )
