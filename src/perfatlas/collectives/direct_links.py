@@ -213,9 +213,9 @@ def axes_of_group(
 
 def _taken(left: list[Axis], size: int) -> tuple[list[Axis], list[Axis]]:
     """Return the axes that ranks take, and what is left of the others."""
-    for some in _subsets(left):
-        if prod(one.ranks for one in some) == size:
-            return some, [one for one in left if not any(one is other for other in some)]
+    for subset in _subsets(left):
+        if prod(axis.ranks for axis in subset) == size:
+            return subset, [axis for axis in left if not any(axis is other for other in subset)]
     taken, kept = [], []
     for axis in sorted(left, key=lambda axis: -gcd(axis.ranks, size)):
         part = gcd(axis.ranks, size)

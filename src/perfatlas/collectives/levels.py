@@ -247,17 +247,17 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         matches=cells.matches,
         notes=(*cells.notes, *([notes.KERNEL_NOTE] if np.any(runs_U & many_U) else [])),
     )
-    own = _corrected(query, alone, shape, parameters.ranks_measured)
+    custom = _corrected(query, alone, shape, parameters.ranks_measured)
     return with_fields(
         inner,
-        time_s_LU=np.where(runs_U, own.time_s_LU, inner.time_s_LU),
-        latency_s_LU=np.where(runs_U, own.latency_s_LU, inner.latency_s_LU),
-        tails_U2=np.where(runs_U[:, None], own.tails_U2, inner.tails_U2),
-        algorithms=lambda: np.where(runs_U, own.algorithms(), inner.algorithms()),
-        measured_U=np.where(runs_U, own.measured_U, inner.measured_U),
+        time_s_LU=np.where(runs_U, custom.time_s_LU, inner.time_s_LU),
+        latency_s_LU=np.where(runs_U, custom.latency_s_LU, inner.latency_s_LU),
+        tails_U2=np.where(runs_U[:, None], custom.tails_U2, inner.tails_U2),
+        algorithms=lambda: np.where(runs_U, custom.algorithms(), inner.algorithms()),
+        measured_U=np.where(runs_U, custom.measured_U, inner.measured_U),
         match_U=np.where(runs_U, match_U + len(inner.matches), inner.match_U),
-        matches=(*inner.matches, *own.matches),
-        notes=(*inner.notes, *own.notes) if np.any(runs_U) else inner.notes,
+        matches=(*inner.matches, *custom.matches),
+        notes=(*inner.notes, *custom.notes) if np.any(runs_U) else inner.notes,
     )
 
 

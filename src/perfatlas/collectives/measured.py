@@ -54,8 +54,8 @@ def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
     keep their own version.
     """
     cell = match.calibration
-    own = "" if cell.operator in LIBRARY_OPS else version
-    return with_rows_of(match, comm_table(cell.device, cell.operator, cell.family), own)
+    engine_version = "" if cell.operator in LIBRARY_OPS else version
+    return with_rows_of(match, comm_table(cell.device, cell.operator, cell.family), engine_version)
 
 
 def coordinates(shape: CollectiveShape) -> FloatArray:

@@ -99,11 +99,11 @@ def cells_by_ranks(
     measured on most ranks, and the answer notes it. `gather` returns the calibrations of systems,
     `index_U` holds the system of each shape, `ranks_U` the ranks of its group.
     """
-    own = gather(systems)
-    more_U = (own.match_S[index_U] >= 0) & (ranks_U > own.parameters_S.ranks_measured[index_U])
+    cells = gather(systems)
+    more_U = (cells.match_S[index_U] >= 0) & (ranks_U > cells.parameters_S.ranks_measured[index_U])
     lent: dict[int, System] = {}
     for place in sorted(set(index_U[more_U].tolist())):
-        match, device = own.matches[own.match_S[place]], systems[place].device
+        match, device = cells.matches[cells.match_S[place]], systems[place].device
         if match.other_vendor:  # whose links are of another type
             continue
         cell = match.calibration
@@ -114,7 +114,7 @@ def cells_by_ranks(
             renamed = replace(device, name=name, calibration_relative=lender)
             lent[place] = replace(systems[place], device=renamed)
     if not lent:
-        return own, index_U
+        return cells, index_U
     used_S = np.arange(len(systems))
     used_S[list(lent)] = len(systems) + np.arange(len(lent))
     return gather([*systems, *lent.values()]), np.where(more_U, used_S[index_U], index_U)

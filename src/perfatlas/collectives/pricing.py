@@ -149,14 +149,14 @@ def price_collectives(
             some_X = np.flatnonzero(direct_U == direct)
             used, index_X = np.unique(system_index_U[some_X], return_inverse=True)
             columns = {name: getattr(shapes, name)[some_X] for name in ("bytes", "ranks", "stride")}
-            own = price_collectives(
+            priced = price_collectives(
                 with_fields(shapes, **columns),
                 systems=[systems[place] for place in used.tolist()],
                 system_index_U=index_X,
                 tier=tier,
                 implementation=implementation,
             )
-            parts.append((some_X, own))
+            parts.append((some_X, priced))
         return _merged(parts)
     shapes = with_fields(shapes, ranks=np.maximum(shapes.ranks, 1.0))
     group, links = _placed(shapes, systems, system_index_U)
@@ -225,10 +225,10 @@ def _placed(
 
 def _merged(parts: Sequence[tuple[IntArray, PricedCollectives]]) -> PricedCollectives:
     """Return the prices of all shapes, from those on each type of links."""
-    prices = merge([own.prices for _, own in parts], [some_X for some_X, _ in parts])
+    prices = merge([priced.prices for _, priced in parts], [some_X for some_X, _ in parts])
 
     def algorithms() -> NDArray[np.str_]:
-        named_U = np.concatenate([own.algorithm_U for _, own in parts])
+        named_U = np.concatenate([priced.algorithm_U for _, priced in parts])
         return named_U[np.argsort(np.concatenate([some_X for some_X, _ in parts]))]
 
     return PricedCollectives(prices=prices, algorithms=algorithms)

@@ -146,8 +146,8 @@ def device_peak(device: Device, format_name: str) -> float:
     if device.vendor in stated.not_multiplied_by:
         others = ", ".join(
             name
-            for name, one in formats().items()
-            if one.tensor_peak == tensor_peak and device.vendor not in one.not_multiplied_by
+            for name, other in formats().items()
+            if other.tensor_peak == tensor_peak and device.vendor not in other.not_multiplied_by
         )
         raise UnsupportedError(
             f"{device.name} does not multiply in {format_name}; of {tensor_peak} it takes {others}"
@@ -155,7 +155,7 @@ def device_peak(device: Device, format_name: str) -> float:
     if tensor_peak not in peaks:
         if stated.substitute_peak in peaks:
             return peaks[stated.substitute_peak]
-        of_products = {one.tensor_peak for one in formats().values()}
+        of_products = {known.tensor_peak for known in formats().values()}
         supported = ", ".join(sorted(of_products & peaks.keys())) or "no format"
         raise UnsupportedError(
             f"{device.name} does not multiply in {tensor_peak}, as format {format_name!r} needs;"

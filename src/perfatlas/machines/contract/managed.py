@@ -40,9 +40,9 @@ def repriced(price: Price, bound: Price) -> Gather:
     def gather(
         operators: Sequence[Operator], devices: DeviceColumns, kernels: KernelChoice
     ) -> tuple[KernelFamily, ...]:
-        own = bound if kernels.tier == "bound" else price
-        full = own(operators, devices)
-        return (_Repriced(price=own, operators=operators, devices=devices, full=full),)
+        price_at_tier = bound if kernels.tier == "bound" else price
+        full = price_at_tier(operators, devices)
+        return (_Repriced(price=price_at_tier, operators=operators, devices=devices, full=full),)
 
     return gather
 
@@ -74,12 +74,12 @@ class _Repriced:
         changed = {name: getattr(last, name).copy() for name in following_clock(last)}
         clock_CK, which_O = np.unique(ratio_CO, axis=1, return_inverse=True)
         for number, clock_C in enumerate(clock_CK.T):
-            own = np.flatnonzero(which_O.reshape(-1) == number)
+            same_clock_O = np.flatnonzero(which_O.reshape(-1) == number)
             ratio_C = self.devices.clock_ratio() * clock_C
             devices = replace(self.devices, clock_ratio_C=ratio_C, gathered={})
-            found = self.price([self.operators[index] for index in own.tolist()], devices)
+            found = self.price([self.operators[index] for index in same_clock_O.tolist()], devices)
             for name, values in changed.items():
-                values[:, own] = getattr(found, name)
+                values[:, same_clock_O] = getattr(found, name)
         return with_fields(last, **changed)
 
 

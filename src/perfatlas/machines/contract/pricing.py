@@ -151,7 +151,11 @@ def gather_operators(
     most = max(len(families) for _, families in groups)
     return GatheredOperators(
         families=tuple(
-            _Mixed(tuple((some_X, own[min(index, len(own) - 1)]) for some_X, own in groups))
+            _Mixed(
+                tuple(
+                    (some_X, families[min(index, len(families) - 1)]) for some_X, families in groups
+                )
+            )
             for index in range(most)
         )
     )
@@ -206,7 +210,8 @@ class _Mixed:
     @property
     def full(self) -> PricedOperators:
         """Prices at the clock of each candidate."""
-        return merge([own.full for _, own in self.parts], [some_X for some_X, _ in self.parts])
+        places, families = zip(*self.parts, strict=True)
+        return merge([family.full for family in families], places)
 
     def take(self, some_X: IntArray) -> _Mixed:
         """Return the operators of some candidates (X,)."""

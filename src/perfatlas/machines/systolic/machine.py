@@ -111,14 +111,14 @@ def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
     matrix_s_CO, vector_s_CO, moved_CO = np.zeros((3, *prices.time_s_CO.shape))
     lanes_C = devices.gather("vector_lanes") * devices.gather("sustained_clock_hz")
     for index, operator in enumerate(operators):
-        own = executed(operator, devices)
-        if np.any(own.padded_flop):
+        done = executed(operator, devices)
+        if np.any(done.padded_flop):
             peak_C = devices.peak_flop_per_s(operator.compute_format)
-            matrix_s_CO[:, index] = own.padded_flop / peak_C
-        vector_s_CO[:, index] = own.elements / (lanes_C * devices.clock_ratio())
-        moved_CO[:, index] = own.memory_bytes
+            matrix_s_CO[:, index] = done.padded_flop / peak_C
+        vector_s_CO[:, index] = done.elements / (lanes_C * devices.clock_ratio())
+        moved_CO[:, index] = done.memory_bytes
     memory_s_CO = moved_CO / devices.gather("memory_bandwidth")[:, None]
-    serves_O = np.array([one.phase in SERVED for one in operators])
+    serves_O = np.array([operator.phase in SERVED for operator in operators])
     fitted = find_schedules(devices.devices)
     if not serves_O.any():
         fitted = _of_training(fitted)
@@ -130,19 +130,19 @@ def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
     # the last one without a calibration
     all_D3 = np.array([*own_M3, tuple(CONSTANTS.values())])[fitted.match_D]
     speed_C, prefill_C, point_s_C = all_D3[devices.index_C].T
-    prompts_O = np.array([one.phase is Phase.PREFILL for one in operators])
+    prompts_O = np.array([operator.phase is Phase.PREFILL for operator in operators])
     units_CO = np.where(prompts_O, prefill_C[:, None], 1.0)
     matrix_s_CO, vector_s_CO = matrix_s_CO / units_CO, vector_s_CO / units_CO
     slowest_CO = np.maximum(np.maximum(matrix_s_CO, vector_s_CO), memory_s_CO)
     code_CO = np.where(memory_s_CO == slowest_CO, BOUND_MEMORY, BOUND_COMPUTE)
     padded_CO = (matrix_s_CO == slowest_CO) & (slowest_CO * units_CO > prices.bound_s_CO)
     code_CO = np.where(padded_CO, BOUND_PADDING, code_CO)
-    points_O = np.array([synchronisations(one) for one in operators])
+    points_O = np.array([synchronisations(operator) for operator in operators])
     waits_CO = point_s_C[:, None] * points_O
     running_CO = np.maximum(slowest_CO / speed_C[:, None], prices.bound_s_CO)
     code_CO = np.where(waits_CO > running_CO, BOUND_LATENCY, code_CO)
     unknown_CO = (point_s_C == 0.0)[:, None] & serves_O
-    experts_O = np.array([one.routed for one in operators]) & serves_O
+    experts_O = np.array([operator.routed for operator in operators]) & serves_O
     notes = [NOTE, *([SERVICE_NOTE] if unknown_CO.any() else [])]
     notes += [EXPERTS_NOTE] if experts_O.any() else []
     found = with_step_errors(

@@ -211,9 +211,9 @@ def _key(operator: operators.LatentAttention) -> CalibrationKey | None:
         return None
     if phase == "prefill":
         return "mla_prefill", attention.prefill_formats(operator)
-    own = attention.decode_format(operator)
-    expanded = ("bf16",) if own != "bf16" and attention.selects_keys(operator) else ()
-    return "mla_decode", (*expanded, own)
+    cached = attention.decode_format(operator)
+    expanded = ("bf16",) if cached != "bf16" and attention.selects_keys(operator) else ()
+    return "mla_decode", (*expanded, cached)
 
 
 def _columns(operator: operators.LatentAttention) -> Columns:

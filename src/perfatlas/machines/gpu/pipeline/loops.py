@@ -75,13 +75,13 @@ class AttentionLoop:
         def scores(j: int) -> list[Step]:
             return [self._product("scores", j, group)] if j < blocks else []
 
-        own = range(group, blocks, self.warpgroups) if self.latent else range(blocks)
+        blocks_of_group = range(group, blocks, self.warpgroups) if self.latent else range(blocks)
         # the keys of the next scores may replace those whose values are to be multiplied
         values_first = self.in_place or (self.latent and self.stages <= self.warpgroups)
-        if not own:
+        if not blocks_of_group:
             return []
-        steps = scores(own[0])
-        for j in own:
+        steps = scores(blocks_of_group[0])
+        for j in blocks_of_group:
             steps.append(
                 Step(
                     event=("maximum", j, group),
@@ -96,20 +96,20 @@ class AttentionLoop:
                     counts={EXPONENTIALS: self.exponentials, ISSUE: self.issued},
                 )
             )
-            if j != own[0] and self.rescaling:
+            if j != blocks_of_group[0] and self.rescaling:
                 steps.append(
                     Step(
                         event=("rescaling", j, group),
-                        after=(("values", j - own.step, group),),
+                        after=(("values", j - blocks_of_group.step, group),),
                         counts={ISSUE: self.rescaling},
                         latency=self.rescaling,
                     )
                 )
             values = [self._product("values", j, group)]
             # probabilities in tensor memory must be multiplied before the next scores replace them
-            further = scores(j + own.step)
+            further = scores(j + blocks_of_group.step)
             steps += values + further if values_first else further + values
-        return [*steps, Step(event=("end", group), after=(("values", own[-1], group),))]
+        return [*steps, Step(event=("end", group), after=(("values", blocks_of_group[-1], group),))]
 
     def _product(self, kind: str, j: int, group: int) -> Step:
         if kind == "scores":

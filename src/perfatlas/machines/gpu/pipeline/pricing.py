@@ -210,8 +210,8 @@ def what_ifs(
         clock_factor: Fitted efficiency over the maximum clock.
     """
     tile = design.tile
-    own = {"m": tile.m, "n": tile.n, "k": tile.k, "warpgroups": tile.warpgroups}
-    own["paired"] = tile.paired
+    unchanged = {"m": tile.m, "n": tile.n, "k": tile.k, "warpgroups": tile.warpgroups}
+    unchanged["paired"] = tile.paired
     latent = isinstance(work, AttentionWork) and work.latent_dim
     rows = 0 if latent else tile.rows  # of another warpgroup
     sizes = {
@@ -222,7 +222,7 @@ def what_ifs(
         sizes["1-CTA MMA" if tile.paired else "2-CTA MMA"] = {"paired": not tile.paired}
     changes = [("one more stage", replace(tile, stages=tile.stages + 1), silicon)]
     changes += [
-        (text, completed_tile(work, silicon, {**own, **changed}), silicon)
+        (text, completed_tile(work, silicon, {**unchanged, **changed}), silicon)
         for text, changed in sizes.items()
     ]
     if isinstance(work, GemmWork):

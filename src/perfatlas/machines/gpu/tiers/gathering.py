@@ -144,7 +144,7 @@ class ModelRows:
         low_X, high_X = np.take(self.low_U, place_X), np.take(self.high_U, place_X)
         if self.near is None:
             return RowPrices(time_s_X, code_X, low_X, high_X)
-        own = self.near._replace(
+        corrected = self.near._replace(
             **{name: values[place_X] for name, values in self.near._asdict().items()}
         )
         alone_X = self.alone_U[place_X]
@@ -153,13 +153,13 @@ class ModelRows:
 
             whole_XD = measured.with_quantization(shape_XD)
             whole_s_X, _ = model(whole_XD, silicon_XS, parameters_XP)
-            own = measured.product_alone(own, alone_X, whole_s_X / time_s_X)
+            corrected = measured.product_alone(corrected, alone_X, whole_s_X / time_s_X)
         wider_X = _widening(self.name, self.outside_U[place_X])
         return RowPrices(
-            time_s_X * own.factor_U,
+            time_s_X * corrected.factor_U,
             code_X,
-            np.where(own.measured_U, np.exp(own.low_U) / wider_X, low_X),
-            np.where(own.measured_U, np.exp(own.high_U) * wider_X, high_X),
+            np.where(corrected.measured_U, np.exp(corrected.low_U) / wider_X, low_X),
+            np.where(corrected.measured_U, np.exp(corrected.high_U) * wider_X, high_X),
         )
 
     def take(self, some_X: IntArray, candidates: int) -> ModelRows:
