@@ -210,8 +210,8 @@ class _Mixed:
     @property
     def full(self) -> PricedOperators:
         """Prices at the clock of each candidate."""
-        places, families = zip(*self.parts, strict=True)
-        return merge([family.full for family in families], places)
+        prices = [family.full for _, family in self.parts]
+        return merge(prices, [some_X for some_X, _ in self.parts])
 
     def take(self, some_X: IntArray) -> _Mixed:
         """Return the operators of some candidates (X,)."""

@@ -102,7 +102,7 @@ def shape_columns(operator: Operator) -> Columns:
     """Return the shape columns of an operator for its physics model, by name."""
     declared = _declared(operator)
     if declared is None:
-        raise TypeError(f"no kernel folder prices operators of kind {operator.kind}")
+        raise TypeError(f"no kernel prices operators of kind {operator.kind}")
     return declared.shape_columns(operator)
 
 
