@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.collectives.codes import OPS as OPS
     from perfatlas.collectives.fabric import (
         NODES_MEASURED as NODES_MEASURED,
         FabricParameters as FabricParameters,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     )
     from perfatlas.collectives.topology import unstated_bridge as unstated_bridge
     from perfatlas.collectives.wire import (
-        OPS as OPS,
         bus_bandwidth as bus_bandwidth,
         in_network_wire_bytes as in_network_wire_bytes,
         least_wire_bytes as least_wire_bytes,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.collectives.codes import EXCHANGES
 from perfatlas.collectives.placement import DOMAIN, level_bytes
-from perfatlas.collectives.wire import EXCHANGES, ring_wire_bytes
+from perfatlas.collectives.wire import ring_wire_bytes
 from perfatlas.hardware import slice_shape
 
 if TYPE_CHECKING:

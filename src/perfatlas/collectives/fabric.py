@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.collectives import notes
+from perfatlas.collectives.codes import EXCHANGES
 from perfatlas.collectives.parameters import (
     fabric_cells,
     one_doubling,
@@ -18,7 +19,7 @@ from perfatlas.collectives.parameters import (
 )
 from perfatlas.collectives.physics import NVLS, take_rows
 from perfatlas.collectives.placement import DOMAIN, FABRIC, NODE
-from perfatlas.collectives.wire import EXCHANGES, between_nodes_wire_bytes, ring_wire_bytes
+from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
 from perfatlas.files import shipped_table
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK, with_fields
 from perfatlas.quantities import MICROSECOND_S

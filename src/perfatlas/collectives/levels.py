@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.collectives import notes
+from perfatlas.collectives.codes import EXPERT_EXCHANGES
 from perfatlas.collectives.fabric import with_fabric
 from perfatlas.collectives.parameters import (
     CUSTOM_OPERATOR,
@@ -40,7 +41,6 @@ from perfatlas.collectives.physics import (
 from perfatlas.collectives.placement import DOMAIN, FABRIC, NODE
 from perfatlas.collectives.query import LevelTimes
 from perfatlas.collectives.topology import with_pcie_rings
-from perfatlas.collectives.wire import EXPERT_EXCHANGES
 from perfatlas.operators import unique_rows, with_fields
 
 if TYPE_CHECKING:

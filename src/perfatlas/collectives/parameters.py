@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
+from perfatlas.collectives.codes import EXCHANGES, REDUCTIONS
 from perfatlas.collectives.physics import CustomParameters, LibraryParameters
-from perfatlas.collectives.wire import EXCHANGES, REDUCTIONS
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system, system_names
 from perfatlas.measurements.calibrations import (

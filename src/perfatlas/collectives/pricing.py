@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from perfatlas.collectives.codes import check_op
 from perfatlas.collectives.direct_links import (
     TORUS,
     direct_algorithm,
@@ -31,7 +32,7 @@ from perfatlas.collectives.placement import (
 )
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
 from perfatlas.collectives.topology import with_bridges
-from perfatlas.collectives.wire import check_op, least_wire_bytes, ring_wire_bytes
+from perfatlas.collectives.wire import least_wire_bytes, ring_wire_bytes
 from perfatlas.measurements.calibrations import EFFICIENCY_LINKS, find_schedules
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK, with_fields
 from perfatlas.pricing import COMMUNICATION, PricedOperators, choose, merge, of_one_operator

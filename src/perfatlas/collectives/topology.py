@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.collectives.codes import EXCHANGES
 from perfatlas.collectives.placement import DOMAIN, HOST_LINK, NODE
-from perfatlas.collectives.wire import EXCHANGES, ring_wire_bytes
+from perfatlas.collectives.wire import ring_wire_bytes
 from perfatlas.files import shipped_table
 from perfatlas.hardware import SWITCH_PATHS, UNKNOWN_ROUTE, ring_route
 from perfatlas.operators import with_fields

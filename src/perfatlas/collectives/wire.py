@@ -1,4 +1,4 @@
-"""Operations, their bytes over one rank's link per algorithm, and the minimum over all algorithms.
+"""Bytes over one rank's link, per algorithm, and the minimum over all algorithms.
 
 `bytes` is counted as in nccl-tests: the buffer of all_reduce, the gathered output of all_gather,
 the input of reduce_scatter, one rank's send buffer of all_to_all, the message of send_recv.
@@ -12,23 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.quantities import UsageError, did_you_mean
+from perfatlas.collectives.codes import check_op
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
-REDUCTIONS: Final = ("all_reduce", "reduce_scatter")
-EXPERT_EXCHANGES: Final = ("dispatch", "combine")
-EXCHANGES: Final = ("all_to_all", *EXPERT_EXCHANGES)
-OPS: Final = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "all_to_all",
-    "dispatch",
-    "combine",
-    "send_recv",
-)
 # Bus-bandwidth factor divided by (n - 1)/n; send_recv is independent of the group size.
 RING_PASSES: Final = {
     "all_reduce": 2.0,
@@ -38,15 +26,6 @@ RING_PASSES: Final = {
     "dispatch": 1.0,
     "combine": 1.0,
 }
-
-
-def check_op(op: str) -> str:
-    """Return the name of a collective operation after checking it."""
-    if op not in OPS:
-        raise UsageError(
-            f"unknown collective op {op!r}; known: {', '.join(OPS)}{did_you_mean(op, OPS)}"
-        )
-    return op
 
 
 def ring_wire_bytes(op: str, bytes_U: FloatArray, ranks_U: FloatArray) -> FloatArray:
