@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.devices import SiliconRow
 from perfatlas.machines.gpu.kernels.key_scores import (
     KeyScoresParameters,
     KeyScoresShape,
@@ -18,6 +17,7 @@ from perfatlas.operators import (
     KeyScores,
     Phase,
 )
+from tests.machines.gpu.attention_support import silicon
 
 PARAMETERS = {
     "efficiency_compute": 0.5,
@@ -27,11 +27,8 @@ PARAMETERS = {
     "overlap_power": 2.0,
     "l2_fraction": 0.3,
 }
+SILICON = silicon()._replace(peak=1979e12)  # of fp8
 PHYSICS = {"prefill": key_scores_prefill_time_s, "decode": key_scores_decode_time_s}
-
-
-def silicon() -> SiliconRow:
-    return SiliconRow(peak=1979e12, bandwidth=4.8e12, sm_count=132.0, clock=1.83e9, l2=50e6)
 
 
 def price(
@@ -56,7 +53,7 @@ def price(
     values = PARAMETERS | (parameters or {})
     time_s_U, code_U = PHYSICS[phase](
         np.array([[shape[name] for name in KeyScoresShape._fields]]),
-        np.array([silicon()]),
+        np.array([SILICON]),
         np.array([[values[name] for name in KeyScoresParameters._fields]]),
     )
     return float(time_s_U[0]), int(code_U[0])
@@ -140,8 +137,8 @@ def test_cold_time_is_never_below_the_bound(
         format="fp8_static",
     ).work()
     bound_s = max(
-        float(work.flop[0]) / silicon().peak,
-        float(work.cold_bytes[0] + work.activation_bytes[0]) / silicon().bandwidth,
+        float(work.flop[0]) / SILICON.peak,
+        float(work.cold_bytes[0] + work.activation_bytes[0]) / SILICON.bandwidth,
     )
     best = {"efficiency_compute": 1.0, "efficiency_bandwidth": 1.0, "overlap_power": 8.0}
     time_s, _ = price(phase, sizes, {"num_heads": heads}, best)
