@@ -11,8 +11,7 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.machines.gpu.devices import silicon_row
-from perfatlas.machines.gpu.gemm import GEMM_SHAPE, gemm_time_s
-from perfatlas.machines.gpu.gemm.physics import GEMM_PARAMETERS
+from perfatlas.machines.gpu.kernels.gemm import GemmParameters, GemmShape, gemm_time_s
 from perfatlas.machines.gpu.shapes import shape_columns
 from perfatlas.measurements.calibrations import find_calibration
 from perfatlas.operators import Gemm, Phase
@@ -100,11 +99,11 @@ def timed_model(rows_R3: FloatArray, *, runs: int) -> Timing:
     known = match.calibration.parameters
     shapes = rows_R3.shape[0]
     given = shape_columns(gemm_operator(rows_R3))
-    shape_UD = np.empty((shapes, len(GEMM_SHAPE)))
-    for column, name in enumerate(GEMM_SHAPE):
+    shape_UD = np.empty((shapes, len(GemmShape._fields)))
+    for column, name in enumerate(GemmShape._fields):
         shape_UD[:, column] = given[name]
     silicon_US = np.tile(silicon_row(device, FORMAT), (shapes, 1))
-    row_P = np.array([known.get(name, np.nan) for name in GEMM_PARAMETERS])
+    row_P = np.array([known.get(name, np.nan) for name in GemmParameters._fields])
     parameters_UP = np.tile(row_P, (shapes, 1))
     return timed(lambda: gemm_time_s(shape_UD, silicon_US, parameters_UP), runs=runs)[0]
 

@@ -9,15 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.collectives import (
-    OPS,
-    CollectiveShapes,
-    Implementation,
-    PricedCollectives,
-    price_collectives,
-)
+from perfatlas import collectives
+from perfatlas.collectives.fabric import Fabric, ring_between_nodes_s
 from perfatlas.collectives.parameters import nic_share, unseen_fabric_tails
-from perfatlas.collectives.rings import Fabric, ring_between_nodes_s
 from perfatlas.hardware import resolve_system
 from perfatlas.operators import FloatArray
 
@@ -27,10 +21,10 @@ ALONE = "h100_sxm{node.devices=1, device.scale_up.domain_size=1}"
 
 def priced_columns(
     system: str, op: str, ranks: float, sizes_U: FloatArray, format_name: str = "bf16"
-) -> PricedCollectives:
+) -> collectives.PricedCollectives:
     """Return the prices of several sizes."""
-    return price_collectives(
-        CollectiveShapes(
+    return collectives.price_collectives(
+        collectives.CollectiveShapes(
             op=op,
             bytes=sizes_U,
             ranks=np.full(sizes_U.size, ranks),
@@ -40,7 +34,7 @@ def priced_columns(
         systems=[resolve_system(system)],
         system_index_U=np.zeros(sizes_U.size, np.int64),
         tier="physics",
-        implementation=Implementation(),
+        implementation=collectives.Implementation(),
     )
 
 
@@ -134,8 +128,8 @@ def test_more_nodes_do_not_relieve_a_host_link(op: str, device: str, size: int) 
 def test_bytes_for_both_levels_share_the_host_link_by_hand() -> None:
     # 2 nodes of 8: a rank sends 15/16 of its 1 GiB through its 32 GB/s link, 7/8 on one node
     few, many = (
-        price_collectives(
-            CollectiveShapes(
+        collectives.price_collectives(
+            collectives.CollectiveShapes(
                 op="all_to_all",
                 bytes=np.array([2.0**30]),
                 ranks=np.array([ranks]),
@@ -155,7 +149,7 @@ def test_bytes_for_both_levels_share_the_host_link_by_hand() -> None:
 
 
 @given(
-    op=st.sampled_from(OPS),
+    op=st.sampled_from(collectives.OPS),
     device=st.sampled_from(["h100_sxm", "b200_sxm", "l40s"]),
     size=st.integers(1, 2**34),
 )
@@ -287,7 +281,7 @@ def test_unseen_fabrics_end_at_the_quantiles_of_the_farthest_machines() -> None:
     assert "25 GB/s of NICs per GPU" in notes
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", collectives.OPS)
 @pytest.mark.parametrize("size", [2.0**10, 2.0**20, 2.0**32])
 def test_every_exchange_over_slower_nics_than_fitted_has_their_interval(
     op: str, size: float

@@ -6,22 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.collectives import (
-    CUSTOM_PARAMETERS,
-    LIBRARY_PARAMETERS,
-    collective_shape,
-    custom_time_s,
-    fabric_time_s,
-    library_time_s,
-)
-from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
-from perfatlas.collectives.physics import latency_hops, ring_efficiency
+from perfatlas import collectives
+from perfatlas.collectives import physics
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
+    pass
 
-NOTHING = np.zeros((1, 0))
 LINK = 100e9
 LIBRARY = {
     "overhead_s": 5e-6,
@@ -51,30 +42,34 @@ CUSTOM = {
 }
 
 
-def shape(size: float, ranks: float, *, reduces: bool = False) -> FloatArray:
+def shape(size: float, ranks: float, *, reduces: bool = False) -> collectives.CollectiveShape:
     flag = np.array([float(reduces)])
-    return collective_shape(
+    return collectives.collective_shape(
         "all_reduce", np.array([size]), np.array([ranks]), np.array([LINK]), flag
     )
 
 
-def library(**changes: float) -> FloatArray:
+def library(**changes: float) -> collectives.LibraryParameters:
     values = {**LIBRARY, **changes}
-    return np.array([[values[name] for name in LIBRARY_PARAMETERS]])
+    return collectives.LibraryParameters(
+        **{name: np.array([value]) for name, value in values.items()}
+    )
 
 
-def custom(**changes: float) -> FloatArray:
+def custom(**changes: float) -> collectives.CustomParameters:
     values = {**CUSTOM, **changes}
-    return np.array([[values[name] for name in CUSTOM_PARAMETERS]])
+    return collectives.CustomParameters(
+        **{name: np.array([value]) for name, value in values.items()}
+    )
 
 
 def library_s(size: float, ranks: float, *, reduces: bool = False, **changes: float) -> float:
-    time_s, _ = library_time_s(shape(size, ranks, reduces=reduces), NOTHING, library(**changes))
+    time_s, _ = collectives.library_time_s(shape(size, ranks, reduces=reduces), library(**changes))
     return float(time_s[0])
 
 
 def custom_s(size: float, ranks: float) -> float:
-    return float(custom_time_s(shape(size, ranks), NOTHING, custom())[0][0])
+    return float(collectives.custom_time_s(shape(size, ranks), custom())[0][0])
 
 
 def test_small_ring_by_hand() -> None:
@@ -125,37 +120,41 @@ def test_one_and_two_shot_by_hand() -> None:
 
 
 def test_names_of_the_algorithms() -> None:
-    assert library_algorithm("all_reduce", shape(1e4, 8.0), library())[0] == "ring"
-    assert library_algorithm("all_to_all", shape(1e4, 8.0), library())[0] == "pairwise"
-    assert library_algorithm("all_reduce", shape(1e4, 64.0), library())[0] == "tree"
+    assert physics.library_algorithm("all_reduce", shape(1e4, 8.0), library())[0] == "ring"
+    assert physics.library_algorithm("all_to_all", shape(1e4, 8.0), library())[0] == "pairwise"
+    assert physics.library_algorithm("all_reduce", shape(1e4, 64.0), library())[0] == "tree"
     switch = library(efficiency_in_network=0.9)
-    assert library_algorithm("all_reduce", shape(8e7, 8.0, reduces=True), switch)[0] == "nvls"
+    assert (
+        physics.library_algorithm("all_reduce", shape(8e7, 8.0, reduces=True), switch)[0] == "nvls"
+    )
     for size, name in ((1e4, "one_shot"), (1e6, "two_shot"), (1e8, "library")):
-        assert custom_algorithm(shape(size, 8.0), custom())[0] == name
+        assert physics.custom_algorithm(shape(size, 8.0), custom())[0] == name
 
 
 def test_bound_codes_of_small_and_large_messages() -> None:
     for size, code in ((1e3, BOUND_LATENCY), (1e9, BOUND_NETWORK)):
-        assert library_time_s(shape(size, 8.0), NOTHING, library())[1][0] == code
-        assert custom_time_s(shape(size, 8.0), NOTHING, custom())[1][0] == code
+        assert collectives.library_time_s(shape(size, 8.0), library())[1][0] == code
+        assert collectives.custom_time_s(shape(size, 8.0), custom())[1][0] == code
 
 
 def test_hops_are_a_ring_as_measured_and_a_tree_beyond() -> None:
     ranks = np.array([2.0, 8.0, 16.0, 64.0])
     # 16: ring 15 < tree 4 x 4; 64: tree 4 x 6 = 24 < ring 63
-    np.testing.assert_allclose(latency_hops(ranks, np.full(4, 8.0)), [1.0, 7.0, 15.0, 24.0])
+    np.testing.assert_allclose(physics.latency_hops(ranks, np.full(4, 8.0)), [1.0, 7.0, 15.0, 24.0])
 
 
 def test_ring_efficiency_is_geometric_between_two_and_the_most_ranks() -> None:
     ranks = np.array([2.0, 4.0, 8.0, 64.0])
-    share = ring_efficiency(ranks, np.full(4, 0.4), np.full(4, 0.9), np.full(4, 8.0))
+    fitted = library(efficiency_two_ranks=0.4, efficiency_most_ranks=0.9)
+    share = physics.ring_efficiency(ranks, fitted)
     np.testing.assert_allclose(share, [0.4, 0.6, 0.9, 0.9])
 
 
 def test_between_nodes_by_hand() -> None:
     # 4 nodes, one pass: 4 + 3 x 2 us, 9 MB over 0.9 x 50 GB/s = 200 us
     columns = np.array([[4.0, 9e6, 50e9, 0.0, 1.0], [1.0, 9e6, 50e9, 7e-6, 1.0]])
-    time_s, code = fabric_time_s(columns, np.zeros((2, 0)), np.tile([4e-6, 3e-6, 0.9], (2, 1)))
+    fitted = collectives.FabricParameters(*np.array([[4e-6], [3e-6], [0.9]]))
+    time_s, code = collectives.fabric_time_s(collectives.FabricShape(*columns.T), fitted)
     np.testing.assert_allclose(time_s, [210e-6, 7e-6])
     assert code[0] == BOUND_NETWORK
 
@@ -173,10 +172,17 @@ def test_time_never_decreases_with_bytes(first: float, second: float, ranks: int
 @given(size=sizes, ranks=st.integers(2, 64), reduces=st.booleans())
 def test_never_faster_than_the_link(*, size: float, ranks: int, reduces: bool) -> None:
     columns = shape(size, float(ranks), reduces=reduces)
-    wire = columns[0, 3] if columns[0, 4] == 0.0 else min(columns[0, 3], columns[0, 4])
+    wire = min(columns.wire_bytes[0], columns.in_network_bytes[0] or np.inf)
     optimist = {"overhead_s": 1e-12, "overhead_rank_s": 1e-15, "overhead_ramp_s": 1e-12}
     time_s = library_s(size, float(ranks), reduces=reduces, efficiency_in_network=1.0, **optimist)
     assert time_s >= wire / LINK * (1.0 - 1e-12)
+
+
+def test_formulas_take_no_groups() -> None:
+    nothing = np.zeros(0)
+    none = collectives.collective_shape("all_reduce", nothing, nothing, nothing, nothing)
+    assert [column.shape for column in collectives.library_time_s(none, library())] == [(0,), (0,)]
+    assert [column.shape for column in collectives.custom_time_s(none, custom())] == [(0,), (0,)]
 
 
 def test_a_group_of_one_takes_no_time() -> None:

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.collectives import (
-    OPS,
-    CollectiveShapes,
-    Implementation,
-    PricedCollectives,
-    price_collectives,
-)
+from perfatlas import collectives
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.quantities import UsageError
@@ -37,10 +31,10 @@ def price(
     tier: Tier = "auto",
     family: str = "",
     format_name: str = "bf16",
-) -> PricedCollectives:
+) -> collectives.PricedCollectives:
     named = resolve_system(system) if isinstance(system, str) else system
-    return price_collectives(
-        CollectiveShapes(
+    return collectives.price_collectives(
+        collectives.CollectiveShapes(
             op=op,
             bytes=np.array([size]),
             ranks=np.array([ranks]),
@@ -50,7 +44,7 @@ def price(
         systems=[named],
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
-        implementation=Implementation(
+        implementation=collectives.Implementation(
             family=family,
             custom_groups=all_reduce_groups(resolve_engine(family)) if family else {},
         ),
@@ -185,7 +179,7 @@ def test_a_send_moves_the_message_once() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(OPS),
+    st.sampled_from(collectives.OPS),
     st.floats(min_value=1.0, max_value=2.0**32),
     st.floats(min_value=1.0, max_value=16.0),
     st.sampled_from([1, 2, 4, 8, 16, 64, 100]),
@@ -212,7 +206,7 @@ def test_monotone_in_bytes_and_never_below_bound(
         assert np.isfinite(priced.prices.high_s_CO[0, 0])
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", collectives.OPS)
 def test_one_rank_costs_nothing(op: str) -> None:
     priced = price(op, 2.0**20, 1.0, family="vllm")
     assert priced.prices.time_s_CO[0, 0] == priced.prices.high_s_CO[0, 0] == 0.0
@@ -259,10 +253,10 @@ def test_collectives_priced_together_are_those_priced_alone(op: str) -> None:
     size = np.array([1e3, 1e5, 1e7, 1e9])
 
     def priced(some: NDArray[np.intp]) -> PricedOperators:
-        shapes = CollectiveShapes(
+        shapes = collectives.CollectiveShapes(
             op=op, bytes=size[some], ranks=ranks[some], stride=np.ones(some.size)
         )
-        found = price_collectives(
+        found = collectives.price_collectives(
             shapes, systems=systems, system_index_U=index[some], tier="physics"
         )
         return found.prices
@@ -281,8 +275,8 @@ def test_the_low_end_of_a_doubled_group_is_near_the_group_inside_a_domain(
 ) -> None:
     # beyond the measured ranks the library is the price, and the measured kernel the low end
     engine = kernel_engine(family or None)
-    prices = price_collectives(
-        CollectiveShapes(
+    prices = collectives.price_collectives(
+        collectives.CollectiveShapes(
             op="all_reduce",
             bytes=np.repeat(2.0 ** np.arange(10, 24, 2), 6),
             ranks=np.tile(2.0 ** np.arange(1, 7), 7),
@@ -291,7 +285,7 @@ def test_the_low_end_of_a_doubled_group_is_near_the_group_inside_a_domain(
         systems=[resolve_system(system)],
         system_index_U=np.zeros(42, np.int64),
         tier="auto",
-        implementation=Implementation(
+        implementation=collectives.Implementation(
             family=engine.kernel_family, custom_groups=all_reduce_groups(engine)
         ),
     ).prices
@@ -306,3 +300,18 @@ def test_no_collective_takes_less_than_a_hop(system: str, op: str) -> None:
     hop_s = resolve_system(system).device.scale_up.latency_s
     found = collective(system=system, op=op, bytes=16384, gpus=8).results
     assert found["time_s_low"] >= min(hop_s, found["time_s"])
+
+
+@pytest.mark.parametrize("system", ["h100_sxm", "l40s", "tpu_v5e", "lpu"])
+@pytest.mark.parametrize("op", collectives.OPS)
+def test_no_collectives_are_priced_as_none(op: str, system: str) -> None:
+    nothing = np.zeros(0)
+    priced = collectives.price_collectives(
+        collectives.CollectiveShapes(op=op, bytes=nothing, ranks=nothing, stride=nothing),
+        systems=[resolve_system(system)],
+        system_index_U=np.zeros(0, np.int64),
+        tier="physics",
+        implementation=collectives.Implementation(family="vllm", custom_groups={"vllm": (2, 4)}),
+    )
+    assert priced.prices.time_s_CO.shape == (0, 1)
+    assert priced.algorithm_U.shape == (0,)

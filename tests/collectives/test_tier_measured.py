@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.collectives import (
-    CollectiveShapes,
-    Implementation,
-    PricedCollectives,
-    price_collectives,
-)
+from perfatlas import collectives
 from perfatlas.collectives.pricing import Tier
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system
@@ -31,15 +26,15 @@ CASES = (
 
 def price(
     device: str, op: str, sizes: list[float], ranks: list[float], *, family: str, tier: Tier
-) -> PricedCollectives:
-    return price_collectives(
-        CollectiveShapes(
+) -> collectives.PricedCollectives:
+    return collectives.price_collectives(
+        collectives.CollectiveShapes(
             op=op, bytes=np.array(sizes), ranks=np.array(ranks), stride=np.ones(len(sizes))
         ),
         systems=[resolve_system(device)],
         system_index_U=np.zeros(len(sizes), np.int64),
         tier=tier,
-        implementation=Implementation(
+        implementation=collectives.Implementation(
             family=family,
             custom_groups=all_reduce_groups(resolve_engine(family)) if family else {},
         ),

@@ -13,7 +13,16 @@ import pytest
 from numba import config
 from numpy.typing import NDArray
 
-from perfatlas.compiled import building, compiled as loops, entry, hold, listening, part, unit_files
+from perfatlas.compiled import (
+    building,
+    compiled as loops,
+    entry,
+    hold,
+    listening,
+    named_row,
+    part,
+    unit_files,
+)
 from perfatlas.compiled.loops import FEW_ROWS
 from perfatlas.quantities import UnsupportedError
 from tests.examples import few
@@ -23,6 +32,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROW = np.dtype([("count", "i4"), ("weight", "f8")], align=True)
+
+
+class Pair(NamedTuple):
+    first: float
+    second: float
 
 
 class Table(NamedTuple):
@@ -448,6 +462,20 @@ def test_loops_over_rows_copy_what_compiled_code_cannot_receive(folder: Path) ->
         loop(plain_R, frozen_R)
     assert (frozen_R == plain_R).all()
     assert len(list(folder.iterdir())) == 1
+
+
+@entry
+def weigh(table_RD: NDArray[np.float64], total_R: NDArray[np.float64]) -> None:
+    for row in range(table_RD.shape[0]):
+        pair = named_row(Pair, table_RD[row])
+        total_R[row] = pair.first + 10.0 * pair.second
+
+
+def test_rows_of_a_table_are_read_by_name(folder: Path) -> None:
+    del folder
+    total_R = np.zeros(2)
+    weigh(np.array([[1.0, 2.0], [3.0, 4.0]]), total_R)
+    assert total_R.tolist() == [21.0, 43.0]
 
 
 def test_without_the_compiler_simulations_are_refused_and_loops_interpreted(

@@ -13,7 +13,8 @@ from perfatlas.fitting.cells.cell import is_excluded
 from perfatlas.fitting.cells.streaming import RANGES
 from perfatlas.fitting.device import calibrate_cell, calibration_target
 from perfatlas.fitting.held_out_residuals import expected_residuals
-from perfatlas.machines.gpu.streaming import STREAMING_SHAPE, streaming_time_s
+from perfatlas.machines.gpu.devices import SiliconRow
+from perfatlas.machines.gpu.kernels.streaming import StreamingShape, streaming_time_s
 from perfatlas.measurements.calibrations import read_calibrations, user_calibration_folder
 from perfatlas.quantities import InvalidSpecError
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
 
-SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
+SILICON = SiliconRow(peak=1000e12, bandwidth=4e12, sm_count=100.0, clock=2e9, l2=50.0 * 2**20)
 TRUTH = {
     "overhead_launch_s": 3e-6,
     "efficiency_bandwidth": 0.8,
@@ -33,7 +34,7 @@ TRUTH = {
 
 
 def shapes() -> FloatArray:
-    shape_UD = np.zeros((400, len(STREAMING_SHAPE)))
+    shape_UD = np.zeros((400, len(StreamingShape._fields)))
     draw = np.random.default_rng(7)
     shape_UD[:, 0] = np.exp(draw.uniform(8, 22, 400))
     shape_UD[:, 2] = np.round(np.exp(draw.uniform(0, 9, 400)))

@@ -62,7 +62,7 @@ def test_a_row_by_hand() -> None:
     assert shape["hot"][at] == 1.0
     # 8,192 tokens x 64 heads x 181,589.33 FLOP = 95.2 TFLOP/1000 at the sustained peak; memory:
     # inputs and output 8,192 x 41,216 B and states 8 x 8.39 MB.
-    compute_s = 8192 * 64 * (6 * 128**2 + 640 * 128 + 4096 / 3) / prefill.silicon[0]
+    compute_s = 8192 * 64 * (6 * 128**2 + 640 * 128 + 4096 / 3) / prefill.silicon.peak
     memory_s = (8192 * 41216 + 8 * 64 * 128 * 128 * 8) / 3.35e12
     assert rows.roofline_s[at] == pytest.approx(max(compute_s, memory_s), rel=1e-3)
 

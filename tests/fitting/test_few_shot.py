@@ -13,7 +13,7 @@ from perfatlas.fitting.few_shot_rows import row_cells
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.devices import silicon_row
-from perfatlas.machines.gpu.gemm import GEMM_SHAPE, gemm_time_s
+from perfatlas.machines.gpu.kernels.gemm import GemmShape, gemm_time_s
 from perfatlas.measurements import calibrations
 from perfatlas.measurements.tables import MeasuredRows, read_measured_rows
 from perfatlas.quantities import InvalidSpecError
@@ -39,13 +39,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def gemm_columns(truth: dict[str, float], rows: int, noise: float = 0.02) -> dict[str, list[Any]]:
     draw = np.random.default_rng(3)
-    shape = np.zeros((rows, len(GEMM_SHAPE)))
+    shape = np.zeros((rows, len(GemmShape._fields)))
     shape[:, 0] = np.round(np.exp(draw.uniform(0, 8, rows)))
     shape[:, 1] = draw.choice([1024, 4096, 8192, 16384], rows)
     shape[:, 2] = draw.choice([1024, 4096, 8192, 16384], rows)
     layout = get_format("bf16")
     shape[:, 3:6] = (layout.weight_bytes, layout.activation_bytes, 2.0)
-    shape[:, GEMM_SHAPE.index("groups")] = 1.0
+    shape[:, GemmShape._fields.index("groups")] = 1.0
     silicon = np.tile(silicon_row(H200, "bf16"), (rows, 1))
     time_s, _ = gemm_time_s(shape, silicon, np.tile(list(truth.values()), (rows, 1)))
     time_s *= np.exp(noise * draw.standard_normal(rows))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.collectives import measured as collectives
-from perfatlas.machines.gpu.gemm import physics as gemm
-from perfatlas.machines.gpu.moe import physics as moe
+from perfatlas.machines.gpu.kernels import gemm, moe
 from perfatlas.machines.gpu.tiers import measured as kernels
 from perfatlas.measurements.residuals import producers
 from perfatlas.measurements.tables import sparse_tables

@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 from perfatlas.fitting import held_out, row_groups, taken
 from perfatlas.fitting.cells import Cell, Range, Rows
 from perfatlas.fitting.cells.cell import silicon_columns
-from perfatlas.machines.gpu.devices import NUM_SILICON
-from perfatlas.machines.gpu.streaming import streaming_time_s
+from perfatlas.machines.gpu.devices import SiliconRow
+from perfatlas.machines.gpu.kernels.streaming import streaming_time_s
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.operators import FloatArray
 from validation.scoring import Kin, interval_score
@@ -44,7 +44,7 @@ def cell_of(device: str, rows: Rows) -> Cell:
         format="bf16",
         load=lambda: rows,
         physics=linear,
-        silicon=np.zeros(NUM_SILICON),
+        silicon=SiliconRow(),
         ranges={
             "overhead_s": Range(start=1e-6, low=1e-7, high=1e-3),
             "rate": Range(start=1e11, low=1e9, high=1e13),

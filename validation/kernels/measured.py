@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas import hardware
-from perfatlas.collectives import measured as links
+from perfatlas.collectives import CollectiveShape, measured as links
 from perfatlas.fitting import held_out
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
 from perfatlas.machines.gpu import shapes
+from perfatlas.machines.gpu.tiers import measured as tier
 from perfatlas.measurements.calibrations import find_shipped_calibration
 from perfatlas.measurements.residuals import residuals as near
 from perfatlas.measurements.tables import CUSTOM, LIBRARY_OPS, MOE_MODEL, table_rows
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 # Groups held out as a whole, including neighbouring batches: as in tier measured, and models.
 UNSEEN: Final[Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
     name: (("layout", columns), ("model", MOE_MODEL)) if name == "moe" else (("shape", columns),)
-    for name, columns in shapes.GROUPS.items()
+    for name, shape in shapes.kernel_shapes().items()
+    if (columns := shape.groups)
 }
 COLLECTIVES: Final = (*LIBRARY_OPS, CUSTOM)  # inside a domain
 
@@ -101,15 +103,15 @@ def score_unseen_sizes(cell: Cell) -> Iterator[UnseenScore]:
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
     rows = cell.load()
-    held = held_out(links.size_groups(rows.shape_UD))
+    shape = CollectiveShape(*rows.shape_UD.T)
+    held = held_out(links.size_groups(shape))
     if match is None or not match.own or held is None:
         return
     physics_s = cell.predict(rows.shape_UD, match.calibration.parameters)
     residual_R = np.log(rows.measured_s / physics_s)
-    space_RF, seen_UD = links.coordinates(rows.shape_UD), rows.shape_UD[~held]
-    known = near.residuals_by_distance(
-        space_RF[~held], residual_R[~held], links.size_groups(seen_UD)
-    )
+    space_RF = links.coordinates(shape)
+    seen_R = links.size_groups(CollectiveShape(*rows.shape_UD[~held].T))
+    known = near.residuals_by_distance(space_RF[~held], residual_R[~held], seen_R)
     correction = near.correct(known, space_RF[held])
     yield score_of(cell, "size", physics_s[held], rows.measured_s[held], correction)
 
@@ -161,6 +163,6 @@ def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
         if held is None:
             continue
         residual = np.log(measured_s / physics_s)
-        known = shapes.residuals_by_distance(cell.operator, shape_UD[~held], residual[~held])
-        correction = shapes.correct(known, cell.operator, shape_UD[held])
+        known = tier.residuals_by_distance(cell.operator, shape_UD[~held], residual[~held])
+        correction = tier.correct(known, cell.operator, shape_UD[held])
         yield score_of(cell, unseen, physics_s[held], measured_s[held], correction)

@@ -20,8 +20,8 @@ from perfatlas.fitting import calibrate_cell, fit_cell, taken, write_calibration
 from perfatlas.fitting.cells import QUANTIZED_RANGES, Cell, Range, Rows
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK, silicon_row
-from perfatlas.machines.gpu.gemm import GEMM_SHAPE, gemm_time_s
+from perfatlas.machines.gpu import devices
+from perfatlas.machines.gpu.kernels import gemm
 from perfatlas.measurements import calibrations
 from perfatlas.sampling import five_quantiles
 from validation.runs.shared_data import read_table, shared_folder
@@ -101,14 +101,14 @@ def table_of(device: str, dtype: str) -> Table:
         "groups": np.ones(len(of)),
     }
     none = np.zeros(len(of))
-    shape_UD = np.stack([columns.get(name, none) for name in GEMM_SHAPE], axis=1)
-    silicon = silicon_row(resolve_system(device).device, FORMATS[dtype])
+    shape_UD = np.stack([columns.get(name, none) for name in gemm.GemmShape._fields], axis=1)
+    silicon = devices.silicon_row(resolve_system(device).device, FORMATS[dtype])
     m, n, k = (columns[name] for name in ("m", "n", "k"))
     moved = n * k * layout.weight_bytes + m * k * layout.activation_bytes + m * n * OUTPUT_BYTES
     rows = Rows(
         shape_UD=shape_UD,
         measured_s=np.array([float(row["time_us"]) * 1e-6 for row in of]),
-        roofline_s=np.maximum(2.0 * m * n * k / silicon[PEAK], moved / silicon[BANDWIDTH]),
+        roofline_s=np.maximum(2.0 * m * n * k / silicon.peak, moved / silicon.bandwidth),
         version=f"AITER {max(row['date'] for row in of)}",
         data_hash=content_hash(repr([sorted(row.items()) for row in of])),
         excluded={},
@@ -132,8 +132,8 @@ def cell_of(device: str, dtype: str) -> Cell:
         family=FAMILY,
         format=format_name,
         load=lambda: table_of(device, dtype).rows,
-        physics=gemm_time_s,
-        silicon=silicon_row(resolve_system(device).device, format_name),
+        physics=gemm.gemm_time_s,
+        silicon=devices.silicon_row(resolve_system(device).device, format_name),
         ranges=RANGES,
         grid=({**FIXED, **(QUANTIZED if dynamic else UNQUANTIZED)},),
         protocol=PROTOCOL,

@@ -11,7 +11,7 @@ import numpy as np
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.fitting import fit_cell, taken
 from perfatlas.fitting.cells import device_cells
-from perfatlas.machines.gpu.shapes import AXES, BEYOND_RANGE, octaves_outside, shape_limits
+from perfatlas.machines.gpu import shapes
 from perfatlas.sampling import seeded_subset
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _misses(cell: Cell) -> Iterator[FloatArray]:
     """Yield, per hidden end of a dimension, the misses of rows per octave outside (U,)."""
     rows = cell.load()
     rows = taken(rows, seeded_subset(rows.measured_s.size, SAMPLE, SEED))
-    least, most = shape_limits(cell.operator, rows.shape_UD)
+    least, most = shapes.shape_limits(cell.operator, rows.shape_UD)
     for name in least:
         if np.log2(most[name] / least[name]) < LEAST_SPAN:
             continue
@@ -89,7 +89,7 @@ def _misses(cell: Cell) -> Iterator[FloatArray]:
 
 def _hidden(cell: Cell, rows: Rows, limits: Limits) -> FloatArray | None:
     first = np.zeros(rows.measured_s.size, np.int64)
-    outside = octaves_outside(cell.operator, rows.shape_UD, first, [limits])
+    outside = shapes.octaves_outside(cell.operator, rows.shape_UD, first, [limits])
     seen, hidden = taken(rows, outside == 0.0), outside > MIN_OCTAVES
     if seen.measured_s.size < LEAST_SEEN or int(hidden.sum()) < LEAST_HIDDEN:
         return None
@@ -103,7 +103,7 @@ def _hidden(cell: Cell, rows: Rows, limits: Limits) -> FloatArray | None:
 
 
 def write_range_extrapolation(
-    operators: Sequence[str] = tuple(AXES), path: Path | None = None
+    operators: Sequence[str] = tuple(shapes.AXES), path: Path | None = None
 ) -> Path:
     """Write the widening of operators to the package data, and return the path.
 
@@ -112,6 +112,6 @@ def write_range_extrapolation(
         path: File, by default the shipped one.
     """
     rows = [row for name in operators if (row := range_extrapolation(name)) is not None]
-    target = path or Path(str(resources.files("perfatlas").joinpath(BEYOND_RANGE)))
+    target = path or Path(str(resources.files("perfatlas").joinpath(shapes.BEYOND_RANGE)))
     write_atomic(target, HEADER + format_toml({"beyond": rows}))
     return target

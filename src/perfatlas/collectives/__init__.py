@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.collectives.algorithms import LIBRARY_ALGORITHMS
     from perfatlas.collectives.codes import OPS
-    from perfatlas.collectives.fabric import FABRIC_SHAPE, fabric_time_s
-    from perfatlas.collectives.levels import NODES_MEASURED
+    from perfatlas.collectives.fabric import (
+        NODES_MEASURED, FabricParameters, FabricShape, fabric_time_s,
+    )
     from perfatlas.collectives.notes import NODE_NOTE, unseen_fabric
     from perfatlas.collectives.parameters import LIBRARY_FAMILY, cell_format
     from perfatlas.collectives.physics import (
-        COLLECTIVE_SHAPE, CUSTOM_PARAMETERS, LIBRARY_PARAMETERS, collective_shape, custom_time_s,
-        library_time_s,
+        LIBRARY_ALGORITHMS, CollectiveShape, CustomParameters, LibraryParameters, collective_shape,
+        custom_time_s, library_time_s,
     )
     from perfatlas.collectives.placement import HOST_LINK, link_columns, place_group
     from perfatlas.collectives.pricing import (

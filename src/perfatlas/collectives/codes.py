@@ -21,11 +21,7 @@ OPS: Final = (
 
 
 def check_op(op: str) -> str:
-    """Return the name of a collective operation after checking it.
-
-    Raises:
-        UsageError: There is no such operation.
-    """
+    """Return the name of a collective operation after checking it."""
     if op not in OPS:
         raise UsageError(
             f"unknown collective op {op!r}; known: {', '.join(OPS)}{did_you_mean(op, OPS)}"

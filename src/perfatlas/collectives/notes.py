@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.collectives.direct_links import direct_algorithm
 from perfatlas.collectives.parameters import nic_share, seen_nic_share, unseen_fabric_tails
-from perfatlas.collectives.scheduled import are_scheduled
-from perfatlas.collectives.torus import are_tori
 from perfatlas.quantities import significant
 
 if TYPE_CHECKING:
@@ -105,13 +103,14 @@ def unseen_fabric(system: System) -> str:
         ''
     """
     share, seen = nic_share(system), seen_nic_share()
-    if share >= seen or are_tori([system])[0] or are_scheduled([system])[0]:
+    if share >= seen or direct_algorithm(system):
         return ""
+    _, slowest = np.exp(unseen_fabric_tails())
     return (
         f"no exchange between nodes with {significant(share / 1e9, 3)} GB/s of NICs per GPU, as in"
         f" nodes of {system.device.name}, is among those that collectives are fitted to"
         f" ({significant(seen / 1e9, 3)} GB/s): the interval is that of unseen fabrics, whose times"
-        f" are up to {math.exp(unseen_fabric_tails()[1]):.2g} times as predicted"
+        f" are up to {slowest:.2g} times as predicted"
     )
 
 
@@ -122,72 +121,22 @@ def library_notes(
     unmeasured_U: FlagArray,
     likely_U: FlagArray,
 ) -> list[str]:
-    """Return the notes on groups that an engine's custom all-reduce leaves to the library.
-
-    Args:
-        refused_U: Groups of unsupported sizes (U,).
-        pcie_U: Groups of sizes that are unsupported over PCIe (U,).
-        unmeasured_U: Groups of more ranks than were measured (U,).
-        likely_U: Groups whose interval begins at the extrapolated kernel (U,).
-    """
-    notes = []
+    """Return the notes on groups that an engine's custom all-reduce leaves to the library."""
+    notes, kernel = [], f"{query.family}'s custom all-reduce"
     if refused_U.any():
-        notes.append(refused_groups(query.family, query.custom_groups))
+        *first, last = map(str, query.custom_groups)
+        sizes = f"{', '.join(first)} or {last}" if first else last
+        notes.append(f"{kernel} supports groups of {sizes} ranks; others use the library")
     if pcie_U.any():
-        notes.append(refused_pcie_groups(query.family, query.pcie_groups))
+        sizes = " or ".join(map(str, query.pcie_groups)) or "no"
+        notes.append(f"{kernel} supports groups of {sizes} ranks over PCIe; others use the library")
     if unmeasured_U.any():
         found = np.unique(query.index_U[unmeasured_U]).tolist()
-        notes.append(
-            unmeasured_groups(query.family, [query.systems[place].name for place in found])
-        )
+        names = ", ".join(query.systems[place].name for place in found)
+        notes.append(f"{kernel} was measured on fewer ranks of {names}; larger groups use NCCL")
     if likely_U.any():
         notes.append(
-            f"the interval of larger groups than {query.family}'s custom all-reduce was measured on"
+            f"the interval of larger groups than {kernel} was measured on"
             " begins at this kernel, extrapolated, and ends at the library"
         )
     return notes
-
-
-def refused_groups(family: str, sizes: Sequence[int]) -> str:
-    """Return the note on group sizes that an engine's custom all-reduce does not support.
-
-    Example:
-        >>> from perfatlas.collectives.notes import refused_groups
-        >>> refused_groups("vllm", (2, 4))
-        "vllm's custom all-reduce supports groups of 2 or 4 ranks; others use the library"
-    """
-    *first, last = (str(size) for size in sizes)
-    named = f"{', '.join(first)} or {last}" if first else last
-    return f"{family}'s custom all-reduce supports groups of {named} ranks; others use the library"
-
-
-def unmeasured_groups(family: str, names: Sequence[str]) -> str:
-    """Return the note on groups larger than those that an engine's all-reduce was measured on.
-
-    Example:
-        >>> from perfatlas.collectives.notes import unmeasured_groups
-        >>> unmeasured_groups("vllm", ["gb200"])
-        "vllm's custom all-reduce was measured on fewer ranks of gb200; larger groups use NCCL"
-    """
-    return (
-        f"{family}'s custom all-reduce was measured on fewer ranks of {', '.join(names)}; larger"
-        " groups use NCCL"
-    )
-
-
-def refused_pcie_groups(family: str, sizes: Sequence[int]) -> str:
-    """Return the note on groups without NVLink that an engine leaves to the library.
-
-    Args:
-        sizes: Group sizes that its custom all-reduce supports over PCIe; empty for none.
-
-    Example:
-        >>> from perfatlas.collectives.notes import refused_pcie_groups
-        >>> refused_pcie_groups("vllm", (2,))
-        "vllm's custom all-reduce supports groups of 2 ranks over PCIe; others use the library"
-    """
-    named = " or ".join(str(size) for size in sizes) or "no"
-    return (
-        f"{family}'s custom all-reduce supports groups of {named} ranks over PCIe; others use the"
-        " library"
-    )

@@ -7,21 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
 from perfatlas.collectives.codes import EXCHANGES, REDUCTIONS
+from perfatlas.collectives.physics import CustomParameters, LibraryParameters
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system, system_names
-from perfatlas.measurements.calibrations import (
-    CalibrationMatch,
-    find_calibration,
-    has_shipped,
-    hidden_devices,
-    shipped_cell,
-    with_overheads,
-)
+from perfatlas.measurements import calibrations
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
@@ -43,15 +37,19 @@ DOMAIN_STAND_INS: Final = {72: "gb200"}
 INTEGER_FORMATS: Final = ("int8",)
 RING_FORMAT: Final = "int8"
 TAILS: Final = ("q05", "q95")
+Parameters = TypeVar("Parameters", bound=tuple[Any, ...])
+Ranked = TypeVar("Ranked", LibraryParameters, CustomParameters)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class Cells(Generic[Parameters]):
     """The calibration of each system for one collective."""
 
-    matches: tuple[CalibrationMatch, ...]  # Calibrations found, one per system that has one
+    matches: tuple[
+        calibrations.CalibrationMatch, ...
+    ]  # Calibrations found, one per system that has one
     match_S: IntArray  # Position in `matches`, -1 without a calibration (S,)
-    parameters_SP: FloatArray  # Fitted values; 1 where there is no calibration (S, P)
+    parameters_S: Parameters  # Fitted values, as columns; 1 where there is no calibration (S,)
     tails_S2: FloatArray  # q05 and q95 of ln(measured/predicted) (S, 2)
     notes: tuple[str, ...]  # Substitutions
 
@@ -66,62 +64,52 @@ def cell_operator(op: str) -> str:
 
 
 def cell_format(op: str, format_name: str) -> str:
-    """Return the format key of a measured operation; only reductions depend on the format.
-
-    Args:
-        format_name: Number format of the elements.
-    """
+    """Return the format key of a measured operation; only reductions depend on the format."""
     if op not in REDUCTIONS:
         return "any"
     return "int8" if format_name in INTEGER_FORMATS else "bf16"
 
 
 def gather_cells(
-    systems: Sequence[System], operator: str, family: str, format_name: str, names: Sequence[str]
-) -> Cells:
-    """Return the calibrations of the devices of some systems.
-
-    Args:
-        names: Parameters, in the column order of the physics function.
-    """
+    systems: Sequence[System],
+    operator: str,
+    family: str,
+    format_name: str,
+    kind: type[Parameters],
+) -> Cells[Parameters]:
+    """Return the calibrations of the devices of some systems, with parameters of a kind."""
     found = [_find(system.device, operator, family, format_name) for system in systems]
-    return _noted(_columns(found, names), systems, operator, [])
+    return _noted(_columns(found, kind), systems, operator, [])
 
 
 def cells_by_ranks(
-    gather: Callable[[Sequence[System]], Cells],
+    gather: Callable[[Sequence[System]], Cells[Ranked]],
     systems: Sequence[System],
-    place_U: tuple[IntArray, FloatArray],
-    names: Sequence[str],
-) -> tuple[Cells, IntArray]:
+    index_U: IntArray,
+    ranks_U: FloatArray,
+) -> tuple[Cells[Ranked], IntArray]:
     """Return the calibrations of some systems, and the one that prices each shape (U,).
 
     Groups of more ranks than were measured on a device use the device with equal links that was
-    measured on most ranks, and the answer notes it.
-
-    Args:
-        gather: Returns the calibrations of systems.
-        place_U: System of each shape and ranks of its group (U,), (U,).
-        names: Parameters, in the column order of the physics function.
+    measured on most ranks, and the answer notes it. `gather` returns the calibrations of systems,
+    `index_U` holds the system of each shape, `ranks_U` the ranks of its group.
     """
-    index_U, ranks_U = place_U
-    own = gather(systems)
-    most_S = own.parameters_SP[:, names.index("ranks_measured")]
-    more_U = (own.match_S[index_U] >= 0) & (ranks_U > most_S[index_U])
+    cells = gather(systems)
+    more_U = (cells.match_S[index_U] >= 0) & (ranks_U > cells.parameters_S.ranks_measured[index_U])
     lent: dict[int, System] = {}
     for place in sorted(set(index_U[more_U].tolist())):
-        match, device = own.matches[own.match_S[place]], systems[place].device
+        match, device = cells.matches[cells.match_S[place]], systems[place].device
         if match.other_vendor:  # whose links are of another type
             continue
         cell = match.calibration
         key = (cell.operator, cell.family, cell.format)
-        lender = _measured_on_most_ranks(cell.device, key, hidden_devices())
+        lender = _measured_on_most_ranks(cell.device, key, calibrations.hidden_devices())
         if lender != cell.device:
             name = f"{device.name} on more ranks"
             renamed = replace(device, name=name, calibration_relative=lender)
             lent[place] = replace(systems[place], device=renamed)
     if not lent:
-        return own, index_U
+        return cells, index_U
     used_S = np.arange(len(systems))
     used_S[list(lent)] = len(systems) + np.arange(len(lent))
     return gather([*systems, *lent.values()]), np.where(more_U, used_S[index_U], index_U)
@@ -131,23 +119,20 @@ def cells_by_ranks(
 def _measured_on_most_ranks(device: str, key: tuple[str, str, str], hidden: frozenset[str]) -> str:
     """Return the device with the links of a measured one whose cell has the most ranks."""
     links, most = replace(resolve_system(device).device.scale_up, domain_size=1), {device: 0.0}
-    for name in (device, *(name for name in system_names() if has_shipped(name))):
-        cell = None if name in hidden else shipped_cell(name, *key)
+    for name in (device, *(name for name in system_names() if calibrations.has_shipped(name))):
+        cell = None if name in hidden else calibrations.shipped_cell(name, *key)
         if cell and replace(resolve_system(name).device.scale_up, domain_size=1) == links:
             most[name] = cell.parameters["ranks_measured"]
     return max(most, key=most.__getitem__)
 
 
-def all_reduce_cells(systems: Sequence[System], format_name: str, names: Sequence[str]) -> Cells:
+def all_reduce_cells(systems: Sequence[System], format_name: str) -> Cells[LibraryParameters]:
     """Return the calibrations of the library's all-reduce.
 
     Parameters fitted with in-network reduction do not apply to rings. Systems without it use those
     of integers, which switches do not reduce, and the answer notes it.
-
-    Args:
-        names: Parameters, in the column order of the physics function.
     """
-    found: list[CalibrationMatch | None] = []
+    found: list[calibrations.CalibrationMatch | None] = []
     rings: list[str] = []
     for system in systems:
         match = _find(system.device, "all_reduce", LIBRARY_FAMILY, format_name)
@@ -157,10 +142,13 @@ def all_reduce_cells(systems: Sequence[System], format_name: str, names: Sequenc
             rings.append(system.name)
         found.append(match)
     note = f"rings on {', '.join(rings)} use parameters fitted on integers, which no switch reduces"
-    return _noted(_columns(found, names), systems, "all_reduce", [note] if rings else [])
+    cells = _columns(found, LibraryParameters)
+    return _noted(cells, systems, "all_reduce", [note] if rings else [])
 
 
-def _noted(cells: Cells, systems: Sequence[System], operator: str, notes: Sequence[str]) -> Cells:
+def _noted(
+    cells: Cells[Parameters], systems: Sequence[System], operator: str, notes: Sequence[str]
+) -> Cells[Parameters]:
     """Return the cells with notes, including one on systems without measurements."""
     missing = [
         system.name for system, match in zip(systems, cells.match_S, strict=True) if match < 0
@@ -172,19 +160,21 @@ def _noted(cells: Cells, systems: Sequence[System], operator: str, notes: Sequen
     return replace(cells, notes=(*cells.notes, *notes, *([note] if missing else [])))
 
 
-def _find(device: Device, operator: str, family: str, format_name: str) -> CalibrationMatch | None:
+def _find(
+    device: Device, operator: str, family: str, format_name: str
+) -> calibrations.CalibrationMatch | None:
     """Return the calibration of a device, or of one with links of the same type."""
     kind = device.scale_up.link_type
     if _other_links(device):
         renamed = replace(device, name=f"{device.name} over {kind}", calibration_relative="")
-        return find_calibration(renamed, operator, family, format_name)
-    match = find_calibration(device, operator, family, format_name)
+        return calibrations.find_calibration(renamed, operator, family, format_name)
+    match = calibrations.find_calibration(device, operator, family, format_name)
     if match is None or match.calibration.device == device.name:
         return match
     if resolve_system(match.calibration.device).device.scale_up.link_type == kind:
         return match
     relative = LINK_STAND_INS.get(kind, device.calibration_relative if match.other_vendor else "")
-    return find_calibration(
+    return calibrations.find_calibration(
         replace(device, calibration_relative=relative), operator, family, format_name
     )
 
@@ -196,74 +186,65 @@ def _other_links(device: Device) -> bool:
     return known and resolve_system(device.name).device.scale_up.kind != device.scale_up.kind
 
 
-def exchange_cells(systems: Sequence[System], op: str, family: str, names: Sequence[str]) -> Cells:
+def exchange_cells(systems: Sequence[System], op: str, family: str) -> Cells[LibraryParameters]:
     """Return the calibrations of an engine's expert exchange.
 
     Devices without one use that of the device measured for their domain size, otherwise the
-    library's all_to_all of the same bytes, and the answer notes it.
-
-    Args:
-        op: dispatch or combine.
-        family: Engine; "" for the library.
-        names: Parameters, in the column order of the physics function.
+    library's all_to_all of the same bytes, and the answer notes it. `family` is "" for the library.
     """
-    found: list[CalibrationMatch | None] = []
+    found: list[calibrations.CalibrationMatch | None] = []
     plain: list[str] = []
     for system in systems:
         match = _find(system.device, op, family, "any") if family else None
         if match is None and family:
             measured = DOMAIN_STAND_INS.get(system.device.scale_up.domain_size, "")
             stand_in = replace(system.device, calibration_relative=measured)
-            match = find_calibration(stand_in, op, family, "any")
+            match = calibrations.find_calibration(stand_in, op, family, "any")
         if match is None:
             match = _find(system.device, "all_to_all", LIBRARY_FAMILY, "any")
             plain += [system.name] if match is not None else []
         found.append(match)
-    cells = _columns(found, names)
+    cells = _columns(found, LibraryParameters)
     note = f"{op} on {', '.join(plain)} is priced as a library all_to_all of the same bytes"
     return _noted(cells, systems, op, [note] if plain else [])
 
 
-def fabric_cells(
-    systems: Sequence[System], operator: str, family: str, names: Sequence[str]
-) -> Cells:
+def fabric_cells(systems: Sequence[System], kind: type[Parameters]) -> Cells[Parameters]:
     """Return the calibrations of the fabric level of some systems.
 
     NIC efficiency and hop cost are properties of the network and its software. Devices without
     measured inter-node exchanges use those of `FABRIC_REFERENCE`, and the answer notes it.
-
-    Args:
-        names: Parameters, in the column order of the physics function.
-
-    Raises:
-        UnsupportedError: The shipped calibration of the reference is missing.
     """
+    operator, family = FABRIC_OPERATOR, FABRIC_FAMILY
     reference = f"{FABRIC_REFERENCE}/{operator}/{family}/any"
-    shipped = shipped_cell(FABRIC_REFERENCE, operator, family, "any")
+    shipped = calibrations.shipped_cell(FABRIC_REFERENCE, operator, family, "any")
     if shipped is None:
         raise UnsupportedError(
             f"the calibration {reference!r}, which prices inter-node collectives, is missing;"
             f" create it with `perfatlas calibrate {FABRIC_REFERENCE} --operator {operator}`"
         )
-    found: list[CalibrationMatch | None] = []
+    found: list[calibrations.CalibrationMatch | None] = []
     for system in systems:
-        match = find_calibration(system.device, operator, family, "any")
+        match = calibrations.find_calibration(system.device, operator, family, "any")
         if match is None or not match.own_kernels:
             note = (
                 f"inter-node communication of {system.name} uses the NICs and software measured as"
                 f" {reference}"
             )
             tails = (shipped.residual_quantiles, shipped.transfer_quantiles)
-            match = CalibrationMatch(
+            match = calibrations.CalibrationMatch(
                 calibration=shipped, own=False, quantiles=_envelope(tails), notes=(note,)
             )
-            match = with_overheads(match, system.device)
+            match = calibrations.with_overheads(match, system.device)
         found.append(match)
-    return _columns(found, names)
+    return _columns(found, kind)
 
 
-def _columns(found: Sequence[CalibrationMatch | None], names: Sequence[str]) -> Cells:
-    matches: list[CalibrationMatch] = []
+def _columns(
+    found: Sequence[calibrations.CalibrationMatch | None], kind: type[Parameters]
+) -> Cells[Parameters]:
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined] # of named tuples
+    matches: list[calibrations.CalibrationMatch] = []
     match_S = np.full(len(found), -1, np.int64)
     parameters_SP = np.ones((len(found), len(names)))
     tails_S2 = np.zeros((len(found), 2))
@@ -279,7 +260,7 @@ def _columns(found: Sequence[CalibrationMatch | None], names: Sequence[str]) -> 
     return Cells(
         matches=tuple(matches),
         match_S=match_S,
-        parameters_SP=parameters_SP,
+        parameters_S=kind(*parameters_SP.T),
         tails_S2=tails_S2,
         notes=tuple(notes),
     )
@@ -295,15 +276,9 @@ def _envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def widened(tails_U2: FloatArray, other_U2: FloatArray) -> FloatArray:
-    """Return the envelope of two pairs of log quantiles (U, 2).
-
-    Args:
-        tails_U2: q05 and q95 of ln(measured/predicted) (U, 2).
-        other_U2: q05 and q95 of another source of error (U, 2).
-    """
-    low_U = np.minimum(tails_U2[:, 0], other_U2[:, 0])
-    high_U = np.maximum(tails_U2[:, 1], other_U2[:, 1])
-    return np.column_stack((low_U, high_U))
+    """Return the envelope of the log quantiles, q05 and q95, of two sources of error (U, 2)."""
+    (low_U, high_U), (other_low_U, other_high_U) = tails_U2.T, other_U2.T
+    return np.column_stack((np.minimum(low_U, other_low_U), np.maximum(high_U, other_high_U)))
 
 
 @cache
@@ -335,33 +310,20 @@ def unseen_fabric_tails() -> FloatArray:
 
 
 @cache
-def rank_extrapolation(op: str) -> tuple[float, float]:
-    """Return q05 and q95 of ln(measured/predicted) at twice the fitted number of ranks.
+def one_doubling(op: str) -> FloatArray:
+    """Return q05 and q95 of ln(measured/predicted) at twice the measured ranks (2,).
 
     Source:
         Fits on 2 and 4 ranks scored on 8, all devices with a switched domain; written by
         `validation.transfers.rank_extrapolation.write_rank_extrapolation`.
     """
     rows = shipped_table("data/collectives/rank_extrapolation.toml")["extrapolation"]
-    found = next(row for row in rows if row["op"] == op)
-    return float(found["q05"]), float(found["q95"])
+    found = next(row for row in rows if row["op"] == cell_operator(op))
+    return np.array([float(found["q05"]), float(found["q95"])])
 
 
-def one_doubling(op: str) -> FloatArray:
-    """Return q05 and q95 of ln(measured/predicted) at twice the measured ranks (2,).
-
-    Args:
-        op: Collective operation.
-    """
-    return np.array(rank_extrapolation(cell_operator(op)))
-
-
-def adds_measured(cells: Cells) -> FloatArray:
-    """Return 1 where the switch of the measured device reduces, else 0 (S,).
-
-    Args:
-        cells: Calibrations of the systems.
-    """
+def adds_measured(cells: Cells[Parameters]) -> FloatArray:
+    """Return 1 where the switch of the measured device reduces, else 0 (S,)."""
     adds = [
         float(resolve_system(match.calibration.device).device.scale_up.in_network_reduction)
         for match in cells.matches

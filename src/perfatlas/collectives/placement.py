@@ -5,7 +5,7 @@ Shape legend: U unique shapes, L levels (scale-up domain, node, fabric).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
 
 
+DOMAIN, NODE, FABRIC = range(3)  # levels of links, innermost first
 # Scale-up networks without a switch between devices.
 POINT_TO_POINT: Final = (
     *("infinity_fabric", "ici", "nvlink_mesh", "c2c_mesh"),
@@ -59,56 +60,34 @@ def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:
     Limits:
         All groups of a system communicate at once, so no group uses idle NICs of another.
     """
-    rows = [_system_row(system) for system in systems]
-    size_LS, bandwidth_LS, latency_LS = (
-        np.array([row[part] for row in rows], dtype=np.float64).T for part in range(3)
-    )
-    flags_S = np.array([row[3] for row in rows], dtype=np.float64)
-    fabric_FS = np.array(
-        [
-            (fabric.oversubscription, fabric.leaf_nodes, fabric.in_network_reduction)
-            for fabric in (system.fabric for system in systems)
-        ],
-        dtype=np.float64,
-    ).T
-    direct_S = np.array([_direct_links(system) for system in systems], dtype=np.float64)
-    one_S = np.array([system.device.scale_up.kind == HOST_LINK for system in systems], np.float64)
-    return Links(
-        size_LU=size_LS[:, system_index_U],
-        bandwidth_LU=bandwidth_LS[:, system_index_U],
-        latency_s_LU=latency_LS[:, system_index_U],
-        in_network_U=flags_S[system_index_U],
-        oversubscription_U=fabric_FS[0, system_index_U],
-        leaf_nodes_U=fabric_FS[1, system_index_U],
-        fabric_adds_U=fabric_FS[2, system_index_U],
-        direct_U=direct_S[system_index_U],
-        one_link_U=one_S[system_index_U],
-    )
+    rows = [_links_of(system) for system in systems]
+    columns = (np.array(column, dtype=np.float64).T for column in zip(*rows, strict=True))
+    return Links(*(column[..., system_index_U] for column in columns))
 
 
-def _system_row(
-    system: System,
-) -> tuple[
-    tuple[float, float, float], tuple[float, float, float], tuple[float, float, float], float
-]:
-    device, node = system.device, system.node
-    domain = float(device.scale_up.domain_size)
-    share = node.nics * node.nic_bandwidth / node.devices
-    inner, host = device.scale_up.bandwidth, device.host_link_bandwidth
-    if device.scale_up.kind == HOST_LINK:  # one link for both
+def _links_of(system: System) -> Links:
+    """Return the links of one system, of which each field is one row."""
+    device, node, fabric = system.device, system.node, system.fabric
+    scale_up = device.scale_up
+    domain, inner, host = (
+        float(scale_up.domain_size),
+        scale_up.bandwidth,
+        device.host_link_bandwidth,
+    )
+    if scale_up.kind == HOST_LINK:  # one link for both
         inner = min(inner, host)
-    return (
-        (domain, max(domain, float(node.devices)), np.inf),
-        (inner, host, share),
-        (device.scale_up.latency_s, device.scale_up.latency_s, system.fabric.latency_s),
-        float(device.scale_up.in_network_reduction),
-    )
-
-
-def _direct_links(system: System) -> float:
-    """Return the direct links of a device to other devices, 0 with a switch."""
-    scale_up = system.device.scale_up
-    return float(scale_up.links) if scale_up.kind in POINT_TO_POINT else 0.0
+    row: dict[str, Any] = {
+        "size_LU": (domain, max(domain, float(node.devices)), np.inf),
+        "bandwidth_LU": (inner, host, node.nics * node.nic_bandwidth / node.devices),
+        "latency_s_LU": (scale_up.latency_s, scale_up.latency_s, fabric.latency_s),
+        "in_network_U": scale_up.in_network_reduction,
+        "oversubscription_U": fabric.oversubscription,
+        "leaf_nodes_U": fabric.leaf_nodes,
+        "fabric_adds_U": fabric.in_network_reduction,
+        "direct_U": scale_up.links if scale_up.kind in POINT_TO_POINT else 0.0,
+        "one_link_U": scale_up.kind == HOST_LINK,
+    }
+    return Links(**row)
 
 
 def within_group(links: Links, group: Group) -> Links:
@@ -117,17 +96,14 @@ def within_group(links: Links, group: Group) -> Links:
     Without a switch, a device has a separate link to each other device, so a group of n uses at
     most n - 1 of them.
 
-    Args:
-        group: Placement of the ranks.
-
     Limits:
         In the hybrid cube mesh of a DGX-1, GPUs 0 and 1 have one link and 2 and 3 two; all pairs
         have one here.
     """
-    usable_U = np.minimum(group.ranks_LU[0] - 1.0, links.direct_U)
+    usable_U = np.minimum(group.ranks_LU[DOMAIN] - 1.0, links.direct_U)
     share_U = np.where(usable_U > 0.0, usable_U / np.maximum(links.direct_U, 1.0), 1.0)
     bandwidth_LU = links.bandwidth_LU.copy()
-    bandwidth_LU[0] *= share_U
+    bandwidth_LU[DOMAIN] *= share_U
     return links._replace(bandwidth_LU=bandwidth_LU)
 
 
@@ -148,22 +124,17 @@ def place_group(ranks_U: FloatArray, stride_U: FloatArray, links: Links) -> Grou
     fits_LU = np.floor(links.size_LU / np.maximum(stride_U, 1.0))
     inside_LU = np.clip(fits_LU, 1.0, np.maximum(ranks_U, 1.0))
     ranks_LU = np.empty_like(inside_LU)
-    ranks_LU[0] = inside_LU[0]
-    ranks_LU[1:] = np.ceil(inside_LU[1:] / inside_LU[:-1])
+    ranks_LU[DOMAIN] = inside_LU[DOMAIN]
+    ranks_LU[NODE:] = np.ceil(inside_LU[NODE:] / inside_LU[:FABRIC])
     return Group(ranks_LU=ranks_LU, inside_LU=inside_LU, ranks_U=ranks_U)
 
 
 def talking_group(op: str, group: Group) -> Group:
-    """Return the members that communicate at once; a send has two ends in any group.
-
-    Args:
-        op: Collective operation.
-        group: Placement of all of its ranks.
-    """
+    """Return the members that communicate at once; a send has two ends in any group."""
     if op != "send_recv":
         return group
     ranks_LU = group.ranks_LU.copy()
-    ranks_LU[:2] = np.minimum(ranks_LU[:2], 2.0)
+    ranks_LU[:FABRIC] = np.minimum(ranks_LU[:FABRIC], 2.0)
     return group._replace(ranks_LU=ranks_LU)
 
 
@@ -173,16 +144,12 @@ def level_bytes(op: str, bytes_U: FloatArray, group: Group) -> FloatArray:
     all_reduce, all_gather and reduce_scatter are hierarchical: the shard of one member of the inner
     unit crosses the outer level. Exchanges send to every member directly: the share of the buffer
     for members outside the inner unit crosses the outer level.
-
-    Args:
-        bytes_U: Size of the whole operation (U,) [bytes].
-        group: Placement of the ranks.
     """
     if op == "send_recv":
         return np.broadcast_to(bytes_U, group.ranks_LU.shape)
     if op in ("all_reduce", "all_gather", "reduce_scatter"):
         inner_LU = np.ones_like(group.ranks_LU)
-        inner_LU[1:] = np.cumprod(group.ranks_LU, axis=0)[:-1]
+        inner_LU[NODE:] = np.cumprod(group.ranks_LU, axis=0)[:FABRIC]
         shard_LU: FloatArray = bytes_U / inner_LU
         return shard_LU
     sent_LU: FloatArray = bytes_U * group.inside_LU / np.maximum(group.ranks_U, 1.0)

@@ -10,21 +10,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from perfatlas.collectives import direct_links, placement
 from perfatlas.collectives.codes import check_op
 from perfatlas.collectives.levels import level_times
-from perfatlas.collectives.placement import (
-    Group,
-    Links,
-    level_bytes,
-    link_columns,
-    place_group,
-    talking_group,
-    within_group,
-)
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
-from perfatlas.collectives.scheduled import DIRECT, are_scheduled, scheduled_levels
 from perfatlas.collectives.topology import with_bridges
-from perfatlas.collectives.torus import TORUS, are_tori, torus_levels
 from perfatlas.collectives.wire import least_wire_bytes, ring_wire_bytes
 from perfatlas.measurements.calibrations import EFFICIENCY_LINKS, find_schedules
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK, with_fields
@@ -135,27 +125,33 @@ def price_collectives(
         1.342
     """
     check_op(shapes.op)
-    direct_S = np.where(are_tori(systems), TORUS, np.where(are_scheduled(systems), DIRECT, ""))
+    direct_S = np.array([direct_links.direct_algorithm(system) for system in systems])
     if len(set(direct_S)) > 1:
+        direct_U = direct_S[system_index_U]
         parts = []
-        for some_X in _places(direct_S[system_index_U]):
+        for direct in np.unique(direct_U):  # links with a library, and each other type
+            some_X = np.flatnonzero(direct_U == direct)
             used, index_X = np.unique(system_index_U[some_X], return_inverse=True)
-            own = price_collectives(
-                _some(shapes, some_X),
+            columns = {name: getattr(shapes, name)[some_X] for name in ("bytes", "ranks", "stride")}
+            priced = price_collectives(
+                with_fields(shapes, **columns),
                 systems=[systems[place] for place in used.tolist()],
                 system_index_U=index_X,
                 tier=tier,
                 implementation=implementation,
             )
-            parts.append((some_X, own))
+            parts.append((some_X, priced))
         return _merged(parts)
     shapes = with_fields(shapes, ranks=np.maximum(shapes.ranks, 1.0))
     group, links = _placed(shapes, systems, system_index_U)
     bound = _bound(shapes, group, links)
     if tier == "bound":
-        return _in_bound(bound)
-    if direct_S[0]:
-        return _direct(str(direct_S[0]), shapes, bound, (group, links), (systems, system_index_U))
+        return PricedCollectives(
+            prices=_at_bound(bound), algorithms=lambda: np.full(bound.time_s_U.shape, LEAST_BYTES)
+        )
+    if any(direct_S):
+        (algorithm,) = set(direct_S.tolist())
+        return _direct(algorithm, shapes, bound, (group, links), (systems, system_index_U))
     question = CollectiveQuery(
         op=shapes.op,
         bytes_U=shapes.bytes,
@@ -171,7 +167,7 @@ def price_collectives(
         version=implementation.silicon_version if tier == "measured" else None,
     )
     # Without an engine, kernels reduce groups of any size: what engines refuse was not compiled.
-    sizes = tuple(sorted({int(size) for size in group.ranks_LU[0].tolist()}))
+    sizes = tuple(sorted({int(size) for size in group.ranks_LU[placement.DOMAIN].tolist()}))
     engines = [
         with_fields(
             question,
@@ -204,32 +200,21 @@ def one_hop_s(
 
 def _placed(
     shapes: CollectiveShapes, systems: Sequence[System], system_index_U: IntArray
-) -> tuple[Group, Links]:
+) -> tuple[placement.Group, placement.Links]:
     """Return the placement of collectives, and the links of their groups."""
-    links = link_columns(systems, system_index_U)
-    group = talking_group(shapes.op, place_group(shapes.ranks, shapes.stride, links))
-    return group, with_bridges(within_group(links, group), group, systems, system_index_U)
-
-
-def _places(direct_U: NDArray[np.str_]) -> list[IntArray]:
-    """Return the positions of shapes on links with a library, and of those on each other type."""
-    return [np.flatnonzero(direct_U == one) for one in np.unique(direct_U)]
-
-
-def _some(shapes: CollectiveShapes, some_X: IntArray) -> CollectiveShapes:
-    """Return some of the shapes."""
-    columns = {name: getattr(shapes, name)[some_X] for name in ("bytes", "ranks", "stride")}
-    return with_fields(shapes, **columns)
+    links = placement.link_columns(systems, system_index_U)
+    group = placement.talking_group(
+        shapes.op, placement.place_group(shapes.ranks, shapes.stride, links)
+    )
+    return group, with_bridges(placement.within_group(links, group), group, systems, system_index_U)
 
 
 def _merged(parts: Sequence[tuple[IntArray, PricedCollectives]]) -> PricedCollectives:
     """Return the prices of all shapes, from those on each type of links."""
-    if len(parts) == 1:
-        return parts[0][1]
-    prices = merge([own.prices for _, own in parts], [some_X for some_X, _ in parts])
+    prices = merge([priced.prices for _, priced in parts], [some_X for some_X, _ in parts])
 
     def algorithms() -> NDArray[np.str_]:
-        named_U = np.concatenate([own.algorithm_U for _, own in parts])
+        named_U = np.concatenate([priced.algorithm_U for _, priced in parts])
         return named_U[np.argsort(np.concatenate([some_X for some_X, _ in parts]))]
 
     return PricedCollectives(prices=prices, algorithms=algorithms)
@@ -244,8 +229,8 @@ def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
 
     def algorithms() -> NDArray[np.str_]:
         named_FU = np.stack([p.algorithm_U for p in priced])
-        named_U: NDArray[np.str_] = np.take_along_axis(named_FU, chosen_U1.T, axis=0)[0]
-        return named_U
+        (named_U,) = np.take_along_axis(named_FU, chosen_U1.T, axis=0)
+        return named_U  # type: ignore[no-any-return] # as unpacked
 
     return PricedCollectives(prices=choose(records, chosen_U1), algorithms=algorithms)
 
@@ -259,9 +244,9 @@ class _Bound(NamedTuple):
     hop_s_U: FloatArray  # One hop of the slowest level, which no message undercuts (U,) [s]
 
 
-def _bound(shapes: CollectiveShapes, group: Group, links: Links) -> _Bound:
+def _bound(shapes: CollectiveShapes, group: placement.Group, links: placement.Links) -> _Bound:
     """Return the lower bound: minimum bytes over full bandwidth, all links in parallel."""
-    size_LU = level_bytes(shapes.op, shapes.bytes, group)
+    size_LU = placement.level_bytes(shapes.op, shapes.bytes, group)
     none_U = np.zeros_like(shapes.bytes)
     helped_LU = (links.in_network_U, none_U, none_U)
     least_LU = [
@@ -269,35 +254,39 @@ def _bound(shapes: CollectiveShapes, group: Group, links: Links) -> _Bound:
         for size_U, ranks_U, helped_U in zip(size_LU, group.ranks_LU, helped_LU, strict=True)
     ]
     if shapes.op == "all_reduce":  # in-network reduction: each node sends S and receives S
-        once_U = np.minimum(least_LU[2], size_LU[2])
-        least_LU[2] = np.where(links.fabric_adds_U > 0.0, once_U, least_LU[2])
+        once_U = np.minimum(least_LU[placement.FABRIC], size_LU[placement.FABRIC])
+        least_LU[placement.FABRIC] = np.where(
+            links.fabric_adds_U > 0.0, once_U, least_LU[placement.FABRIC]
+        )
     times = [each_U / rate_U for each_U, rate_U in zip(least_LU, links.bandwidth_LU, strict=True)]
-    times.append(_host_link_bytes(shapes, links) / links.bandwidth_LU[1])
+    times.append(_host_link_bytes(shapes, links) / links.bandwidth_LU[placement.NODE])
     return _Bound(np.max(np.stack(times), axis=0), np.sum(least_LU, axis=0), _hop_s(group, links))
 
 
-def _hop_s(group: Group, links: Links) -> FloatArray:
+def _hop_s(group: placement.Group, links: placement.Links) -> FloatArray:
     """Return one hop of the slowest level on which a group talks (U,) [s]."""
     hop_U: FloatArray = np.where(group.ranks_LU > 1.0, links.latency_s_LU, 0.0).max(axis=0)
     return hop_U
 
 
-def _on_one_link(shapes: CollectiveShapes, group: Group, links: Links) -> FloatArray:
+def _on_one_link(
+    shapes: CollectiveShapes, group: placement.Group, links: placement.Links
+) -> FloatArray:
     """Return the size on each level, enlarged inside a node where levels share a link.
 
     There, a rank sends bytes for other nodes and for its own node over the same link, so the size
     of the inner level covers both. Returns (L, U) [bytes].
     """
-    size_LU = level_bytes(shapes.op, shapes.bytes, group).copy()
+    size_LU = placement.level_bytes(shapes.op, shapes.bytes, group).copy()
     whole_U = _host_link_bytes(shapes, links)
-    for level in (0, 1):
+    for level in (placement.DOMAIN, placement.NODE):
         wire_U = ring_wire_bytes(shapes.op, size_LU[level], group.ranks_LU[level])
         more_U = whole_U / np.where(wire_U > 0.0, wire_U, np.inf)
         size_LU[level] *= np.maximum(more_U, 1.0)
     return size_LU
 
 
-def _host_link_bytes(shapes: CollectiveShapes, links: Links) -> FloatArray:
+def _host_link_bytes(shapes: CollectiveShapes, links: placement.Links) -> FloatArray:
     """Return the bytes of one rank on a link shared by all levels, 0 without one (U,).
 
     They are those of the whole group for any placement; with in-network reduction in the fabric,
@@ -314,7 +303,7 @@ def _direct(
     algorithm: str,
     shapes: CollectiveShapes,
     bound: _Bound,
-    placed: tuple[Group, Links],
+    placed: tuple[placement.Group, placement.Links],
     on: tuple[Sequence[System], IntArray],
 ) -> PricedCollectives:
     """Return the prices of exchanges over direct links, with the errors of whole steps.
@@ -324,9 +313,9 @@ def _direct(
     systems, system_index_U = on
     sizes = (shapes.op, shapes.bytes, *placed)
     levels = (
-        torus_levels(*sizes, (systems, system_index_U, shapes.stride))
-        if algorithm == TORUS
-        else scheduled_levels(*sizes)
+        direct_links.torus_levels(*sizes, (systems, system_index_U, shapes.stride))
+        if algorithm == direct_links.TORUS
+        else direct_links.scheduled_levels(*sizes)
     )
     matches, match_S, tails_S2 = find_schedules([system.device for system in systems])
     speeds = [
@@ -352,13 +341,6 @@ def _direct(
     return PricedCollectives(prices=prices, algorithms=lambda: np.full(time_U.shape, algorithm))
 
 
-def _in_bound(bound: _Bound) -> PricedCollectives:
-    shape = bound.time_s_U.shape
-    return PricedCollectives(
-        prices=_at_bound(bound), algorithms=lambda: np.full(shape, LEAST_BYTES)
-    )
-
-
 def _at_bound(bound: _Bound) -> PricedOperators:
     """Return the tier-bound prices of a collective (U, 1)."""
     bound_U = bound.time_s_U
@@ -382,16 +364,16 @@ def _compose(shapes: CollectiveShapes, bound: _Bound, levels: LevelTimes) -> Pri
     moving_U = np.max(levels.time_s_LU - levels.latency_s_LU, axis=0)
     known_U = (levels.match_U >= 0) & (shapes.ranks > 1.0)
     time_U = np.where(known_U, np.maximum(latency_U + moving_U, bound_U), bound_U)
-    spread_U2 = np.where(known_U[:, None], np.exp(levels.tails_U2), 1.0)
+    faster_U, slower_U = np.where(known_U, np.exp(levels.tails_U2.T), 1.0)
     least_U = np.where(known_U, np.maximum(bound.hop_s_U, levels.least_s_U), 0.0)
     least_U = np.maximum(bound_U, least_U)
     waits_U = known_U & (2.0 * latency_U > time_U)
-    low_U = np.minimum(np.maximum(time_U * spread_U2[:, 0], least_U), time_U)
+    low_U = np.minimum(np.maximum(time_U * faster_U, least_U), time_U)
     prices = with_fields(
         _at_bound(bound),
         time_s_CO=time_U[:, None],
         low_s_CO=low_U[:, None],
-        high_s_CO=np.maximum(time_U * spread_U2[:, 1], time_U)[:, None],
+        high_s_CO=np.maximum(time_U * slower_U, time_U)[:, None],
         code_CO=np.where(waits_U, BOUND_LATENCY, BOUND_NETWORK).astype(np.int8)[:, None],
         match_CO=levels.match_U[:, None],
         measured_CO=(levels.measured_U & known_U)[:, None],

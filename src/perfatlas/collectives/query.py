@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perfatlas.collectives.parameters import cell_format
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -39,6 +41,11 @@ class CollectiveQuery:
     # Version of the engine's tables that correct the physics inside a domain, "" for the version of
     # the calibrations; None for uncorrected physics
     version: str | None = None
+
+    def adds_inside(self) -> FloatArray:
+        """Return 1 where the switch of the domain reduces this format, else 0 (U,)."""
+        adds = cell_format(self.op, self.format_name) == "bf16"
+        return self.links.in_network_U * float(adds)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.collectives.codes import EXCHANGES
-from perfatlas.collectives.placement import HOST_LINK
+from perfatlas.collectives.placement import DOMAIN, HOST_LINK, NODE
 from perfatlas.collectives.wire import ring_wire_bytes
 from perfatlas.files import shipped_table
 from perfatlas.hardware import SWITCH_PATHS, UNKNOWN_ROUTE, ring_route
@@ -55,9 +55,6 @@ class Rings(NamedTuple):
 def published_rings(op: str = "all_reduce") -> tuple[Mapping[str, Any], ...]:
     """Return the published machines: GPUs of the group, share of the link, path, transport.
 
-    Args:
-        op: A ring of any of `RING_OPS`, or the exchange of all pairs.
-
     Example:
         >>> from perfatlas.collectives.topology import published_rings
         >>> all(0.0 < ring["share"] < 1.0 for ring in published_rings())
@@ -72,19 +69,16 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     Latencies are those of the calibrated machine. Without a stated topology the rate of the
     calibrated machine is one draw among those of the published ones.
 
-    Args:
-        inner: Its levels as calibrated, on one machine of unknown topology.
-
     Limits: Published groups have four and eight GPUs; each group size uses the nearest. Measured
         rows keep their time where no topology is stated. Exchanges of eight GPUs are copies of all
         pairs at once, not NCCL's.
     """
     pcie_S = np.array([system.device.scale_up.kind == "pcie" for system in query.systems])
-    inside_U = pcie_S[query.index_U] & (query.group.ranks_LU[0] > 1.0) & (inner.match_U >= 0)
+    inside_U = pcie_S[query.index_U] & (query.group.ranks_LU[DOMAIN] > 1.0) & (inner.match_U >= 0)
     if query.op not in (*RING_OPS, *EXCHANGES) or not np.any(inside_U):
         return inner
     notes: dict[str, None] = {}
-    ranks_U = query.group.ranks_LU[0]
+    ranks_U = query.group.ranks_LU[DOMAIN]
     for place in np.unique(query.index_U[inside_U]).tolist():
         of_system_U = inside_U & (query.index_U == place)
         for ranks in np.unique(ranks_U[of_system_U]).tolist():
@@ -102,10 +96,6 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
 
 def rings_of(system: System, ranks: int, op: str = "all_reduce") -> Rings:
     """Return the rings, or exchanges of all pairs, that a group of GPUs of a node may run on.
-
-    Args:
-        system: A system whose GPUs communicate over PCIe.
-        op: A ring of any of `RING_OPS`, or the exchange of all pairs.
 
     Example:
         >>> from perfatlas.collectives.topology import rings_of
@@ -185,11 +175,7 @@ def _alike(
 
 
 def bridge_rate(system: System, ranks: int) -> float:
-    """Return the rate of NVLink bridges between all GPUs of a group, 0 without [bytes/s].
-
-    Args:
-        system: A system whose GPUs communicate over PCIe otherwise.
-    """
+    """Return the rate of NVLink bridges between all GPUs of a group, 0 without [bytes/s]."""
     links = ring_route(system.node.paths, ranks, system.node.peer_access).links
     device, bridge = system.device, shipped_table(RINGS)["bridge"]
     card = bridge["cards"].get(device.name)
@@ -222,20 +208,15 @@ def unstated_bridge(system: System, ranks: int) -> str:
 
 
 def with_bridges(links: Links, group: Group, systems: Sequence[System], index_U: IntArray) -> Links:
-    """Return the links with those of NVLink bridges for groups that they join completely.
-
-    Args:
-        group: Placement of the ranks.
-        index_U: Position in `systems` (U,).
-    """
+    """Return the links with those of NVLink bridges for groups that they join completely."""
     if not any(system.node.paths for system in systems):
         return links
-    inside_U = (group.ranks_LU[1:] == 1.0).all(axis=0)
-    places = zip(index_U.tolist(), group.ranks_LU[0].tolist(), strict=True)
+    inside_U = (group.ranks_LU[NODE:] == 1.0).all(axis=0)
+    places = zip(index_U.tolist(), group.ranks_LU[DOMAIN].tolist(), strict=True)
     rate_U = np.array([bridge_rate(systems[place], int(ranks)) for place, ranks in places])
     joined_U = inside_U & (rate_U > 0.0)
     bandwidth_LU = links.bandwidth_LU.copy()
-    bandwidth_LU[0] = np.where(joined_U, rate_U, bandwidth_LU[0])
+    bandwidth_LU[DOMAIN] = np.where(joined_U, rate_U, bandwidth_LU[DOMAIN])
     one_link_U = np.where(joined_U, 0.0, links.one_link_U)
     return links._replace(bandwidth_LU=bandwidth_LU, one_link_U=one_link_U)
 
@@ -262,9 +243,9 @@ def _on_rings(
     query: CollectiveQuery, inner: LevelTimes, rings: Rings, where_U: BoolArray
 ) -> LevelTimes:
     """Return the levels with the median rate of some rings, and an interval that spans them."""
-    latency_U, own_s_U = inner.latency_s_LU[0], inner.time_s_LU[0]
-    wire_U = ring_wire_bytes(query.op, query.size_LU[0], query.group.ranks_LU[0])
-    wire_s_U = wire_U / query.links.bandwidth_LU[0]
+    latency_U, own_s_U = inner.latency_s_LU[DOMAIN], inner.time_s_LU[DOMAIN]
+    wire_U = ring_wire_bytes(query.op, query.size_LU[DOMAIN], query.group.ranks_LU[DOMAIN])
+    wire_s_U = wire_U / query.links.bandwidth_LU[DOMAIN]
     moving_U = np.maximum(own_s_U - latency_U, np.finfo(np.float64).tiny)
     own_U = np.divide(wire_s_U, moving_U, out=np.ones_like(wire_s_U), where=where_U)
     drawn = [np.full_like(wire_s_U, share) for share in rings.shares]
@@ -278,7 +259,7 @@ def _on_rings(
     tails_U2 = np.column_stack((np.minimum(low_U, fast_U), high_U + np.maximum(slow_U, 0.0)))
     return with_fields(
         inner,
-        time_s_LU=np.stack((np.where(where_U, time_U, own_s_U), *inner.time_s_LU[1:])),
+        time_s_LU=np.stack((np.where(where_U, time_U, own_s_U), *inner.time_s_LU[NODE:])),
         tails_U2=np.where(where_U[:, None], tails_U2, inner.tails_U2),
         measured_U=inner.measured_U & ~where_U,
     )

@@ -70,13 +70,6 @@ def between_nodes_wire_bytes(
     With in-network reduction inside the node, trees of nodes exchange the sums: every node sends S
     up and S down; with two nodes, only one of the two.
 
-    Args:
-        op: all_reduce, all_gather or reduce_scatter.
-        bytes_U: Size as counted by nccl-tests (U,) [bytes].
-        ranks_U: Ranks of the whole group (U,).
-        nodes_U: Nodes the group spans (U,).
-        adds_inside_U: 1 where the switch inside a node reduces, else 0 (U,).
-
     Source:
         NCCL's ring and double binary trees (NVLSTree); NVIDIA/nccl-tests issues 160 and 196: a
         ring's bus bandwidth equals that of the NICs, two nodes use a tree.
@@ -123,12 +116,7 @@ def in_network_wire_bytes(bytes_U: FloatArray, ranks_U: FloatArray) -> FloatArra
 
 
 def one_shot_wire_bytes(bytes_U: FloatArray, ranks_U: FloatArray) -> FloatArray:
-    """Return the bytes a rank receives when it reads every peer's buffer (U,) [bytes].
-
-    Args:
-        bytes_U: Buffer size (U,) [bytes].
-        ranks_U: Ranks of the group (U,).
-    """
+    """Return the bytes a rank receives when it reads every peer's buffer (U,) [bytes]."""
     wire_U: FloatArray = bytes_U * (ranks_U - 1.0)
     return wire_U
 

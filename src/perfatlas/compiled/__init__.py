@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.compiled.columns import hold
+    from perfatlas.compiled.columns import hold, named_row
     from perfatlas.compiled.draws import exponential, replica_key, uniform
     from perfatlas.compiled.event_heap import NODE, drop, push
     from perfatlas.compiled.listeners import listening

@@ -30,6 +30,7 @@ from perfatlas.compiled.columns import (
     RowsLayout,
     Settled,
     TupleLayout,
+    named_row,
     words_of,
 )
 
@@ -234,6 +235,31 @@ def _type_of_len(_: object) -> Callable[..., Any]:
 @lower_builtin(len, Rows)
 def _len(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401 - untyped
     return builder.extract_value(args[0], 1)
+
+
+@type_callable(named_row)
+def _type_of_named_row(_: object) -> Callable[..., Any]:
+    def typer(kind: Any, row: Any) -> Any:  # noqa: ANN401 - untyped
+        if not isinstance(kind, types.NamedTupleClass) or not isinstance(row, types.Array):
+            return None
+        named = kind.instance_class
+        return types.NamedUniTuple(row.dtype, len(named._fields), named)
+
+    return typer
+
+
+@lower_builtin(named_row, types.NamedTupleClass, types.Array)
+def _named_row(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401 - untyped
+    kind = signature.args[1]
+    row = context.make_array(kind)(context, builder, args[1])
+    first = builder.bitcast(row.data, ir.PointerType(ir.IntType(8)))
+    stride, pointer = builder.extract_value(row.strides, 0), context.get_data_type(kind.dtype)
+    items = []
+    for place in range(signature.return_type.count):
+        offset = builder.mul(stride, ir.Constant(_WORD, place))
+        address = builder.bitcast(builder.gep(first, [offset]), ir.PointerType(pointer))
+        items.append(context.unpack_value(builder, kind.dtype, address))
+    return context.make_tuple(builder, signature.return_type, items)
 
 
 def spread(columns: Any) -> Any:  # noqa: ANN401 - untyped

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Layout: TypeAlias = "str | ArrayLayout | ColumnsLayout | TupleLayout | RowsLayout | Settled"
 
 Value = TypeVar("Value")
+Row = TypeVar("Row", bound="tuple[Any, ...]")
 INTEGER: Final = "int64"
 FLOAT: Final = "float64"
 FLAG: Final = "bool"
@@ -64,6 +65,16 @@ class RowsLayout(NamedTuple):
     """A sequence of named tuples of one layout."""
 
     item: Layout
+
+
+def named_row(kind: type[Row], row: NDArray[Any]) -> Row:
+    """Return the items of one row of a table as a named tuple, in Python and in compiled code.
+
+    Args:
+        kind: The named tuple, whose fields are the columns of the table.
+        row: The row, with one item per field.
+    """
+    return kind._make(row)  # type: ignore[attr-defined,no-any-return] # of named tuples
 
 
 def words_of(layout: Layout) -> int:

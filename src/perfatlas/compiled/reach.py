@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.compiled.columns import named_row
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -128,6 +130,8 @@ def enclosed_values(function: FunctionType) -> dict[str, Any]:
 
 def _is_foreign(function: FunctionType) -> bool:
     """Return whether a function belongs to a library and is known to the compiler by name."""
+    if function is named_row:
+        return True
     return not str(function.__module__).startswith("perfatlas") and function not in PARTS
 
 

@@ -8,14 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from perfatlas import files
 from perfatlas.engines import field_readers, profile
 from perfatlas.engines.fusions import FUSION, SEPARATE, AttentionSpeed, GraphKernels
-from perfatlas.engines.profile import (
-    FrontEnd,
-    FullAttention,
-    HostTime,
-    ReceiveInterval,
-    Recipe,
-    TokenSum,
-)
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -127,7 +119,7 @@ _HOST: Final = files.Record(
         "overlapped": field_readers.needed(files.Flag(), *field_readers.HOST),
         "ref": field_readers.REF,
     },
-    build=HostTime,
+    build=profile.HostTime,
 )
 _FRONT: Final = files.Record(
     fields={
@@ -158,7 +150,7 @@ _FRONT: Final = files.Record(
         "assumed": field_readers.perhaps(files.Flag(), *field_readers.BATCHING),
         "ref": field_readers.REF,
     },
-    build=lambda *, per, **given: FrontEnd(per_rank=per == "rank", **given),
+    build=lambda *, per, **given: profile.FrontEnd(per_rank=per == "rank", **given),
 )
 _COMPRESSED_PAGES: Final = files.Record(
     fields={
@@ -260,7 +252,9 @@ _TOKENS: Final = files.Record(
             field_readers.COUNT, *field_readers.STEPS, *field_readers.MEMORY
         ),
     },
-    build=lambda **given: TokenSum(**{"isl": 0, "requests": 0, "more": 0, "multiple": 1, **given}),
+    build=lambda **given: profile.TokenSum(
+        **{"isl": 0, "requests": 0, "more": 0, "multiple": 1, **given}
+    ),
 )
 _RECEIVE: Final = files.Record(
     fields={
@@ -268,7 +262,7 @@ _RECEIVE: Final = files.Record(
         "many": field_readers.needed(field_readers.COUNT, *field_readers.BATCHING),
         "many_from": field_readers.needed(field_readers.COUNT, *field_readers.BATCHING),
     },
-    build=ReceiveInterval,
+    build=profile.ReceiveInterval,
 )
 # settings that a recipe may leave to the engine's defaults
 _LAUNCH: Final[tuple[str, ...]] = (
@@ -302,7 +296,7 @@ _RECIPE: Final = files.Record(
         "scheduler_recv_interval": field_readers.perhaps(_RECEIVE),
         "ref": field_readers.REF,
     },
-    build=lambda **given: Recipe(
+    build=lambda **given: profile.Recipe(
         **{"least_gpus": 1, "most_gpus": math.inf, **dict.fromkeys(_LAUNCH), **given}
     ),
 )
@@ -505,7 +499,7 @@ _PROFILE: Final[dict[str, files.Field[Any]]] = {
                 ),
                 "ref": field_readers.REF,
             },
-            build=FullAttention,
+            build=profile.FullAttention,
         ),
     ),
 }

@@ -21,7 +21,7 @@ from perfatlas.fitting.cells.sparse_attention import RANGES as SPARSE_RANGES
 from perfatlas.fitting.cells.streaming import RANGES as STREAMING_RANGES
 from perfatlas.formats import get_format
 from perfatlas.machines import device_peak
-from perfatlas.machines.gpu.devices import CLOCK, PEAK, silicon_row
+from perfatlas.machines.gpu.devices import at_clock, silicon_row
 from perfatlas.machines.gpu.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.measurements.tables import PROTOCOL_COLUMNS, QUANTIZED_INSIDE, SHAPE_COLUMNS
 
@@ -140,7 +140,7 @@ class RowCell:
         model = physics_model(self.operator)
         values = np.array([parameters[name] for name in model.parameter_names], dtype=np.float64)
         parameters_NP = np.ascontiguousarray(np.broadcast_to(values, (self.rows, values.size)))
-        time_s, _ = model.physics(self.shape_ND, self.silicon_NS, parameters_NP)
+        time_s, _ = model(self.shape_ND, self.silicon_NS, parameters_NP)
         return time_s
 
 
@@ -152,11 +152,10 @@ def row_cells(rows: MeasuredRows, device: Device) -> tuple[RowCell, ...]:
         part = rows.take(chosen)
         operator = _operator(part)
         name, formats = calibration_key(operator) or ("", ("",))
-        silicon_NS = np.tile(silicon_row(device, operator.compute_format), (part.rows, 1))
-        clock = part.numbers["clock_hz"] / silicon_NS[:, CLOCK]
+        silicon = silicon_row(device, operator.compute_format)
+        clock = part.numbers["clock_hz"] / silicon.clock
         ratio = np.where(np.isnan(clock), 1.0, clock)
-        silicon_NS[:, PEAK] *= ratio
-        silicon_NS[:, CLOCK] *= ratio
+        silicon_NS = at_clock(np.tile(silicon, (part.rows, 1)), ratio)
         key = (name, keys[1], formats[0])
         least_s = _least_s(part, operator, device)
         blocks.setdefault(key, []).append(

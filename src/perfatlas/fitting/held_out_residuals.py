@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.collectives import COLLECTIVE_SHAPE, FABRIC_SHAPE
+from perfatlas.collectives import CollectiveShape, FabricShape
 from perfatlas.machines.gpu.shapes import kernel_shapes, physics_model
 
 if TYPE_CHECKING:
@@ -42,9 +42,11 @@ def row_groups(operator: str, rows: Rows) -> NDArray[np.int64]:
         moved, tokens = (rows.shape_UD[:, names.index(name)] for name in ("bytes", "tokens"))
         values = np.round(moved / tokens)[:, None]
     else:
-        fabric = operator == "fabric_exchange"
-        names = FABRIC_SHAPE if fabric else COLLECTIVE_SHAPE
-        size: FloatArray = rows.shape_UD[:, list(names).index("wire_bytes" if fabric else "bytes")]
+        size: FloatArray
+        if operator == "fabric_exchange":
+            size = FabricShape(*rows.shape_UD.T).wire_bytes
+        else:
+            size = CollectiveShape(*rows.shape_UD.T).bytes
         values = np.floor(np.log2(np.maximum(size, 1.0)))[:, None]
     _, group = np.unique(values, axis=0, return_inverse=True)
     return np.asarray(group, dtype=np.int64).reshape(-1)

@@ -9,16 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from perfatlas import quantities
-from perfatlas.files import (
-    Entry,
-    default_source,
-    read_entry,
-    refuse_all,
-    shipped_names,
-    shipped_table,
-    sub_table,
-)
+from perfatlas import files, quantities
 from perfatlas.hardware.schema import FIELDS, is_section
 from perfatlas.hardware.slices import find_slice
 from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, repr_for_error
@@ -48,20 +39,20 @@ def nearest_field(path: str) -> str:
 
 def read_section(
     section: str, table: Mapping[str, object], default: Source, origin: str
-) -> dict[str, Entry]:
+) -> dict[str, files.Entry]:
     """Return the entries of a section by path; all problems are reported in one error.
 
     Args:
         section: Name of the section, such as "device".
     """
-    entries: dict[str, Entry] = {}
+    entries: dict[str, files.Entry] = {}
     problems: list[str] = []
     for path, raw in walk_section(section, table, origin):
         try:
-            entries[path] = read_entry(FIELDS[path].reader, raw, default, f"{origin}: {path}")
+            entries[path] = files.read_entry(FIELDS[path].reader, raw, default, f"{origin}: {path}")
         except InvalidSpecError as problem:
             problems.append(str(problem))
-    refuse_all(problems, origin)
+    files.refuse_all(problems, origin)
     return entries
 
 
@@ -93,23 +84,23 @@ class Spec:
 
     name: str  # Name of the device
     origin: str  # File or name it was read from, for messages
-    entries: Mapping[str, Entry]  # Value and source by dotted path
+    entries: Mapping[str, files.Entry]  # Value and source by dotted path
     notes: tuple[str, ...] = ()  # Remarks to show with an answer
     changed: frozenset[str] = frozenset()  # Paths that the user changed
     # Entries before the user's changes, None without changes
-    unchanged: Mapping[str, Entry] | None = None
+    unchanged: Mapping[str, files.Entry] | None = None
 
 
 def system_names() -> tuple[str, ...]:
     """Return the names of all systems of the catalog, sorted."""
-    return shipped_names("data/hardware/devices")
+    return files.shipped_names("data/hardware/devices")
 
 
 def _shipped(file: str) -> dict[str, object]:
-    return shipped_table(f"data/hardware/{file}")
+    return files.shipped_table(f"data/hardware/{file}")
 
 
-def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
+def catalog_group(section: str, name: str, origin: str) -> dict[str, files.Entry]:
     """Return the entries of a node or fabric of the catalog.
 
     Args:
@@ -122,9 +113,9 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
             f"{origin}: unknown {section}"
             f" {quantities.repr_for_error(name)}{quantities.did_you_mean(name[:80], groups)}"
         )
-    default = default_source(table, None, f"{section} {name}")
+    default = files.default_source(table, None, f"{section} {name}")
     fields = {key: raw for key, raw in table.items() if key != "source"}
-    return {section: Entry(name, default)} | read_section(section, fields, default, name)
+    return {section: files.Entry(name, default)} | read_section(section, fields, default, name)
 
 
 @cache
@@ -149,7 +140,7 @@ def catalog_spec(name: str) -> Spec:
     if found := find_slice(name):
         spec = catalog_spec(found.system)
         source = quantities.Source(kind="datasheet", ref=found.ref, note=found.note)
-        domain = {"device.scale_up.domain_size": Entry(found.chips, source)}
+        domain = {"device.scale_up.domain_size": files.Entry(found.chips, source)}
         return replace(spec, entries={**spec.entries, **domain}, notes=(*spec.notes, found.note))
     known = _spellings()[quantities.resolve_name(name, _spellings(), what="system", lists=lists)]
     if known != name:
@@ -197,7 +188,7 @@ def _read_file(path: str) -> dict[str, object]:
 
 def _group_entries(
     section: str, raw: object, default: quantities.Source, origin: str
-) -> dict[str, Entry]:
+) -> dict[str, files.Entry]:
     """Return the entries of `node` or `fabric`: a name, or a table (full or with `base`)."""
     if isinstance(raw, str):
         return catalog_group(section, raw, origin)
@@ -227,8 +218,8 @@ def _read_spec(
             raise quantities.InvalidSpecError(
                 f"{origin}: unknown key {quantities.repr_for_error(key)}{nearest}"
             )
-    default = default_source(table, fallback, origin)
-    device = sub_table(table.get("device", {}), f"{origin}: device")
+    default = files.default_source(table, fallback, origin)
+    device = files.sub_table(table.get("device", {}), f"{origin}: device")
     entries = read_section("device", device, default, origin)
     for section in ("node", "fabric"):
         if section in table:

@@ -7,9 +7,7 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.sampling.draws import five_quantiles, seeded_subset
     from perfatlas.sampling.normal import normal_probability, normal_quantile
-    from perfatlas.sampling.prediction_errors import (
-        ErrorStatistics, error_statistics, share_inside,
-    )
+    from perfatlas.sampling.prediction_errors import ErrorStatistics, error_statistics, share_inside
     from perfatlas.sampling.rates import (
         JEFFREYS, RatePosterior, check_level, exact_rate_interval, rate_posterior, standard_errors,
     )

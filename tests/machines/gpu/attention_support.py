@@ -2,26 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfatlas.machines.gpu.attention import (
-    DECODE_ATTENTION_SHAPE,
-    PREFILL_ATTENTION_SHAPE,
-    decode_attention_time_s,
-    prefill_attention_time_s,
-)
-from perfatlas.machines.gpu.attention.physics import (
-    DECODE_ATTENTION_PARAMETERS,
-    PREFILL_ATTENTION_PARAMETERS,
-)
-from perfatlas.machines.gpu.devices import (
-    BANDWIDTH,
-    CLOCK,
-    EXPONENTIALS,
-    L2,
-    NUM_SILICON,
-    PEAK,
-    SM_COUNT,
-)
-from perfatlas.operators import FloatArray
+from perfatlas.machines.gpu.declarations import KernelTime
+from perfatlas.machines.gpu.devices import SiliconRow
+from perfatlas.machines.gpu.kernels import attention
 
 NO_LIMIT = 1e9
 SHAPE = {
@@ -89,26 +72,30 @@ DECODE = {
 }
 
 
-def silicon() -> FloatArray:
-    row = np.zeros(NUM_SILICON)
-    row[PEAK], row[BANDWIDTH], row[SM_COUNT] = 989e12, 4.8e12, 132.0
-    row[CLOCK], row[L2], row[EXPONENTIALS] = 1.83e9, 50e6, 16.0
-    return row
+def silicon() -> SiliconRow:
+    return SiliconRow(
+        peak=989e12, bandwidth=4.8e12, sm_count=132.0, clock=1.83e9, l2=50e6, exponentials=16.0
+    )
+
+
+def one_row(
+    time_s: KernelTime, shape: dict[str, float], parameters: dict[str, float]
+) -> tuple[float, int]:
+    """Return time [s] and bound code of one shape."""
+    time_s_U, code_U = time_s(
+        np.array([[shape[name] for name in time_s.shape_names]]),
+        np.array([silicon()]),
+        np.array([[parameters[name] for name in time_s.parameter_names]]),
+    )
+    return float(time_s_U[0]), int(code_U[0])
 
 
 def price(
     phase: str, changes: dict[str, float], parameters: dict[str, float] | None = None
 ) -> tuple[float, int]:
-    prefill = phase == "prefill"
-    names = PREFILL_ATTENTION_SHAPE if prefill else DECODE_ATTENTION_SHAPE
-    known = PREFILL if prefill else DECODE
-    columns = PREFILL_ATTENTION_PARAMETERS if prefill else DECODE_ATTENTION_PARAMETERS
-    shape = SHAPE | ({} if prefill else {"q_len": 1.0}) | changes
-    values = known | (parameters or {})
-    physics = prefill_attention_time_s if prefill else decode_attention_time_s
-    time_s_U, code_U = physics(
-        np.array([[shape[name] for name in names]]),
-        silicon()[None, :],
-        np.array([[values[name] for name in columns]]),
-    )
-    return float(time_s_U[0]), int(code_U[0])
+    if phase == "prefill":
+        return one_row(
+            attention.prefill_attention_time_s, SHAPE | changes, PREFILL | (parameters or {})
+        )
+    shape = SHAPE | {"q_len": 1.0} | changes
+    return one_row(attention.decode_attention_time_s, shape, DECODE | (parameters or {}))

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.attention import PREFILL_ATTENTION_SHAPE, prefill_attention_time_s
-from perfatlas.machines.gpu.attention.physics import PREFILL_ATTENTION_PARAMETERS
-from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, PEAK
+from perfatlas.machines.gpu.devices import at_clock
+from perfatlas.machines.gpu.kernels.attention import prefill_attention_time_s
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, Attention, Phase
 from tests.machines.gpu.attention_support import NO_LIMIT, PREFILL, SHAPE, price, silicon
 
@@ -236,18 +235,18 @@ def test_cold_time_is_never_below_the_bound(
         },
     ).work()
     bound_s = max(
-        float(work.flop[0]) / silicon()[PEAK],
-        float(work.cold_bytes[0]) / silicon()[BANDWIDTH],
+        float(work.flop[0]) / silicon().peak,
+        float(work.cold_bytes[0]) / silicon().bandwidth,
     )
     best = {"efficiency_compute": 1.0, "efficiency_bandwidth": 1.0, "overlap_power": 8.0}
     assert price(phase, shape, best)[0] >= bound_s
 
 
 def test_clock_scales_sm_time() -> None:
-    fast, slow = silicon(), silicon()
-    slow[[PEAK, CLOCK]] *= 0.5
-    shape_UD = np.array([[SHAPE[name] for name in PREFILL_ATTENTION_SHAPE]] * 2)
+    fast = np.tile(silicon(), (2, 1))
     values = PREFILL | {"overhead_launch_s": 0.0, "append_passes": 0.0, "overlap_power": 8.0}
-    parameters_UP = np.array([[values[name] for name in PREFILL_ATTENTION_PARAMETERS]] * 2)
-    time_s_U, _ = prefill_attention_time_s(shape_UD, np.stack([fast, slow]), parameters_UP)
+    time_s = prefill_attention_time_s
+    shape_UD = np.array([[SHAPE[name] for name in time_s.shape_names]] * 2)
+    parameters_UP = np.array([[values[name] for name in time_s.parameter_names]] * 2)
+    time_s_U, _ = time_s(shape_UD, at_clock(fast, np.array([1.0, 0.5])), parameters_UP)
     assert time_s_U[1] / time_s_U[0] == pytest.approx(2.0, rel=1e-3)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.machines.gpu.attention.physics import grown_split_count
+from perfatlas.machines.gpu.kernels.attention import grown_split_count
 from tests.machines.gpu.attention_support import DECODE, price
 
 

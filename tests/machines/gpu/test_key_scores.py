@@ -4,21 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, PEAK, SM_COUNT
-from perfatlas.machines.gpu.key_scores.physics import (
-    KEY_SCORES_DECODE_PARAMETERS,
-    KEY_SCORES_PREFILL_SHAPE,
-    key_scores_decode_time_s,
-    key_scores_prefill_time_s,
-)
+from perfatlas.machines.gpu.kernels import key_scores
 from perfatlas.operators import (
     BOUND_COMPUTE,
     BOUND_LATENCY,
     BOUND_MEMORY,
-    FloatArray,
     KeyScores,
     Phase,
 )
+from tests.machines.gpu.attention_support import silicon
 
 PARAMETERS = {
     "efficiency_compute": 0.5,
@@ -28,14 +22,11 @@ PARAMETERS = {
     "overlap_power": 2.0,
     "l2_fraction": 0.3,
 }
-PHYSICS = {"prefill": key_scores_prefill_time_s, "decode": key_scores_decode_time_s}
-
-
-def silicon() -> FloatArray:
-    row = np.zeros(NUM_SILICON)
-    row[PEAK], row[BANDWIDTH], row[SM_COUNT] = 1979e12, 4.8e12, 132.0
-    row[CLOCK], row[L2] = 1.83e9, 50e6
-    return row
+SILICON = silicon()._replace(peak=1979e12)  # of fp8
+PHYSICS = {
+    "prefill": key_scores.key_scores_prefill_time_s,
+    "decode": key_scores.key_scores_decode_time_s,
+}
 
 
 def price(
@@ -59,9 +50,9 @@ def price(
     } | (changes or {})
     values = PARAMETERS | (parameters or {})
     time_s_U, code_U = PHYSICS[phase](
-        np.array([[shape[name] for name in KEY_SCORES_PREFILL_SHAPE]]),
-        silicon()[None, :],
-        np.array([[values[name] for name in KEY_SCORES_DECODE_PARAMETERS]]),
+        np.array([[shape[name] for name in key_scores.KeyScoresShape._fields]]),
+        np.array([SILICON]),
+        np.array([[values[name] for name in key_scores.KeyScoresParameters._fields]]),
     )
     return float(time_s_U[0]), int(code_U[0])
 
@@ -144,8 +135,8 @@ def test_cold_time_is_never_below_the_bound(
         format="fp8_static",
     ).work()
     bound_s = max(
-        float(work.flop[0]) / silicon()[PEAK],
-        float(work.cold_bytes[0] + work.activation_bytes[0]) / silicon()[BANDWIDTH],
+        float(work.flop[0]) / SILICON.peak,
+        float(work.cold_bytes[0] + work.activation_bytes[0]) / SILICON.bandwidth,
     )
     best = {"efficiency_compute": 1.0, "efficiency_bandwidth": 1.0, "overlap_power": 8.0}
     time_s, _ = price(phase, sizes, {"num_heads": heads}, best)

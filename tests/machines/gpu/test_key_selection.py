@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT
-from perfatlas.machines.gpu.key_selection import KEY_SELECTION_SHAPE
-from perfatlas.machines.gpu.key_selection.physics import (
-    KEY_SELECTION_PARAMETERS,
-    key_selection_time_s,
-)
-from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, FloatArray, KeySelection, Phase
+from perfatlas.machines.gpu.kernels.key_selection import key_selection_time_s
+from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, KeySelection, Phase
+from tests.machines.gpu.attention_support import one_row, silicon
 
 PARAMETERS = {
     "efficiency_bandwidth": 0.8,
@@ -22,12 +18,6 @@ PARAMETERS = {
     "overlap_power": 2.0,
     "l2_fraction": 0.5,
 }
-
-
-def silicon() -> FloatArray:
-    row = np.zeros(NUM_SILICON)
-    row[BANDWIDTH], row[SM_COUNT], row[CLOCK], row[L2] = 4.8e12, 132.0, 1.83e9, 50e6
-    return row
 
 
 def price(
@@ -46,13 +36,7 @@ def price(
         "index_bytes": 4.0,
         "hot": hot,
     }
-    values = PARAMETERS | (parameters or {})
-    time_s_U, code_U = key_selection_time_s(
-        np.array([[shape[name] for name in KEY_SELECTION_SHAPE]]),
-        silicon()[None, :],
-        np.array([[values[name] for name in KEY_SELECTION_PARAMETERS]]),
-    )
-    return float(time_s_U[0]), int(code_U[0])
+    return one_row(key_selection_time_s, shape, PARAMETERS | (parameters or {}))
 
 
 def test_decode_by_hand() -> None:
@@ -113,7 +97,7 @@ def test_cold_time_is_never_below_the_bytes_it_must_move(
         index_bytes=4.0,
     ).work()
     assert work.flop.tolist() == [0.0]
-    least_s = float(work.activation_bytes[0]) / silicon()[BANDWIDTH]
+    least_s = float(work.activation_bytes[0]) / silicon().bandwidth
     time_s, _ = price(sizes, {"efficiency_bandwidth": 1.0, "overlap_power": 8.0})
     assert np.isfinite(time_s)
     assert time_s >= least_s * (1 - 1e-12)

@@ -4,33 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.devices import (
-    BANDWIDTH,
-    CLOCK,
-    EXPONENTIALS,
-    L2,
-    NUM_SILICON,
-    PEAK,
-    SM_COUNT,
-)
-from perfatlas.machines.gpu.latent_attention import (
-    MLA_DECODE_SHAPE,
-    MLA_PREFILL_SHAPE,
+from perfatlas.machines.gpu.kernels.latent_attention import (
     mla_decode_time_s,
     mla_prefill_time_s,
-)
-from perfatlas.machines.gpu.latent_attention.physics import (
-    MLA_DECODE_PARAMETERS,
-    MLA_PREFILL_PARAMETERS,
 )
 from perfatlas.operators import (
     BOUND_COMPUTE,
     BOUND_LATENCY,
     BOUND_MEMORY,
-    FloatArray,
     LatentAttention,
     Phase,
 )
+from tests.machines.gpu.attention_support import one_row, silicon
 
 SHAPE = {
     "batch": 1.0,
@@ -78,29 +63,12 @@ DECODE = {
 }
 
 
-def silicon() -> FloatArray:
-    row = np.zeros(NUM_SILICON)
-    row[PEAK], row[BANDWIDTH], row[SM_COUNT] = 989e12, 4.8e12, 132.0
-    row[CLOCK], row[L2], row[EXPONENTIALS] = 1.83e9, 50e6, 16.0
-    return row
-
-
 def price(
     phase: str, changes: dict[str, float], parameters: dict[str, float] | None = None
 ) -> tuple[float, int]:
-    prefill = phase == "prefill"
-    names = MLA_PREFILL_SHAPE if prefill else MLA_DECODE_SHAPE
-    known = PREFILL if prefill else DECODE
-    columns = MLA_PREFILL_PARAMETERS if prefill else MLA_DECODE_PARAMETERS
-    shape = SHAPE | ({} if prefill else {"q_len": 1.0}) | changes
-    values = known | (parameters or {})
-    physics = mla_prefill_time_s if prefill else mla_decode_time_s
-    time_s_U, code_U = physics(
-        np.array([[shape[name] for name in names]]),
-        silicon()[None, :],
-        np.array([[values[name] for name in columns]]),
-    )
-    return float(time_s_U[0]), int(code_U[0])
+    if phase == "prefill":
+        return one_row(mla_prefill_time_s, SHAPE | changes, PREFILL | (parameters or {}))
+    return one_row(mla_decode_time_s, SHAPE | {"q_len": 1.0} | changes, DECODE | (parameters or {}))
 
 
 def test_decode_by_hand() -> None:
@@ -202,8 +170,8 @@ def test_cold_time_is_never_below_the_bound(
         },
     ).work()
     bound_s = max(
-        float(work.flop[0]) / silicon()[PEAK],
-        float(work.cold_bytes[0]) / silicon()[BANDWIDTH],
+        float(work.flop[0]) / silicon().peak,
+        float(work.cold_bytes[0]) / silicon().bandwidth,
     )
     best = {"efficiency_compute": 1.0, "efficiency_bandwidth": 1.0, "overlap_power": 8.0}
     assert price(phase, shape, best)[0] >= bound_s

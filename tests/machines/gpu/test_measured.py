@@ -11,7 +11,7 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.machines.gpu.devices import silicon_row
-from perfatlas.machines.gpu.shapes import coordinates, correct, physics_model, residuals_by_distance
+from perfatlas.machines.gpu.shapes import coordinates, physics_model
 from perfatlas.machines.gpu.tiers import measured as tier
 from perfatlas.measurements.residuals import Correction
 from perfatlas.measurements.residuals.residuals import interpolate
@@ -108,21 +108,21 @@ def test_no_correction_leaves_the_range_of_its_neighbours(
 
 def test_a_smooth_residual_is_trusted_and_noise_is_not() -> None:
     smooth = 0.1 * np.log2(GRID_UD[:, 1]) - 0.05 * np.log2(GRID_UD[:, 2])
-    believed = residuals_by_distance("gemm", GRID_UD, smooth)
+    believed = tier.residuals_by_distance("gemm", GRID_UD, smooth)
     assert np.all(believed.trust_B[:-1] >= 0.75)
     # 100 rows of noise can look smooth by chance: the claim is about the mean of several draws
     draws = [np.random.default_rng(seed).normal(0.0, 0.3, len(GRID_UD)) for seed in range(12)]
-    doubted = [residuals_by_distance("gemm", GRID_UD, noise) for noise in draws]
+    doubted = [tier.residuals_by_distance("gemm", GRID_UD, noise) for noise in draws]
     assert np.mean([one.trust_B[1:-1] for one in doubted]) <= 0.4
     assert np.mean([one.high_B[1:] - one.low_B[1:] for one in doubted]) > 0.5
 
 
 def test_a_measured_shape_gets_its_residual_and_a_far_one_gets_physics() -> None:
     residual = 0.1 * np.log2(GRID_UD[:, 1])
-    known = residuals_by_distance("gemm", GRID_UD, residual)
+    known = tier.residuals_by_distance("gemm", GRID_UD, residual)
     far = GRID_UD[:1].copy()
     far[0, :3] = 1e9
-    both = correct(known, "gemm", np.concatenate([GRID_UD[7:8], far]))
+    both = tier.correct(known, "gemm", np.concatenate([GRID_UD[7:8], far]))
     assert both.factor_U[0] == pytest.approx(math.exp(residual[7]))
     assert both.measured_U.tolist() == [True, False]
     assert both.factor_U[1] == 1.0
@@ -130,7 +130,7 @@ def test_a_measured_shape_gets_its_residual_and_a_far_one_gets_physics() -> None
 
 
 def test_comparing_all_rows_and_searching_a_tree_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = residuals_by_distance(
+    known = tier.residuals_by_distance(
         "gemm", GRID_UD, np.random.default_rng(3).normal(0.0, 0.2, len(GRID_UD))
     )
     query = coordinates("gemm", GRID_UD * np.array([1.3, 1.1, 0.9, *np.ones(10)]))
@@ -202,7 +202,7 @@ def test_a_shape_with_the_measured_protocol_takes_the_measured_time(
     hot_UD = rows.shape_table(names)[some]
     cold_UD = hot_UD.copy()
     cold_UD[:, names.index("copies")] = 0.0
-    parameters = np.array([match.parameters[n] for n in physics_model("gemm").parameter_names])
+    parameters = [match.parameters[n] for n in physics_model("gemm").parameter_names]
     silicon = silicon_row(resolve_system(device).device, format_name)
     hot_s, cold_s = (tier.physics_of("gemm", one, silicon, parameters) for one in (hot_UD, cold_UD))
     expected_s = np.maximum(rows.measured_s[some] * cold_s / hot_s, answer.bound_s_CO[:, 0])

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.machines.gpu.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
-from perfatlas.machines.gpu.moe.physics import BINS, MOE_PARAMETERS, _fill_loads
+from perfatlas.machines.gpu.devices import SiliconRow
+from perfatlas.machines.gpu.kernels import moe
 from perfatlas.operators import BOUND_PADDING, UNIFORM
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
-SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
+SILICON = SiliconRow(
+    peak=1000e12, bandwidth=4e12, sm_count=100.0, clock=2e9, l2=50.0 * 2**20, exponentials=16.0
+)
 VALUES = {
     "efficiency_compute": 0.5,
     "efficiency_bandwidth": 0.8,
@@ -47,12 +49,12 @@ def shape(**changes: float) -> FloatArray:
         "exchange_ranks": 1.0,
         "ranks_per_token": 1.0,
     }
-    return np.array([{**values, **changes}[name] for name in MOE_SHAPE])
+    return np.array([{**values, **changes}[name] for name in moe.MoeShape._fields])
 
 
 def time_s(row: FloatArray, **changes: float) -> float:
-    parameters = np.array([{**VALUES, **changes}[name] for name in MOE_PARAMETERS])
-    times, _ = moe_time_s(row[None, :], SILICON[None, :], parameters[None, :])
+    parameters = np.array([{**VALUES, **changes}[name] for name in moe.MoeParameters._fields])
+    times, _ = moe.moe_time_s(row[None, :], np.array([SILICON]), parameters[None, :])
     return float(times[0])
 
 
@@ -72,21 +74,21 @@ def test_triton_defaults_by_hand() -> None:
     # 8 tokens on 64 experts: tiles of 16 x 32 on 32 active experts.
     # first product: 32 * 2048/32 = 2048 blocks, 21 waves; second 32 * 128 = 4096, 41 waves
     # blocks: 2*32*16 / (0.5 * 10e12) * (21*4096 + 41*1024) + 62e-6        = 88.214 us
-    few = time_s(shape(), tile_policy=TRITON_DEFAULTS)
+    few = time_s(shape(), tile_policy=moe.TRITON_DEFAULTS)
     assert few * 1e6 == pytest.approx(88.214 + 251.884 + 0.205 + 23.2, abs=2e-3)
     # 1024 tokens: 64 rows on each of 64 experts, tiles of 64 x 64
     # first product: 64 * 32 = 2048 blocks, 21 waves; second 64 * 64 = 4096, 41 waves
     # blocks: 2*64*64 / (0.5 * 10e12) * (21*4096 + 41*1024) + 62e-6        = 271.715 us
     # weights 1610.6 MB, activations 4096*(8192 + 3072)*2 = 92.275 MB: 532.152 us
     # routing: 2 * 2 * 4096 * (4096 + 1024) / 3.2e12 = 26.214 us; fixed 20 + 6.4
-    many = time_s(shape(tokens=1024.0), tile_policy=TRITON_DEFAULTS)
+    many = time_s(shape(tokens=1024.0), tile_policy=moe.TRITON_DEFAULTS)
     assert many * 1e6 == pytest.approx(271.715 + 532.152 + 26.214 + 26.4, abs=2e-3)
 
 
 def test_fixed_tiles_by_hand() -> None:
     # one row on each of 32 experts, in tiles of 128 rows: waves as with tiles of 16
     # blocks: 2*128*128 / (0.5 * 10e12) * (6*4096 + 11*1024) + 17e-6       = 251.881 us
-    found = time_s(shape(), tile_policy=FIXED_TILES)
+    found = time_s(shape(), tile_policy=moe.FIXED_TILES)
     assert found * 1e6 == pytest.approx(251.881 + 251.884 + 0.205 + 23.2, abs=2e-3)
 
 
@@ -128,9 +130,9 @@ def test_balanced_received_tokens_are_a_layer_of_their_own() -> None:
 
 @pytest.mark.parametrize("skew", [UNIFORM, 1.2])
 def test_received_rows_are_those_of_the_busiest_rank(skew: float) -> None:
-    every_B, sent_B = np.zeros(BINS), np.zeros(BINS)
-    bins = _fill_loads(shape(**GATHERED, skew=skew), every_B)
-    assert _fill_loads(shape(**RECEIVED, **EXCHANGE, skew=skew), sent_B) == bins
+    every_B, sent_B = np.zeros(moe.BINS), np.zeros(moe.BINS)
+    bins = moe._fill_loads(moe.MoeShape(*shape(**GATHERED, skew=skew)), every_B)
+    assert moe._fill_loads(moe.MoeShape(*shape(**RECEIVED, **EXCHANGE, skew=skew)), sent_B) == bins
     assert sent_B == pytest.approx(every_B, rel=1e-9)
 
 
@@ -155,16 +157,16 @@ def test_received_tokens_cost_more_if_more_and_never_more_than_all(
 
 def test_a_rank_without_rows_still_runs_one_expert() -> None:
     # 1 token x top 4 over 32 ranks: less than one row a rank, but the busiest has one.
-    loads_B = np.zeros(BINS)
-    bins = _fill_loads(shape(tokens=1.0, ep=32.0), loads_B)
+    loads_B = np.zeros(moe.BINS)
+    bins = moe._fill_loads(moe.MoeShape(*shape(tokens=1.0, ep=32.0)), loads_B)
     assert float(loads_B[:bins].mean() * 64 / 32) == pytest.approx(1.0)
 
 
 def test_the_popularity_of_experts_is_a_power_law_up_to_four_fifths_of_the_tokens() -> None:
     # quantiles of x^-1.2 on 1 to 0.8 x 1024 rows are ((819.2^-0.2 - 1) s + 1)^-5; all are scaled to
     # a mean of 1024 x 4 / 64 = 64 rows, and whole
-    loads_B = np.empty(BINS)
-    bins = _fill_loads(shape(tokens=1024.0, skew=1.2), loads_B)
+    loads_B = np.empty(moe.BINS)
+    bins = moe._fill_loads(moe.MoeShape(*shape(tokens=1024.0, skew=1.2)), loads_B)
     share_B = 1.0 - (np.arange(bins) + 0.5) / bins
     quantile_B = ((819.2**-0.2 - 1.0) * share_B + 1.0) ** -5.0
     assert loads_B[:bins] == pytest.approx(quantile_B * 64.0 / quantile_B.mean(), abs=1.1)
@@ -175,9 +177,9 @@ def test_the_popularity_of_experts_is_a_power_law_up_to_four_fifths_of_the_token
     tokens=st.integers(1, 16384), top_k=st.integers(1, 8), skew=st.sampled_from([0.0, 1.01, 1.2])
 )
 def test_every_routed_row_is_counted_once(tokens: int, top_k: int, skew: float) -> None:
-    loads_B = np.zeros(BINS)
+    loads_B = np.zeros(moe.BINS)
     row = shape(tokens=float(tokens), top_k=float(top_k), skew=skew)
-    bins = _fill_loads(row, loads_B)
+    bins = moe._fill_loads(moe.MoeShape(*row), loads_B)
     assert float(loads_B[:bins].mean()) * 64 == pytest.approx(tokens * top_k, rel=1e-9)
     assert float(loads_B[:bins].max()) <= max(tokens, 1.0) * (1 + 1e-9)
 
@@ -185,8 +187,10 @@ def test_every_routed_row_is_counted_once(tokens: int, top_k: int, skew: float) 
 @settings(deadline=None)
 @given(tokens=st.integers(1, 16384), top_k=st.integers(1, 8))
 def test_the_idle_share_of_uniformly_routed_experts(tokens: int, top_k: int) -> None:
-    loads_B = np.zeros(BINS)
-    bins = _fill_loads(shape(tokens=float(tokens), top_k=float(top_k), skew=UNIFORM), loads_B)
+    loads_B = np.zeros(moe.BINS)
+    bins = moe._fill_loads(
+        moe.MoeShape(*shape(tokens=float(tokens), top_k=float(top_k), skew=UNIFORM)), loads_B
+    )
     loads = loads_B[:bins]
     assert float(loads.mean()) * 64 == pytest.approx(tokens * top_k, rel=1e-3)
     assert float(np.diff(loads).max()) <= 1e-9
@@ -249,9 +253,11 @@ def test_the_busiest_rank_with_uniform_routing(
         busiest = counts[counts.sum(axis=1).argmax()]
         rows.append(busiest.sum())
         active.append((busiest > 0).sum())
-    loads_B = np.zeros(BINS)
+    loads_B = np.zeros(moe.BINS)
     sizes = {"tokens": tokens, "experts": experts, "top_k": top_k, "ep": ep, "skew": UNIFORM}
-    bins = _fill_loads(shape(**{name: float(size) for name, size in sizes.items()}), loads_B)
+    bins = moe._fill_loads(
+        moe.MoeShape(*shape(**{name: float(size) for name, size in sizes.items()})), loads_B
+    )
     local = experts / ep / bins
     assert float(loads_B[:bins].sum()) * local == pytest.approx(np.mean(rows), rel=0.06)
     shown = float(np.minimum(loads_B[:bins], 1.0).sum()) * local
@@ -261,11 +267,13 @@ def test_the_busiest_rank_with_uniform_routing(
 def test_tiles_that_fill_the_device_are_computed() -> None:
     # 2,048 tokens x 4 on 64 experts, 128 rows each: 64 * 16 + 64 * 32 tiles on 100 SMs, where
     # an efficiency of 0.05 makes tiles slower than memory; 2 tokens on one expert: 1 + 1 tiles
-    parameters = np.array([{**VALUES, "efficiency_compute": 0.05}[n] for n in MOE_PARAMETERS])
-    parameters[MOE_PARAMETERS.index("overhead_launch_s")] = 0.0
+    parameters = np.array(
+        [{**VALUES, "efficiency_compute": 0.05}[n] for n in moe.MoeParameters._fields]
+    )
+    parameters[moe.MoeParameters._fields.index("overhead_launch_s")] = 0.0
     many = shape(tokens=2048.0)
     few = shape(tokens=2.0, experts=1.0, top_k=1.0, intermediate=64.0, hidden=128.0)
     rows = np.stack((many, few))
-    _, codes = moe_time_s(rows, np.tile(SILICON, (2, 1)), np.tile(parameters, (2, 1)))
+    _, codes = moe.moe_time_s(rows, np.tile(SILICON, (2, 1)), np.tile(parameters, (2, 1)))
     assert codes[0] == BOUND_PADDING
     assert codes[1] != BOUND_PADDING

@@ -4,32 +4,24 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas import networks
 from perfatlas.compiled.loops import FEW_ROWS
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, price_operators
-from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT
-from perfatlas.machines.gpu.recurrent.physics import REFERENCE_FLOP
+from perfatlas.machines.gpu.kernels.recurrent import REFERENCE_FLOP
 from perfatlas.machines.gpu.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.measurements.calibrations import load_calibrations
-from perfatlas.networks import (
-    Architecture,
-    GatedDeltaNet,
-    LayerGroup,
-    Mamba2,
-    Mixer,
-    ModelFormats,
-    StepTokens,
-)
-from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, FloatArray, Operator, Phase
+from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, Operator, Phase
+from tests.machines.gpu.attention_support import one_row, silicon
 
 OPERATORS = ("scan_prefill", "scan_decode", "conv_prefill", "conv_decode")
-BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
-DELTA = GatedDeltaNet(
+BF16 = networks.ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
+DELTA = networks.GatedDeltaNet(
     num_key_heads=16, num_value_heads=32, key_head_dim=128, value_head_dim=128, conv_kernel=4
 )
-SSD = Mamba2(num_heads=128, head_dim=64, state_size=128, num_groups=1, conv_kernel=4)
+SSD = networks.Mamba2(num_heads=128, head_dim=64, state_size=128, num_groups=1, conv_kernel=4)
 SHAPES = {
     "scan_prefill": {
         "batch": 2.0,
@@ -98,23 +90,11 @@ BY_HAND = {
 }
 
 
-def silicon() -> FloatArray:
-    row = np.zeros(NUM_SILICON)
-    row[BANDWIDTH], row[SM_COUNT], row[CLOCK], row[L2] = 4.8e12, 132.0, 1.83e9, 50e6
-    return row
-
-
 def price(
     operator: str, changes: dict[str, float], parameters: dict[str, float] | None = None
 ) -> tuple[float, int]:
-    model = physics_model(operator)
     shape, values = SHAPES[operator] | changes, PARAMETERS[operator] | (parameters or {})
-    time_s_U, code_U = model.physics(
-        np.array([[shape[name] for name in model.shape_names]]),
-        silicon()[None, :],
-        np.array([[values[name] for name in model.parameter_names]]),
-    )
-    return float(time_s_U[0]), int(code_U[0])
+    return one_row(physics_model(operator), shape, values)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -154,10 +134,10 @@ def test_compiled_and_interpreted_agree(operator: str) -> None:
     shape[:, :2] = np.round(np.exp(draw.uniform(0.0, 9.0, (rows, 2))))
     columns = [PARAMETERS[operator][name] for name in model.parameter_names]
     parameters = np.array([columns]).repeat(rows, axis=0)
-    time_s, code = model.physics(shape, silicon()[None, :].repeat(rows, axis=0), parameters)
+    time_s, code = model(shape, np.tile(silicon(), (rows, 1)), parameters)
     for row in (0, rows // 2, rows - 1):
-        few_s, few_code = model.physics(
-            shape[row : row + 1], silicon()[None, :], parameters[row : row + 1]
+        few_s, few_code = model(
+            shape[row : row + 1], np.array([silicon()]), parameters[row : row + 1]
         )
         assert time_s[row] == pytest.approx(few_s[0], rel=1e-12)
         assert code[row] == few_code[0]
@@ -198,16 +178,16 @@ def test_more_work_is_never_faster(
         last = time_s
 
 
-def step(mixer: Mixer, phase: Phase, batch: float, q_len: float) -> dict[str, Operator]:
-    model = Architecture(
+def step(mixer: networks.Mixer, phase: Phase, batch: float, q_len: float) -> dict[str, Operator]:
+    model = networks.Architecture(
         model_type="qwen3_next",
         hidden_size=2048,
         vocab_size=1000,
         tie_word_embeddings=True,
-        layers=(LayerGroup(count=1, mixer=mixer, ffn=None, norms=1),),
+        layers=(networks.LayerGroup(count=1, mixer=mixer, ffn=None, norms=1),),
     )
     one = np.ones(1)
-    tokens = StepTokens(batch=batch * one, q_len=q_len * one, kv_len=q_len * one)
+    tokens = networks.StepTokens(batch=batch * one, q_len=q_len * one, kv_len=q_len * one)
     return {op.name: op for op in model.step_operators(BF16, phase, tokens)}
 
 

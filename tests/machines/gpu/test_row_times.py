@@ -5,7 +5,7 @@ import pytest
 
 from perfatlas.compiled.loops import FEW_ROWS
 from perfatlas.machines.gpu.tiers.gathering import RowPrices
-from perfatlas.machines.gpu.tiers.row_times import write_times
+from perfatlas.machines.gpu.tiers.pricing import write_times
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 from perfatlas.pricing import PricedOperators, unpriced
 

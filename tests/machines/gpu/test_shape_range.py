@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.moe import MOE_SHAPE
+from perfatlas.machines.gpu.kernels.moe import MoeShape
 from perfatlas.machines.gpu.shapes import octaves_outside, shape_limits, widening_per_octave
 from perfatlas.verbs.kernel import kernel_gemm
 
@@ -15,7 +15,7 @@ FIRST = np.zeros(1, np.int64)
 
 def moe(tokens: float, moe_tp: float = 1.0) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     values = {
-        **dict.fromkeys(MOE_SHAPE, 1.0),
+        **dict.fromkeys(MoeShape._fields, 1.0),
         "tokens": tokens,
         "hidden": 2880.0,
         "intermediate": 2880.0,
@@ -24,7 +24,7 @@ def moe(tokens: float, moe_tp: float = 1.0) -> np.ndarray[tuple[int, int], np.dt
         "moe_tp": moe_tp,
         "skew": -1.0,
     }
-    return np.array([[values[name] for name in MOE_SHAPE]])
+    return np.array([[values[name] for name in MoeShape._fields]])
 
 
 def test_limits_are_the_minimum_and_maximum_of_every_dimension() -> None:

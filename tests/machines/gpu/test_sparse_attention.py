@@ -4,20 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, PEAK, SM_COUNT
-from perfatlas.machines.gpu.sparse_attention import SPARSE_MLA_PREFILL_SHAPE
-from perfatlas.machines.gpu.sparse_attention.physics import (
-    SPARSE_MLA_PREFILL_PARAMETERS,
-    sparse_mla_prefill_time_s,
-)
+from perfatlas.machines.gpu.kernels.sparse_attention import sparse_mla_prefill_time_s
 from perfatlas.operators import (
     BOUND_COMPUTE,
     BOUND_LATENCY,
     BOUND_MEMORY,
-    FloatArray,
     LatentAttention,
     Phase,
 )
+from tests.machines.gpu.attention_support import one_row, silicon
 
 PARAMETERS = {
     "efficiency_compute": 0.6,
@@ -29,13 +24,6 @@ PARAMETERS = {
     "l2_fraction": 0.3,
     "padded_heads": 64.0,
 }
-
-
-def silicon() -> FloatArray:
-    row = np.zeros(NUM_SILICON)
-    row[PEAK], row[BANDWIDTH], row[SM_COUNT] = 989e12, 4.8e12, 132.0
-    row[CLOCK], row[L2] = 1.83e9, 50e6
-    return row
 
 
 def price(
@@ -56,13 +44,7 @@ def price(
         "attention_bytes_per_element": 2.0,
         "hot": 0.0,
     } | (changes or {})
-    values = PARAMETERS | (parameters or {})
-    time_s_U, code_U = sparse_mla_prefill_time_s(
-        np.array([[shape[name] for name in SPARSE_MLA_PREFILL_SHAPE]]),
-        silicon()[None, :],
-        np.array([[values[name] for name in SPARSE_MLA_PREFILL_PARAMETERS]]),
-    )
-    return float(time_s_U[0]), int(code_U[0])
+    return one_row(sparse_mla_prefill_time_s, shape, PARAMETERS | (parameters or {}))
 
 
 def test_one_query_per_sm_by_hand() -> None:
@@ -148,7 +130,7 @@ def test_cold_time_is_never_below_the_bound(
         **column,  # type: ignore[arg-type] # every value is a column
     ).work()
     bound_s = max(
-        float(work.flop[0]) / silicon()[PEAK], float(work.cold_bytes[0]) / silicon()[BANDWIDTH]
+        float(work.flop[0]) / silicon().peak, float(work.cold_bytes[0]) / silicon().bandwidth
     )
     best = {"efficiency_compute": 1.0, "efficiency_bandwidth": 1.0, "overlap_power": 8.0}
     time_s, _ = price(sizes, {"num_heads": heads}, best)

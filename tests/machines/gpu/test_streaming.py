@@ -4,17 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.machines.gpu.streaming import streaming_time_s
+from perfatlas.machines.gpu.devices import SiliconRow
+from perfatlas.machines.gpu.kernels.streaming import streaming_time_s
 from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY
 
-SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
+SILICON = SiliconRow(
+    peak=1000e12, bandwidth=4e12, sm_count=100.0, clock=2e9, l2=50.0 * 2**20, exponentials=16.0
+)
 # launch 2 us, 0.8 of the bandwidth, cache 4 x faster, half the cache, 40 bytes a cycle and SM
 PARAMETERS = np.array([2e-6, 0.8, 4.0, 0.5, 40.0])
 
 
 def price(total: float, cold: float, tokens: float) -> tuple[float, int]:
     shape_UD = np.array([[total, cold, tokens]])
-    times, codes = streaming_time_s(shape_UD, SILICON[None, :], PARAMETERS[None, :])
+    times, codes = streaming_time_s(shape_UD, np.array([SILICON]), PARAMETERS[None, :])
     return float(times[0]), int(codes[0])
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import perfatlas
 from perfatlas.collectives import CollectiveShapes, price_collectives
-from perfatlas.collectives.torus import axes_of_group
+from perfatlas.collectives.direct_links import axes_of_group
 from perfatlas.hardware import resolve_system, slice_of_pod, slice_shape
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas import hardware
 from perfatlas.fitting.cells import cell
-from perfatlas.machines.gpu.attention import decode_attention_time_s, prefill_attention_time_s
+from perfatlas.machines.gpu.kernels import attention
 from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.tables import default_kernels, table_rows
 from perfatlas.operators import Attention, Phase
@@ -21,7 +21,8 @@ from perfatlas.operators import Attention, Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.machines.gpu.devices import SiliconRow
+    from perfatlas.operators import Operator
 
 OPERATORS: Final = ("prefill_attention", "decode_attention")
 PROTOCOL: Final = (
@@ -163,8 +164,8 @@ def kernel_cells(
     )
 
 
-def product_silicon(device: str, format_name: str) -> FloatArray:
-    """Return the silicon columns of a device for the products of attention (S,)."""
+def product_silicon(device: str, format_name: str) -> SiliconRow:
+    """Return the silicon of a device for the products of attention."""
     return cell.silicon_columns(device, "fp8_static" if format_name.startswith("fp8") else "bf16")
 
 
@@ -220,7 +221,9 @@ def _cell(device: str, operator: str, family: str, format_name: str, kernel: str
         family=family,
         format=format_name,
         load=partial(load_attention, Attention, device, operator, family, format_name),
-        physics=prefill_attention_time_s if prefill else decode_attention_time_s,
+        physics=attention.prefill_attention_time_s
+        if prefill
+        else attention.decode_attention_time_s,
         silicon=product_silicon(device, format_name),
         ranges=PREFILL_RANGES if prefill else DECODE_RANGES,
         grid=prefill_grid(kernel) if prefill else decode_grid(device, kernel),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfatlas.files import shipped_table
-from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK, silicon_row
+from perfatlas.machines.gpu.devices import SiliconRow, silicon_row
 from perfatlas.measurements.tables import measured_device
 from perfatlas.operators import FloatArray, Operator
 
@@ -82,7 +82,7 @@ class Cell:
     format: str  # Format, with "+<kv_format>_kv" where the cache differs
     load: Callable[[], Rows]  # Reads the rows; called once, for a fit or validation
     physics: Physics  # (shape_UD, silicon_US, parameters_UP) -> (time_s (U,), bound codes (U,))
-    silicon: FloatArray  # Silicon columns of the device for this format (S,)
+    silicon: SiliconRow  # Silicon of the device for this format
     ranges: Mapping[str, Range]  # Parameter name -> range, in the column order of `physics`
     protocol: str  # Measurement protocol
     # Alternatives of discrete parameters, each of which is tried
@@ -97,22 +97,40 @@ class Cell:
         """Return predicted times (U,) [s] with the same parameters for all rows."""
         rows = shape_UD.shape[0]
         values = np.array([parameters[name] for name in self.ranges], dtype=np.float64)
-        silicon_US = np.ascontiguousarray(np.broadcast_to(self.silicon, (rows, self.silicon.size)))
-        parameters_UP = np.ascontiguousarray(np.broadcast_to(values, (rows, values.size)))
+        silicon_US, parameters_UP = (np.tile(row, (rows, 1)) for row in (self.silicon, values))
         time_s, _ = self.physics(shape_UD, silicon_US, parameters_UP)
         return time_s
 
 
-def silicon_columns(device_name: str, format_name: str) -> FloatArray:
-    """Return the silicon columns (S,) of the measured card, at its sustained clock."""
+def of_columns(
+    formula: Callable[..., tuple[FloatArray, NDArray[np.int8]]],
+    shape: type[tuple[FloatArray, ...]],
+    parameters: type[tuple[FloatArray, ...]],
+) -> Physics:
+    """Return a formula of named columns as cells call it, with tables.
+
+    Args:
+        formula: (shape, parameters): times (U,) [s] and bound codes (U,).
+    """
+
+    def physics(
+        shape_UD: FloatArray, _silicon_US: FloatArray, parameters_UP: FloatArray
+    ) -> tuple[FloatArray, NDArray[np.int8]]:
+        return formula(shape(*shape_UD.T), parameters(*parameters_UP.T))
+
+    return physics
+
+
+def silicon_columns(device_name: str, format_name: str) -> SiliconRow:
+    """Return the silicon of the measured card, at its sustained clock."""
     return silicon_row(measured_device(device_name), format_name)
 
 
-def roofline_s(call: Operator, silicon: FloatArray) -> FloatArray:
+def roofline_s(call: Operator, silicon: SiliconRow) -> FloatArray:
     """Return max(FLOP/peak, cold bytes/bandwidth) of measured calls (U,) [s]."""
     work = call.work()
     traffic = work.cold_bytes + work.activation_bytes
-    least_s: FloatArray = np.maximum(work.flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    least_s: FloatArray = np.maximum(work.flop / silicon.peak, traffic / silicon.bandwidth)
     return least_s
 
 

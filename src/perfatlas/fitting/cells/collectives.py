@@ -6,21 +6,25 @@ Shape legend: U measured rows, D shape dimensions.
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from perfatlas import hardware
-from perfatlas.collectives import COLLECTIVE_SHAPE, collective_shape, custom_time_s, library_time_s
+from perfatlas import collectives, hardware
 from perfatlas.files import shipped_table
-from perfatlas.fitting.cells.cell import FAMILIES, Cell, CellMaker, Range, Rows, is_excluded
-from perfatlas.fitting.cells.exchange import LIBRARY_RANGES, exchange_cells
-from perfatlas.machines.gpu.devices import NUM_SILICON
+from perfatlas.fitting.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+    of_columns,
+)
+from perfatlas.fitting.cells.exchange import LIBRARY_PHYSICS, LIBRARY_RANGES, exchange_cells
+from perfatlas.machines.gpu.devices import SiliconRow
 from perfatlas.measurements import tables
 from perfatlas.measurements.tables.comm_tables import FOLDER
-
-if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
 
 OP_FORMATS: Final = {
     "all_reduce": ("bf16", "int8"),
@@ -78,7 +82,7 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
     """
     load = partial(_load, device, op, tables.LIBRARY, format_name)
     rows = load()
-    most = float(np.max(rows.shape_UD[:, 1]))
+    most = float(np.max(collectives.CollectiveShape(*rows.shape_UD.T).ranks))
     # The grid keeps the fitted parameters at ten: either the overlap or the switch efficiency.
     path = {"efficiency_in_network": 0.0}
     if _beats_a_ring(rows):
@@ -91,8 +95,8 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
         family=tables.LIBRARY,
         format=format_name,
         load=load,
-        physics=library_time_s,
-        silicon=np.zeros(NUM_SILICON),
+        physics=LIBRARY_PHYSICS,
+        silicon=SiliconRow(),
         ranges=LIBRARY_RANGES,
         grid=tuple({**known, **path, **switch} for switch in switches),
         protocol=LIBRARY_PROTOCOL,
@@ -101,10 +105,10 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
 
 def _beats_a_ring(rows: Rows) -> bool:
     """Return whether the largest message exceeds ring speed, by in-switch reduction."""
-    columns = dict(zip(COLLECTIVE_SHAPE, rows.shape_UD.T, strict=True))
-    largest = np.argmax(columns["bytes"] * columns["ranks"])
-    ring_share = (columns["wire_bytes"] / columns["bandwidth"] / rows.measured_s)[largest]
-    offered = columns["in_network_bytes"][largest] > 0.0
+    shape = collectives.CollectiveShape(*rows.shape_UD.T)
+    largest = np.argmax(shape.bytes * shape.ranks)
+    ring_share = (shape.wire_bytes / shape.bandwidth / rows.measured_s)[largest]
+    offered = shape.in_network_bytes[largest] > 0.0
     return bool(offered and ring_share > LIBRARY_RANGES["efficiency_most_ranks"].high)
 
 
@@ -141,15 +145,17 @@ def _hand_overs() -> tuple[dict[str, Any], ...]:
 def _custom_cell(device: str, family: str) -> Cell:
     load = partial(_load, device, tables.CUSTOM, family, "bf16")
     rows = load()
-    most = float(np.max(rows.shape_UD[:, 1]))
+    most = float(np.max(collectives.CollectiveShape(*rows.shape_UD.T).ranks))
     return Cell(
         device=device,
         operator=tables.CUSTOM,
         family=family,
         format="bf16",
         load=load,
-        physics=custom_time_s,
-        silicon=np.zeros(NUM_SILICON),
+        physics=of_columns(
+            collectives.custom_time_s, collectives.CollectiveShape, collectives.CustomParameters
+        ),
+        silicon=SiliconRow(),
         ranges=CUSTOM_RANGES,
         grid=tuple(
             {"ranks_measured": most, "switch_bytes": size}
@@ -166,16 +172,11 @@ def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
     link_U = np.full(rows.bytes_U.size, scale_up.bandwidth)
     reduces = float(scale_up.in_network_reduction and format_name == "bf16")
     reduces_U = np.full(link_U.size, reduces)
-    shape_UD = collective_shape(op, rows.bytes_U, rows.ranks_U, link_U, reduces_U)
-    return Rows.of(rows, shape_UD, _roofline_s(shape_UD))
-
-
-def _roofline_s(shape_UD: FloatArray) -> FloatArray:
-    """Return the minimum wire bytes over the link bandwidth (U,) [s]."""
-    columns = dict(zip(COLLECTIVE_SHAPE, shape_UD.T, strict=True))
-    switch = np.where(columns["in_network_bytes"] > 0.0, columns["in_network_bytes"], np.inf)
-    least: FloatArray = np.minimum(columns["wire_bytes"], switch) / columns["bandwidth"]
-    return least
+    shape = collectives.collective_shape(op, rows.bytes_U, rows.ranks_U, link_U, reduces_U)
+    # The minimum wire bytes over the link bandwidth
+    switch_U = np.where(shape.in_network_bytes > 0.0, shape.in_network_bytes, np.inf)
+    roofline_s_U = np.minimum(shape.wire_bytes, switch_U) / shape.bandwidth
+    return Rows.of(rows, np.column_stack(shape), roofline_s_U)
 
 
 MAKER: Final = CellMaker(collective_cells, (), place=8)

@@ -10,10 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from perfatlas import hardware
-from perfatlas.collectives import FABRIC_SHAPE, collective_shape, fabric_time_s, library_time_s
-from perfatlas.fitting.cells.cell import Cell, Range, Rows
-from perfatlas.machines.gpu.devices import NUM_SILICON
+from perfatlas import collectives, hardware
+from perfatlas.fitting.cells.cell import Cell, Range, Rows, of_columns
+from perfatlas.machines.gpu.devices import SiliconRow
 from perfatlas.measurements.tables import (
     DEEPEP_TABLE,
     EXCHANGE_FAMILY,
@@ -31,6 +30,9 @@ from perfatlas.measurements.tables import (
 from perfatlas.measurements.tables.comm_tables import FOLDER
 from perfatlas.quantities import MICROSECOND_S
 
+LIBRARY_PHYSICS: Final = of_columns(
+    collectives.library_time_s, collectives.CollectiveShape, collectives.LibraryParameters
+)
 LIBRARY_RANGES: Final = {
     "overhead_s": Range(start=6e-6, low=1e-7, high=1e-4),
     "overhead_rank_s": Range(start=1.5e-6, low=1e-8, high=1e-4),
@@ -110,7 +112,7 @@ def exchange_cells(device: str) -> tuple[Cell, ...]:
 
 def _exchange_cell(device: str, phase: str, family: str) -> Cell:
     load = partial(_load, device, phase, family)
-    ranks = load().shape_UD[:, 1]
+    ranks = collectives.CollectiveShape(*load().shape_UD.T).ranks
     known = {"ranks_measured": float(np.max(ranks)), "efficiency_in_network": 0.0}
     if np.min(ranks) == np.max(ranks):  # a single group size does not determine the cost per rank
         known |= {"overhead_rank_s": 0.0, "overhead_bulk_rank_s": 0.0}
@@ -122,8 +124,8 @@ def _exchange_cell(device: str, phase: str, family: str) -> Cell:
         family=family,
         format="any",
         load=load,
-        physics=library_time_s,
-        silicon=np.zeros(NUM_SILICON),
+        physics=LIBRARY_PHYSICS,
+        silicon=SiliconRow(),
         ranges=EXCHANGE_RANGES,
         grid=tuple(ties),
         protocol=PROTOCOLS[comm_table(device, phase, family)[2]],
@@ -134,8 +136,8 @@ def _load(device: str, phase: str, family: str) -> Rows:
     rows = comm_rows(device, phase, family, "any")
     link_U = np.full(rows.ranks_U.size, hardware.resolve_system(device).device.scale_up.bandwidth)
     none_U = np.zeros_like(link_U)
-    shape_UD = collective_shape("all_to_all", rows.bytes_U, rows.ranks_U, link_U, none_U)
-    return Rows.of(rows, shape_UD, shape_UD[:, 3] / link_U)
+    shape = collectives.collective_shape("all_to_all", rows.bytes_U, rows.ranks_U, link_U, none_U)
+    return Rows.of(rows, np.column_stack(shape), shape.wire_bytes / link_U)
 
 
 def _fabric_cell(device: str) -> Cell:
@@ -145,8 +147,10 @@ def _fabric_cell(device: str) -> Cell:
         family="deepep",
         format="any",
         load=partial(_load_fabric, device),
-        physics=fabric_time_s,
-        silicon=np.zeros(NUM_SILICON),
+        physics=of_columns(
+            collectives.fabric_time_s, collectives.FabricShape, collectives.FabricParameters
+        ),
+        silicon=SiliconRow(),
         ranges=FABRIC_RANGES,
         protocol=FABRIC_PROTOCOL,
     )
@@ -172,16 +176,15 @@ def _load_fabric(device: str) -> Rows:
     for phase, time_s in measured.items():
         wire = rows * PHASE_BYTES[phase] * (1.0 - 1.0 / nodes)
         inside = np.full(nodes.size, alone_s)
-        columns = dict(
-            zip(FABRIC_SHAPE, (nodes, wire, share, inside, np.ones(nodes.size)), strict=True)
-        )
-        blocks.append(np.column_stack(list(columns.values()))[nodes > 1])
+        shape = collectives.FabricShape(nodes, wire, share, inside, np.ones(nodes.size))
+        blocks.append(np.column_stack(shape)[nodes > 1])
         times.append(time_s[nodes > 1])
     shape_UD, measured_s = np.concatenate(blocks), np.concatenate(times)
+    shape = collectives.FabricShape(*shape_UD.T)
     return Rows(
         shape_UD=shape_UD,
         measured_s=measured_s,
-        roofline_s=shape_UD[:, 1] / shape_UD[:, 2],
+        roofline_s=shape.wire_bytes / shape.bandwidth,
         version=table.version,
         data_hash=table.data_hash,
         excluded={"one node": 2 * int(np.sum(nodes == 1))},

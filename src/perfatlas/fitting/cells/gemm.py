@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.fitting.cells import cell
-from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
-from perfatlas.machines.gpu.gemm import GEMM_SHAPE, TILE_POLICIES, gemm_time_s
+from perfatlas.machines.gpu.kernels.gemm import TILE_POLICIES, GemmShape, gemm_time_s
 from perfatlas.measurements import tables
 from perfatlas.operators import ACTIVATION_BYTES
 
@@ -91,7 +90,7 @@ def _cell(device: str, family: str, format_name: str) -> cell.Cell:
 
 def _load(device: str, family: str, format_name: str) -> cell.Rows:
     rows = tables.table_rows(device, "gemm", family, format_name)
-    shape_UD = rows.shape_table(GEMM_SHAPE)
+    shape_UD = rows.shape_table(GemmShape._fields)
     return cell.Rows.of(rows, shape_UD, _roofline_s(device, format_name, shape_UD))
 
 
@@ -102,7 +101,7 @@ def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArr
     flop = 2.0 * m * n * k
     traffic = n * k * shape_UD[:, 3] + m * k * shape_UD[:, 4] + m * n * shape_UD[:, 5]
     traffic += shape_UD[:, 6] * m * k * (ACTIVATION_BYTES + shape_UD[:, 4])
-    least: FloatArray = np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    least: FloatArray = np.maximum(flop / silicon.peak, traffic / silicon.bandwidth)
     return least
 
 

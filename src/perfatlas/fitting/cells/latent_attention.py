@@ -13,7 +13,7 @@ from perfatlas import hardware
 from perfatlas.fitting.cells import attention
 from perfatlas.fitting.cells.cell import Cell, CellMaker, Range
 from perfatlas.formats import get_format
-from perfatlas.machines.gpu.latent_attention import mla_decode_time_s, mla_prefill_time_s
+from perfatlas.machines.gpu.kernels.latent_attention import mla_decode_time_s, mla_prefill_time_s
 from perfatlas.operators import LatentAttention
 
 if TYPE_CHECKING:

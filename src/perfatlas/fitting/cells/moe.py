@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.fitting.cells import cell
-from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
-from perfatlas.machines.gpu.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
+from perfatlas.machines.gpu.kernels.moe import FIXED_TILES, TRITON_DEFAULTS, MoeShape, moe_time_s
 from perfatlas.measurements import tables
 from perfatlas.measurements.calibrations import base_family
 
@@ -91,7 +90,7 @@ def _cell(device: str, family: str, format_name: str, version: str | None = None
 
 def _load(device: str, family: str, format_name: str, version: str | None) -> cell.Rows:
     rows = tables.table_rows(device, "moe", family, format_name, version)
-    shape_UD = rows.shape_table(MOE_SHAPE)
+    shape_UD = rows.shape_table(MoeShape._fields)
     return cell.Rows.of(rows, shape_UD, _roofline_s(device, format_name, shape_UD))
 
 
@@ -106,7 +105,7 @@ def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArr
     flop = 2.0 * matrices * rows * hidden * width
     traffic = matrices * active * hidden * width * shape_UD[:, 7]
     traffic += rows * hidden * (shape_UD[:, 8] + 2.0)
-    least: FloatArray = np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    least: FloatArray = np.maximum(flop / silicon.peak, traffic / silicon.bandwidth)
     return least
 
 

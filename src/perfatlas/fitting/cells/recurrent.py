@@ -107,7 +107,7 @@ def _cell(device: str, operator: str, family: str, kernel: str) -> cell.Cell:
         family=family,
         format="bf16",
         load=partial(_load, device, operator, family),
-        physics=physics_model(operator).physics,
+        physics=physics_model(operator),
         silicon=cell.silicon_columns(device, "bf16"),
         ranges=RANGES[operator],
         grid=GRIDS[operator],

@@ -14,7 +14,6 @@ import numpy as np
 from perfatlas import hardware
 from perfatlas.fitting.cells.attention import product_silicon
 from perfatlas.fitting.cells.cell import FAMILIES, Cell, CellMaker, Range, Rows, is_excluded
-from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
 from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.tables import SPARSE_FORMATS, SPARSE_TABLES, has_table, table_rows
 from perfatlas.operators import visible_pairs
@@ -108,7 +107,7 @@ def _cell(device: str, operator: str, family: str) -> Cell:
         family=family,
         format=SPARSE_FORMATS[operator],
         load=partial(_load, device, operator, family),
-        physics=physics_model(operator).physics,
+        physics=physics_model(operator),
         silicon=product_silicon(device, SPARSE_FORMATS[operator]),
         ranges=RANGES[operator],
         grid=padding_grid(device) if operator == "sparse_mla_prefill" else ({},),
@@ -124,7 +123,7 @@ def _load(device: str, operator: str, family: str) -> Rows:
     return Rows.of(
         rows,
         rows.shape_table(physics_model(operator).shape_names),
-        np.maximum(flop / silicon[PEAK], moved / silicon[BANDWIDTH]),
+        np.maximum(flop / silicon.peak, moved / silicon.bandwidth),
     )
 
 

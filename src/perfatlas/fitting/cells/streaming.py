@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.fitting.cells import cell
-from perfatlas.machines.gpu.devices import BANDWIDTH
-from perfatlas.machines.gpu.streaming import STREAMING_SHAPE, streaming_time_s
+from perfatlas.machines.gpu.kernels.streaming import StreamingShape, streaming_time_s
 from perfatlas.measurements.tables import has_table, read_table
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def _load(device: str, family: str) -> cell.Rows:
     kept = all_s > 0.0
     measured_s = all_s[kept]
     m, k = (table.columns[name][kept].astype(np.float64) for name in ("m", "k"))
-    shape_UD = np.zeros((m.size, len(STREAMING_SHAPE)))
+    shape_UD = np.zeros((m.size, len(StreamingShape._fields)))
     shape_UD[:, 0] = m * k * (READ_BYTES + WRITTEN_BYTES)
     shape_UD[:, 2] = m
     return cell.Rows(
@@ -77,7 +76,7 @@ def _load(device: str, family: str) -> cell.Rows:
 
 def _roofline_s(device: str, shape_UD: FloatArray) -> FloatArray:
     """Return bytes over bandwidth, everything cold (U,) [s]."""
-    cold_s: FloatArray = shape_UD[:, 0] / cell.silicon_columns(device, "bf16")[BANDWIDTH]
+    cold_s: FloatArray = shape_UD[:, 0] / cell.silicon_columns(device, "bf16").bandwidth
     return cold_s
 
 

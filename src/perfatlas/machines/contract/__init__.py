@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.machines.contract.devices import DeviceColumns, device_peak
-    from perfatlas.machines.contract.gathered import ClockPrices, GatheredOperators, KernelFamily
-    from perfatlas.machines.contract.pricing import (
-        communication_share, gather_operators, issuing_units, price_operators, spreads_weights,
+    from perfatlas.machines.contract.machine import (
+        DeviceColumns, KernelChoice, KernelFamily, Machine, Tier, device_peak, register,
     )
-    from perfatlas.machines.contract.repricing import repriced
-    from perfatlas.machines.contract.roofline import managed_roofline
-    from perfatlas.machines.contract.row import KernelChoice, Machine, Tier
-    from perfatlas.machines.contract.step_errors import synchronisations, with_step_errors
-    from perfatlas.machines.contract.table import register
+    from perfatlas.machines.contract.managed import (
+        managed_roofline, repriced, synchronisations, with_step_errors,
+    )
+    from perfatlas.machines.contract.pricing import (
+        ClockPrices, GatheredOperators, communication_share, gather_operators, issuing_units,
+        price_operators, spreads_weights,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,20 +1,20 @@
 """Prices of operators and answers about devices, each from the machine of the device's kind.
 
-Shape legend: C candidates, O operators, X candidates on one kind of machine.
+Shapes are gathered once, and priced at several clocks.
+
+Shape legend: C candidates, O operators, F kernel families, X some candidates.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.machines.contract.gathered import GatheredOperators
-from perfatlas.machines.contract.row import KernelChoice
-from perfatlas.machines.contract.table import find_machine
+from perfatlas.machines.contract.machine import KernelChoice, find_machine
 from perfatlas.operators import take_candidates, with_fields
-from perfatlas.pricing import following_clock, merge, take
+from perfatlas.pricing import choose, following_clock, merge, take
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +22,67 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.hardware import Device
-    from perfatlas.machines.contract.devices import DeviceColumns
-    from perfatlas.machines.contract.gathered import KernelFamily
-    from perfatlas.machines.contract.row import Machine, Tier
+    from perfatlas.machines.contract.machine import DeviceColumns, KernelFamily, Machine, Tier
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatheredOperators:
+    """Operators whose shapes are gathered, for each kernel family that may run them."""
+
+    families: tuple[KernelFamily, ...]  # The operators with the kernels of each family (F)
+
+    def full(self) -> PricedOperators:
+        """Return the prices at the clock of each candidate."""
+        return _fastest([family.full for family in self.families])
+
+    def take(self, some_X: IntArray) -> GatheredOperators:
+        """Return the operators of some candidates (X,)."""
+        return GatheredOperators(families=tuple(family.take(some_X) for family in self.families))
+
+    def at(self, ratio_CO: FloatArray, last: ClockPrices | None = None) -> ClockPrices:
+        """Return the prices at other clocks; entries with the clock of the last ones keep theirs.
+
+        Args:
+            ratio_CO: Clock of each operator relative to the clock of its candidate (C, O).
+            last: Prices at other clocks, None for those at the clock of each candidate.
+
+        Limits: As for `price_operators`; kernels were measured only at the sustained clock.
+        """
+        if last is None:
+            last = ClockPrices(
+                np.ones_like(ratio_CO), tuple(family.full for family in self.families)
+            )
+        pairs = zip(self.families, last.families, strict=True)
+        found = tuple(family.at(ratio_CO, last.ratio_CO, prices) for family, prices in pairs)
+        return ClockPrices(ratio_CO, found)
+
+
+class ClockPrices(NamedTuple):
+    """Prices of operators at clocks."""
+
+    ratio_CO: FloatArray  # Clock of each operator relative to the clock of its candidate (C, O)
+    families: tuple[PricedOperators, ...]  # Prices with the kernels of each family (F)
+
+    def fastest(self) -> PricedOperators:
+        """Return the prices of the fastest family of each entry."""
+        return _fastest(self.families)
+
+
+def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
+    """Return the prices of the fastest kernel of each operator and candidate.
+
+    Among equally fast kernels, one measured on the device itself is preferred, then the first. The
+    fastest is no slower than any other, so its upper end is the minimum of theirs.
+    """
+    if len(priced) == 1:
+        return priced[0]
+    time_FCO = np.stack([p.time_s_CO for p in priced])
+    own_FCO = np.stack([np.array([*(m.own for m in p.matches), False])[p.match_CO] for p in priced])
+    fastest_FCO = time_FCO == time_FCO.min(axis=0)
+    chosen = choose(priced, np.argmax(fastest_FCO * (1 + own_FCO), axis=0))
+    return with_fields(chosen, high_s_CO=np.min([p.high_s_CO for p in priced], axis=0))
 
 
 def price_operators(
@@ -95,7 +151,11 @@ def gather_operators(
     most = max(len(families) for _, families in groups)
     return GatheredOperators(
         families=tuple(
-            _Mixed(tuple((some_X, own[min(index, len(own) - 1)]) for some_X, own in groups))
+            _Mixed(
+                tuple(
+                    (some_X, families[min(index, len(families) - 1)]) for some_X, families in groups
+                )
+            )
             for index in range(most)
         )
     )
@@ -150,10 +210,11 @@ class _Mixed:
     @property
     def full(self) -> PricedOperators:
         """Prices at the clock of each candidate."""
-        return merge([own.full for _, own in self.parts], [some_X for some_X, _ in self.parts])
+        prices = [family.full for _, family in self.parts]
+        return merge(prices, [some_X for some_X, _ in self.parts])
 
     def take(self, some_X: IntArray) -> _Mixed:
-        """Return the operators of some candidates."""
+        """Return the operators of some candidates (X,)."""
         parts = []
         for own_X, family in self.parts:
             kept = np.flatnonzero(np.isin(some_X, own_X))

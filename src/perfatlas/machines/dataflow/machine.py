@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.machines.contract import (
-    Machine,
-    managed_roofline,
-    repriced,
-    synchronisations,
-    with_step_errors,
-)
+from perfatlas.machines import contract
 from perfatlas.measurements.calibrations import SYNCHRONISATION, find_schedules
 from perfatlas.operators import (
     ACTIVATION_BYTES,
@@ -34,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.hardware import Device
-    from perfatlas.machines.contract import DeviceColumns
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
 
@@ -45,32 +38,17 @@ NOTE: Final = (
 )
 
 
-def at_roofline(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
-    """Return prices in tier bound, with SRAM as memory (C, O).
-
-    Args:
-        operators: Columns over candidates (O).
-        devices: Device and clock of each candidate (C,).
-
-    Raises:
-        UnsupportedError: A device does not multiply in a format.
-    """
-    return managed_roofline(
+def at_roofline(operators: Sequence[Operator], devices: contract.DeviceColumns) -> PricedOperators:
+    """Return prices in tier bound, with SRAM as memory (C, O)."""
+    return contract.managed_roofline(
         operators, devices, lambda cold_CO, activation_CO, _: cold_CO + activation_CO
     )
 
 
-def scheduled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
+def scheduled(operators: Sequence[Operator], devices: contract.DeviceColumns) -> PricedOperators:
     """Return prices by streams, pipeline fill and synchronisation (C, O).
 
     A device without a calibration has no synchronisation time, and no upper end.
-
-    Args:
-        operators: Columns over candidates (O).
-        devices: Device and clock of each candidate (C,).
-
-    Raises:
-        UnsupportedError: A device does not multiply in a format.
 
     Source:
         Abts et al., Think Fast, ISCA 2020, and A software-defined tensor streaming multiprocessor,
@@ -95,10 +73,10 @@ def scheduled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOp
         for calibration_match in fitted.matches
     ]
     point_s_D = np.array([*point_s_M, 0.0])[fitted.match_D]  # the last one without a calibration
-    points_O = np.array([synchronisations(operator) for operator in operators])
+    points_O = np.array([contract.synchronisations(operator) for operator in operators])
     fill_CO = np.broadcast_to(devices.gather("fill_cycles")[:, None] / clock_C1, moving_CO.shape)
     waits_CO = fill_CO + point_s_D[devices.index_C][:, None] * points_O
-    return with_step_errors(
+    return contract.with_step_errors(
         with_fields(
             prices,
             time_s_CO=waits_CO + moving_CO,
@@ -110,7 +88,7 @@ def scheduled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOp
     )
 
 
-def stream_cycles(operator: Operator, devices: DeviceColumns) -> FloatArray:
+def stream_cycles(operator: Operator, devices: contract.DeviceColumns) -> FloatArray:
     """Return the clocks in which operands pass the streams and the weight feed (C,).
 
     Everything passes the streams; weights and cached keys and values of products enter the matrix
@@ -122,7 +100,7 @@ def stream_cycles(operator: Operator, devices: DeviceColumns) -> FloatArray:
     return np.where(work.flop > 0.0, np.maximum(moved_C, fed_C), moved_C)
 
 
-def vector_cycles(operator: Operator, devices: DeviceColumns) -> FloatArray:
+def vector_cycles(operator: Operator, devices: contract.DeviceColumns) -> FloatArray:
     """Return the clocks in which elements pass the vector units, 0 for products (C,)."""
     work = operator.work()
     lanes_C = devices.gather("vector_lanes")
@@ -130,7 +108,7 @@ def vector_cycles(operator: Operator, devices: DeviceColumns) -> FloatArray:
     return np.where(work.flop > 0.0, 0.0, elements_C / lanes_C)
 
 
-def _communication_share(devices: DeviceColumns, multiprocessors: float) -> FloatArray:
+def _communication_share(devices: contract.DeviceColumns, multiprocessors: float) -> FloatArray:
     """Return no share (C,): links are scheduled beside the matrix units."""
     del multiprocessors
     return np.zeros(devices.index_C.size)
@@ -141,9 +119,9 @@ def _issuing_units(device: Device) -> float:
     return device.number("matrix_units")
 
 
-MACHINE: Final = Machine(
+MACHINE: Final = contract.Machine(
     name="dataflow",
-    gather=repriced(scheduled, at_roofline),
+    gather=contract.repriced(scheduled, at_roofline),
     communication_share=_communication_share,
     issuing_units=_issuing_units,
     spreads_weights=True,

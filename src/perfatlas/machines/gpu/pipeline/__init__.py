@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.machines.gpu.pipeline.families import (
-        KernelFamily, family_of, kernel_families, sm_constants,
-    )
     from perfatlas.machines.gpu.pipeline.kernels import (
-        AttentionWork, GemmWork, KernelTile, Silicon, kernel_silicon,
+        AttentionWork, GemmWork, KernelFamily, KernelTile, Silicon, family_of, kernel_families,
+        kernel_silicon, sm_constants,
     )
     from perfatlas.machines.gpu.pipeline.pricing import KernelDesign, design_kernel, what_ifs
     from perfatlas.machines.gpu.pipeline.servers import Step, run_programs

@@ -7,15 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
-from perfatlas.machines.gpu.pipeline.kernels import AttentionWork
+from perfatlas.machines.gpu.pipeline import kernels
 from perfatlas.machines.gpu.pipeline.servers import Schedule, Step, run_programs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.machines.gpu.pipeline.families import KernelFamily
-    from perfatlas.machines.gpu.pipeline.kernels import GemmWork, KernelTile, Silicon, Work
     from perfatlas.machines.gpu.pipeline.servers import Event
 
 TENSOR, VECTOR, ISSUE, EXPONENTIALS, SHARED, COPY = UNITS = (
@@ -71,13 +68,13 @@ class AttentionLoop:
         def scores(j: int) -> list[Step]:
             return [self._product("scores", j, group)] if j < blocks else []
 
-        own = range(group, blocks, self.warpgroups) if self.latent else range(blocks)
+        blocks_of_group = range(group, blocks, self.warpgroups) if self.latent else range(blocks)
         # the keys of the next scores may replace those whose values are to be multiplied
         values_first = self.in_place or (self.latent and self.stages <= self.warpgroups)
-        if not own:
+        if not blocks_of_group:
             return []
-        steps = scores(own[0])
-        for j in own:
+        steps = scores(blocks_of_group[0])
+        for j in blocks_of_group:
             steps.append(
                 Step(
                     event=("maximum", j, group),
@@ -92,20 +89,20 @@ class AttentionLoop:
                     counts={EXPONENTIALS: self.exponentials, ISSUE: self.issued},
                 )
             )
-            if j != own[0] and self.rescaling:
+            if j != blocks_of_group[0] and self.rescaling:
                 steps.append(
                     Step(
                         event=("rescaling", j, group),
-                        after=(("values", j - own.step, group),),
+                        after=(("values", j - blocks_of_group.step, group),),
                         counts={ISSUE: self.rescaling},
                         latency=self.rescaling,
                     )
                 )
             values = [self._product("values", j, group)]
             # probabilities in tensor memory must be multiplied before the next scores replace them
-            further = scores(j + own.step)
+            further = scores(j + blocks_of_group.step)
             steps += values + further if values_first else further + values
-        return [*steps, Step(event=("end", group), after=(("values", own[-1], group),))]
+        return [*steps, Step(event=("end", group), after=(("values", blocks_of_group[-1], group),))]
 
     def _product(self, kind: str, j: int, group: int) -> Step:
         if kind == "scores":
@@ -133,11 +130,7 @@ class GemmLoop:
     warpgroups: int
 
     def programs(self, blocks: int) -> list[list[Step]]:
-        """Return the producer and the warpgroups of a tile.
-
-        Args:
-            blocks: Blocks of the inner dimension.
-        """
+        """Return the producer and the warpgroups of a tile."""
         tiles = [("product", j) for j in range(blocks)]
         producer = _copies(tiles, self.copy, self.latency, self.stages, self.warpgroups)
         return [producer, *(self._group(g, blocks) for g in range(self.warpgroups))]
@@ -168,8 +161,7 @@ def _copies(
 ) -> list[Step]:
     """Return copies that each wait until the tile before in their buffer was multiplied.
 
-    Args:
-        turns: Whether warpgroups take turns in tiles, instead of all multiplying each.
+    With `turns`, warpgroups take turns in tiles, instead of all multiplying each.
     """
     steps = []
     for at, tile in enumerate(tiles):
@@ -206,22 +198,7 @@ def tile_schedule(loop: Loop, blocks: int) -> Schedule:
 def steady_iteration(loop: Loop, blocks: int) -> Schedule:
     """Return one iteration of the main loop, from the end of a product to that of the next.
 
-    Args:
-        blocks: Blocks of the tile; of a short one, or a single block, it is the whole tile.
-
-    Example:
-        >>> from perfatlas.machines.gpu.pipeline.loops import GemmLoop, steady_iteration
-        >>> loop = GemmLoop(
-        ...     product=64.0,
-        ...     operands=32.0,
-        ...     promotion=0.0,
-        ...     copy=16.0,
-        ...     latency=100.0,
-        ...     stages=4,
-        ...     warpgroups=1,
-        ... )
-        >>> steady_iteration(loop, 64).busy
-        {'tensor cores': 64.0, 'shared memory': 32.0, 'copy engine': 16.0}
+    Of a tile with few blocks, or a single one, it is the whole tile.
     """
     whole = _simulated(loop, min(blocks, STEADY[1]))
     turns = loop.warpgroups if isinstance(loop, AttentionLoop) and loop.latent else 1
@@ -250,18 +227,26 @@ def _bounded(schedule: Schedule) -> Schedule:
     return replace(schedule, cycles=max(schedule.cycles, *schedule.busy.values()))
 
 
-def loop_of(work: Work, tile: KernelTile, family: KernelFamily, silicon: Silicon) -> Loop:
+def loop_of(
+    work: kernels.Work,
+    tile: kernels.KernelTile,
+    family: kernels.KernelFamily,
+    silicon: kernels.Silicon,
+) -> Loop:
     """Return the main loop of a kernel."""
-    if isinstance(work, AttentionWork):
+    if isinstance(work, kernels.AttentionWork):
         loop = _attention_loop(work, tile, family, silicon)
         return _backward_loop(loop, work, tile, family) if work.backward else loop
     return _gemm_loop(work, tile, silicon)
 
 
 def _attention_loop(
-    work: AttentionWork, tile: KernelTile, family: KernelFamily, silicon: Silicon
+    work: kernels.AttentionWork,
+    tile: kernels.KernelTile,
+    family: kernels.KernelFamily,
+    silicon: kernels.Silicon,
 ) -> AttentionLoop:
-    sm, limits = sm_constants(), architecture_limits(silicon.architecture)
+    sm, limits = kernels.sm_constants(), kernels.architecture_limits(silicon.architecture)
     latent, in_registers = bool(work.latent_dim), limits["accumulators"] == "registers"
     in_place = not in_registers and not latent
     rows = tile.m if latent else tile.rows
@@ -301,14 +286,17 @@ def _attention_loop(
 
 
 def _backward_loop(
-    loop: AttentionLoop, work: AttentionWork, tile: KernelTile, family: KernelFamily
+    loop: AttentionLoop,
+    work: kernels.AttentionWork,
+    tile: kernels.KernelTile,
+    family: kernels.KernelFamily,
 ) -> AttentionLoop:
     """Return the loop of gradients of a tile of keys from that of its forward pass.
 
     Two products give scores and gradients of probabilities, three the gradients of values, keys
     and queries. Queries and gradients of outputs come in, gradients of queries leave in FP32.
     """
-    lanes, scores = sm_constants()["lanes_per_cycle"], tile.rows * tile.n
+    lanes, scores = kernels.sm_constants()["lanes_per_cycle"], tile.rows * tile.n
     fp32 = scores * family.backward_fp32_per_score / lanes
     outgoing = 4.0 / work.element_bytes / 2.0  # of each of two copies, over a tile that comes in
     return replace(
@@ -325,8 +313,10 @@ def _backward_loop(
     )
 
 
-def _gemm_loop(work: GemmWork, tile: KernelTile, silicon: Silicon) -> GemmLoop:
-    sm, limits = sm_constants(), architecture_limits(silicon.architecture)
+def _gemm_loop(
+    work: kernels.GemmWork, tile: kernels.KernelTile, silicon: kernels.Silicon
+) -> GemmLoop:
+    sm, limits = kernels.sm_constants(), kernels.architecture_limits(silicon.architecture)
     instructions = math.ceil(tile.rows / limits["mma_rows"])
     columns = tile.n / 2 if tile.paired else tile.n  # each SM of a pair holds half of them
     row_bytes = tile.k * work.element_bytes

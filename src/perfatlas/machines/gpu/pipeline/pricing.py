@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
-from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork
+from perfatlas.machines.gpu.pipeline import kernels
 from perfatlas.machines.gpu.pipeline.loops import UNITS, loop_of, steady_iteration, tile_schedule
 from perfatlas.machines.gpu.pipeline.tiles import (
     check_tile,
@@ -26,8 +25,6 @@ from perfatlas.quantities import PerfatlasError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from perfatlas.machines.gpu.pipeline.families import KernelFamily
-    from perfatlas.machines.gpu.pipeline.kernels import KernelTile, Silicon, Work
     from perfatlas.machines.gpu.pipeline.servers import Schedule
 
 MEMORY, LATENCY, LAUNCH = "device memory", "latency", "launch"
@@ -39,7 +36,7 @@ BUSY: Final = 0.5  # share of its cycles from which a unit limits a tile
 class KernelDesign:
     """A kernel with its time."""
 
-    tile: KernelTile
+    tile: kernels.KernelTile
     time_s: float  # Its time [s]
     tiles: int  # Number of its tiles
     tile_cycles: float  # Mean cycles of a tile
@@ -51,11 +48,11 @@ class KernelDesign:
 
 
 def design_kernel(
-    work: Work,
-    family: KernelFamily,
-    silicon: Silicon,
+    work: kernels.Work,
+    family: kernels.KernelFamily,
+    silicon: kernels.Silicon,
     clock_factor: float,
-    tile: KernelTile | None = None,
+    tile: kernels.KernelTile | None = None,
 ) -> KernelDesign:
     """Return a kernel with its time, by default with the tile of the best known one.
 
@@ -73,7 +70,7 @@ def design_kernel(
     if tile is not None:
         check_tile(work, tile, silicon)
         return _best([tile], work, family, silicon, clock_factor)
-    if isinstance(work, AttentionWork):
+    if isinstance(work, kernels.AttentionWork):
         tile = known_tile(work, family)
         check_tile(work, tile, silicon)
         return _best([tile], work, family, silicon, clock_factor)
@@ -81,15 +78,15 @@ def design_kernel(
 
 
 def _best(
-    tiles: Sequence[KernelTile],
-    work: Work,
-    family: KernelFamily,
-    silicon: Silicon,
+    tiles: Sequence[kernels.KernelTile],
+    work: kernels.Work,
+    family: kernels.KernelFamily,
+    silicon: kernels.Silicon,
     clock_factor: float,
 ) -> KernelDesign:
     """Return the fastest of some tiles; where they leave SMs idle, with the best split."""
 
-    def fastest(tiles: Iterable[KernelTile]) -> KernelDesign:
+    def fastest(tiles: Iterable[kernels.KernelTile]) -> KernelDesign:
         designs = [_priced(work, tile, family, silicon, clock_factor) for tile in tiles]
         return min(designs, key=lambda kernel_design: kernel_design.time_s)
 
@@ -101,9 +98,13 @@ def _best(
 
 
 def _priced(
-    work: Work, tile: KernelTile, family: KernelFamily, silicon: Silicon, clock_factor: float
+    work: kernels.Work,
+    tile: kernels.KernelTile,
+    family: kernels.KernelFamily,
+    silicon: kernels.Silicon,
+    clock_factor: float,
 ) -> KernelDesign:
-    loop, sm = loop_of(work, tile, family, silicon), sm_constants()
+    loop, sm = loop_of(work, tile, family, silicon), kernels.sm_constants()
     counts = work.blocks(tile)
     outside = dict.fromkeys(counts, family.tile_cycles)
     if tile.streamed:
@@ -126,7 +127,7 @@ def _priced(
     }
     mean = sum(cycles[number] * count for number, count in counts.items()) / tiles
     cycles_per_s = clock_hz * silicon.sm_count / tiles
-    backward = isinstance(work, AttentionWork) and work.backward
+    backward = isinstance(work, kernels.AttentionWork) and work.backward
     # gradients of queries are prepared and converted by kernels of their own
     time_s = family.launch_s * (3 if backward else 1) + kernel_s
     if tile.splits > 1:
@@ -149,7 +150,10 @@ def _priced(
 
 
 def _streamed(
-    counts: Mapping[int, int], tile: KernelTile, family: KernelFamily, silicon: Silicon
+    counts: Mapping[int, int],
+    tile: kernels.KernelTile,
+    family: kernels.KernelFamily,
+    silicon: kernels.Silicon,
 ) -> tuple[dict[int, int], dict[int, float]]:
     """Return the shares of stream-K by their blocks, and the cycles outside their main loops.
 
@@ -158,7 +162,7 @@ def _streamed(
     blocks = sum(length * number for length, number in counts.items())
     shares = min(silicon.sm_count, blocks)
     share = math.ceil(blocks / shares)
-    copied = architecture_limits(silicon.architecture)["copy_bytes_per_cycle"]
+    copied = kernels.architecture_limits(silicon.architecture)["copy_bytes_per_cycle"]
     ends = 1.0 + sum(counts.values()) / shares
     return {share: shares}, {share: ends * family.tile_cycles + 8.0 * tile.m * tile.n / copied}
 
@@ -167,10 +171,6 @@ def _limiting(units: Mapping[str, float], tile_cycles: float, kernel_cycles: flo
     """Return what limits a kernel: the busiest unit, or latency if all of them mostly wait.
 
     Units of an SM work while it computes a tile, the device memory during the whole kernel.
-
-    Args:
-        units: Mean cycles of a tile in which each unit works.
-        kernel_cycles: Cycles of the kernel over tiles of an SM.
     """
     whole = dict.fromkeys(units, tile_cycles) | {MEMORY: kernel_cycles}
     busy = [unit for unit, cycles in units.items() if cycles >= BUSY * whole[unit]]
@@ -179,9 +179,6 @@ def _limiting(units: Mapping[str, float], tile_cycles: float, kernel_cycles: flo
 
 def sm_cycles(tiles: Mapping[float, int], sm_count: int) -> float:
     """Return the cycles of the last SM when the longest tiles start first.
-
-    Args:
-        sm_count: Streaming multiprocessors.
 
     Example:
         >>> from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
@@ -203,9 +200,9 @@ def sm_cycles(tiles: Mapping[float, int], sm_count: int) -> float:
 
 def what_ifs(
     design: KernelDesign,
-    work: Work,
-    family: KernelFamily,
-    silicon: Silicon,
+    work: kernels.Work,
+    family: kernels.KernelFamily,
+    silicon: kernels.Silicon,
     clock_factor: float,
 ) -> list[tuple[str, KernelDesign | PerfatlasError]]:
     """Return what changes of the tile and of the device would do, or why they are impossible.
@@ -214,28 +211,28 @@ def what_ifs(
         clock_factor: Fitted efficiency over the maximum clock.
     """
     tile = design.tile
-    own = {"m": tile.m, "n": tile.n, "k": tile.k, "warpgroups": tile.warpgroups}
-    own["paired"] = tile.paired
-    latent = isinstance(work, AttentionWork) and work.latent_dim
+    unchanged = {"m": tile.m, "n": tile.n, "k": tile.k, "warpgroups": tile.warpgroups}
+    unchanged["paired"] = tile.paired
+    latent = isinstance(work, kernels.AttentionWork) and work.latent_dim
     rows = 0 if latent else tile.rows  # of another warpgroup
     sizes = {
         f"{COLUMNS_MORE} more columns": {"n": tile.n + COLUMNS_MORE},
         "one more warpgroup": {"m": tile.m + rows, "warpgroups": tile.warpgroups + 1},
     }
-    if isinstance(work, GemmWork) and family.pairs:
+    if isinstance(work, kernels.GemmWork) and family.pairs:
         sizes["1-CTA MMA" if tile.paired else "2-CTA MMA"] = {"paired": not tile.paired}
     changes = [("one more stage", replace(tile, stages=tile.stages + 1), silicon)]
     changes += [
-        (text, completed_tile(work, silicon, {**own, **changed}), silicon)
+        (text, completed_tile(work, silicon, {**unchanged, **changed}), silicon)
         for text, changed in sizes.items()
     ]
-    if isinstance(work, GemmWork):
+    if isinstance(work, kernels.GemmWork):
         halves = replace(tile, splits=2 * tile.splits, streamed=False)
         changes.append((f"split-K in {halves.splits} parts", halves, silicon))
         changes += (
             [] if tile.streamed else [("stream-K", replace(tile, splits=1, streamed=True), silicon)]
         )
-    if isinstance(work, AttentionWork):
+    if isinstance(work, kernels.AttentionWork):
         faster = replace(silicon, exponentials=2.0 * silicon.exponentials)
         changes.append(("twice the exponential rate", tile, faster))
     changes += [

@@ -6,16 +6,13 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
-from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork, KernelTile
+from perfatlas.machines.gpu.pipeline import kernels
 from perfatlas.machines.gpu.pipeline.loops import COLUMN_STEP
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfatlas.machines.gpu.pipeline.families import KernelFamily
-    from perfatlas.machines.gpu.pipeline.kernels import Silicon, Work
 
 WARPGROUP: Final = 128  # threads
 LANES: Final = 128  # of tensor memory: rows of an accumulator
@@ -30,20 +27,11 @@ GEMM_ROWS: Final = (64, 128, 256)
 GEMM_COLUMNS: Final = (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)
 
 
-def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
-    """Refuse a tile that the instructions cannot compute or that an SM cannot hold.
-
-    Args:
-        work: What the kernel computes.
-
-    Raises:
-        InvalidSpecError: Rows, columns or depth are no multiple of those of the MMA instruction.
-        InfeasibleError: The tile exceeds shared memory, registers or tensor memory, or has no
-            neighbour for 2-CTA MMA.
-    """
-    limits = architecture_limits(silicon.architecture)
+def check_tile(work: kernels.Work, tile: kernels.KernelTile, silicon: kernels.Silicon) -> None:
+    """Refuse a tile that the instructions cannot compute or that an SM cannot hold."""
+    limits = kernels.architecture_limits(silicon.architecture)
     rows = limits["mma_rows"]
-    if isinstance(work, AttentionWork) and work.latent_dim:
+    if isinstance(work, kernels.AttentionWork) and work.latent_dim:
         _check_latent_rows(tile)
     elif tile.m % (tile.warpgroups * rows):
         raise InvalidSpecError(
@@ -54,7 +42,7 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
         )
     if tile.n % COLUMN_STEP:
         raise InvalidSpecError(f"tile_n = {tile.n} must be a multiple of {COLUMN_STEP}")
-    if isinstance(work, AttentionWork) and tile.k != work.head_dim:
+    if isinstance(work, kernels.AttentionWork) and tile.k != work.head_dim:
         raise InvalidSpecError(
             f"tile_k = {tile.k} must be the width of keys, {work.head_dim}, in attention; leave it"
             " out"
@@ -64,7 +52,7 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
             f"tile_k = {tile.k} must be a multiple of {MMA_BYTES / work.element_bytes:g}, the depth"
             " of an MMA instruction in this format"
         )
-    if tile.paired and isinstance(work, GemmWork) and work.m <= tile.m:
+    if tile.paired and isinstance(work, kernels.GemmWork) and work.m <= tile.m:
         raise InfeasibleError(
             f"2-CTA MMA needs two rows of tiles, and m = {work.m} has one of tile_m = {tile.m};"
             " use 1-CTA MMA"
@@ -82,12 +70,12 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
         _check_tensor_memory(work, tile, limits["tensor_memory_columns"])
 
 
-def _check_latent_rows(tile: KernelTile) -> None:
+def _check_latent_rows(tile: kernels.KernelTile) -> None:
     """Refuse rows of latent attention that its MMA instructions cannot compute.
 
     Its warpgroups share the rows, and take turns in blocks of keys.
     """
-    rows = int(sm_constants()["latent_rows"])
+    rows = int(kernels.sm_constants()["latent_rows"])
     if tile.m % rows:
         raise InvalidSpecError(
             f"tile_m = {tile.m} must be a multiple of {rows}, the rows of an MMA instruction in"
@@ -95,19 +83,15 @@ def _check_latent_rows(tile: KernelTile) -> None:
         )
 
 
-def shared_bytes(work: Work, tile: KernelTile, silicon: Silicon) -> float:
-    """Return the shared memory of a tile: operands in flight, and queries or outputs [bytes].
-
-    Args:
-        work: What the kernel computes.
-    """
-    if isinstance(work, AttentionWork) and work.backward:
+def shared_bytes(work: kernels.Work, tile: kernels.KernelTile, silicon: kernels.Silicon) -> float:
+    """Return the shared memory of a tile: operands in flight, and queries or outputs [bytes]."""
+    if isinstance(work, kernels.AttentionWork) and work.backward:
         # keys and values of the tile, queries and gradients of outputs, gradients of scores
         rows = (2 * tile.m + tile.stages * tile.n) * work.head_dim
         return (rows + tile.m * tile.n) * work.element_bytes
-    if isinstance(work, AttentionWork):
+    if isinstance(work, kernels.AttentionWork):
         # outputs replace queries, or keys and values
-        limits = architecture_limits(silicon.architecture)
+        limits = kernels.architecture_limits(silicon.architecture)
         queries = 0 if work.latent_dim and limits["tensor_memory_columns"] else tile.m
         return (queries + tile.stages * tile.n) * work.head_dim * work.element_bytes
     columns = tile.n / 2 if tile.paired else tile.n
@@ -115,14 +99,14 @@ def shared_bytes(work: Work, tile: KernelTile, silicon: Silicon) -> float:
     return pairs + tile.m * min(tile.n, 64) * work.output_bytes  # outputs leave in parts
 
 
-def _check_registers(work: Work, tile: KernelTile) -> None:
+def _check_registers(work: kernels.Work, tile: kernels.KernelTile) -> None:
     """Refuse a tile whose accumulators exceed the registers of its threads."""
-    sm = sm_constants()
+    sm = kernels.sm_constants()
     shared = sm["registers"] / WARPGROUP - sm["producer_registers"]
     most = min(shared / tile.warpgroups // REGISTER_STEP * REGISTER_STEP, MOST_REGISTERS)
-    if isinstance(work, AttentionWork) and work.backward:
+    if isinstance(work, kernels.AttentionWork) and work.backward:
         per_row = 2.0 * tile.n + 2.0 * work.head_dim  # scores and their gradients, two outputs
-    elif isinstance(work, AttentionWork):
+    elif isinstance(work, kernels.AttentionWork):
         # scores in FP32, probabilities in the format, outputs in FP32
         scores = tile.n * (1.0 + work.element_bytes / 4.0)
         # in latent attention warpgroups share the rows: each has columns of the output
@@ -138,13 +122,13 @@ def _check_registers(work: Work, tile: KernelTile) -> None:
         )
 
 
-def _check_tensor_memory(work: Work, tile: KernelTile, most: int) -> None:
+def _check_tensor_memory(work: kernels.Work, tile: kernels.KernelTile, most: int) -> None:
     """Refuse a tile whose accumulators exceed the columns of tensor memory."""
     # scores and outputs of each warpgroup; a GEMM computes one tile while it stores another
-    columns = tile.n + work.value_dim if isinstance(work, AttentionWork) else 2 * tile.n
-    if isinstance(work, AttentionWork) and work.latent_dim:
+    columns = tile.n + work.value_dim if isinstance(work, kernels.AttentionWork) else 2 * tile.n
+    if isinstance(work, kernels.AttentionWork) and work.latent_dim:
         columns += math.ceil(work.head_dim * work.element_bytes / 4.0)  # queries
-    if isinstance(work, AttentionWork) and work.backward:
+    if isinstance(work, kernels.AttentionWork) and work.backward:
         columns *= 2  # scores and their gradients, gradients of keys and of values
     needed = tile.m * columns // LANES  # 64 rows are packed in half the columns
     if needed > most:
@@ -154,13 +138,10 @@ def _check_tensor_memory(work: Work, tile: KernelTile, most: int) -> None:
         )
 
 
-def known_tile(work: AttentionWork, family: KernelFamily) -> KernelTile:
+def known_tile(work: kernels.AttentionWork, family: kernels.KernelFamily) -> kernels.KernelTile:
     """Return the tile of the best known attention kernel; in decode, one warpgroup of it.
 
     That of latent attention is of kernels for decode.
-
-    Raises:
-        UnsupportedError: No kernel of the family has so large heads.
     """
     mask = "causal" if work.causal else "none"
     direction = "backward" if work.backward else "latent" if work.latent_dim else "forward"
@@ -170,7 +151,7 @@ def known_tile(work: AttentionWork, family: KernelFamily) -> KernelTile:
             sizes = {name: row[name] for name in ("m", "n", "stages", "warpgroups")}
             if work.packed and not work.latent_dim:
                 sizes |= {"m": row["m"] // row["warpgroups"], "warpgroups": 1}
-            return KernelTile(**sizes, k=work.head_dim)
+            return kernels.KernelTile(**sizes, k=work.head_dim)
     raise UnsupportedError(
         f"{family.name} has no {direction} kernel for"
         f" {'kv_lora_rank + rope_dim' if work.latent_dim else 'head_dim'} = {work.head_dim}; use"
@@ -178,7 +159,9 @@ def known_tile(work: AttentionWork, family: KernelFamily) -> KernelTile:
     )
 
 
-def gemm_tiles(work: Work, family: KernelFamily, silicon: Silicon) -> Iterator[KernelTile]:
+def gemm_tiles(
+    work: kernels.Work, family: kernels.KernelFamily, silicon: kernels.Silicon
+) -> Iterator[kernels.KernelTile]:
     """Yield the tiles that GEMM libraries choose from, with as many stages as fit."""
     pairs = (False, True) if family.pairs else (False,)
     for m in GEMM_ROWS:
@@ -192,9 +175,9 @@ def gemm_tiles(work: Work, family: KernelFamily, silicon: Silicon) -> Iterator[K
                 yield tile
 
 
-def split_tiles(work: Work, tile: KernelTile) -> Iterator[KernelTile]:
+def split_tiles(work: kernels.Work, tile: kernels.KernelTile) -> Iterator[kernels.KernelTile]:
     """Yield a tile with the inner dimension, or the keys, in parts; a GEMM also as stream-K."""
-    if isinstance(work, GemmWork):
+    if isinstance(work, kernels.GemmWork):
         yield replace(tile, streamed=True)
         length, block = work.k, tile.k
     else:
@@ -204,24 +187,28 @@ def split_tiles(work: Work, tile: KernelTile) -> Iterator[KernelTile]:
             yield replace(tile, splits=splits)
 
 
-def completed_tile(work: Work, silicon: Silicon, sizes: dict[str, Any]) -> KernelTile:
+def completed_tile(
+    work: kernels.Work, silicon: kernels.Silicon, sizes: dict[str, Any]
+) -> kernels.KernelTile:
     """Return a tile whose missing sizes follow from those that are given.
 
     Args:
         work: What the kernel computes.
         sizes: Some fields of the tile, with m and n.
     """
-    rows = architecture_limits(silicon.architecture)["mma_rows"]
+    rows = kernels.architecture_limits(silicon.architecture)["mma_rows"]
     depth = (
-        work.head_dim if isinstance(work, AttentionWork) else int(BLOCK_BYTES // work.element_bytes)
+        work.head_dim
+        if isinstance(work, kernels.AttentionWork)
+        else int(BLOCK_BYTES // work.element_bytes)
     )
     groups = min(max(sizes["m"] // rows, 1), 3 if sizes["m"] == 3 * rows else 2)
-    if isinstance(work, AttentionWork) and work.latent_dim:
+    if isinstance(work, kernels.AttentionWork) and work.latent_dim:
         groups = 2  # one output in their registers, by columns
     base = {"k": depth, "warpgroups": groups, **sizes}
     if "stages" in base:
-        return KernelTile(**base)
-    value = shared_bytes(work, KernelTile(**base, stages=1), silicon)
-    more = shared_bytes(work, KernelTile(**base, stages=2), silicon) - value
+        return kernels.KernelTile(**base)
+    value = shared_bytes(work, kernels.KernelTile(**base, stages=1), silicon)
+    more = shared_bytes(work, kernels.KernelTile(**base, stages=2), silicon) - value
     stages = 1 + int((silicon.shared_bytes - value) // more)
-    return KernelTile(**base, stages=max(min(stages, MOST_STAGES), 1))
+    return kernels.KernelTile(**base, stages=max(min(stages, MOST_STAGES), 1))

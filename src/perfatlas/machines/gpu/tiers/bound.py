@@ -28,13 +28,6 @@ def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> Pri
     fit the caches; all bytes pass these, at the highest clock. Arithmetic runs at the dense peak
     of the format.
 
-    Args:
-        operators: Columns over candidates (O).
-        devices: Device and clock of each candidate (C,).
-
-    Raises:
-        UnsupportedError: A device has no tensor cores for a format.
-
     Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009, extended by cache residency.
 
     Limits: No launch time, tiles or exponentials; no cold measurement is faster.
@@ -75,13 +68,7 @@ def bound_at_clock(
     full: PricedOperators,
     ratio_CO: FloatArray,
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return the roofline time of operators at other clocks (C, O) [s], and the bounds' codes.
-
-    Args:
-        operators: The operators (O).
-        devices: Device and clock of each candidate (C,).
-        ratio_CO: Clock relative to that of the candidate (C, O).
-    """
+    """Return the roofline time of operators at other clocks (C, O) [s], and the bounds' codes."""
     memory_s_CO = _memory_s(devices, full.memory_bytes_CO, full.chip_bytes_CO)
     return _roofline(operators, devices, full.flop_CO, memory_s_CO, ratio_CO)
 

@@ -1,25 +1,20 @@
 """Rows of one physics model, gathered once and priced at several clocks.
 
 Shape legend: C candidates, R priced rows (one operator of one candidate), U unique rows, X some
-of them, D shape columns, S silicon fields, P parameters, M matches, G operators of one physics
-model.
+of them, D shape columns, S silicon rows and fields, P parameters, M matches, G operators of one
+physics model.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.machines.gpu.devices import CLOCK, PEAK, SiliconRows
-from perfatlas.machines.gpu.shapes import (
-    PhysicsModel,
-    octaves_outside,
-    physics_model,
-    shape_columns,
-    widening_per_octave,
-)
+from perfatlas.machines.gpu import shapes
+from perfatlas.machines.gpu.devices import SiliconRows, at_clock
+from perfatlas.measurements import calibrations
 from perfatlas.operators import unique_rows
 from perfatlas.quantities import InvalidSpecError
 
@@ -28,10 +23,79 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.machines.gpu.tiers.matches import Matches
-    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.hardware import Device
+    from perfatlas.machines.contract import DeviceColumns
+    from perfatlas.machines.gpu.declarations import KernelTime, StandIn
     from perfatlas.measurements.residuals import Correction
     from perfatlas.operators import FloatArray, IntArray, Operator
+
+_PRODUCTS: Final = ("gemm", "moe")
+
+
+class Matches:
+    """Calibrations in use, each looked up once per (device, operator, format)."""
+
+    def __init__(self, devices: DeviceColumns, family: str, version: str | None) -> None:
+        """Start without matches."""
+        self.devices = devices
+        self.family = family
+        self.version = version  # version of the tables of tier measured; None in the other tiers
+        self.matches: list[calibrations.CalibrationMatch] = []
+        self._stamps = {
+            device.name: calibrations.user_file_stamp(device.name) for device in devices.devices
+        }
+        self._known: dict[tuple[str, tuple[str, ...], StandIn | None], IntArray] = {}
+
+    def column(self, operator: str, formats: tuple[str, ...], lent: StandIn | None) -> IntArray:
+        """Return the position of the best match of every candidate, -1 if there is none (C,)."""
+        key = (operator, formats, lent)
+        if key not in self._known:
+            found = [self._find(device, *key) for device in self.devices.devices]
+            self._known[key] = np.array(found, np.int64)[self.devices.index_C]
+        return self._known[key]
+
+    def rows(
+        self, name: str, operators: Sequence[Operator], formats_G: Sequence[tuple[str, ...]]
+    ) -> IntArray:
+        """Return the positions of the matches of operators of one physics model (G, C)."""
+        rows_GC = np.empty((len(operators), self.devices.index_C.size), np.int64)
+        for index, (operator, formats) in enumerate(zip(operators, formats_G, strict=True)):
+            rows_GC[index] = self.column(name, formats, shapes.stand_in(operator))
+        return rows_GC
+
+    def _find(
+        self, device: Device, operator: str, formats: tuple[str, ...], lent: StandIn | None
+    ) -> int:
+        family = lent.family if lent else self.family
+        stamp = self._stamps[device.name]
+        found = [
+            calibrations.find_calibration_at(device, (operator, family, name), stamp)
+            for name in formats
+        ]
+        matches = [match for match in found if match is not None]
+        if not matches:
+            return -1
+        chosen = next((m for m in matches if m.own_kernels), matches[0])
+        if lent:
+            chosen = calibrations.as_substitute(chosen, lent.note)
+        if operator in _PRODUCTS and chosen.calibration.format != formats[0]:
+            note = (
+                f"{device.name} has no measured {operator} {formats[0]} kernels; those of"
+                f" {chosen.calibration.format}, which expand 4-bit weights too, are used"
+            )
+            chosen = calibrations.as_substitute(chosen, note)
+        if self.version is not None:
+            from perfatlas.machines.gpu.tiers import measured  # reads tables
+
+            chosen = measured.with_table(chosen, self.version)
+        self.matches.append(chosen)
+        return len(self.matches) - 1
+
+    def spread(self) -> FloatArray:
+        """Return exp of the 5% and 95% residual quantiles of each match (M, 2)."""
+        pairs = [(m.quantiles["q05"], m.quantiles["q95"]) for m in self.matches]
+        spread: FloatArray = np.exp(np.array(pairs, dtype=np.float64))
+        return spread
 
 
 class RowPrices(NamedTuple):
@@ -45,13 +109,20 @@ class RowPrices(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRows:
-    """Rows of one physics model, and what does not depend on the clock."""
+    """Rows of one physics model, and of their distinct shapes what does not depend on the clock."""
 
-    table: RowTable  # The rows (R)
+    name: str  # Calibration operator
+    match_R: IntArray  # Calibration of each row
+    candidate_R: IntArray
+    operator_R: IntArray
     first_U: IntArray  # First row of each distinct shape
     inverse_R: IntArray  # Distinct shape of each row
-    key_UD: FloatArray  # Keys of the distinct shapes
     shape_UD: FloatArray  # Shape columns of the distinct shapes
+    match_U: IntArray  # Their calibrations
+    silicon_U: IntArray  # Their rows of `silicon_SS`
+    clock_U: FloatArray  # Their clocks relative to the device's default clock
+    silicon_SS: FloatArray  # Silicon of devices (S, S)
+    parameters_MP: FloatArray  # Parameters of calibrations
     low_U: FloatArray  # Lower interval factor
     high_U: FloatArray  # Upper interval factor
     outside_U: FloatArray  # Distance from the calibrated shapes [octaves]
@@ -61,89 +132,120 @@ class ModelRows:
     def prices(self, place_X: IntArray, ratio_X: FloatArray) -> RowPrices:
         """Return the prices of distinct shapes at clocks.
 
-        Args:
-            place_X: Positions of the shapes (X,).
-            ratio_X: Clock relative to the clock of the candidate (X,).
+        `place_X` are positions of the shapes, `ratio_X` clocks relative to that of the candidate.
         """
+        model = shapes.physics_model(self.name)
         # np.take copies rows in a third of the time of an index
-        key_XD, shape_XD = (
-            np.take(column, place_X, axis=0) for column in (self.key_UD, self.shape_UD)
-        )
+        shape_XD = np.take(self.shape_UD, place_X, axis=0)
+        silicon_XS = np.take(self.silicon_SS, np.take(self.silicon_U, place_X), axis=0)
+        silicon_XS = at_clock(silicon_XS, np.take(self.clock_U, place_X) * ratio_X)
+        parameters_XP = np.take(self.parameters_MP, np.take(self.match_U, place_X), axis=0)
+        time_s_X, code_X = model(shape_XD, silicon_XS, parameters_XP)
         low_X, high_X = np.take(self.low_U, place_X), np.take(self.high_U, place_X)
-        time_s_X, code_X = self.table.physics(key_XD, shape_XD, ratio_X)
         if self.near is None:
             return RowPrices(time_s_X, code_X, low_X, high_X)
-        own = self.near._replace(
+        corrected = self.near._replace(
             **{name: values[place_X] for name, values in self.near._asdict().items()}
         )
         alone_X = self.alone_U[place_X]
         if alone_X.any():
-            from perfatlas.machines.gpu.tiers.measured import product_alone, with_quantization
+            from perfatlas.machines.gpu.tiers import measured
 
-            whole_XD = with_quantization(key_XD)
-            whole_s_X, _ = self.table.physics(whole_XD, self.table.shape(whole_XD), ratio_X)
-            own = product_alone(own, alone_X, whole_s_X / time_s_X)
-        wider_X = self._wider(place_X)
+            whole_XD = measured.with_quantization(shape_XD)
+            whole_s_X, _ = model(whole_XD, silicon_XS, parameters_XP)
+            corrected = measured.product_alone(corrected, alone_X, whole_s_X / time_s_X)
+        wider_X = _widening(self.name, self.outside_U[place_X])
         return RowPrices(
-            time_s_X * own.factor_U,
+            time_s_X * corrected.factor_U,
             code_X,
-            np.where(own.measured_U, np.exp(own.low_U) / wider_X, low_X),
-            np.where(own.measured_U, np.exp(own.high_U) * wider_X, high_X),
+            np.where(corrected.measured_U, np.exp(corrected.low_U) / wider_X, low_X),
+            np.where(corrected.measured_U, np.exp(corrected.high_U) * wider_X, high_X),
         )
 
     def take(self, some_X: IntArray, candidates: int) -> ModelRows:
-        """Return the rows of some candidates; the distinct shapes stay all of them.
-
-        Args:
-            some_X: Positions of the candidates (X,).
-        """
+        """Return the rows of some candidates (X,); the distinct shapes stay all of them."""
         place_C = np.full(candidates, -1)
         place_C[some_X] = np.arange(some_X.size)
-        kept_R = place_C[self.table.candidate_R] >= 0
-        table = replace(
-            self.table,
-            match_R=self.table.match_R[kept_R],
-            candidate_R=place_C[self.table.candidate_R[kept_R]],
-            operator_R=self.table.operator_R[kept_R],
+        kept_R = place_C[self.candidate_R] >= 0
+        return replace(
+            self,
+            match_R=self.match_R[kept_R],
+            candidate_R=place_C[self.candidate_R[kept_R]],
+            operator_R=self.operator_R[kept_R],
+            inverse_R=self.inverse_R[kept_R],
         )
-        return replace(self, table=table, inverse_R=self.inverse_R[kept_R])
-
-    def _wider(self, place_X: IntArray) -> FloatArray:
-        return _widening(self.table.operator_name, self.outside_U[place_X])
 
 
 def _widening(name: str, outside_U: FloatArray) -> FloatArray:
     """Return the factor by which intervals widen outside the calibrated shapes (U,)."""
-    wider_U: FloatArray = np.exp(widening_per_octave().get(name, 0.0) * outside_U)
+    wider_U: FloatArray = np.exp(shapes.widening_per_octave().get(name, 0.0) * outside_U)
     return wider_U
 
 
-def model_rows(table: RowTable, catalog: Matches) -> ModelRows:
-    """Return the distinct rows of a table, and what does not depend on the clock.
-
-    Args:
-        catalog: Calibrations of the operators.
-    """
-    first_U, inverse_R = unique_rows(np.take(table.key_RD, table.varying, axis=1))
-    key_UD, match_U = table.key_RD[first_U], table.match_R[first_U]
-    shape_UD = table.shape(key_UD)
-    name, limits_M = table.operator_name, [match.limits for match in catalog.matches]
+def gather_rows(
+    name: str,
+    wanted: Sequence[Operator],
+    position_G: list[int],
+    match_GC: IntArray,
+    catalog: Matches,
+) -> ModelRows | None:
+    """Return the rows of the operators of one model that are executed and calibrated, if any."""
+    model, devices = shapes.physics_model(name), catalog.devices
+    executed = [np.broadcast_to(operator.count > 0, match_GC.shape[1:]) for operator in wanted]
+    runs_GC = (match_GC >= 0) & np.stack(executed)
+    which_R, candidate_R = np.nonzero(runs_GC)
+    if not which_R.size:
+        return None
+    silicon = SiliconRows(devices.devices)
+    columns_G = [shapes.shape_columns(operator) for operator in wanted]
+    shape_GCD = np.empty((*match_GC.shape, len(model.shape_names)))
+    for shape_CD, columns in zip(shape_GCD, columns_G, strict=True):
+        for column_C, shape_name in zip(shape_CD.T, model.shape_names, strict=True):
+            column_C[:] = columns[shape_name]
+    first_G = np.array([silicon.first(operator.compute_format) for operator in wanted])
+    everywhere = which_R.size == runs_GC.size
+    shape_RD = (
+        shape_GCD.reshape(-1, len(model.shape_names))
+        if everywhere
+        else shape_GCD[which_R, candidate_R]
+    )
+    match_R, silicon_R = match_GC[runs_GC], first_G[which_R] + devices.index_C[candidate_R]
+    clock_R = devices.clock_ratio()[candidate_R]
+    # Columns in which rows may differ
+    varying = [
+        column
+        for column, shape_name in enumerate(model.shape_names)
+        if not _constant([columns[shape_name] for columns in columns_G])
+    ]
+    key = (np.take(shape_RD, varying, axis=1), match_R, silicon_R)
+    first_U, inverse_R = unique_rows(
+        np.column_stack(key if devices.clock_ratio_C is None else (*key, clock_R))
+    )
+    shape_UD, match_U = shape_RD[first_U], match_R[first_U]
+    limits_M = [match.limits for match in catalog.matches]
     low_U, high_U = catalog.spread()[match_U].T
-    outside_U = octaves_outside(name, shape_UD, match_U, limits_M)
+    outside_U = shapes.octaves_outside(name, shape_UD, match_U, limits_M)
     wider_U = _widening(name, outside_U)
     near, alone_U = None, np.zeros(first_U.shape, np.bool_)
     if catalog.version is not None:
-        from perfatlas.machines.gpu.tiers.measured import correct_rows, lacks_quantization
+        from perfatlas.machines.gpu.tiers import measured
 
-        near = correct_rows(name, catalog.matches, shape_UD, match_U)
-        lacks_U = lacks_quantization(name, catalog.matches, shape_UD, match_U)
+        near = measured.correct_rows(name, catalog.matches, shape_UD, match_U)
+        lacks_U = measured.lacks_quantization(name, catalog.matches, shape_UD, match_U)
         alone_U = near.measured_U & lacks_U
     return ModelRows(
-        table=table,
+        name=name,
+        match_R=match_R,
+        candidate_R=candidate_R,
+        operator_R=np.array(position_G)[which_R],
         first_U=first_U,
         inverse_R=inverse_R,
-        key_UD=key_UD,
         shape_UD=shape_UD,
+        match_U=match_U,
+        silicon_U=silicon_R[first_U],
+        clock_U=clock_R[first_U],
+        silicon_SS=np.array(silicon.rows),
+        parameters_MP=np.array([_parameters(match, name, model) for match in catalog.matches]),
         low_U=low_U / wider_U,
         high_U=high_U * wider_U,
         outside_U=outside_U,
@@ -152,99 +254,12 @@ def model_rows(table: RowTable, catalog: Matches) -> ModelRows:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowTable:
-    """Rows of one physics model, before they are made unique and priced."""
-
-    operator_name: str
-    key_RD: FloatArray  # shape columns, then match, silicon row and clock ratio
-    varying: tuple[int, ...]  # columns of the key in which rows may differ
-    shape_width: int
-    silicon_MS: FloatArray
-    parameters_MP: FloatArray
-    match_R: IntArray
-    candidate_R: IntArray
-    operator_R: IntArray
-
-    def shape(self, key_UD: FloatArray) -> FloatArray:
-        """Return the shape columns of distinct keys (U, D)."""
-        return np.ascontiguousarray(key_UD[:, : self.shape_width])
-
-    def physics(
-        self, key_UD: FloatArray, shape_UD: FloatArray, ratio_U: FloatArray
-    ) -> tuple[FloatArray, NDArray[np.int8]]:
-        """Return the times of distinct keys with their shapes (U,) [s], and bound codes (U,)."""
-        place_U = key_UD[:, self.shape_width + 1].astype(np.int64)
-        silicon_US = np.take(self.silicon_MS, place_U, axis=0)
-        clock_ratio_U = key_UD[:, self.shape_width + 2] * ratio_U
-        silicon_US[:, PEAK] *= clock_ratio_U
-        silicon_US[:, CLOCK] *= clock_ratio_U
-        match_U = key_UD[:, self.shape_width].astype(np.int64)
-        parameters_UP = np.take(self.parameters_MP, match_U, axis=0)
-        model = physics_model(self.operator_name)
-        return model.physics(shape_UD, silicon_US, parameters_UP)
-
-
-def gather_rows(
-    wanted: Sequence[Operator],
-    columns_O: list[int],
-    match_GC: IntArray,
-    catalog: Matches,
-    name: str,
-) -> RowTable | None:
-    """Return the rows of the operators of one model that are executed and calibrated, if any.
-
-    Args:
-        wanted: Operators of the model (G).
-        columns_O: Their positions among all operators.
-        match_GC: Calibration of each operator of each candidate, -1 for none.
-    """
-    model = physics_model(name)
-    width = len(model.shape_names)
-    devices = catalog.devices
-    runs_GC = match_GC >= 0
-    for index, operator in enumerate(wanted):
-        runs_GC[index] &= operator.count > 0
-    which_R, candidate_R = np.nonzero(runs_GC)
-    if not which_R.size:
-        return None
-    key_GCD = np.empty((*match_GC.shape, width + 3))
-    silicon = SiliconRows(devices.devices)
-    columns_G = [shape_columns(operator) for operator in wanted]
-    for position, operator in enumerate(wanted):
-        for column, shape_name in enumerate(model.shape_names):
-            key_GCD[position, :, column] = columns_G[position][shape_name]
-        key_GCD[position, :, width + 1] = silicon.first(operator.compute_format) + devices.index_C
-    key_GCD[:, :, width] = match_GC
-    key_GCD[:, :, width + 2] = devices.clock_ratio()
-    everywhere = which_R.size == runs_GC.size
-    key_RD = key_GCD.reshape(-1, width + 3) if everywhere else key_GCD[which_R, candidate_R]
-    varying = [
-        column
-        for column, shape_name in enumerate(model.shape_names)
-        if not _constant([columns[shape_name] for columns in columns_G])
-    ]
-    varying += range(width, width + (2 if devices.clock_ratio_C is None else 3))
-    parameters = [_parameters(match, name, model) for match in catalog.matches]
-    return RowTable(
-        operator_name=name,
-        key_RD=key_RD,
-        varying=tuple(varying),
-        shape_width=width,
-        silicon_MS=np.array(silicon.rows),
-        parameters_MP=np.array(parameters, dtype=np.float64),
-        match_R=match_GC[runs_GC],
-        candidate_R=candidate_R,
-        operator_R=np.array(columns_O)[which_R],
-    )
-
-
 def _constant(values: Sequence[FloatArray | float]) -> bool:
     """Return whether a shape column is one number in all operators."""
     return all(np.ndim(value) == 0 and value == values[0] for value in values)
 
 
-def _parameters(match: CalibrationMatch, name: str, model: PhysicsModel) -> list[float]:
+def _parameters(match: calibrations.CalibrationMatch, name: str, model: KernelTime) -> list[float]:
     """Return the parameters of a calibration in the order of its model; zeros for other models."""
     if match.calibration.operator != name:
         return [0.0] * len(model.parameter_names)

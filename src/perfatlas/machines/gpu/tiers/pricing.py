@@ -1,27 +1,34 @@
 """Price operators on devices in any tier: time, bound and evidence.
 
 Shape legend: C candidates, O operators, R priced rows (one operator of one candidate), U unique
-rows, D shape columns, S silicon fields, P parameters, G operators of one physics model.
+rows, G operators of one physics model.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from perfatlas.compiled import compiled
 from perfatlas.machines.gpu.shapes import calibration_key
 from perfatlas.machines.gpu.tiers.bound import bound_at_clock, price_at_bound
-from perfatlas.machines.gpu.tiers.gathering import ModelRows, gather_rows, model_rows
-from perfatlas.machines.gpu.tiers.matches import Matches
-from perfatlas.machines.gpu.tiers.row_times import write_times
+from perfatlas.machines.gpu.tiers.gathering import Matches, ModelRows, RowPrices, gather_rows
 from perfatlas.measurements.calibrations import kernel_families
-from perfatlas.operators import with_fields
+from perfatlas.operators import (
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    BOUND_PADDING,
+    with_fields,
+)
 from perfatlas.pricing import take, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from perfatlas.machines.contract import DeviceColumns, KernelChoice, KernelFamily
     from perfatlas.operators import FloatArray, IntArray, Operator
@@ -91,12 +98,11 @@ class _Family:
             code_CO=np.where(same_CO, last.code_CO, code_CO),
         )
         for rows in self.models:
-            table = rows.table
-            ratio_R = ratio_CO[table.candidate_R, table.operator_R]
-            changed_W = np.flatnonzero(~same_CO[table.candidate_R, table.operator_R])
+            ratio_R = ratio_CO[rows.candidate_R, rows.operator_R]
+            changed_W = np.flatnonzero(~same_CO[rows.candidate_R, rows.operator_R])
             if not changed_W.size:
                 continue
-            at = (table.candidate_R[changed_W], table.operator_R[changed_W])
+            at = (rows.candidate_R[changed_W], rows.operator_R[changed_W])
             place_W = rows.inverse_R[changed_W]
             found = rows.prices(place_W, ratio_R[changed_W])
             write_times(prices, at, np.arange(place_W.size), found)
@@ -113,16 +119,19 @@ def _gather_family(
         return _Family(operators=operators, devices=devices, full=prices, models=())
     version = kernels.silicon_version if kernels.tier == "measured" else None
     catalog = Matches(devices, kernels.family, version)
-    for name, (columns_O, formats_O) in _by_model(operators).items():
-        chosen = [operators[position] for position in columns_O]
-        match_GC = catalog.rows(name, chosen, formats_O)
-        table = gather_rows(chosen, columns_O, match_GC, catalog, name)
-        if table is None:
+    for name, (position_G, formats_G) in _by_model(operators).items():
+        chosen = [operators[position] for position in position_G]
+        match_GC = catalog.rows(name, chosen, formats_G)
+        rows = gather_rows(name, chosen, position_G, match_GC, catalog)
+        if rows is None:
             continue
-        rows = model_rows(table, catalog)
-        _write_physics(prices, rows)
+        at, every_U = (rows.candidate_R, rows.operator_R), np.arange(rows.first_U.size)
+        write_times(prices, at, rows.inverse_R, rows.prices(every_U, np.ones(every_U.size)))
+        write(prices, at, match_CO=rows.match_R, outside_CO=rows.outside_U[rows.inverse_R])
+        if rows.near is not None:
+            write(prices, at, measured_CO=rows.near.measured_U[rows.inverse_R])
         distinct_O = prices.distinct_O
-        distinct_O += np.bincount(table.operator_R[rows.first_U], minlength=distinct_O.size)
+        distinct_O += np.bincount(rows.operator_R[rows.first_U], minlength=distinct_O.size)
         found.append(rows)
     full = with_fields(
         prices,
@@ -130,17 +139,6 @@ def _gather_family(
         rows_O=(prices.match_CO >= 0).sum(axis=0),
     )
     return _Family(operators=operators, devices=devices, full=full, models=tuple(found))
-
-
-def _write_physics(prices: PricedOperators, rows: ModelRows) -> None:
-    """Overwrite the bounds of the rows of one physics model with their prices."""
-    table, place_R = rows.table, rows.inverse_R
-    at = (table.candidate_R, table.operator_R)
-    every_U = np.arange(rows.first_U.size)
-    write_times(prices, at, place_R, rows.prices(every_U, np.ones(every_U.size)))
-    write(prices, at, match_CO=table.match_R, outside_CO=rows.outside_U[place_R])
-    if rows.near is not None:
-        write(prices, at, measured_CO=rows.near.measured_U[place_R])
 
 
 def _by_model(
@@ -155,3 +153,65 @@ def _by_model(
             positions.append(position)
             formats.append(key[1])
     return groups
+
+
+def write_times(
+    prices: PricedOperators,
+    at: tuple[IntArray, IntArray],
+    place_R: IntArray,
+    found: RowPrices,
+) -> None:
+    """Overwrite the rooflines of some operators with their prices, none below its roofline.
+
+    A product whose roofline is memory-bound, but which is limited by issuing its tiles, does not
+    fill the device: it is latency-bound. Experts whose tiles fill it compute padded rows.
+
+    `at` holds candidate and operator of each row (R,), `place_R` its shape.
+    """
+    columns = _Columns(*(getattr(prices, name) for name in _Columns._fields))
+    shapes = RowPrices(*map(np.ascontiguousarray, found))
+    place_R, candidate_R, operator_R = map(np.ascontiguousarray, (place_R, *at))
+    _write(place_R, candidate_R, operator_R, shapes, columns)
+
+
+class _Columns(NamedTuple):
+    """Columns of `PricedOperators` that are read and written, each (C, O)."""
+
+    bound_s_CO: FloatArray
+    time_s_CO: FloatArray
+    low_s_CO: FloatArray
+    high_s_CO: FloatArray
+    code_CO: NDArray[np.int8]
+
+
+@compiled
+def _write(
+    place_R: IntArray,
+    candidate_R: IntArray,
+    operator_R: IntArray,
+    found: RowPrices,
+    columns: _Columns,
+) -> None:
+    """Write time, interval and limiting resource of each row.
+
+    An interval below the bound contradicts it: the gap shows the error of the measurements, not a
+    narrow interval.
+    """
+    for row in range(place_R.shape[0]):
+        candidate, operator, shape = candidate_R[row], operator_R[row], place_R[row]
+        bound_s, time_s = columns.bound_s_CO[candidate, operator], found.time_s_U[shape]
+        time_s = max(time_s, bound_s)
+        low_s, high_s = time_s * found.low_U[shape], time_s * found.high_U[shape]
+        if high_s < bound_s:
+            high_s = time_s / found.low_U[shape]
+        low_s = max(low_s, bound_s)
+        columns.time_s_CO[candidate, operator] = time_s
+        columns.low_s_CO[candidate, operator] = min(low_s, time_s)
+        columns.high_s_CO[candidate, operator] = max(high_s, time_s)
+        code = found.code_U[shape]
+        memory = columns.code_CO[candidate, operator] == BOUND_MEMORY
+        if code == BOUND_COMPUTE and memory:
+            code = BOUND_LATENCY
+        elif code == BOUND_PADDING and not memory:
+            code = BOUND_COMPUTE
+        columns.code_CO[candidate, operator] = code

@@ -1,1 +1,0 @@
-"""Time of the index scores of sparse attention."""

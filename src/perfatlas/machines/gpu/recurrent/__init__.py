@@ -1,1 +1,0 @@
-"""Time of recurrent mixers: scans and short convolutions."""
