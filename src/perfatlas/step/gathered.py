@@ -14,7 +14,6 @@ import numpy as np
 
 from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.energy import with_energy
-from perfatlas.engines import all_reduce_groups
 from perfatlas.files import shipped_table
 from perfatlas.machines import gather_operators
 from perfatlas.operators import (
@@ -103,6 +102,8 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
 
 def _implementation(context: StepContext) -> Implementation:
     """Return the collective implementation of the engine."""
+    from perfatlas.engines import all_reduce_groups  # training reads no profiles of them
+
     return Implementation(
         family=context.profile.kernel_family,
         custom_groups=all_reduce_groups(context.profile),

@@ -14,30 +14,12 @@ MOST_LAYOUTS: Final = 100
 class LayoutSearch:
     """What the best layout is."""
 
-    max_gpus: Annotated[
-        Annotated[int, fields.Number(at_least=1, at_most=131_072)] | None,
-        fields.Row(
-            "Maximum GPUs of the job, instead of gpus: powers of two up to it are searched.",
-            default="gpus",
-            common=True,
-        ),
-    ] = None
-    objective: Annotated[
-        Literal["step_time_s", "tokens_per_s_per_gpu", "gpus", "effective_step_time_s"],
-        fields.Row(
-            "Metric that ranks the layouts: step time, tokens/s per GPU, fewest GPUs, or step time"
-            " over goodput (effective_step_time_s).",
-            common=True,
-        ),
-    ] = "step_time_s"
-    max_step_time_s: Annotated[
-        Annotated[float, fields.Number(unit="s", above=0.0)] | None,
-        fields.Row("Maximum step time of a layout.", default="none"),
-    ] = None
-    num_layouts: Annotated[
-        Annotated[int, fields.Number(at_least=1, at_most=MOST_LAYOUTS)],
-        fields.Row("Number of layouts in the answer, best first, with different parallel sizes."),
-    ] = 5
+    max_gpus: Annotated[int, fields.Number(at_least=1, at_most=131_072)] | None = None
+    objective: Literal["step_time_s", "tokens_per_s_per_gpu", "gpus", "effective_step_time_s"] = (
+        "step_time_s"
+    )
+    max_step_time_s: Annotated[float, fields.Number(unit="s", above=0.0)] | None = None
+    num_layouts: Annotated[int, fields.Number(at_least=1, at_most=MOST_LAYOUTS)] = 5
 
 
 WITH_FAILURES: Final = fields.Equals("objective", "effective_step_time_s")
@@ -53,10 +35,7 @@ class LayoutFailures:
     restart_s: Annotated[fields.Duration | None, replace(fields.RESTART, needs=WITH_FAILURES)] = (
         None
     )
-    checkpoint_write_s: Annotated[
-        fields.Duration | None,
-        fields.Row("Blocking checkpoint write time.", needs=WITH_FAILURES, common=True),
-    ] = None
+    checkpoint_write_s: Annotated[fields.Duration | None, WITH_FAILURES] = None
 
 
 # what `search training` does with fields that are not given

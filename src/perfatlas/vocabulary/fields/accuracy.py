@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from perfatlas.vocabulary.fields.conditions import AnySet
-from perfatlas.vocabulary.fields.rows import Row, Text, group
+from perfatlas.vocabulary.fields.rows import Text, group
 from perfatlas.vocabulary.fields.subject import FormatName
 
 QuantizationMethod = Literal[
@@ -25,18 +25,8 @@ QuantizationMethod = Literal[
 class QuantizedFormats:
     """Number formats of weights, activations and cache; the defaults are the checkpoint's."""
 
-    gemm_format: Annotated[
-        FormatName | None,
-        Row(
-            "Number format of weights and matrix products; fp8 means fp8_static.",
-            default="the checkpoint's",
-            elsewhere=("format", "quantization", "dtype"),
-        ),
-    ] = None
-    kv_format: Annotated[
-        FormatName | None,
-        Row("Number format of the KV cache.", default="the checkpoint's"),
-    ] = None
+    gemm_format: FormatName | None = None
+    kv_format: FormatName | None = None
 
 
 @group("Accuracy", 8)
@@ -44,20 +34,6 @@ class Quantization:
     """How a model was quantized, and what its accuracy is measured with."""
 
     quantization_method: Annotated[
-        QuantizationMethod | None,
-        Row(
-            "Quantization method: rtn (round to nearest), tuned_rtn (searched scales), gptq, awq,"
-            " autoround, smoothquant, rotation, qat (training), ptq (a vendor's calibrated"
-            " checkpoint).",
-            default="ptq",
-            needs=AnySet("benchmark", example="mmlu"),
-        ),
+        QuantizationMethod | None, AnySet("benchmark", example="mmlu")
     ] = None
-    benchmark: Annotated[
-        Annotated[str, Text(64)] | None,
-        Row(
-            "Benchmark whose change by the number formats is predicted as accuracy_delta, such as"
-            " mmlu, gsm8k, gpqa, humaneval or ruler.",
-            default="mmlu where accuracy is asked for",
-        ),
-    ] = None
+    benchmark: Annotated[str, Text(64)] | None = None

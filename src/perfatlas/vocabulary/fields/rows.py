@@ -1,12 +1,13 @@
-"""Types of the rows of the table of fields."""
+"""The table of fields: types, bounds, defaults and conditions here, texts in data/fields.csv."""
 
 from __future__ import annotations
 
+import csv
 import re
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from perfatlas.vocabulary.fields.conditions import Condition
 
+_FILE: Final = Path(__file__).parents[2] / "data" / "fields.csv"
 POOLS: Final = ("prefill", "decode")
 _ANNOTATED: Final[Any] = Annotated  # for types that are built at run time
 
@@ -276,6 +278,32 @@ def _fields_of(tables: tuple[type, ...]) -> dict[str, Field]:
 
 
 @cache
+def _texts() -> dict[tuple[str, str], Row]:
+    """Return the rows of the table by group and field, without their conditions."""
+    with _FILE.open(newline="", encoding="utf-8") as file:
+        return {
+            (row["group"], row["field"]): Row(
+                row["text"],
+                row["default"],
+                pools=tuple(row["pools"].split()),
+                alias=row["alias"],
+                elsewhere=tuple(row["elsewhere"].split()),
+                by_replica="by_replica" in row["flags"],
+                positional="positional" in row["flags"],
+                common="common" in row["flags"],
+            )
+            for row in csv.DictReader(file)
+        }
+
+
+def _row(table: type, name: str, parts: list[Any]) -> Row:
+    """Return the row of a field: shared, where its annotation has one, else that of the table."""
+    shared = next((part for part in reversed(parts) if isinstance(part, Row)), None)
+    needs = next((part for part in parts if hasattr(part, "missing")), None)
+    return shared or replace(_texts()[table.__name__, name], needs=needs)
+
+
+@cache
 def _declared(table: type) -> dict[str, Field]:
     own = vars(table).get("__annotations__", {})
     hints = get_type_hints(table, include_extras=True)
@@ -285,7 +313,7 @@ def _declared(table: type) -> dict[str, Field]:
             hint=hints[name],
             default=getattr(table, name, None),
             required=not hasattr(table, name),
-            row=next(part for part in reversed(list(_flat(hints[name]))) if isinstance(part, Row)),
+            row=_row(table, name, list(_flat(hints[name]))),
             group=_GROUPS[table],
         )
         for name in own

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from perfatlas.quantities import DAY_S
 from perfatlas.vocabulary.fields import clusters, conditions
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
-from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, Written, group
+from perfatlas.vocabulary.fields.rows import InputFile, Text, Written, group
 
 WEEK_S: Final = 7.0 * DAY_S
 File = Annotated[str, Text(), InputFile()]
@@ -104,72 +104,24 @@ FAIR_SHARE: Final = conditions.Equals("order", "fair_share")
 class SubmittedJobs:
     """Jobs from a file, or generated ones."""
 
-    jobs: Annotated[
-        File | None,
-        Row(
-            "Job trace: Slurm accounting, a public trace, or CSV, Parquet or JSON Lines with"
-            " submit_s, run_s and gpus; plain or gzip-compressed.",
-            elsewhere=("job_trace", "trace_file", "workload"),
-            common=True,
-        ),
-    ] = None
+    jobs: File | None = None
     job_format: Annotated[
-        Literal["perfatlas", "sacct"],
-        Row("Format of the trace.", needs=conditions.AnySet("jobs", example="jobs.csv")),
+        Literal["perfatlas", "sacct"], conditions.AnySet("jobs", example="jobs.csv")
     ] = "perfatlas"
-    zone: Annotated[
-        Annotated[str, Text(64)] | None,
-        Row(
-            "Time zone of sacct times, such as UTC or Europe/Berlin.",
-            needs=conditions.Equals("job_format", "sacct"),
-            elsewhere=("timezone", "time_zone"),
-        ),
-    ] = None
-    num_jobs: Annotated[
-        Annotated[int, Number(at_least=1, at_most=3 * 10**6)] | None,  # about 300 bytes each
-        Row(
-            "Number of jobs to generate. Setting it keeps a fixed sample that starts from an empty"
-            " cluster.",
-            default="as many as the mean wait needs to be known to 10%",
-            elsewhere=("job_count", "n_jobs"),
-            common=True,
-        ),
-    ] = None
+    zone: Annotated[Annotated[str, Text(64)] | None, conditions.Equals("job_format", "sacct")] = (
+        None
+    )
+    num_jobs: Annotated[int, Number(at_least=1, at_most=3 * 10**6)] | None = None
     load: Annotated[
-        Annotated[float, Number(unit="fraction", above=0.0, at_most=10.0)] | None,
-        Row(
-            "Offered load of generated jobs: requested GPU time over that of the cluster.",
-            needs=GENERATED,
-            elsewhere=("utilization", "offered_load"),
-            common=True,
-        ),
+        Annotated[float, Number(unit="fraction", above=0.0, at_most=10.0)] | None, GENERATED
     ] = None
     job_rate: Annotated[
-        Annotated[float, Number(unit="1/s", above=0.0, at_most=1e6)] | None,
-        Row(
-            "Submission rate of generated jobs, instead of load.",
-            needs=GENERATED,
-            elsewhere=("arrival_rate", "submit_rate"),
-        ),
+        Annotated[float, Number(unit="1/s", above=0.0, at_most=1e6)] | None, GENERATED
     ] = None
-    run_median_s: Annotated[
-        clusters.Duration,
-        Row("Median run time of generated jobs (lognormal).", needs=GENERATED, common=True),
-    ] = 1800.0
-    run_sigma: Annotated[
-        Annotated[float, Number(at_least=0.0, at_most=10.0)],
-        Row("Standard deviation of the logarithm of the run time.", needs=GENERATED),
-    ] = 1.5
-    max_job_gpus: Annotated[
-        Count | None,
-        Row(
-            "GPUs of the largest generated job.", "a quarter of the cluster", GENERATED, common=True
-        ),
-    ] = None
-    limit_factor: Annotated[
-        Annotated[float, Number(at_least=1.0, at_most=1e3)],
-        Row("Ratio of time limit to run time, for jobs without time limits.", needs=BACKFILL),
-    ] = 2.0
+    run_median_s: Annotated[clusters.Duration, GENERATED] = 1800.0
+    run_sigma: Annotated[Annotated[float, Number(at_least=0.0, at_most=10.0)], GENERATED] = 1.5
+    max_job_gpus: Annotated[Count | None, GENERATED] = None
+    limit_factor: Annotated[Annotated[float, Number(at_least=1.0, at_most=1e3)], BACKFILL] = 2.0
     checkpoint_interval_s: Annotated[
         clusters.Pause | None,
         replace(
@@ -188,23 +140,13 @@ class SubmittedJobs:
             needs=RESTARTED,
         ),
     ] = None
-    fewest_share: Annotated[
-        clusters.Share | None,
-        Row(
-            "Minimum fraction of its nodes with which an elastic job continues.",
-            default="one node",
-            needs=SHRINKS,
-        ),
-    ] = None
+    fewest_share: Annotated[clusters.Share | None, SHRINKS] = None
     leave_out_larger: Annotated[
         bool,
-        Row(
-            "Leave out jobs that can never run on this cluster, instead of failing.",
-            needs=conditions.WithMessage(
-                conditions.AnySet("jobs", "required", "max_job_gpus"),
-                "generated jobs always fit the cluster",
-                "set jobs (a file)",
-            ),
+        conditions.WithMessage(
+            conditions.AnySet("jobs", "required", "max_job_gpus"),
+            "generated jobs always fit the cluster",
+            "set jobs (a file)",
         ),
     ] = False
 
@@ -213,69 +155,18 @@ class SubmittedJobs:
 class SchedulingPolicy:
     """Queue order, backfill, preemption and placement."""
 
-    order: Annotated[
-        Literal["fifo", "priority", "fair_share"],
-        Row("Order of the queue: submission, priority, or decayed usage per share.", common=True),
-    ] = "fifo"
-    backfill: Annotated[
-        Literal["none", "easy", "conservative"],
-        Row(
-            "Backfill: none, easy (reserves a start for the first waiting job) or conservative"
-            " (for the first depth jobs).",
-            common=True,
-        ),
-    ] = "easy"
-    depth: Annotated[
-        Count,
-        Row(
-            "Number of waiting jobs, behind the first, that backfill considers.",
-            needs=BACKFILL,
-            elsewhere=("bf_max_job_test", "backfill_depth"),
-        ),
-    ] = 500
+    order: Literal["fifo", "priority", "fair_share"] = "fifo"
+    backfill: Literal["none", "easy", "conservative"] = "easy"
+    depth: Annotated[Count, BACKFILL] = 500
     preemption: Annotated[
-        Literal["none", "requeue", "cancel"],
-        Row(
-            "Preemption of lower-priority jobs whose nodes the first waiting job needs.",
-            needs=conditions.Equals("order", "priority"),
-            common=True,
-        ),
+        Literal["none", "requeue", "cancel"], conditions.Equals("order", "priority")
     ] = "none"
-    placement: Annotated[
-        Literal["pack", "best_fit"],
-        Row("Placement: pack (first nodes with free GPUs) or best_fit (fewest GPUs left free)."),
-    ] = "pack"
-    together: Annotated[
-        Literal["anywhere", "domain", "leaf"],
-        Row("Place all nodes of a job within one domain or leaf if possible."),
-    ] = "anywhere"
-    required: Annotated[
-        bool,
-        Row(
-            "Make a job wait until its nodes are within one domain or leaf.",
-            needs=conditions.Equals("together", "domain", "leaf"),
-        ),
-    ] = False
-    keeps_place: Annotated[
-        bool,
-        Row(
-            "Let a requeued job keep its position in the queue instead of joining the end.",
-            needs=REQUEUED,
-        ),
-    ] = False
-    half_life_s: Annotated[
-        clusters.Duration,
-        Row(
-            "Half-life of usage for fair_share.",
-            default="7 days",
-            needs=FAIR_SHARE,
-            elsewhere=("priority_decay_half_life",),
-        ),
-    ] = WEEK_S
-    shares: Annotated[
-        Annotated[dict[str, float], Written(_shares)] | None,
-        Row("Shares of users, such as ann=2,bob=1.", "1 per user", FAIR_SHARE),
-    ] = None
+    placement: Literal["pack", "best_fit"] = "pack"
+    together: Literal["anywhere", "domain", "leaf"] = "anywhere"
+    required: Annotated[bool, conditions.Equals("together", "domain", "leaf")] = False
+    keeps_place: Annotated[bool, REQUEUED] = False
+    half_life_s: Annotated[clusters.Duration, FAIR_SHARE] = WEEK_S
+    shares: Annotated[Annotated[dict[str, float], Written(_shares)] | None, FAIR_SHARE] = None
 
 
 @group("Failures", 4)
@@ -299,50 +190,16 @@ class ScheduledFailures:
         ),
     ] = None
     fleet: Annotated[clusters.FleetName | None, clusters.FLEET] = None
-    failures: Annotated[
-        File | None,
-        Row(
-            "Table of failures: time_s, node, repair_s, and optionally width and drain.",
-            default="none",
-            elsewhere=("failure_trace",),
-        ),
-    ] = None
+    failures: File | None = None
     response: Annotated[
-        Literal["slurm_requeue", "slurm_no_kill", "drain", "jobset", "kueue", "torchrun"],
-        Row(
-            "Response of the launcher to a lost node; drain lets running jobs finish before the"
-            " repair.",
-            needs=FAILING,
-        ),
+        Literal["slurm_requeue", "slurm_no_kill", "drain", "jobset", "kueue", "torchrun"], FAILING
     ] = "slurm_requeue"
     detection_s: Annotated[
         clusters.Pause | None, replace(clusters.DETECTION, default="the launcher's", needs=LOSING)
     ] = None
-    max_restarts: Annotated[
-        CountOrZero | None,
-        Row(
-            "Maximum restarts, as the launcher counts them, before a job fails for good.",
-            default="the launcher's",
-            needs=LOSING,
-            elsewhere=("max_retries", "backoff_limit"),
-        ),
-    ] = None
-    patience_s: Annotated[
-        clusters.Pause | None,
-        Row(
-            "Maximum time that a job under kueue or torchrun waits for a node.",
-            default="the launcher's",
-            needs=WAITS,
-            elsewhere=("last_call_timeout", "recovery_timeout"),
-        ),
-    ] = None
-    until_s: Annotated[
-        clusters.Duration | None,
-        Row(
-            "Time after the first submission at which the schedule ends.",
-            default="the last submission if jobs are generated, else when all have ended",
-        ),
-    ] = None
+    max_restarts: Annotated[CountOrZero | None, LOSING] = None
+    patience_s: Annotated[clusters.Pause | None, WAITS] = None
+    until_s: clusters.Duration | None = None
     seed: Annotated[
         clusters.Seed,
         replace(

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from perfatlas.vocabulary.fields import conditions
 from perfatlas.vocabulary.fields.clusters import GPUS_PER_NODE, SYSTEM
 from perfatlas.vocabulary.fields.numbers import Count, Number
-from perfatlas.vocabulary.fields.rows import Row, group
+from perfatlas.vocabulary.fields.rows import group
 from perfatlas.vocabulary.fields.subject import SystemName
 
 LEAVES: Final = conditions.WithMessage(
@@ -29,10 +29,7 @@ LEAVES: Final = conditions.WithMessage(
 class SharedCluster:
     """The shared nodes and their network domains."""
 
-    nodes: Annotated[
-        Annotated[int, Number(at_least=1, at_most=10**6)] | None,
-        Row("Nodes of the cluster.", "the fleet's", elsewhere=("num_nodes", "nnodes"), common=True),
-    ] = None
+    nodes: Annotated[int, Number(at_least=1, at_most=10**6)] | None = None
     system: Annotated[
         SystemName | None,
         replace(
@@ -45,14 +42,5 @@ class SharedCluster:
         Annotated[int, Number(at_least=1, at_most=1024)] | None,
         replace(GPUS_PER_NODE, default="the fleet's or the system's, otherwise 8"),
     ] = None
-    nodes_per_domain: Annotated[
-        Count | None,
-        Row(
-            "Nodes per NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.",
-            "the system's, if any",
-        ),
-    ] = None
-    nodes_per_leaf: Annotated[
-        Count | None,
-        Row("Nodes per leaf switch, in whole domains.", "the system's, if known", LEAVES),
-    ] = None
+    nodes_per_domain: Count | None = None
+    nodes_per_leaf: Annotated[Count | None, LEAVES] = None

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from perfatlas.vocabulary.fields import prices
 from perfatlas.vocabulary.fields.conditions import Equals
 from perfatlas.vocabulary.fields.numbers import Number
-from perfatlas.vocabulary.fields.rows import POOLS, Catalog, Row, Text, group
+from perfatlas.vocabulary.fields.rows import Catalog, Row, Text, group
 
 Tier = Literal["auto", "bound", "physics", "measured"]
 ModelName = Annotated[str, Text(), Catalog("models", ("perfatlas.networks:model_names",))]
@@ -23,79 +23,36 @@ ClockRatio = Annotated[float, Number(unit="ratio", at_least=0.05, at_most=2)]
 class ModelChoice:
     """The model."""
 
-    model: Annotated[
-        ModelName,
-        Row(
-            "Model: a Hugging Face id, a catalog name, or the path of a config.json or its folder;"
-            " name{layers=48} overrides dimensions.",
-            elsewhere=("model_path", "model_name", "model_id", "hf_id"),
-            common=True,
-        ),
-    ]
+    model: ModelName
 
 
 @group("Scenario", 1)
 class SystemChoice:
     """The system."""
 
-    system: Annotated[
-        SystemName,
-        Row(
-            "System: a catalog name, a TOML file, or a name with overrides such as"
-            " h200_sxm{device.memory.bandwidth=6TB/s}.",
-            pools=POOLS,
-            by_replica=True,
-            elsewhere=("gpu", "gpu_type", "gpu_name", "device", "hardware", "accelerator"),
-            common=True,
-        ),
-    ]
+    system: SystemName
 
 
 @group("Scenario", 1)
 class EngineChoice:
     """The inference engine."""
 
-    engine: Annotated[
-        EngineName,
-        Row(
-            "Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with"
-            " a version, as in vllm@0.24, or the path of a TOML profile.",
-            pools=POOLS,
-            by_replica=True,
-            elsewhere=("backend", "framework"),
-            common=True,
-        ),
-    ] = "vllm"
+    engine: EngineName = "vllm"
 
 
 @group("Scenario", 1)
 class TierChoice:
     """The pricing tier."""
 
-    tier: Annotated[
-        Tier,
-        Row(
-            "Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured"
-            " rows), or auto, the best available without measured rows."
-        ),
-    ] = "auto"
-    silicon_version: Annotated[
-        Annotated[str, Text(64)] | None,
-        Row(
-            "Engine version of the measured tables.",
-            default="the version of the calibrations",
-            needs=Equals("tier", "measured"),
-        ),
-    ] = None
+    tier: Tier = "auto"
+    silicon_version: Annotated[Annotated[str, Text(64)] | None, Equals("tier", "measured")] = None
 
 
 @group("Scenario", 1)
 class ClockChoice:
     """The clock of the GPUs."""
 
-    clock_ratio: Annotated[
-        ClockRatio, Row("GPU clock relative to the sustained clock.", elsewhere=("clock",))
-    ] = 1.0
+    clock_ratio: ClockRatio = 1.0
 
 
 PowerCapW = Annotated[float, Number(unit="W", at_least=1, at_most=100_000)]
@@ -111,28 +68,16 @@ class PowerLimit:
     """The power limit of the GPU, and the values of tensors that its power depends on."""
 
     power_cap_w: Annotated[PowerCapW | None, POWER_CAP] = None
-    input_distribution: Annotated[
-        InputDistribution,
-        Row(
-            "Values of all tensors: random, or zeros as in some benchmarks, which take less energy"
-            " and let a power-limited GPU run at a higher clock.",
-            elsewhere=("input_values", "init_method"),
-        ),
-    ] = "random"
+    input_distribution: InputDistribution = "random"
 
 
 @group("Prices", 7)
 class Facility(prices.GpuPrices):
     """Prices of GPUs, the facility, the power of its nodes and its electricity."""
 
-    node_power_cap_w: Annotated[
-        Annotated[float, Number(unit="W", at_least=1, at_most=1_000_000)] | None,
-        Row(
-            "Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share of one node.",
-            default="no limit beside that of each GPU",
-            elsewhere=("node_power_limit", "rack_power_cap_w"),
-        ),
-    ] = None
+    node_power_cap_w: Annotated[float, Number(unit="W", at_least=1, at_most=1_000_000)] | None = (
+        None
+    )
 
     pue: Annotated[prices.Pue | None, prices.PUE] = None
     usd_per_kwh: Annotated[prices.UsdPerKwh | None, prices.USD_PER_KWH] = None

@@ -6,25 +6,14 @@ from typing import Annotated
 
 from perfatlas.vocabulary.fields.conditions import AnySet
 from perfatlas.vocabulary.fields.numbers import Number
-from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, group
+from perfatlas.vocabulary.fields.rows import InputFile, Text, group
 
 
 @group("Training", 5)
 class TrainedTokens:
     """A predicted training step, instead of a measured one."""
 
-    train: Annotated[
-        Annotated[str, Text(), InputFile()] | None,
-        Row(
-            "TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.",
-            default="none",
-        ),
-    ] = None
+    train: Annotated[str, Text(), InputFile()] | None = None
     tokens: Annotated[
-        Annotated[float, Number(unit="tokens", above=0.0, at_most=1e18)] | None,
-        Row(
-            "Tokens to train, such as 15T, for time and cost.",
-            default="none",
-            needs=AnySet("train"),
-        ),
+        Annotated[float, Number(unit="tokens", above=0.0, at_most=1e18)] | None, AnySet("train")
     ] = None
