@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.files import read_table, write_table
-from perfatlas.files.table_text import refuse_repeated
+from perfatlas.files.text import refuse_repeated
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:

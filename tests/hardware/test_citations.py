@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.hardware import cited_sources, describe, resolve_system, system_names
-from perfatlas.hardware.citations import MOST_LINES
+from perfatlas.hardware.description import MOST_LINES
 
 # a page, a file, a paper, a pull request, a quotation to search for, or a titled document
 DOCUMENT = re.compile(

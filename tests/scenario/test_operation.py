@@ -9,7 +9,7 @@ import pytest
 
 from perfatlas.files import write_table
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields.row_input import input_rows
+from perfatlas.scenario.fields.input_fields import input_rows
 from perfatlas.verbs.simulate import simulate
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Engine profiles: the properties that distinguish serving engines, as dated data."""
+"""Engine profiles: the properties that distinguish serving engines, as dated data.
+
+Shape legend: C candidates.
+"""
 
 from __future__ import annotations
 

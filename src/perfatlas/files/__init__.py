@@ -13,21 +13,21 @@ if TYPE_CHECKING:
         Array, Duration, Field, Flag, Named, Number, Reader, Record, Text, Whole, known_keys,
         read_fields, refuse_all, sub_table, sub_tables,
     )
-    from perfatlas.files.folders import home_variable, make_folder, user_folder
-    from perfatlas.files.hashes import content_hash, file_hash
+    from perfatlas.files.regular import (
+        check_regular, content_hash, exists, file_hash, home_variable, is_file, make_folder,
+        user_folder,
+    )
     from perfatlas.files.mapped_arrays import GrowingColumn, large_array, release_pages
     from perfatlas.files.number_cells import NumberCells
     from perfatlas.files.parquet import arrow_column, plain_cells
-    from perfatlas.files.regular import check_regular, exists, is_file
-    from perfatlas.files.shipped import shipped_names, shipped_table, shipped_text
+    from perfatlas.files.toml_file import (
+        format_toml, read_toml, shipped_names, shipped_table, shipped_text,
+    )
     from perfatlas.files.sourced import Entry, Value, default_source, read_entry
     from perfatlas.files.table_source import TableSource
-    from perfatlas.files.table_text import separator_hint
+    from perfatlas.files.text import open_text, separator_hint
     from perfatlas.files.tables import (
         Table, read_table, scan_source, table_format, unpacked_name, write_blocks, write_table,
     )
-    from perfatlas.files.text import open_text
-    from perfatlas.files.toml_file import read_toml
-    from perfatlas.files.toml_text import format_toml
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files.folders import home_variable, user_folder
+from perfatlas.files.regular import home_variable, user_folder
 from perfatlas.quantities import InfeasibleError
 
 if TYPE_CHECKING:

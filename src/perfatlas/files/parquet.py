@@ -11,7 +11,7 @@ from perfatlas.files.arrow_buffers import arrow_dictionary, arrow_list, load_arr
 from perfatlas.files.atomic import atomic_file
 from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.number_cells import NumberCells
-from perfatlas.files.table_text import refuse_repeated
+from perfatlas.files.text import refuse_repeated
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:

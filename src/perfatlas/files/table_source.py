@@ -15,8 +15,7 @@ from perfatlas.files.arrow_buffers import dictionary_codes, load_arrow
 from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.parquet import parquet_blocks, parquet_names, sized_tables
 from perfatlas.files.regular import check_regular
-from perfatlas.files.table_text import csv_rows, jsonl_rows
-from perfatlas.files.text import open_text
+from perfatlas.files.text import csv_rows, jsonl_rows, open_text
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from perfatlas.files.parquet import (
 )
 from perfatlas.files.regular import check_regular
 from perfatlas.files.table_source import TableSource, csv_columns, opened_table, scan_table
-from perfatlas.files.table_text import csv_rows, jsonl_rows
+from perfatlas.files.text import csv_rows, jsonl_rows
 from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:

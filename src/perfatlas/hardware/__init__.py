@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.hardware.citations import cited_sources
-    from perfatlas.hardware.description import describe, field_values
+    from perfatlas.hardware.description import cited_sources, describe, field_values
     from perfatlas.hardware.device import Device, Node, System
     from perfatlas.hardware.device_fields import DeviceKind
     from perfatlas.hardware.paths import HOST, PEER, SWITCH_PATHS, UNKNOWN_ROUTE, Route, ring_route
-    from perfatlas.hardware.resolve import names_file, resolve_system, system_names, with_values
+    from perfatlas.hardware.resolve import (
+        alternatives, names_file, resolve_system, system_names, with_values,
+    )
     from perfatlas.hardware.schema import DEFAULT_KIND, FIELDS, KINDS, register_kind, unit_of
-    from perfatlas.hardware.similar_devices import alternatives
     from perfatlas.hardware.slices import find_slice, is_pod, slice_chips, slice_of_pod, slice_shape
     from perfatlas.hardware.template import system_template
 else:

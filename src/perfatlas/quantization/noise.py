@@ -1,4 +1,7 @@
-"""Noise of quantized tensors relative to their signal, by class of tensor and format."""
+"""Noise of quantized tensors relative to their signal, by class of tensor and format.
+
+Shape legend: G groups of elements that share a scale, E elements of a group.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Steps whose shapes are gathered once, to be priced at several clocks.
 
-Shape legend: C candidates, O operators, S steps, X some candidates.
+Shape legend: C candidates, O operators, S steps, X some candidates, R rows (one collective of one
+candidate), U unique shapes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfatlas.lab.static.amdgcn import amdgcn_kernels
-from perfatlas.lab.static.decisions import silent_decisions
+from perfatlas.lab.static.inspection import silent_decisions
 from perfatlas.lab.static.kernel import Instructions, Kernel
 from perfatlas.lab.static.program import natural_loops
 from perfatlas.lab.static.ptx import ptx_kernels

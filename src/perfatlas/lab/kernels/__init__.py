@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.lab.kernels.compiled import inspect_kernel, over_budget
+    from perfatlas.lab.kernels.registry import (
+        LabKernel, inspect_kernel, lab_kernel, lab_kernels, over_budget,
+    )
     from perfatlas.lab.kernels.design import designed_time_s
-    from perfatlas.lab.kernels.registry import LabKernel, lab_kernel, lab_kernels
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

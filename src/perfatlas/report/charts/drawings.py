@@ -2,25 +2,143 @@
 
 `plotly_figure` draws them for pages and notebooks, `write_figure` as files. Displayed names may
 contain arbitrary user text; the renderers escape what their library would interpret.
+
+Shape legend: N values, P passes.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.report.charts.colours import BLUE, CLEAR, GREEN, ORANGE, TEAL
+import numpy as np
+
 from perfatlas.report.text import label_of, unit_of
 from perfatlas.vocabulary.metrics import find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
+
+def shares_of_bins(values: Sequence[float], most: int) -> tuple[list[float], list[float]]:
+    """Return the centres of bins and the share of the values in each.
+
+    Args:
+        values: The values (N,).
+        most: Maximum number of bins; a few more than the square root of N otherwise.
+    """
+    counts, edges = np.histogram(values, bins=min(most, 5 + math.isqrt(len(values))))
+    return ((edges[:-1] + edges[1:]) / 2.0).tolist(), (counts / len(values)).tolist()
+
+
+def highest_points(
+    x: NDArray[Any], y: NDArray[Any], most: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return at most some points of a curve, each the highest of its interval.
+
+    Args:
+        x: Positions, ascending (N,).
+        y: Heights (N,).
+        most: Maximum number of points.
+    """
+    if x.size <= most:
+        return x, y
+    starts = np.unique(np.linspace(0, x.size - 1, most).astype(np.int64))
+    highest = np.maximum.reduceat(y, starts)
+    highest[-1] = y[-1]
+    return x[starts], highest
+
+
+def first_and_last(
+    passes: Mapping[str, NDArray[Any]], count: int
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """Return the first and the last passes of a step by their start.
+
+    Args:
+        passes: Columns of passes, of which `start_s` orders them (P,).
+    """
+    order = np.argsort(passes["start_s"], kind="stable")
+    first, last = (
+        {name: column[at] for name, column in passes.items()}
+        for at in (order[:count], order[-count:])
+    )
+    return first, last
+
+
+BLUE: Final = "#2f7fd1"
+
+
+ORANGE: Final = "#d9730d"
+
+
+GREEN: Final = "#2e9e5b"
+
+
+PURPLE: Final = "#9065d0"
+
+
+PINK: Final = "#cf4f93"
+
+
+RED: Final = "#d64550"
+
+
+TEAL: Final = "#1899ad"
+
+
+YELLOW: Final = "#c79a14"
+
+
+BROWN: Final = "#9a6b3f"
+
+
+OLIVE: Final = "#7b8f2a"
+
+
+GREY: Final = "#8a94a0"
+
+
+SKY: Final = "#63b3d6"
+
+
+SLATE: Final = "#66788a"
+
+
+COLOURS: Final = (BLUE, ORANGE, GREEN, PURPLE, PINK)  # of lines without a fixed color
+
+
+CLEAR: Final = "#ffffff00"  # of a segment that only moves the next ones
+
+
+BOUND_COLOURS: Final = {
+    "compute": BLUE,
+    "memory": GREEN,
+    "network": PURPLE,
+    "latency": YELLOW,
+    "host": PINK,
+}
+
+
 HEIGHT: Final = 340  # pixels of a chart over a number
+
+
 BAR_HEIGHT: Final = 34  # pixels per horizontal bar, including its gap
+
+
 FRAME_HEIGHT: Final = 90  # pixels of axis, title and margins
+
+
 MANY_DIGITS: Final = 1e5  # from which ticks of plain numbers have SI prefixes
+
+
 WIDE: Final = 30.0  # largest over smallest value from which an axis is logarithmic
+
+
 ROOM: Final = 1.05  # axis length over largest value
+
+
 # Pass of a pipeline -> its name in the legend and its color.
 PASSES: Final = {
     "forward": ("forward", BLUE),
@@ -28,9 +146,17 @@ PASSES: Final = {
     "input_gradient": ("input gradient", TEAL),
     "weight_gradient": ("weight gradient", GREEN),
 }
+
+
 ROW: Final = 0.9  # height of a bar of a pipeline, in rows
+
+
 ROW_PIXELS: Final = 26
+
+
 MARGIN_PIXELS: Final = 110
+
+
 MOST_LABELS: Final = 400  # more passes are not labelled with their micro-batch
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from perfatlas.quantities import MissingDependencyError, UsageError
 from perfatlas.report.charts import drawings
-from perfatlas.report.charts.colours import BLUE, CLEAR, COLOURS, ORANGE
+from perfatlas.report.charts.drawings import BLUE, CLEAR, COLOURS, ORANGE
 from perfatlas.report.text import typeset
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, repr_for_error
-from perfatlas.scenario.fields.input_fields import InputFields, sentences
-from perfatlas.scenario.fields.row_input import input_rows
+from perfatlas.scenario.fields.input_fields import InputFields, input_rows, sentences
 from perfatlas.scenario.fields.vocabulary import Scenario, system_engine
 from perfatlas.serving.config import MAX_ENGINE_TYPES, Affinity, Availability, Outage, Scaler
 from perfatlas.serving.requests import whole_ticks

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.scenario.interrupted_jobs.job_energy import with_energy
     from perfatlas.scenario.interrupted_jobs.job_fields import (
-        FleetGoodput, Goodput, SimpleGoodput, SpareNodes,
+        FleetGoodput, Goodput, SimpleGoodput, SpareNodes, over_seeds, seeds_of,
     )
     from perfatlas.scenario.interrupted_jobs.job_on_fleet import FleetJob, fleet_job
     from perfatlas.scenario.interrupted_jobs.recovery_strategies import (
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         closed_form_text, ended_shares, fleet_assumptions, fleet_results, goodput_ends,
         most_replicas,
     )
-    from perfatlas.scenario.interrupted_jobs.seeds import over_seeds, seeds_of
     from perfatlas.scenario.interrupted_jobs.step_facts import (
         StepFacts, measured_step, of_system, topology_notes,
     )

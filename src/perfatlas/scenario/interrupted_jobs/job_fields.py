@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.answer import averaged, half_widths
+from perfatlas.quantities import InvalidSpecError, two_digits
 from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
     JobFailures,
@@ -18,6 +20,74 @@ from perfatlas.vocabulary.fields import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from perfatlas.answer import Answer
+
+MEASURED: Final = (
+    *("goodput", "interruptions", "interruptions_per_day", "lost_gpu_hours", "useful_gpu_hours"),
+    *("finish_s", "cost_usd", "usd_per_useful_gpu_hour", "job_energy_j", "lost_energy_j"),
+    "lost_work_energy_j",
+)
+
+
+def seeds_of(inputs: Goodput) -> range:
+    """Return the seeds of a job.
+
+    Raises:
+        InvalidSpecError: Changes are ranked, which are paired differences of one seed.
+    """
+    if inputs.num_seeds > 1 and inputs.what_if:
+        raise InvalidSpecError(
+            f"num_seeds = {inputs.num_seeds}: what_if compares changes on the failures of one seed;"
+            " leave num_seeds out, or set a smaller half_width"
+        )
+    return range(inputs.seed, inputs.seed + inputs.num_seeds)
+
+
+def over_seeds(answers: list[Answer]) -> Answer:
+    """Return the means of the answers of several seeds, with their confidence intervals.
+
+    Args:
+        answers: One answer per seed, of the same job; a single one is returned as it is.
+    """
+    first, count = answers[0], len(answers)
+    if count == 1:
+        return first
+    found = [answer.results for answer in answers]
+    results: dict[str, Any] = averaged(found)
+    measured = [{name: row[name] for name in MEASURED if name in row} for row in found]
+    results |= half_widths(measured)
+    results["replicas"] = sum(row["replicas"] for row in found)
+    results |= {"seed": found[0]["seed"], "seeds_simulated": count}
+    points = 100.0 * results["goodput_seed_half_width"]
+    note = (
+        f"results are means over {count:,} simulations with seeds {found[0]['seed']} to"
+        f" {found[-1]['seed']}, each until half_width is met: goodput ± {two_digits(points)} points"
+        " (90% confidence interval of the mean over seeds); the interval shown is the mean of"
+        " theirs"
+    )
+    evidence = replace(first.evidence, assumptions=(note, *first.evidence.assumptions))
+    warnings = dict.fromkeys(text for answer in answers for text in answer.warnings)
+    return replace(
+        first,
+        scenario={**first.scenario, "num_seeds": count},
+        results=results,
+        breakdown=_rows([answer.breakdown for answer in answers]),
+        evidence=evidence,
+        warnings=tuple(warnings),
+    )
+
+
+def _rows(breakdowns: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the means of categories of time; one that a seed does not have is zero there."""
+    totals: dict[str, dict[str, float]] = {}
+    for rows in breakdowns:
+        for row in rows:
+            into = totals.setdefault(row["name"], {})
+            for name, value in row.items():
+                if name != "name":
+                    into[name] = into.get(name, 0.0) + value / len(breakdowns)
+    return [{"name": name, **values} for name, values in totals.items()]
 
 
 # the groups from the last to the first: Python collects annotations from the last base on

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.resolved_scenario import planned_scenario, resolve_scenarios
     from perfatlas.scenario.resolution.scenario_checks import read_scenario
     from perfatlas.scenario.resolution.simulation_choice import (
-        ROUNDS, WARM_ROUNDS, are_pools_simulated, is_simulated, may_be_simulated,
+        ROUNDS, WARM_ROUNDS, are_pools_simulated, is_simulated, may_be_simulated, split_fields,
     )
-    from perfatlas.scenario.resolution.simulation_fields import split_fields
     from perfatlas.scenario.resolution.tables import (
         EVALUATED, Group, Pool, Resolution, resolve, resolve_one,
     )

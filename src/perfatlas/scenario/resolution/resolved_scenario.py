@@ -19,7 +19,7 @@ from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.fields import OF_TOKENS, generation_error, graph_error, tokens_error
-from perfatlas.scenario.resolution import default_plans, node_limits, resolved_names
+from perfatlas.scenario.resolution import default_limits, default_plans, resolved_names
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
 from perfatlas.scenario.resolution.field_columns import columns_of, distinct_rows
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, formats_of_rows
@@ -126,11 +126,11 @@ def _inside_domains(
 
 def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refusals) -> None:
     """Refuse power limits in tier bound."""
-    for name in node_limits.LIMITS_OF_POWER if tier == "bound" else ():
+    for name in default_limits.LIMITS_OF_POWER if tier == "bound" else ():
         limit_w_N = workers.columns.numbers(name, np.inf)
         limited_C = rows_C[np.isfinite(limit_w_N[rows_C])]
         refusals.refuse(
-            limited_C, partial(node_limits.limit_at_bound_error, name, limit_w_N), workers.stage
+            limited_C, partial(default_limits.limit_at_bound_error, name, limit_w_N), workers.stage
         )
 
 
@@ -277,19 +277,19 @@ def _refuse_node_limits(
 ) -> None:
     """Refuse power limits of unknown effect, and of nodes that leave nothing to their GPUs."""
     column = workers.columns["system"]
-    gpu_w_C = node_limits.gpu_limits_w(workers.columns, rows_C, systems)
+    gpu_w_C = default_limits.gpu_limits_w(workers.columns, rows_C, systems)
     limited_C = np.isfinite(workers.power_cap_w_N[rows_C]) | np.isfinite(gpu_w_C)
     for code in dict.fromkeys(column.codes_N[rows_C[limited_C]].tolist()):
         if (system := systems.get(column.values[code])) and (
-            unknown := node_limits.unknown_power(system)
+            unknown := default_limits.unknown_power(system)
         ):
             of_system_C = limited_C & (column.codes_N[rows_C] == code)
             refusals.refuse(rows_C[of_system_C], always(unknown), workers.stage)
-    limit_w_N = workers.columns.numbers(node_limits.NODE_LIMIT, np.inf)
+    limit_w_N = workers.columns.numbers(default_limits.NODE_LIMIT, np.inf)
     for c in np.flatnonzero(~(gpu_w_C > 0.0)):
         row, gpu_w = int(rows_C[c]), float(gpu_w_C[c])
         system = systems[column.values[int(column.codes_N[row])]]
-        error = node_limits.node_limit_error(float(limit_w_N[row]), system, gpu_w)
+        error = default_limits.node_limit_error(float(limit_w_N[row]), system, gpu_w)
         refusals.refuse(rows_C[c : c + 1], always(error), workers.stage)
 
 
@@ -297,7 +297,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
     """Return the systems, clocks and power limits of rows (C,)."""
     column, clock_C = workers.columns["system"], workers.clock_ratio_N[rows_C]
     own_w_C = workers.power_cap_w_N[rows_C]
-    node_w_C = node_limits.gpu_limits_w(workers.columns, rows_C, systems)
+    node_w_C = default_limits.gpu_limits_w(workers.columns, rows_C, systems)
     limit_w_C, zeros_C = np.minimum(own_w_C, node_w_C), workers.zeros_N[rows_C]
     higher_w_C = np.maximum(own_w_C, node_w_C)
     used = distinct_rows([column.value_codes[rows_C]])

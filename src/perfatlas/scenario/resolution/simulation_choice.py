@@ -5,26 +5,76 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.inference import Prompt, client_side
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.scenario.fields import (
+    TRAFFIC_NAMES,
+    parse_traffic,
+    shared_fields,
+    with_kind_engines,
+)
+from perfatlas.scenario.resolution.resolved_scenario import planned_scenario
+from perfatlas.scenario.resolution.scenario_checks import read_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.inference import Evaluation, PoolRates
     from perfatlas.operators import FloatArray
+    from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.step import Candidates
 
+
+def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
+    """Return the traffic and the deployment of named fields.
+
+    Raises:
+        InvalidSpecError: A name or value is invalid.
+    """
+    traffic = parse_traffic({name: v for name, v in fields.items() if name in TRAFFIC_NAMES})
+    rest = {name: v for name, v in fields.items() if name not in TRAFFIC_NAMES}
+    if traffic.replica_kinds is not None:
+        rest = shared_fields(rest, traffic)
+        traffic = with_kind_engines(traffic, rest)
+    mode = rest.get("mode") or "aggregated"
+    if mode == "static":
+        raise UnsupportedError(
+            "simulate does not support mode = static; use aggregated or disaggregated, or estimate"
+        )
+    if rest.get("feed_forward_system"):
+        raise UnsupportedError(
+            "simulate does not support feed_forward_system: no engine that schedules requests"
+            " splits layers over two machines; use estimate or compare"
+        )
+    for name in ("method", "batch", "prefix"):
+        if rest.get(name) not in (None, "", 0):
+            raise InvalidSpecError(f"{name} has no effect in simulate; remove it")
+    return traffic, planned_scenario(read_scenario({**rest, "mode": mode}, queues=True))
+
+
 WARM_ROUNDS: Final = 2  # warm-up requests per one in flight
+
+
 ROUNDS: Final = 8  # measured requests per one in flight
+
+
 MOST_ENGINES: Final = 1_000  # limit for auto: every event visits every engine
+
+
 MOST_STEPS: Final = 2_000_000  # limit for auto: three runs of them take some seconds
+
+
 MOST_BLOCKS: Final = 2_000_000  # limit for auto: blocks of a cached prefix in all prompts
+
+
 HELD_BACK: Final = 0.8  # fraction of a step for sending its tokens, from which auto simulates
+
+
 # mean number of other prefilling requests from which queueing matters: each of them adds part of
 # its prompt to a TTFT that is mostly one prompt
 WAITING: Final = 0.05
