@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ class Answering:
 
     command: str  # As it is typed
     function: str  # Its name in the interface of the folder: from named fields to an answer
+    argument: str = ""  # Its first argument, before the fields; "" for none
     first: str  # The column with which its answers begin in a table; no field of it
     # What writes an answer for people, as "module:function"; by default that of all verbs
     text: str = ""
@@ -136,6 +138,8 @@ def answer_command(
         UsageError: A field that must be given is not.
     """
     function = getattr(import_module(commands()[form.command][0]), form.function)
+    if form.argument:
+        function = partial(function, form.argument)
     fields = verb_fields(form.command)
     lists = {name: value for name, value in set_fields.items() if isinstance(value, tuple)}
     if table_run.wants_table(output):
