@@ -9,7 +9,6 @@ from perfatlas.verbs.catalog import models as models, systems as systems
 from perfatlas.verbs.estimate import (
     Frontier as Frontier,
     TableAnswer as TableAnswer,
-    estimate_columns as estimate_columns,
     estimate_table as estimate_table,
 )
 from perfatlas.verbs.goodput import FleetRun as FleetRun, StrategyFrontier as StrategyFrontier
@@ -44,7 +43,6 @@ __all__ = [
     "collective",
     "compare",
     "estimate",
-    "estimate_columns",
     "estimate_table",
     "explain",
     "fleet_fit",

@@ -79,7 +79,13 @@ def table_function(
     declared = commands()[command][1]
     if declared.table:
         answer_columns = _found(command, declared.table)
-        return lambda columns, _: answer_columns(columns)
+
+        def answer_cells(columns: dict[str, Any], _: Sequence[int]) -> Mapping[str, Sequence[Any]]:
+            found = answer_columns(columns)
+            cells: Mapping[str, Sequence[Any]] = getattr(found, "cells", found)
+            return cells
+
+        return answer_cells
     answer_row = _row_function(command)
     return lambda columns, numbers: joined_columns(
         list(table_run.row_answers(answer_row, columns, numbers))
