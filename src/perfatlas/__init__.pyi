@@ -9,10 +9,10 @@ from perfatlas.verbs.catalog import models as models, systems as systems
 from perfatlas.verbs.estimate import (
     Frontier as Frontier,
     TableAnswer as TableAnswer,
-    estimate_columns as estimate_columns,
     estimate_table as estimate_table,
 )
 from perfatlas.verbs.goodput import FleetRun as FleetRun, StrategyFrontier as StrategyFrontier
+from perfatlas.verbs.kernel import kernel_op as kernel_op
 from perfatlas.verbs.report import write_report as write_report
 from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
 from perfatlas.verbs.search import SearchAnswer as SearchAnswer
@@ -43,7 +43,6 @@ __all__ = [
     "collective",
     "compare",
     "estimate",
-    "estimate_columns",
     "estimate_table",
     "explain",
     "fleet_fit",
@@ -55,16 +54,12 @@ __all__ = [
     "goodput_frontier",
     "goodput_spares",
     "kernel_attention",
-    "kernel_conv",
     "kernel_design_attention",
     "kernel_design_gemm",
-    "kernel_elementwise",
-    "kernel_embedding",
     "kernel_gemm",
     "kernel_inspect",
     "kernel_moe",
-    "kernel_norm",
-    "kernel_softmax",
+    "kernel_op",
     "max_request_rate",
     "model_import",
     "models",
@@ -80,7 +75,6 @@ __all__ = [
     "sweep",
     "systems",
     "train",
-    "validate_here",
     "validate_serving",
     "write_report",
 ]
@@ -2109,71 +2103,6 @@ def kernel_attention(
         UnsupportedError: The device does not support the format, or there is no data for the tier.
     """
 
-def kernel_conv(
-    *,
-    system: str,
-    batch: int | str,
-    channels: int | str,
-    height: int | str,
-    width: int | str,
-    filters: int | str,
-    kernel: int | str,
-    kernel_width: int | str | None = None,
-    stride: int | str = 1,
-    padding: int | str | None = None,
-    groups: int | str = 1,
-    format: str = "bf16",
-    kernel_family: str | None = None,
-    protocol: Literal["cold"] = "cold",
-    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
-    silicon_version: str | None = None,
-    clock_ratio: float | str = 1.0,
-    power_cap_w: float | str | None = None,
-    input_distribution: Literal["random", "zeros"] = "random",
-) -> Answer:
-    """Return the time of a convolution of images on one device, as an implicit matrix product.
-
-    Args:
-        system: System: a catalog name, a TOML file, or a name with overrides such as
-            h200_sxm{device.memory.bandwidth=6TB/s}.
-        batch: Images.
-        channels: Channels of an input image.
-        height: Height of an input image.
-        width: Width of an input image.
-        filters: Channels of an output image.
-        kernel: Height of the kernel.
-        kernel_width: Width of the kernel. Default: kernel.
-        stride: Distance of kernels, in both directions. Default: 1.
-        padding: Zeros on each side, in both directions. Default: half the kernel, rounded down.
-        groups: Groups of channels with filters of their own; as many as channels and filters is a
-            depthwise convolution, which is limited by memory bandwidth. Default: 1.
-        format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
-            tensor cores uses fp16. Default: bf16.
-        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
-            fastest engine.
-        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
-        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best available without measured rows. Default: auto.
-        silicon_version: Engine version of the measured tables. Default: the version of the
-            calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
-            Default: the TDP, at which kernels were measured.
-        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
-            take less energy and let a power-limited GPU run at a higher clock. Default: random.
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
-        UnsupportedError: The device does not support the format, or there is no data for the tier.
-
-    Example:
-        >>> from perfatlas.verbs.kernel import kernel_conv
-        >>> image = {"channels": 256, "height": 56, "width": 56}
-        >>> asked = {"system": "h200_sxm", "batch": 64, **image, "filters": 256, "kernel": 3}
-        >>> kernel_conv(**asked).results["flop"] / 2  # 64 x 56 x 56 outputs of 256 x 2304
-        118380036096.0
-    """
-
 def kernel_design_attention(
     *,
     system: str,
@@ -2293,105 +2222,6 @@ def kernel_design_gemm(
         True
     """
 
-def kernel_elementwise(
-    *,
-    system: str,
-    op: Literal["activation", "rope_and_cache", "quantize", "sampling"],
-    kv_width: int | str = 0,
-    kv_format: str = "bf16",
-    format: str = "fp8_static",
-    tokens: int | str,
-    width: int | str,
-    kernel_family: str | None = None,
-    protocol: Literal["cold"] = "cold",
-    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
-    silicon_version: str | None = None,
-    clock_ratio: float | str = 1.0,
-    power_cap_w: float | str | None = None,
-    input_distribution: Literal["random", "zeros"] = "random",
-) -> Answer:
-    """Return the time of an elementwise operator on one device.
-
-    Args:
-        system: System: a catalog name, a TOML file, or a name with overrides such as
-            h200_sxm{device.memory.bandwidth=6TB/s}.
-        op: Operator: gated activation, rotary embedding with the append to the KV cache, dynamic
-            quantization, or sampling.
-        kv_width: Elements of keys and values per token: 2 x KV heads x head_dim. Default: 0. Needs
-            op = rope_and_cache.
-        kv_format: Number format of the KV cache. Default: bf16. Needs op = rope_and_cache and
-            kv_width other than 0.
-        format: Number format that activations are quantized to. Default: fp8_static. Needs op =
-            quantize.
-        tokens: Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of
-            all images of a norm.
-        width: Elements per row: the hidden size, the channels of images, the keys of a softmax,
-            the output width of an activation, query heads x head_dim of a rotary embedding, or the
-            vocabulary of sampling.
-        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
-            fastest engine.
-        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
-        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best available without measured rows. Default: auto.
-        silicon_version: Engine version of the measured tables. Default: the version of the
-            calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
-            Default: the TDP, at which kernels were measured.
-        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
-            take less energy and let a power-limited GPU run at a higher clock. Default: random.
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-        UnsupportedError: There is no data for the tier.
-    """
-
-def kernel_embedding(
-    *,
-    system: str,
-    ids: int | str = 1,
-    rows: int | str | None = None,
-    tokens: int | str,
-    width: int | str,
-    kernel_family: str | None = None,
-    protocol: Literal["cold"] = "cold",
-    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
-    silicon_version: str | None = None,
-    clock_ratio: float | str = 1.0,
-    power_cap_w: float | str | None = None,
-    input_distribution: Literal["random", "zeros"] = "random",
-) -> Answer:
-    """Return the time of an embedding lookup on one device.
-
-    Args:
-        system: System: a catalog name, a TOML file, or a name with overrides such as
-            h200_sxm{device.memory.bandwidth=6TB/s}.
-        ids: Ids per sample, whose rows are summed (embedding bag). Default: 1.
-        rows: Rows of the table. The roofline reads each of them once at most; those that the L2
-            cache does not hold are read again for each id. Default: no limit.
-        tokens: Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of
-            all images of a norm.
-        width: Elements per row: the hidden size, the channels of images, the keys of a softmax,
-            the output width of an activation, query heads x head_dim of a rotary embedding, or the
-            vocabulary of sampling.
-        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
-            fastest engine.
-        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
-        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best available without measured rows. Default: auto.
-        silicon_version: Engine version of the measured tables. Default: the version of the
-            calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
-            Default: the TDP, at which kernels were measured.
-        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
-            take less energy and let a power-limited GPU run at a higher clock. Default: random.
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-        UnsupportedError: There is no data for the tier.
-    """
-
 def kernel_gemm(
     *,
     system: str,
@@ -2506,105 +2336,6 @@ def kernel_moe(
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
         UnsupportedError: The device does not support the format, or there is no data for the tier.
-    """
-
-def kernel_norm(
-    *,
-    system: str,
-    kind: Literal["rms", "layer", "group", "batch"] = "rms",
-    residual: Literal["excluded", "included"] = "included",
-    batch: int | str = 1,
-    groups: int | str = 32,
-    tokens: int | str,
-    width: int | str,
-    kernel_family: str | None = None,
-    protocol: Literal["cold"] = "cold",
-    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
-    silicon_version: str | None = None,
-    clock_ratio: float | str = 1.0,
-    power_cap_w: float | str | None = None,
-    input_distribution: Literal["random", "zeros"] = "random",
-) -> Answer:
-    """Return the time of a norm on one device.
-
-    Args:
-        system: System: a catalog name, a TOML file, or a name with overrides such as
-            h200_sxm{device.memory.bandwidth=6TB/s}.
-        kind: Norm: RMSNorm, LayerNorm, GroupNorm, which reads its input once more for the
-            statistics of groups, or BatchNorm in inference. Default: rms.
-        residual: Whether the residual is added to the input, and written, by the same kernel.
-            Default: included. Needs kind = rms or layer.
-        batch: Images among which the tokens of a GroupNorm are divided. Default: 1. Needs kind =
-            group.
-        groups: Groups of channels of a GroupNorm, each of an image a thread block. Default: 32.
-            Needs kind = group.
-        tokens: Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of
-            all images of a norm.
-        width: Elements per row: the hidden size, the channels of images, the keys of a softmax,
-            the output width of an activation, query heads x head_dim of a rotary embedding, or the
-            vocabulary of sampling.
-        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
-            fastest engine.
-        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
-        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best available without measured rows. Default: auto.
-        silicon_version: Engine version of the measured tables. Default: the version of the
-            calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
-            Default: the TDP, at which kernels were measured.
-        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
-            take less energy and let a power-limited GPU run at a higher clock. Default: random.
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-        UnsupportedError: There is no data for the tier.
-
-    Example:
-        >>> from perfatlas.verbs.kernel import kernel_norm
-        >>> kernel_norm(system="h200_sxm", tokens=4096, width=8192).results["bound"]
-        'memory'
-    """
-
-def kernel_softmax(
-    *,
-    system: str,
-    tokens: int | str,
-    width: int | str,
-    kernel_family: str | None = None,
-    protocol: Literal["cold"] = "cold",
-    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
-    silicon_version: str | None = None,
-    clock_ratio: float | str = 1.0,
-    power_cap_w: float | str | None = None,
-    input_distribution: Literal["random", "zeros"] = "random",
-) -> Answer:
-    """Return the time of a softmax over rows on one device.
-
-    Args:
-        system: System: a catalog name, a TOML file, or a name with overrides such as
-            h200_sxm{device.memory.bandwidth=6TB/s}.
-        tokens: Rows: tokens of a step, rows of a softmax, samples of an embedding, or positions of
-            all images of a norm.
-        width: Elements per row: the hidden size, the channels of images, the keys of a softmax,
-            the output width of an activation, query heads x head_dim of a rotary embedding, or the
-            vocabulary of sampling.
-        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
-            fastest engine.
-        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
-        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best available without measured rows. Default: auto.
-        silicon_version: Engine version of the measured tables. Default: the version of the
-            calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
-            Default: the TDP, at which kernels were measured.
-        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
-            take less energy and let a power-limited GPU run at a higher clock. Default: random.
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-        UnsupportedError: There is no data for the tier.
     """
 
 def max_request_rate(
@@ -4873,6 +4604,3 @@ def runs_show(run: str, /) -> dict[str, Any]:
     Args:
         run: Its name, its id, or the beginning of its id.
     """
-
-def validate_here() -> dict[str, Any]:
-    """Return what `perfatlas validate here --json` prints."""

@@ -11,7 +11,7 @@ import perfatlas
 from perfatlas.energy import board_energy
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.verbs.estimate import estimate_columns
+from perfatlas.verbs.estimate import estimate_table
 
 ON_W = board_energy(resolve_system("h100_sxm").device).on_w
 EACH = "energy_per_output_token_j"
@@ -30,9 +30,9 @@ def staged(name: str, stages: tuple[int, ...], **fields: object) -> list[float]:
     asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm", "tp": 4}
     asked |= {"isl": 512, "osl": 32, "mode": "static", "method": "formula", **fields}
     table = {key: [value] * len(stages) for key, value in asked.items()}
-    found = estimate_columns(table | {"pp": list(stages)})
-    assert not found.refused.any()
-    return [float(value) for value in found.columns[name]]
+    found = estimate_table(table | {"pp": list(stages)}).columns
+    assert not any(found["error_code"])
+    return [float(value) for value in found[name]]
 
 
 def test_one_sequence_leaves_all_stages_but_one_without_kernels() -> None:

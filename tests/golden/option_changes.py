@@ -8,6 +8,7 @@ import os
 import random
 import shlex
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -245,7 +246,7 @@ def _alone(
 ) -> Iterator[Change]:
     """Yield the changes of questions that are answered one by one."""
     for question, (fields, files) in questions.items():
-        ask = _simulate_with({}) if verb == "simulate" else getattr(perfatlas, _function(verb))
+        ask = _simulate_with({}) if verb == "simulate" else _function(verb)
         with _folder_with(files):
             old = _answer(ask, fields)
             if isinstance(old, str):
@@ -261,8 +262,11 @@ def _alone(
                     yield min(tried, key=_rank)
 
 
-def _function(verb: str) -> str:
-    return verb.replace(" ", "_")
+def _function(verb: str) -> Callable[..., Any]:
+    if verb.startswith("kernel op "):
+        return partial(perfatlas.kernel_op, verb.rpartition(" ")[2])
+    function: Callable[..., Any] = getattr(perfatlas, verb.replace(" ", "_"))
+    return function
 
 
 def _simulate_with(known: Priced) -> Callable[..., Any]:

@@ -248,8 +248,8 @@ _GOODPUT: Final[Values] = {
 _OPERATORS: Final = {
     f"kernel {name}": _KERNELS
     for name in (
-        *("gemm", "attention", "moe", "conv", "norm", "softmax"),
-        *("embedding", "elementwise"),
+        *("gemm", "attention", "moe", "op conv", "op norm", "op softmax"),
+        *("op embedding", "op elementwise"),
         *("design gemm", "design attention"),
     )
 }

@@ -39,11 +39,11 @@ class Question:
 
     @property
     def verb(self) -> str:
-        """The first word, two where a verb has sub-verbs, or three of a kernel under design."""
+        """The first word, two where a verb has sub-verbs, or three of `kernel design` and `op`."""
         words = self.commands[0]
         groups = ("kernel", "fleet", "goodput", "catalog", "search")
         paired = len(words) > 1 and words[0] in groups and not words[1].startswith("-")
-        return " ".join(words[: 3 if words[1:2] == ("design",) else 2 if paired else 1])
+        return " ".join(words[: 3 if words[1:2] in (("design",), ("op",)) else 2 if paired else 1])
 
 
 def has_silicon() -> bool:

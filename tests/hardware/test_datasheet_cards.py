@@ -89,7 +89,7 @@ def test_unset_formats_of_an_operator_are_fp16_without_bf16() -> None:
     layer: dict[str, Any] = {"batch": 4, "kv_len": 1024, "num_heads": 8, "head_dim": 128}
     attention = perfatlas.kernel_attention(system="t4", phase="decode", **layer)
     assert {attention.scenario[name] for name in ("format", "kv_format")} == {"fp16"}
-    norm = perfatlas.kernel_norm(system="t4", tokens=16, width=4096)
+    norm = perfatlas.kernel_op("norm", system="t4", tokens=16, width=4096)
     assert norm.results["time_s_low"] < norm.results["time_s"] < norm.results["time_s_high"]
     with pytest.raises(UnsupportedError, match="t4 does not multiply in bf16"):
         perfatlas.kernel_gemm(**product, format="bf16")

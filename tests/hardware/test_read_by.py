@@ -54,7 +54,7 @@ def elementwise(system: str) -> Any:  # noqa: ANN401 - results
 
 
 def norm(system: str, tokens: int, tier: Literal["auto", "bound"]) -> Any:  # noqa: ANN401 - results
-    found = perfatlas.kernel_norm(system=system, tokens=tokens, width=8192, tier=tier)
+    found = perfatlas.kernel_op("norm", system=system, tokens=tokens, width=8192, tier=tier)
     return {"time_s": found.results["time_s"]}
 
 

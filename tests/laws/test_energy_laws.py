@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.verbs.estimate import estimate, estimate_columns
+from perfatlas.verbs.estimate import estimate, estimate_table
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -34,8 +34,8 @@ def drawn(seed: int) -> dict[str, list[Any]]:
 
 
 def numbers(table: dict[str, list[Any]], *names: str) -> list[FloatArray]:
-    found = estimate_columns(table)
-    return [np.array(found.columns[name], np.float64) for name in (*names, "power_w")]
+    found = estimate_table(table).columns
+    return [np.array(found[name], np.float64) for name in (*names, "power_w")]
 
 
 @pytest.mark.parametrize("seed", [1])
@@ -117,7 +117,7 @@ def test_the_parts_sum_where_prompts_queue_and_rates_are_simulated(changes: dict
     asked: dict[str, Any] = {"model": MODELS[0], "system": "h100_sxm", "mode": "aggregated"}
     asked |= {"isl": 1024, "osl": 32, "concurrency": 64, "method": "simulate"} | changes
     found = estimate(**asked).results
-    row = estimate_columns({name: [value] for name, value in asked.items()}).columns
+    row = estimate_table({name: [value] for name, value in asked.items()}).columns
     assert sum(found[name] for name in PARTS) == pytest.approx(found[EACH])
     for name in (*PARTS, EACH):
         assert found[name] == pytest.approx(float(row[name][0]), rel=ROUNDING)

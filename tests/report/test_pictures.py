@@ -28,8 +28,8 @@ KERNELS: Final = {
     "moe": lambda: perfatlas.kernel_moe(
         system="h200_sxm", tokens=64, hidden=4096, intermediate=1536, experts=128, top_k=8
     ),
-    "elementwise": lambda: perfatlas.kernel_elementwise(
-        system="h200_sxm", op="activation", tokens=4096, width=8192
+    "elementwise": lambda: perfatlas.kernel_op(
+        "elementwise", system="h200_sxm", op="activation", tokens=4096, width=8192
     ),
 }
 

@@ -1,4 +1,4 @@
-"""`kernel norm`, `softmax`, `embedding` and `elementwise`: their bytes and times."""
+"""`kernel op norm`, `softmax`, `embedding` and `elementwise`: their bytes and times."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BYTES: list[tuple[str, dict[str, Any], float, float]] = [
 def test_bytes_by_hand(
     operator: str, fields: dict[str, Any], activations: float, cold: float
 ) -> None:
-    results = getattr(perfatlas, f"kernel_{operator}")(**ASKED, **fields).results
+    results = perfatlas.kernel_op(operator, **ASKED, **fields).results
     assert (results["activation_bytes"], results["cold_bytes"]) == (activations, cold)
     assert results["time_s"] >= results["bound_time_s"]
     assert results["bytes_per_s"] < 4.8e12  # of the memory
@@ -57,26 +57,37 @@ def test_groups_and_images_divide_what_a_group_norm_reads(
     change: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidSpecError, match=message):
-        perfatlas.kernel_norm(**{**ASKED, "kind": "group", **change})
+        perfatlas.kernel_op("norm", **{**ASKED, "kind": "group", **change})
 
 
 def test_the_operator_follows_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--system", "h200_sxm", "--tokens", "64", "--width", "768"]
-    assert main(["kernel", "elementwise", "quantize", *words]) == 0
-    assert f"perfatlas kernel elementwise quantize {' '.join(words)}" in capsys.readouterr().out
+    assert main(["kernel", "op", "elementwise", "quantize", *words]) == 0
+    assert f"perfatlas kernel op elementwise quantize {' '.join(words)}" in capsys.readouterr().out
     for asked, message in (
         (["--op", "norm"], "Unknown option: --op"),
         ([], "missing OP"),
         (["tanh"], "Choose from"),
     ):
-        assert main(["kernel", "elementwise", *asked, *words]) == 2
+        assert main(["kernel", "op", "elementwise", *asked, *words]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_an_unknown_operator_is_refused_with_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["kernel", "op", "nrom"]) == 2
+    assert 'Did you mean "norm"?' in capsys.readouterr().err
+    with pytest.raises(
+        InvalidSpecError, match=r"unknown operator 'sofmax'; did you mean 'softmax'"
+    ):
+        perfatlas.kernel_op("sofmax", **ASKED)
 
 
 def test_a_rotary_embedding_appends_to_the_cache() -> None:
     asked = {**ASKED, "op": "rope_and_cache", "kv_width": 2048}
-    wide = perfatlas.kernel_elementwise(**asked).results
-    narrow = perfatlas.kernel_elementwise(**asked, kv_format="fp8").results
+    wide = perfatlas.kernel_op("elementwise", **asked).results
+    narrow = perfatlas.kernel_op("elementwise", **asked, kv_format="fp8").results
     assert wide["activation_bytes"] == 4096 * (2 * 4096 * 2 + 2 * 2048 * 2)
     assert wide["activation_bytes"] - narrow["activation_bytes"] == 4096 * 2048
 
@@ -92,7 +103,7 @@ def test_a_step_prices_the_same_operators() -> None:
         "rope_and_cache": {"op": "rope_and_cache", "width": 4096, "kv_width": 2048},
     }
     for name, fields in alone.items():
-        found = perfatlas.kernel_elementwise(system="h200_sxm", tokens=64, **fields).results
+        found = perfatlas.kernel_op("elementwise", system="h200_sxm", tokens=64, **fields).results
         assert rows[name]["time_s"] / rows[name]["count"] == pytest.approx(
             found["time_s"], rel=0.05
         )
@@ -118,7 +129,7 @@ def test_kernels_of_pytorch_take_what_was_measured(
     operator: str, fields: dict[str, Any], measured_s: tuple[float, float]
 ) -> None:
     for system, time_s in zip(("h100_sxm", "h200_sxm"), measured_s, strict=True):
-        answer = getattr(perfatlas, f"kernel_{operator}")(system=system, **fields)
+        answer = perfatlas.kernel_op(operator, system=system, **fields)
         found = answer.results
         assert found["time_s_low"] < time_s < found["time_s_high"]
         assert found["time_s"] == pytest.approx(time_s, rel=0.3)
@@ -134,17 +145,17 @@ def test_a_graph_prices_a_softmax_as_its_verb(tmp_path: Path) -> None:
     )
     graph = perfatlas.estimate(model=str(path), system="h100_sxm", engine="pytorch", batch=1)
     (row,) = [one for one in graph.breakdown if one["stream"] == "compute"]
-    alone = perfatlas.kernel_softmax(system="h100_sxm", tokens=16384, width=8192).results
+    alone = perfatlas.kernel_op("softmax", system="h100_sxm", tokens=16384, width=8192).results
     assert alone["time_s"] == pytest.approx(row["time_s"])
 
 
 def test_rows_that_are_looked_up_again_pass_the_cache() -> None:
     asked: dict[str, Any] = {"system": "h100_sxm", "tokens": 65536}
-    small = perfatlas.kernel_embedding(**asked, width=128, ids=100, rows=10).results
+    small = perfatlas.kernel_op("embedding", **asked, width=128, ids=100, rows=10).results
     assert 65536 * 100 * 256 / small["time_s"] < 5.1e12  # of the L2 cache
     # 27 x 65,536 lookups of rows of 8 KiB: those of a small table come from the L2 cache
     wide = [
-        perfatlas.kernel_embedding(**asked, width=4096, ids=27, rows=rows).results
+        perfatlas.kernel_op("embedding", **asked, width=4096, ids=27, rows=rows).results
         for rows in (1000, 10**6)
     ]
     moved = 65536 * 27 * 8192

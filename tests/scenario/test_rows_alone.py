@@ -29,8 +29,8 @@ TABLES: Final[Mapping[str, Callable[[dict[str, list[Any]]], dict[str, list[Any]]
     "train": train_columns,
     "collective": collective_columns,
     **{
-        f"kernel {operator}": partial(kernel_columns, operator)
-        for operator in ("gemm", "attention", "moe", "elementwise")
+        f"kernel {operator}": partial(kernel_columns, operator.removeprefix("op "))
+        for operator in ("gemm", "attention", "moe", "op elementwise")
     },
 }
 # many fields have an effect in these; tensor-parallel ranks of some rows repeat the 4 KV heads

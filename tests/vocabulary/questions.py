@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import shlex
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import perfatlas
-from perfatlas.declarations import FieldsSignature, example_of, function_homes
+from perfatlas.declarations import FieldsSignature, example_of, function_homes, signature_of
 from perfatlas.verbs import kernel
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.compare import compare
@@ -52,6 +52,10 @@ def _interrupted(**fields: Any) -> Any:  # noqa: ANN401 - as `max_request_rate`
     return max_request_rate(**fields, progress=lambda _: next(looks) >= 12)
 
 
+def _operator(name: str) -> Callable[..., Any]:
+    return signature_of(f"kernel op {name}")(partial(kernel.kernel_op, name))
+
+
 DAY_S: Final = 86400.0
 MODEL: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -67,14 +71,13 @@ OPERATORS: Final = {
     "moe": Question(kernel.kernel_moe, {
         "system": "h200_sxm", "tokens": 64, "hidden": 2048, "intermediate": 768, "experts": 128,
         "top_k": 8}),
-    "conv": Question(kernel.kernel_conv, {
+    "conv": Question(_operator("conv"), {
         "system": "h200_sxm", "batch": 8, "channels": 64, "height": 56, "width": 56,
         "filters": 64, "kernel": 3}),
-    "elementwise": Question(kernel.kernel_elementwise, {
+    "elementwise": Question(_operator("elementwise"), {
         "system": "h200_sxm", "op": "activation", "tokens": 4096, "width": 4096}),
-    **{name: Question(asked, {"system": "h200_sxm", "tokens": 4096, "width": 4096})
-       for name, asked in (("norm", kernel.kernel_norm), ("softmax", kernel.kernel_softmax),
-                           ("embedding", kernel.kernel_embedding))},
+    **{name: Question(_operator(name), {"system": "h200_sxm", "tokens": 4096, "width": 4096})
+       for name in ("norm", "softmax", "embedding")},
     "collective": Question(
         collective, {"system": "h200_sxm", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
@@ -209,10 +212,9 @@ SHORTEST: Final = {
     "kernel gemm": OPERATORS["gemm"],
     "kernel attention": OPERATORS["attention"],
     "kernel moe": OPERATORS["moe"],
-    "kernel conv": OPERATORS["conv"],
     **{
-        f"kernel {name}": OPERATORS[name]
-        for name in ("norm", "softmax", "embedding", "elementwise")
+        f"kernel op {name}": OPERATORS[name]
+        for name in ("conv", "norm", "softmax", "embedding", "elementwise")
     },
     "collective": OPERATORS["collective"],
     "estimate": ESTIMATES["static"],

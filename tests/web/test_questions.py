@@ -168,13 +168,13 @@ def test_every_operator_of_kernel_has_a_form() -> None:
         for name, (_, row) in commands().items()
         if name.startswith("kernel ") and (row.table or row.row)
     }
-    assert operators >= {"kernel norm", "kernel softmax", "kernel embedding"}
+    assert operators >= {"kernel op norm", "kernel op softmax", "kernel op embedding"}
     assert operators == {name for name in FORMS if name.startswith("kernel ")}
 
 
 def test_a_word_of_a_command_is_no_flag() -> None:
     with pytest.raises(InvalidSpecError, match="is no word"):
-        command_words("kernel elementwise", {"op": "--debug"})
+        command_words("kernel op elementwise", {"op": "--debug"})
 
 
 def test_switches_are_flags_of_their_commands() -> None:

@@ -1,6 +1,6 @@
 """Measured times of single operators beside predicted ones.
 
-`benchmarks/gpu_operators.py` measured them. Operators on rows are asked of `kernel`, others of a
+`benchmarks/gpu_operators.py` measured them. Operators on rows are asked of `kernel op`, others of a
 graph with one operator, at the same rates. The rates of `graph_kernels` of engine pytorch are
 medians of the rows of H100; those of H200 are fitted to nothing.
 """
@@ -21,9 +21,8 @@ from validation.networks.published import EAGER_ENGINES, MEASUREMENTS
 from validation.runs.shared_data import read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from perfatlas.answer import Answer
     from perfatlas.operators import FloatArray
 
 KINDS: Final[Mapping[str, str]] = {
@@ -34,14 +33,14 @@ KINDS: Final[Mapping[str, str]] = {
     "conv": "conv",
     "attention": "attention",
 }
-# Operators that are verbs, with fields besides their sizes.
-VERBS: Final[Mapping[str, tuple[Callable[..., Answer], Mapping[str, str]]]] = {
-    "softmax": (perfatlas.kernel_softmax, {}),
-    "embedding": (perfatlas.kernel_embedding, {}),
-    "embedding_bag": (perfatlas.kernel_embedding, {}),
-    "residual_layer_norm": (perfatlas.kernel_norm, {"kind": "layer"}),
+# Operators of `kernel op`: their name there, with fields besides their sizes.
+VERBS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "softmax": ("softmax", {}),
+    "embedding": ("embedding", {}),
+    "embedding_bag": ("embedding", {}),
+    "residual_layer_norm": ("norm", {"kind": "layer"}),
     **{
-        f"{kind}_norm": (perfatlas.kernel_norm, {"kind": kind, **alone})
+        f"{kind}_norm": ("norm", {"kind": kind, **alone})
         for kind, alone in (("layer", {"residual": "excluded"}), ("group", {}), ("batch", {}))
     },
 }
@@ -129,8 +128,8 @@ def _predicted(row: Mapping[str, str], device: str) -> tuple[float, float]:
         sizes = {"tokens": size["batch"] * size["height"] ** 2, "width": size["channels"]}
         if row["operator"] == "group_norm":
             sizes["batch"] = size["batch"]
-    verb, fields = VERBS[row["operator"]]
-    found = verb(system=device, **sizes, **fields).results
+    name, fields = VERBS[row["operator"]]
+    found = perfatlas.kernel_op(name, system=device, **sizes, **fields).results
     return float(found["time_s"]), float(found["bound_time_s"])
 
 

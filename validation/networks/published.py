@@ -52,7 +52,7 @@ class Convolution(NamedTuple):
     gpu: str
     number_format: str
     measured_s: float
-    fields: dict[str, Any]  # Its fields of `kernel conv`
+    fields: dict[str, Any]  # Its fields of `kernel op conv`
 
 
 class Run(NamedTuple):

@@ -15,7 +15,9 @@ class Command(NamedTuple):
     # Words after `perfatlas` that work; a message about what is missing quotes them
     example: str = ""
     needs: str = ""  # Data it needs that do not come with perfatlas
-    table: str = ""  # Where columns of questions become columns of answers, as "module:function"
+    # Where columns of questions become columns of answers, or an answer with them in `cells`, as
+    # "module:function"
+    table: str = ""
     # Where the fields of a row become an answer, as "module:function", for commands without
     # `table`. A command with either can be swept.
     row: str = ""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from perfatlas.files import Value
     from perfatlas.hardware.device_fields import SpecField
 
-CPU: Final = "cpu"  # processors are described as GPUs of this architecture
 DIGITS: Final = 12  # of a value of the base
 HEADER: Final = """\
 # A hardware file of perfatlas; --system takes its path. Lines that start with "#" are not read:
@@ -37,7 +36,7 @@ def system_template(base: str | None = None, kind: str | None = None) -> str:
 
     Args:
         base: System whose values the file starts from; None for a file without values.
-        kind: Kind of machine, as in `device.kind`, or "cpu"; None for that of the base.
+        kind: Kind of machine, as in `device.kind`; None for that of the base.
 
     Raises:
         InvalidSpecError: There is no such system or kind, or the base is of another kind.
@@ -50,21 +49,19 @@ def system_template(base: str | None = None, kind: str | None = None) -> str:
     system = None if base is None else resolve_system(base)
     values: dict[str, Value] = {} if system is None else field_values(system)
     head = {} if system is None else {"base": system.name}
-    asked = {CPU: DEFAULT_KIND}.get(kind or "", kind)
-    if asked not in (None, *KINDS):
-        known = ", ".join((*KINDS, CPU))
+    if kind not in (None, *KINDS):
+        known = ", ".join(KINDS)
         raise InvalidSpecError(f"kind = {repr_for_error(kind)} is not known; use {known}")
-    if system is not None and asked not in (None, system.device.kind):
+    if system is not None and kind not in (None, system.device.kind):
         raise InvalidSpecError(
             f"base = {system.name} is of kind {system.device.kind}; leave out kind, or use"
             f" another base"
         )
-    schema = KINDS[asked or (DEFAULT_KIND if system is None else system.device.kind)]
+    schema = KINDS[kind or (DEFAULT_KIND if system is None else system.device.kind)]
     parts = [HEADER.format(count=schema.count, width=schema.width)]
     parts += [*([BASED.format(unit=schema.unit)] if head else []), "\n"]
     parts += [format_toml(head), _inline_source()]
     set_here = {} if head or schema.name == DEFAULT_KIND else {"device.kind": schema.name}
-    set_here |= {"device.architecture": CPU} if kind == CPU and not head else {}
     parts += [f'{path} = "{value}"\n' for path, value in set_here.items()]
     for title, primary in (("Primary fields", True), ("Further fields", False)):
         parts.append(f"\n# ---- {title} ----\n")

@@ -147,24 +147,14 @@ def test_a_relative_lends_its_kernels_with_a_wider_interval() -> None:
     assert width[1] > width[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "flop_per_clock", "gigabytes_per_s"),
-    [
-        ("xeon_8480", 56 * 1024, 8 * 38.4),  # AMX, DDR5-4800
-        ("epyc_9654", 96 * 64, 12 * 38.4),
-        ("grace_cpu", 72 * 64, 512.0),
-    ],
-)
-def test_processors_answer_their_roofline_whatever_their_vendor(
-    name: str, flop_per_clock: int, gigabytes_per_s: float
-) -> None:
-    device = resolve_system(name).device
-    peak = flop_per_clock * device.sustained_clock_hz
+def test_a_processor_answers_its_roofline() -> None:
+    device = resolve_system("cpu").device
+    peak = 64 * 128 * device.sustained_clock_hz
     assert device.peak_flop_per_s["bf16"] == pytest.approx(peak, rel=2e-3)
     prices = price_operators(
         [gemm(1, 8192, 8192), gemm(8192, 8192, 8192)], on(device), family="", tier="auto"
     )
     assert prices.time_s_CO[0] == pytest.approx(
-        [8192**2 * 2 / gigabytes_per_s / 1e9, 2 * 8192**3 / device.peak_flop_per_s["bf16"]]
+        [8192**2 * 2 / (8 * 38.4e9), 2 * 8192**3 / device.peak_flop_per_s["bf16"]]
     )
     assert not (prices.match_CO >= 0).any()

@@ -351,7 +351,7 @@ def test_smaller_batches_than_a_machine_is_fitted_to_are_named() -> None:
 def conv_s(system: str, sizes: dict[str, Any]) -> float:
     """Return the time of a convolution without the losses of a calibration [s]."""
     with without_devices((*TPUS, *OTHERS)):
-        return float(perfatlas.kernel_conv(system=system, **sizes).results["time_s"])
+        return float(perfatlas.kernel_op("conv", system=system, **sizes).results["time_s"])
 
 
 def test_convolutions_fill_tiles_of_the_matrix_units() -> None:

@@ -47,7 +47,10 @@ CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     **{
         f"kernel {text}": OPERATOR
-        for text in ("attention", "elementwise", "embedding", "gemm", "moe", "norm", "softmax")
+        for text in (
+            *("attention", "gemm", "moe"),
+            *("op elementwise", "op embedding", "op norm", "op softmax"),
+        )
     },
     "kernel design attention": DESIGN,
     "kernel design gemm": DESIGN,

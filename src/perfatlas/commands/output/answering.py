@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ class Answering:
 
     command: str  # As it is typed
     function: str  # Its name in the interface of the folder: from named fields to an answer
+    argument: str = ""  # Its first argument, before the fields; "" for none
     first: str  # The column with which its answers begin in a table; no field of it
     # What writes an answer for people, as "module:function"; by default that of all verbs
     text: str = ""
@@ -77,7 +79,13 @@ def table_function(
     declared = commands()[command][1]
     if declared.table:
         answer_columns = _found(command, declared.table)
-        return lambda columns, _: answer_columns(columns)
+
+        def answer_cells(columns: dict[str, Any], _: Sequence[int]) -> Mapping[str, Sequence[Any]]:
+            found = answer_columns(columns)
+            cells: Mapping[str, Sequence[Any]] = getattr(found, "cells", found)
+            return cells
+
+        return answer_cells
     answer_row = _row_function(command)
     return lambda columns, numbers: joined_columns(
         list(table_run.row_answers(answer_row, columns, numbers))
@@ -136,6 +144,8 @@ def answer_command(
         UsageError: A field that must be given is not.
     """
     function = getattr(import_module(commands()[form.command][0]), form.function)
+    if form.argument:
+        function = partial(function, form.argument)
     fields = verb_fields(form.command)
     lists = {name: value for name, value in set_fields.items() if isinstance(value, tuple)}
     if table_run.wants_table(output):

@@ -42,7 +42,7 @@ COVERED: Final = {
     "simulate": "the 90% interval covers step times and, at a request rate, random traffic",
     "kernel": "the 90% interval covers such kernels on other machines, with cold caches",
     **{
-        f"kernel {operator}": (
+        f"kernel op {operator}": (
             "the 90% interval covers such kernels on other machines, with activations in L2 where"
             " they fit"
         )

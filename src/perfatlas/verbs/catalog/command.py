@@ -42,7 +42,7 @@ class Start:
 
     Args:
         base: Entry whose values a new file starts from.
-        kind: Kind of machine of a new system: gpu, systolic, dataflow or cpu.
+        kind: Kind of machine of a new system: gpu, systolic or dataflow.
     """
 
     base: str | None = None

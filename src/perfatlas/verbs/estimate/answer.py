@@ -162,27 +162,6 @@ def estimate_table(
     return TableAnswer(answer=answer, cells=cells)
 
 
-def estimate_columns(table: Mapping[str, Sequence[Any]]) -> EstimatedRows:
-    """Return the numeric results of all rows of a table, without texts.
-
-    Raises:
-        InvalidSpecError: A column is not a list, or columns differ in length.
-
-    Limits: As for `estimate_table`.
-
-    Example:
-        >>> from perfatlas.verbs.estimate import estimate_columns
-        >>> rows = {"model": ["meta-llama/Llama-3.1-8B"] * 2, "system": ["h200_sxm", "h2000"]}
-        >>> found = estimate_columns(rows)
-        >>> found.refused.tolist(), found.columns["gpus"].tolist()
-        ([False, True], [1.0, nan])
-    """
-    found = EstimatedRows(resolve(table))
-    for _ in found.answered():
-        pass  # results are stored in `found`
-    return found
-
-
 def simulated_points(tell: Callable[[str], None]) -> Callable[[int, int], None]:
     """Return the progress of a table whose rows are the points of a frontier.
 
@@ -209,8 +188,3 @@ def simulated_points(tell: Callable[[str], None]) -> Callable[[int, int], None]:
         tell(f"{done} of {count} points simulated, about {left_s:.0f} s left")
 
     return progress
-
-
-def estimate_cells(table: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return the answers of all rows as columns, numbers among them as arrays."""
-    return estimate_table(table).cells

@@ -16,7 +16,7 @@ DECLARATION: Final = Declaration(
                 "estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm --gpus 8 "
                 "--batch 64 --isl 2048 --osl 512"
             ),
-            table="answer:estimate_cells",
+            table="answer:estimate_table",
             page="sections:estimate_page",
         ),
     ),
@@ -24,7 +24,6 @@ DECLARATION: Final = Declaration(
         "Frontier",
         "TableAnswer",
         "estimate",
-        "estimate_columns",
         "estimate_table",
         "explain",
         "frontier",

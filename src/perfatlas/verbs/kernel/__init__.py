@@ -6,8 +6,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.verbs.kernel.answer import (
-        kernel_attention, kernel_columns, kernel_conv, kernel_elementwise, kernel_embedding,
-        kernel_gemm, kernel_moe, kernel_norm, kernel_softmax,
+        kernel_attention, kernel_columns, kernel_gemm, kernel_moe, kernel_op,
     )
     from perfatlas.verbs.kernel.design import kernel_design_attention, kernel_design_gemm
 else:

@@ -1,4 +1,4 @@
-"""`kernel gemm`, `attention`, `moe`, `conv`, `norm` and others: one operator on one device."""
+"""`kernel gemm`, `attention`, `moe` and `op NAME`: one operator on one device."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from perfatlas import answer
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.energy import ZEROS, board_energy
 from perfatlas.operators import ATTENTION_BACKWARD, LatentAttention, Phase
+from perfatlas.quantities import resolve_name
 from perfatlas.scenario import operator_queries
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
 from perfatlas.scenario.resolution import format_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
 
 
+NAMES: Final = ("conv", *operator_queries.ROWS)  # of `kernel op`
 CUDA_VENDOR: Final = "NVIDIA"
 COLD: Final = "cold caches, one kernel of a {graph}"
 STREAMED: Final = (
@@ -78,86 +80,30 @@ def kernel_moe(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked agains
     return _answer("moe", fields)
 
 
-@signature_of("kernel conv")
-def kernel_conv(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
-    """Return the time of a convolution of images on one device, as an implicit matrix product.
+def kernel_op(name: str, /, **fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
+    """Return the time of a convolution, norm, softmax, embedding or elementwise operator.
 
     Args:
-        **fields: Fields of `perfatlas kernel conv`.
+        name: conv, norm, softmax, embedding or elementwise.
+        **fields: Fields of `perfatlas kernel op NAME`.
 
     Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
+        InvalidSpecError: No operator has the name, or a field is missing, unknown, out of its
+            bounds, contradicts another, or has no effect.
         UnsupportedError: The device does not support the format, or there is no data for the tier.
 
     Example:
-        >>> from perfatlas.verbs.kernel import kernel_conv
+        >>> from perfatlas.verbs.kernel import kernel_op
+        >>> kernel_op("norm", system="h200_sxm", tokens=4096, width=8192).results["bound"]
+        'memory'
         >>> image = {"channels": 256, "height": 56, "width": 56}
         >>> asked = {"system": "h200_sxm", "batch": 64, **image, "filters": 256, "kernel": 3}
-        >>> kernel_conv(**asked).results["flop"] / 2  # 64 x 56 x 56 outputs of 256 x 2304
+        >>> kernel_op("conv", **asked).results["flop"] / 2  # 64 x 56 x 56 outputs of 256 x 2304
         118380036096.0
     """
-    return _answer("conv", fields)
-
-
-@signature_of("kernel norm")
-def kernel_norm(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
-    """Return the time of a norm on one device.
-
-    Args:
-        **fields: Fields of `perfatlas kernel norm`.
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-        UnsupportedError: There is no data for the tier.
-
-    Example:
-        >>> from perfatlas.verbs.kernel import kernel_norm
-        >>> kernel_norm(system="h200_sxm", tokens=4096, width=8192).results["bound"]
-        'memory'
-    """
-    return _answer("norm", fields)
-
-
-@signature_of("kernel softmax")
-def kernel_softmax(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
-    """Return the time of a softmax over rows on one device.
-
-    Args:
-        **fields: Fields of `perfatlas kernel softmax`.
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-        UnsupportedError: There is no data for the tier.
-    """
-    return _answer("softmax", fields)
-
-
-@signature_of("kernel embedding")
-def kernel_embedding(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
-    """Return the time of an embedding lookup on one device.
-
-    Args:
-        **fields: Fields of `perfatlas kernel embedding`.
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-        UnsupportedError: There is no data for the tier.
-    """
-    return _answer("embedding", fields)
-
-
-@signature_of("kernel elementwise")
-def kernel_elementwise(**fields: Any) -> answer.Answer:  # noqa: ANN401 - checked against the table of fields
-    """Return the time of an elementwise operator on one device.
-
-    Args:
-        **fields: Fields of `perfatlas kernel elementwise`.
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-        UnsupportedError: There is no data for the tier.
-    """
-    return _answer("elementwise", fields)
+    lists = "`perfatlas kernel op --help` lists all"
+    known = resolve_name(str(name), NAMES, what="operator", lists=lists, shorten=False)
+    return _answer(f"op {known}", fields)
 
 
 def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -196,7 +142,7 @@ norm_table, softmax_table, embedding_table, elementwise_table = (
 
 def _answer(operator: str, fields: Mapping[str, Any]) -> answer.Answer:
     """Return the answer of one query, a table of one row, with its texts."""
-    query, command = operator_queries.QUERIES[operator], f"kernel {operator}"
+    query, command = operator_queries.QUERIES[operator.removeprefix("op ")], f"kernel {operator}"
     priced = query.priced([query.read(fields)])
     if 0 in priced.problems:
         raise priced.problems[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfatlas.commands.output import Answering, command_of
 
-gemm, attention, moe, conv, norm, softmax, embedding, elementwise = (
+gemm, attention, moe = (
     command_of(
         Answering(
             command=f"kernel {operator}",
@@ -12,9 +12,19 @@ gemm, attention, moe, conv, norm, softmax, embedding, elementwise = (
             first="time_s",
         )
     )
-    for operator in (
-        *("gemm", "attention", "moe", "conv", "norm", "softmax", "embedding", "elementwise"),
+    for operator in ("gemm", "attention", "moe")
+)
+
+conv, norm, softmax, embedding, elementwise = (
+    command_of(
+        Answering(
+            command=f"kernel op {operator}",
+            function="kernel_op",
+            argument=operator,
+            first="time_s",
+        )
     )
+    for operator in ("conv", "norm", "softmax", "embedding", "elementwise")
 )
 
 design_attention, design_gemm = (

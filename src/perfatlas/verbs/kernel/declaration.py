@@ -46,11 +46,15 @@ DECLARATION: Final = Declaration(
             page="sections:operator_page",
         ),
         Command(
-            name="kernel conv",
+            name="kernel op",
+            help="Time of a convolution, norm, softmax, embedding or elementwise operator.",
+        ),
+        Command(
+            name="kernel op conv",
             help="Time of a convolution of images, as an implicit GEMM.",
             run="command:conv",
             example=(
-                "kernel conv --system h200_sxm --batch 64 --channels 256 --height 56 --width 56 "
+                "kernel op conv --system h200_sxm --batch 64 --channels 256 --height 56 --width 56 "
                 "--filters 256 --kernel 3"
             ),
             table="answer:conv_table",
@@ -58,10 +62,10 @@ DECLARATION: Final = Declaration(
         ),
         *(
             Command(
-                name=f"kernel {name}",
+                name=f"kernel op {name}",
                 help=f"Time of {text}.",
                 run=f"command:{name}",
-                example=f"kernel {words} --system h200_sxm --tokens 4096 --width 8192",
+                example=f"kernel op {words} --system h200_sxm --tokens 4096 --width 8192",
                 table=f"answer:{name}_table",
                 lists=True,
                 page="sections:operator_page",
@@ -108,14 +112,10 @@ DECLARATION: Final = Declaration(
     ),
     functions=(
         "kernel_attention",
-        "kernel_conv",
         "kernel_design_attention",
         "kernel_design_gemm",
-        "kernel_elementwise",
-        "kernel_embedding",
         "kernel_gemm",
         "kernel_moe",
-        "kernel_norm",
-        "kernel_softmax",
+        "kernel_op",
     ),
 )

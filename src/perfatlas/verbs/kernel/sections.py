@@ -41,7 +41,7 @@ WORKS: Final = ("scores", "values", "softmax", "product", "sum")  # by color
 def operator_page(answer: Mapping[str, Any], *, reproduce: str) -> pages.Page:
     """Return an operator as an HTML page: below the ceilings of its device, and by its size."""
     scenario, results = answer["scenario"], answer["results"]
-    operator = answer["command"].removeprefix("kernel ")
+    operator = answer["command"].rpartition(" ")[2]
     size = SIZES[operator, scenario.get("phase") if operator == "attention" else None]
     asked = int(scenario[size])
     sizes = sorted({max(asked * 2**power // 2**8, 1) for power in range(17)})

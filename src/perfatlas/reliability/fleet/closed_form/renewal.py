@@ -1,12 +1,11 @@
 """One job with periodic blocking checkpoints and memoryless failures: exact efficiency, optimum.
 
-Shape legend: C candidates. All times in seconds, N values.
+Shape legend: C candidates. All times in seconds.
 """
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,64 +15,8 @@ from perfatlas.reliability.fleet.laws import FloatArray, Validity, not_negative,
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-ITERATED_VALUES: Final = (
-    16  # number of values up to which iterating in Python is faster than loading scipy
-)
-FARTHEST: Final = (
-    0.29  # distance from the branch point -1/e up to which its series starts the iteration
-)
-NEAREST: Final = 1e-9  # distance to the branch point, where the step divides by almost zero
-CONVERGED: Final = 1e-8  # relative; the next third-order step is below the last digit
-
-
-def lambert_w(z_N: FloatArray) -> FloatArray:
-    """Return the principal branch of Lambert's function, W e^W = z, for -1/e <= z < 0 (N,).
-
-    A few values agree with `scipy.special.lambertw` within 1e-15; which is used for many values and
-    outside the range of the series.
-
-    Source: Corless et al., "On the Lambert W function", Adv. Comput. Math. 5 (1996): the series at
-        the branch point, eq. 4.22, and Halley's iteration, eq. 5.9.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.reliability.fleet.closed_form.renewal import lambert_w
-        >>> print(f"{lambert_w(np.array([-0.3]))[0]:.6f}")
-        -0.489402
-    """
-    distance_N = np.abs(z_N + math.exp(-1.0))
-    near = bool(np.all((distance_N > NEAREST) & (distance_N < FARTHEST)))
-    if z_N.size > ITERATED_VALUES or not near:
-        from scipy.special import lambertw
-
-        return np.asarray(lambertw(z_N).real, np.float64)
-    return np.array([_halley(z) for z in z_N.ravel().tolist()]).reshape(z_N.shape)
-
-
-def _halley(z: float) -> float:
-    w = _start(z)
-    while True:
-        exponential = math.exp(w)
-        product = w * exponential
-        over = product - z
-        slope = product + exponential - (w + 2.0) * over / (2.0 * w + 2.0)
-        last, w = w, w - over / slope
-        if abs(w - last) <= CONVERGED * abs(w):
-            return w
-
-
-def _start(z: float) -> float:
-    """Return -1 + p - p^2 / 3, p^2 = 2 (e z + 1), products and sums rounded once as scipy does."""
-    p = math.sqrt(2.0 * (math.e * z + 1.0))
-    third = Fraction(1.0 / 3.0)
-    linear = float(1 - Fraction(2.0 * p) * third)
-    constant = float(Fraction(p * p) * third - 1)
-    return p * linear + constant
-
-
-SMALLEST_WRITE: Final = (
-    1e-12  # relative to the mean time to interruption; below, Young's value holds to 5e-7
-)
+LARGEST_SHARE: Final = float(np.nextafter(1.0, 0.0))  # of the MTTI: its logarithm is finite
+NEWTON_STEPS: Final = 5  # leave less than the last digit of any interval
 FASTER: Final = "the MTTI is shorter than a restart"
 CUT_SHORT: Final = "most restarts are interrupted by the next failure"
 HARDLY_ANY: Final = "almost no work is completed"
@@ -158,8 +101,9 @@ def optimal_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> FloatArray:
         InvalidSpecError: A time of zero or less: free checkpoints have no optimum.
 
     Source: setting the derivative to zero gives e^(x + d) (1 - x) = 1 with x = tau / M and
-        d = delta / M, so x = 1 + W0(-e^(-1 - d)); for small d two Newton steps on
-        x + d + ln(1 - x) = 0 correct the cancellation of W0 near its branch point.
+        d = delta / M, so x = 1 + W0(-e^(-1 - d)) with Lambert's W. Newton steps solve
+        -ln(1 - x) - x = d, which has no cancellation at small d; the left side is convex, and they
+        start above the root: it is at least x^2 / 2, and x is at most 1 - e^(-1 - d).
 
     Example:
         >>> from perfatlas.reliability.fleet.closed_form import optimal_interval_s
@@ -168,12 +112,10 @@ def optimal_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> FloatArray:
     """
     mtti = positive("mtti_s", mtti_s)
     d = positive("write_s", write_s) / mtti
-    young = np.sqrt(2.0 * d)
-    x = np.where(d < 1e-6, young, 1.0 + lambert_w(-np.exp(-1.0 - np.maximum(d, 1e-6))))
-    for _ in range(2):
-        near = np.minimum(x, 0.5)
-        x = np.where(d < 0.1, near - (_deficit(near) - d) * (1.0 - near) / near, x)
-    return np.asarray(mtti * np.where(d < SMALLEST_WRITE, young, x), np.float64)
+    x = np.minimum(np.minimum(np.sqrt(2.0 * d), -np.expm1(-1.0 - d)), LARGEST_SHARE)
+    for _ in range(NEWTON_STEPS):
+        x = np.minimum(x - (_deficit(x) - d) * (1.0 - x) / x, LARGEST_SHARE)
+    return np.asarray(mtti * x, np.float64)
 
 
 def _deficit(x: FloatArray) -> FloatArray:
