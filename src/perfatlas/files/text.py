@@ -68,7 +68,7 @@ def separator_hint(names: Sequence[str]) -> str:
         names: Its columns, as read.
 
     Example:
-        >>> from perfatlas.files.table_text import separator_hint
+        >>> from perfatlas.files.text import separator_hint
         >>> separator_hint(["model;system"])
         '; its columns seem to be separated by semicolons: separate them with commas'
     """

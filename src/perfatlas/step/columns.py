@@ -43,7 +43,7 @@ def decode_steps(chances: Sequence[float], tokens: FloatArray) -> FloatArray:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.step.draft_acceptance import decode_steps
+        >>> from perfatlas.step.columns import decode_steps
         >>> decode_steps((1.0, 1.0, 1.0), np.array([0.0, 1.0, 4.0, 5.0])).tolist()
         [0.0, 1.0, 1.0, 2.0]
     """

@@ -34,7 +34,7 @@ def read_kinds(given: Any) -> tuple[ReplicaKind, ...] | None:  # noqa: ANN401 - 
         given: Rows of named fields, text, or a path to CSV, Parquet or JSON Lines; None for none.
 
     Example:
-        >>> from perfatlas.scenario.fields.replica_kinds import read_kinds
+        >>> from perfatlas.scenario.fields.operation import read_kinds
         >>> [kind.dp for kind in read_kinds('[{"tp": 4, "dp": 2}, {"system": "b200_sxm"}]')]
         [2, 1]
     """

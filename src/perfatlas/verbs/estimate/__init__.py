@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.estimate.answer import (
-        TableAnswer, estimate, estimate_table, explain,
-    )
+    from perfatlas.verbs.estimate.answer import TableAnswer, estimate, estimate_table, explain
     from perfatlas.verbs.estimate.frontiers import Frontier, frontier
     from perfatlas.verbs.estimate.sections import print_explanation, print_frontier
 else:
