@@ -75,6 +75,7 @@ __all__ = [
     "sweep",
     "systems",
     "train",
+    "validate_here",
     "validate_serving",
     "write_report",
 ]
@@ -4604,3 +4605,6 @@ def runs_show(run: str, /) -> dict[str, Any]:
     Args:
         run: Its name, its id, or the beginning of its id.
     """
+
+def validate_here() -> dict[str, Any]:
+    """Return what `perfatlas validate here --json` prints."""

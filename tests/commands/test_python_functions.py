@@ -115,7 +115,7 @@ def test_errors_are_those_of_the_command(
 
 
 def test_signatures_have_the_flags_with_units_and_types() -> None:
-    for name in ("fleet_fit", "bench_run", "bench_device", "calibrate"):
+    for name in ("fleet_fit", "bench_run", "bench_device", "validate_here", "calibrate"):
         function = getattr(perfatlas, name)
         parameters = inspect.signature(function).parameters
         assert not {"json", "verbose", "page", "flags"} & parameters.keys()

@@ -243,8 +243,11 @@ def test_interrupted_runs_keep_their_records() -> None:
 
 
 @pytest.mark.skipif(not WITHOUT_TORCH, reason="PyTorch is installed")
-def test_the_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "run", "quick"]) == 6
+@pytest.mark.parametrize(
+    "words", [("bench", "run", "quick"), ("validate", "here")], ids=lambda words: words[0]
+)
+def test_the_extra_is_named(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(list(words)) == 6
     assert "pip install . './lab[bench]'" in capsys.readouterr().err
 
 

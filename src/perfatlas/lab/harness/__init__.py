@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from perfatlas.lab.harness.comparison import compare_runs
     from perfatlas.lab.harness.decision import decided
     from perfatlas.lab.harness.device import device_file
+    from perfatlas.lab.harness.here import TARGETS, validate_here
     from perfatlas.lab.harness.layers import layer_cases
     from perfatlas.lab.harness.loop import Arm, Protocol, measure, one_thread
     from perfatlas.lab.harness.machine import (
