@@ -243,22 +243,3 @@ def test_predictions_stand_beside_their_measurement() -> None:
     assert rows[0]["tpot_s"] < predict_runs(asked, rules, {"length_ratio": 1.0})[0]["tpot_s"]
     assert rows[1]["tpot_s"] is None
     assert "h1000" in rows[1]["error"]
-
-
-def host_rows(per_layer_s: float) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": f"{model}{place}",
-            "backend": "vllm",
-            "network": model,
-            "layers": layers,
-            "on_rank": 1 + place,
-            "asked_osl": 128,
-            "tp": 2,
-            "attention_dp": 1,
-            "tpot_s": 0.01,
-            "tpot_measured_s": 0.01 + layers * per_layer_s * (1.0 + place / 128),
-        }
-        for model, layers in (("a", 32), ("b", 80))
-        for place in range(25)
-    ]

@@ -51,13 +51,9 @@ class Predicted(NamedTuple):
     memory_bytes: float = np.nan
 
 
-def validate_networks(runs: Sequence[Run] | None = None) -> dict[str, Any]:
-    """Return tables of errors by source, GPU and network, and exceeded budgets.
-
-    Args:
-        runs: Those to compare; None takes all of the shared data.
-    """
-    runs = (*published_runs(), *training_runs()) if runs is None else runs
+def validate_networks() -> dict[str, Any]:
+    """Return tables of errors by source, GPU and network, and exceeded budgets."""
+    runs: Sequence[Run] = (*published_runs(), *training_runs())
     predicted = [*predictions([run for run in runs if not trains(run)])]
     steps = iter(training_predictions([run for run in runs if trains(run)]))
     passes = iter(predicted)

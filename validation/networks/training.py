@@ -26,7 +26,6 @@ EAGER_HOST: Final = "measured training, eager, limited by the host"
 COMPILED_GPU: Final = "measured training, compiled, limited by the GPU"
 COMPILED_HOST: Final = "measured training, compiled, limited by the host"
 TIMM: Final = "training, timm, eager"
-PASSES = 3.0  # forward pass and both gradients, as a share of the FLOP of a pass
 ITEMS = ("throughput_per_s", "throughput_per_s_low", "throughput_per_s_high", "power_w")
 MEMORY: Final = ("memory_total_bytes", "memory_other_bytes")
 

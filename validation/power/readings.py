@@ -109,15 +109,14 @@ def _watts(name: str, table: SiliconTable, geometry: tuple[str, ...]) -> KernelW
     )
 
 
-def sample_counts(readings_w: FloatArray, most: int = MOST_SAMPLES) -> IntArray:
+def sample_counts(readings_w: FloatArray) -> IntArray:
     """Return the smallest numbers of samples whose means are the readings (U,).
 
     Args:
         readings_w: Means of whole milliwatts (U,) [W].
-        most: Largest number of samples.
 
     Raises:
-        UnsupportedError: A reading is the mean of no number of samples up to `most`.
+        UnsupportedError: A reading is the mean of no number of samples up to `MOST_SAMPLES`.
 
     Limits: A multiple of the number found has the same mean.
 
@@ -128,12 +127,12 @@ def sample_counts(readings_w: FloatArray, most: int = MOST_SAMPLES) -> IntArray:
         [1, 2, 3]
     """
     found = np.zeros(readings_w.shape, np.int64)
-    for samples in range(most, 0, -1):
+    for samples in range(MOST_SAMPLES, 0, -1):
         sums = readings_w * samples / MILLIWATT
         found[np.abs(sums - np.round(sums)) < ROUNDING_TOLERANCE * samples] = samples
     if not found.all():
         value = float(readings_w[found == 0][0])
-        raise UnsupportedError(f"a reading of {value} W is no mean of up to {most} samples")
+        raise UnsupportedError(f"a reading of {value} W is no mean of up to {MOST_SAMPLES} samples")
     return found
 
 

@@ -27,7 +27,6 @@ class CellScore:
         system: The device.
         operator, family, format: As in the cell; the family is the measured engine.
         version: Version of that engine.
-        measured_as: Measurement protocol, with the kernel name where known.
         protocol: Validation protocol; see `validation.scoring.protocols.score_rows`.
         known_rows: Rows of this device used in the fit.
         sources: Source devices of the parameters.
@@ -48,7 +47,6 @@ class CellScore:
     family: str
     format: str
     version: str
-    measured_as: str
     protocol: str
     known_rows: int
     sources: tuple[str, ...]
@@ -86,7 +84,6 @@ def score_cell(
         family=cell.family,
         format=cell.format,
         version=rows.version,
-        measured_as=cell.protocol,
         protocol=protocol,
         known_rows=scored.known_rows,
         sources=scored.sources,

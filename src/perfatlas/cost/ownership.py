@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.quantities import HOUR_S
-
 if TYPE_CHECKING:
     from perfatlas.cost.metered import Numbers
 
 YEAR_HOURS: Final = 365.25 * 24.0
 MONTHS: Final = 12.0
 WATTS_PER_KW: Final = 1000.0
-JOULES_PER_KWH: Final = WATTS_PER_KW * HOUR_S
 PARTS: Final = ("gpu", "network", "power", "idle", "failures")
 
 

@@ -303,24 +303,18 @@ class SchedulerDefaults:
     by_memory: tuple[DeviceLimits, ...]
     graph_sizes: tuple[int, ...]  # Captured decode batch sizes, ascending
     mixes: bool  # Whether prefill and decode share a step; otherwise decode waits
-    mixes_source: str  # Documentation reference
     rules: str  # Name of the scheduling policy
     chunked_prefill: bool  # Whether a prompt may be split over several steps
-    rules_source: str  # Documentation reference for both
     # Whether the default max_num_batched_tokens is at least the longest prompt plus max_num_seqs
     holds_prompts: bool
-    holds_prompts_source: str  # Documentation reference
     # Whether attention-data-parallel ranks share the default max_num_batched_tokens evenly
     shared_by_ranks: bool
-    shared_by_ranks_source: str  # Documentation reference
     # Steps in which all attention-data-parallel ranks run the tokens of the busiest one:
     # `every_step`, `graph_steps` (up to the largest captured size, with and without prompts),
     # `decode_steps` (the same, without prompts) or `none`
     rank_padding: RankPadding
-    rank_padding_source: str  # Documentation reference
     # Maximum steps that prompts wait until all attention-data-parallel ranks have some, 0 for none
     rank_balance_iters: int
-    rank_balance_iters_source: str  # Documentation reference
     source: str  # Documentation reference for the limits
 
     @property
@@ -389,7 +383,6 @@ class EngineProfile:
     expert_exchange: Literal[
         "all_to_all", "all_gather_reduce_scatter", "quantized_all_gather", "deepep"
     ]
-    expert_exchange_source: str  # Documentation reference for the exchange
     all_reduce: AllReduceRules  # All-reduce implementation
     fusions: tuple[Fusion, ...]  # Operators fused into other kernels
     separate_kernels: tuple[SeparateKernels, ...]  # Operators that run as several kernels

@@ -309,16 +309,13 @@ def _scheduler(
     **given: Any,  # noqa: ANN401 - as read
 ) -> profile.SchedulerDefaults:
     sizes = [s for first, last, step in graph_sizes for s in range(first, last + 1, step)]
-    documented = {
-        name: given.pop(name) for name in ("mixes", "holds_prompts", "shared_by_ranks", *OF_RANKS)
-    }
+    documented = ("mixes", "holds_prompts", "shared_by_ranks", *OF_RANKS)
+    values = {name: given.pop(name)["value"] for name in documented}
     return profile.SchedulerDefaults(
         graph_sizes=tuple(sizes),
         rules=rules["value"],
         chunked_prefill=rules["chunked_prefill"],
-        rules_source=rules["source"],
-        **{name: part["value"] for name, part in documented.items()},
-        **{f"{name}_source": part["source"] for name, part in documented.items()},
+        **values,
         **given,
     )
 
@@ -564,7 +561,6 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> profile.EnginePr
     return profile.EngineProfile(
         id=profile_id,
         expert_exchange=exchange["value"],
-        expert_exchange_source=exchange["source"],
         all_reduce=rules,
         **(left_out | given),
     )

@@ -12,7 +12,6 @@ from perfatlas.files import shipped_table
 from perfatlas.quantities import parse_quantity
 
 TOKENIZERS: Final = "data/tokenizers.toml"
-TEXTS: Final = ("natural", "random")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,7 @@ def tokenizing(vocab_size: int, text: str) -> Tokenizing:
 
     Args:
         vocab_size: Rows of the model's embedding, which identify its tokenizer.
-        text: One of `TEXTS`: natural language, or random tokens as benchmark clients send them.
+        text: "natural" language, or "random" tokens as benchmark clients send them.
 
     Limits: Measured on one CPU, faster than typical servers; Python tokenizers are much slower.
 

@@ -42,16 +42,15 @@ def shipped_text(name: str) -> str:
 
 
 @cache
-def shipped_names(folder: str, ending: str = ".toml") -> tuple[str, ...]:
-    """Return the names of the shipped files of a folder, without their ending, sorted.
+def shipped_names(folder: str) -> tuple[str, ...]:
+    """Return the names of the shipped TOML files of a folder, without their ending, sorted.
 
     Args:
         folder: Path below the package.
-        ending: Ending of the files to list, removed from their names.
     """
     files = resources.files("perfatlas").joinpath(folder).iterdir()
     names = (file.name for file in files)
-    return tuple(sorted(name.removesuffix(ending) for name in names if name.endswith(ending)))
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
 
 _LINE_WIDTH: Final = 100

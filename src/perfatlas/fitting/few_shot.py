@@ -102,9 +102,7 @@ class CellChange:
     reason: str = ""
 
 
-def refit_rows(
-    rows: MeasuredRows, device: Device, *, without: Sequence[str] = ()
-) -> tuple[CellChange, ...]:
+def refit_rows(rows: MeasuredRows, device: Device) -> tuple[CellChange, ...]:
     """Return the changes due to measured rows, cell by cell, without writing them.
 
     Each cell starts from its prior, the calibration used without these rows. Alternatives are
@@ -114,7 +112,6 @@ def refit_rows(
 
     Args:
         rows: Checked rows of the device.
-        without: Devices whose calibrations are ignored, for validation.
 
     Raises:
         UnsupportedError: The device does not support a format of the rows.
@@ -127,11 +124,11 @@ def refit_rows(
     Limits:
         Errors of the kept alternative are the best of four, and so slightly optimistic.
     """
-    return tuple(refit_cell(cell, device, without) for cell in row_cells(rows, device))
+    return tuple(refit_cell(cell, device) for cell in row_cells(rows, device))
 
 
 def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> CellChange:
-    """Return the changes due to the rows of one cell."""
+    """Return the changes due to the rows of one cell, without calibrations of some devices."""
     eager = int(np.sum(~cell.graph_N))
     kept = cell.take(np.flatnonzero(cell.graph_N))
     left_out = {"not launched from a CUDA graph": eager} if eager else {}

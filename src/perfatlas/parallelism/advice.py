@@ -41,7 +41,6 @@ def _accept_all(_: Mapping[str, float | str]) -> bool:
 
 def shortfall_advice(
     question: MemoryInputs,
-    index: int = 0,
     *,
     devices: Mapping[str, float] | None = None,
     accepts: Accepts = _accept_all,
@@ -50,7 +49,7 @@ def shortfall_advice(
     """Return the shortfall of a load that does not fit, and each single change that would fit it.
 
     Args:
-        question: The question (C,).
+        question: The question (C,), whose first candidate counts.
         devices: Memory [bytes] of other devices by name, in order of preference: the first that
             are large enough are named; if none is, larger memory is not suggested.
         accepts: Returns whether the question is answered with changed fields; memory is checked
@@ -65,7 +64,7 @@ def shortfall_advice(
     Limits: tp and attention_dp are doubled in steps, pp takes every multiple up to 16. The
         accuracy of smaller formats is not considered.
     """
-    memory_inputs = _repeat(question, index, 1)
+    memory_inputs = _repeat(question, 1)
     footprint = memory_footprint(memory_inputs)
     sentences = [_shortfall(memory_inputs, footprint)]
     changes = [
@@ -175,7 +174,7 @@ def _widened(question: MemoryInputs, axis: str, *, states_gpus: bool) -> MemoryI
     Of a stated number of GPUs, those that copy tables divide them.
     """
     growth = _STAGES if axis == "pp" else _DOUBLINGS
-    variants = _repeat(question, 0, len(growth))
+    variants = _repeat(question, len(growth))
     plan, load = variants.plan, variants.load
     sizes = {axis: getattr(plan, axis) * growth}
     if not question.network.divides_weights:
@@ -269,7 +268,7 @@ def _needed_memory(question: MemoryInputs) -> float | None:
     high = low * _LARGEST_DEVICE
     for _ in range(2):
         sizes = np.geomspace(low, high, 256)
-        variants = replace(_repeat(question, 0, len(sizes)), memory_bytes=sizes)
+        variants = replace(_repeat(question, len(sizes)), memory_bytes=sizes)
         fits = memory_footprint(variants).fits
         first = int(np.argmax(fits))
         if first == 0:
@@ -302,11 +301,11 @@ def _everything(question: MemoryInputs, accepts: Accepts, *, states_gpus: bool) 
     return [NO_SINGLE_CHANGE]
 
 
-def _repeat(question: MemoryInputs, index: int, times: int) -> MemoryInputs:
-    """Return one candidate of the question, repeated."""
+def _repeat(question: MemoryInputs, times: int) -> MemoryInputs:
+    """Return the first candidate of the question, repeated."""
 
     def cut(column: FloatArray) -> FloatArray:
-        return np.repeat(column[index : index + 1], times)
+        return np.repeat(column[:1], times)
 
     plan, load = question.plan, question.load
     return replace(

@@ -19,8 +19,6 @@ class RatePosterior:
     events: int
     exposure_s: float  # Observed unit-seconds [s]
     shape: float  # Shape of the Gamma posterior
-    # Rate parameter of the posterior: exposure plus that of the prior [s]
-    exposure_with_prior_s: float
     mean_per_s: float  # Mean of the rate [1/s]
     low_per_s: float  # Lower end of the central interval [1/s]
     high_per_s: float  # Upper end [1/s]
@@ -75,7 +73,6 @@ def rate_posterior(
         events=events,
         exposure_s=exposure_s,
         shape=shape,
-        exposure_with_prior_s=more_s,
         mean_per_s=shape / more_s,
         low_per_s=float(low),
         high_per_s=float(high),

@@ -40,14 +40,11 @@ FURTHEST: Final = 64.0  # ratio up to which a target is searched
 RESOLUTION: Final = 1e-10  # of the logarithm of a break-even ratio
 
 
-def elasticities(scaled: ScaledScenario, at: Change | None = None) -> dict[str, dict[str, float]]:
+def elasticities(scaled: ScaledScenario) -> dict[str, dict[str, float]]:
     """Return d ln(metric) / d ln(factor), by metric and factor.
 
     Two-sided differences; a count is increased by one, and a power limit is lowered. A metric
     without a value, such as TPOT with one output token, is omitted.
-
-    Args:
-        at: Ratios of factors at which the derivative is taken, by default those of the scenario.
 
     Source:
         Definition. Times are homogeneous functions (Euler): the elasticities of a time to all
@@ -65,42 +62,34 @@ def elasticities(scaled: ScaledScenario, at: Change | None = None) -> dict[str, 
         >>> round(found["tpot_s"]["device.memory.bandwidth"], 2)
         -1.0
     """
-    changes, spans = _differences(scaled, dict(at or {}))
-    return _elasticities(scaled.factors, scaled.results(changes), spans)
+    changes, spans = _differences(scaled)
+    columns = scaled.results(changes)
+    found: dict[str, dict[str, float]] = {}
+    explained = (one.name for one in metrics_of("estimate") if one.has_interval)
+    for metric in (name for name in explained if name in columns):
+        pairs = columns[metric].reshape(-1, 2)
+        if not np.all(np.isfinite(pairs)) or np.any(pairs <= 0.0):
+            continue
+        slopes = np.log(pairs[:, 1] / pairs[:, 0]) / spans
+        found[metric] = {
+            factor.name: float(slope) for factor, slope in zip(scaled.factors, slopes, strict=True)
+        }
+    return found
 
 
-def _differences(scaled: ScaledScenario, base: dict[str, float]) -> tuple[list[Change], FloatArray]:
+def _differences(scaled: ScaledScenario) -> tuple[list[Change], FloatArray]:
     """Return the lower and upper change of each factor, and ln of their ratio (F,)."""
     changes: list[Change] = []
     spans = []
     for factor in scaled.factors:
         low, high = 1.0 / (1.0 + STEP), 1.0 + STEP
         if factor.sides == "up":
-            count = min(scaled.values(factor.name)) * base.get(factor.name, 1.0)
-            low, high = 1.0, 1.0 + 1.0 / count
+            low, high = 1.0, 1.0 + 1.0 / min(scaled.values(factor.name))
         elif factor.sides == "down":
             low, high = 1.0 - LOWERED, 1.0
-        at = base.get(factor.name, 1.0)
-        changes += [{**base, factor.name: at * low}, {**base, factor.name: at * high}]
+        changes += [{factor.name: low}, {factor.name: high}]
         spans.append(np.log(high / low))
     return changes, np.array(spans)
-
-
-def _elasticities(
-    factors: Sequence[Factor], columns: Columns, spans: FloatArray, first: int = 0
-) -> dict[str, dict[str, float]]:
-    """Return elasticities from the results of the changes of `_differences`, from a row on."""
-    found: dict[str, dict[str, float]] = {}
-    explained = (one.name for one in metrics_of("estimate") if one.has_interval)
-    for metric in (name for name in explained if name in columns):
-        pairs = columns[metric][first : first + 2 * len(factors)].reshape(-1, 2)
-        if not np.all(np.isfinite(pairs)) or np.any(pairs <= 0.0):
-            continue
-        slopes = np.log(pairs[:, 1] / pairs[:, 0]) / spans
-        found[metric] = {
-            factor.name: float(slope) for factor, slope in zip(factors, slopes, strict=True)
-        }
-    return found
 
 
 def next_bottlenecks(scaled: ScaledScenario) -> list[dict[str, Any]]:

@@ -177,13 +177,11 @@ class FakeTimer:
         return self.now_s - start_s
 
 
-@pytest.mark.parametrize(("graph", "captures"), [(True, 1), (False, 0)])
-def test_gpu_clock(*, graph: bool, captures: int) -> None:
+def test_gpu_clock() -> None:
     gpu = FakeTimer()
-    clock = harness.GpuClock(gpu, graph=graph)
+    clock = harness.GpuClock(gpu)
     (found,) = harness.measure(
         [harness.Arm(name="a", calls=[gpu.kernel])], clock, harness.Protocol(fewest=5)
     )
     assert found.interval.median == pytest.approx(2e-3)
-    assert gpu.captures == captures  # captured once, then replayed
-    assert ("launches" in "".join(clock.unmeasured)) is not graph
+    assert gpu.captures == 1  # captured once, then replayed

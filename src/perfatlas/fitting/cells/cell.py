@@ -39,7 +39,7 @@ MEASURED_DEVICES = (
 FAMILIES = ("vllm", "sglang", "trtllm")
 
 BoundArray = NDArray[np.int8]
-Physics = Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, NDArray[np.int8]]]
+Physics = Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, BoundArray]]
 
 
 class Rows(NamedTuple):

@@ -67,28 +67,21 @@ def ceilings_of(system: System) -> Ceilings:
     )
 
 
-def measured_ceilings(
-    formats: tuple[str, ...] = FORMATS, sizes: tuple[int, ...] = SIZES
-) -> Ceilings:
-    """Measure the ceilings of one core.
-
-    Args:
-        formats: Formats whose peaks are measured.
-        sizes: Sizes of copied data [bytes].
-    """
+def measured_ceilings() -> Ceilings:
+    """Return the ceilings of one core, measured."""
     make = Builder()
     with one_thread():
         peaks, shapes = {}, {}
-        for name in formats:
+        for name in FORMATS:
             rates = {shape: _product_rate(make, name, shape) for shape in PEAK_SHAPES}
             best = max(rates, key=rates.__getitem__)
             peaks[name], shapes[name] = rates[best], "x".join(map(str, best))
-        bandwidths = tuple(_copy_rate(make, size) for size in sizes)
+        bandwidths = tuple(_copy_rate(make, size) for size in SIZES)
         tiny = make.tensor("fp32", 1)
         call_s = _fastest(lambda: tiny.add_(1.0))
     return Ceilings(
         flop_per_s=peaks,
-        sizes=tuple(map(float, sizes)),
+        sizes=tuple(map(float, SIZES)),
         bytes_per_s=bandwidths,
         call_s=call_s,
         shapes=shapes,

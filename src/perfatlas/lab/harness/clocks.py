@@ -124,13 +124,12 @@ class GpuClock:
     launches by the host are not in the time.
     """
 
-    def __init__(self, timer: GpuTimer, *, graph: bool = True) -> None:
+    name = "CUDA events around a graph"
+    unmeasured: tuple[str, ...] = ()
+
+    def __init__(self, timer: GpuTimer) -> None:
         """Make a clock."""
-        self.timer, self.graph = timer, graph
-        self.name = "CUDA events around a graph" if graph else "CUDA events"
-        self.unmeasured: tuple[str, ...] = (
-            () if graph else ("launches by the host are in the time",)
-        )
+        self.timer = timer
         self._replays: dict[tuple[int, ...], tuple[Callable[[], object], object]] = {}
 
     def sample(self, calls: Sequence[Callable[[], object]]) -> Sample:
@@ -139,7 +138,7 @@ class GpuClock:
         Args:
             calls: Executions.
         """
-        run = self._replay(calls) if self.graph else _in_order(calls)
+        run = self._replay(calls)
         start_s = time.perf_counter()
         time_s = self.timer.elapsed_s(run)
         wall_s = time.perf_counter() - start_s

@@ -191,7 +191,6 @@ def assemble(
     layers: tuple[LayerGroup, ...],
     *,
     tied: bool = False,
-    default_vocab: int | None = None,
     mtp_layers: int = 0,
     notes: tuple[str, ...] = (),
 ) -> Architecture:
@@ -199,12 +198,11 @@ def assemble(
 
     Args:
         tied: `tie_word_embeddings` when absent.
-        default_vocab: `vocab_size` when absent; None means required.
     """
     return Architecture(
         model_type=fields.text("model_type"),
         hidden_size=fields.integer("hidden_size"),
-        vocab_size=fields.integer("vocab_size", default=default_vocab),
+        vocab_size=fields.integer("vocab_size"),
         tie_word_embeddings=fields.boolean("tie_word_embeddings", default=tied),
         layers=layers,
         mtp_layers=mtp_layers,

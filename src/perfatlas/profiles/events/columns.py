@@ -144,17 +144,16 @@ def no_launches() -> Launches:
     )
 
 
-def activities_of(time_s: Sequence[float], *, kind: int = KERNEL) -> Activities:
-    """Return activities of measured cases: each has its name and call, and none a start.
+def activities_of(time_s: Sequence[float]) -> Activities:
+    """Return kernels of measured cases: each has its name and call, and none a start.
 
     Args:
         time_s: Time of each case (N) [s].
-        kind: KERNEL or COPY.
     """
     index_N = np.arange(len(time_s), dtype=np.int64)
     return Activities(
         name_N=index_N,
-        kind_N=np.full_like(index_N, kind),
+        kind_N=np.full_like(index_N, KERNEL),
         device_N=np.zeros_like(index_N),
         stream_N=np.full_like(index_N, NO_INDEX),
         start_s_N=np.zeros(len(time_s)),

@@ -15,6 +15,6 @@ if TYPE_CHECKING:
     from perfatlas.report.charts.images import (
         drawn_figure, figure_bytes, figure_format, require_matplotlib,
     )
-    from perfatlas.report.charts.library import SCRIPTS, Script, plotly_script
+    from perfatlas.report.charts.library import Script, plotly_script
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

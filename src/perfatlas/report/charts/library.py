@@ -10,10 +10,9 @@ import gzip
 import hashlib
 import re
 from importlib import resources
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple
 
 Script = Literal["inline", "cdn", "none"]
-SCRIPTS: Final[tuple[Script, ...]] = get_args(Script)
 CDN: Final = "https://cdn.plot.ly"
 FILE: Final = "data/plotly/plotly-cartesian.min.js.gz"
 _VERSION: Final = re.compile(r"plotly\.js \(cartesian - minified\) v([\d.]+)")

@@ -44,21 +44,15 @@ class Streams:
 
 @dataclass(frozen=True, kw_only=True)
 class Exposed:
-    """What communication adds to computation.
-
-    total_s_C = computation alone + exposed_s_C, and exposed_s_C = waiting_s_C + contention_s_C.
-    """
+    """What communication adds to computation: total_s_C = computation alone + exposed_s_C."""
 
     total_s_C: FloatArray  # Until both streams have ended [s] (C,)
     exposed_s_C: FloatArray  # Time that communication adds [s] (C,)
-    waiting_s_C: FloatArray  # Time without a running window [s] (C,)
-    # Time by which transfers slow the windows that run beside them [s] (C,)
-    contention_s_C: FloatArray
     hidden_s_C: FloatArray  # Time in which both streams run [s] (C,)
 
 
 class _Running(NamedTuple):
-    """Arrays of the simulation: those of `Streams`, and results (C, 3) of total, waiting, both."""
+    """Arrays of the simulation: those of `Streams`, and results (C, 2) of total and both."""
 
     window_CL: Any
     transfer_CK: Any
@@ -66,7 +60,7 @@ class _Running(NamedTuple):
     needed_CK: Any
     rate_CL: Any
     rate_C: Any
-    result_C3: Any
+    result_C2: Any
     last_L: Any
 
 
@@ -87,7 +81,7 @@ def _find_needed(at: _Running, c: int) -> None:
 def _run(at: _Running, c: int) -> None:
     """Run both streams of a candidate from one end of a window or transfer to the next."""
     windows, transfers = at.window_CL.shape[1], at.transfer_CK.shape[1]
-    w, k, now, waiting, both = 0, 0, 0.0, 0.0, 0.0
+    w, k, now, both = 0, 0, 0.0, 0.0
     work = at.window_CL[c, 0] if windows > 0 else 0.0
     left = at.transfer_CK[c, 0] if transfers > 0 else 0.0
     while w < windows or k < transfers:
@@ -100,7 +94,6 @@ def _run(at: _Running, c: int) -> None:
         to_sent = left / send_rate if sends else np.inf
         passed = min(to_end, to_sent)
         now += passed
-        waiting += 0.0 if computes else passed
         both += passed if computes and sends else 0.0
         work -= min(passed * rate, work) if computes else 0.0
         left -= min(passed * send_rate, left) if sends else 0.0
@@ -110,7 +103,7 @@ def _run(at: _Running, c: int) -> None:
         if sends and to_sent <= passed:
             k += 1
             left = at.transfer_CK[c, k] if k < transfers else 0.0
-    at.result_C3[c, 0], at.result_C3[c, 1], at.result_C3[c, 2] = now, waiting, both
+    at.result_C2[c, 0], at.result_C2[c, 1] = now, both
 
 
 @entry
@@ -144,8 +137,8 @@ def exposed_communication(streams: Streams) -> Exposed:
         ...         transfer_rate_C=np.array([1.0]),
         ...     )
         ... )
-        >>> exposed.total_s_C.tolist(), exposed.contention_s_C.tolist()
-        ([11.75], [0.75])
+        >>> exposed.total_s_C.tolist(), exposed.hidden_s_C.tolist()
+        ([11.75], [3.0])
     """
     _check(streams)
     count, windows = np.shape(streams.window_s_CL)
@@ -156,19 +149,16 @@ def exposed_communication(streams: Streams) -> Exposed:
         needed_CK=np.array(streams.needed_by_CK, dtype=np.int64, order="C"),
         rate_CL=_floats(streams.compute_rate_CL),
         rate_C=_floats(streams.transfer_rate_C),
-        result_C3=np.zeros((count, 3)),
+        result_C2=np.zeros((count, 2)),
         last_L=np.zeros(max(windows, 1), dtype=np.int64),
     )
     _run_all(at)
-    total_C, waiting_C, both_C = at.result_C3.T.copy()
+    total_C, both_C = at.result_C2.T.copy()
     alone_C = at.window_CL.sum(axis=1)
     exposed_C = np.maximum(total_C - alone_C, 0.0)
-    waiting_C = np.minimum(waiting_C, exposed_C)
     return Exposed(
         total_s_C=total_C,
         exposed_s_C=exposed_C,
-        waiting_s_C=waiting_C,
-        contention_s_C=exposed_C - waiting_C,
         hidden_s_C=both_C,
     )
 

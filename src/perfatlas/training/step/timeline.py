@@ -46,26 +46,22 @@ class StepTimeline:
         return float(self.passes["end_s"].max()) + sum(self.later_s.values())
 
 
-def step_timeline(
-    question: TrainingQuestion, steps: TrainingSteps, candidate: int = 0
-) -> StepTimeline:
-    """Return the course of the step of a candidate.
+def step_timeline(question: TrainingQuestion, steps: TrainingSteps) -> StepTimeline:
+    """Return the course of the step of the first candidate.
 
     Limits: `expert_overlap` shortens all passes by the same factor. Memory has the activations that
         passes take and free; gathered weights and the workspace of the loss count all the time.
     """
-    passes = dict(pipeline_timeline(steps.pipelines, candidate))
-    end_s = float(steps.passes_s_C[candidate])
+    passes = dict(pipeline_timeline(steps.pipelines, 0))
+    end_s = float(steps.passes_s_C[0])
     share = end_s / float(passes["end_s"].max())
     passes |= {name: share * passes[name] for name in ("start_s", "end_s")}
-    later_s = {name: float(steps.waterfall[name][candidate]) for name in AFTER_BACKWARD}
+    later_s = {name: float(steps.waterfall[name][0]) for name in AFTER_BACKWARD}
     later_s["host"] = question.engine.host_s_per_step
-    collectives_s = float(steps.step_s_C[candidate]) - end_s - sum(later_s.values())
-    rank = int(steps.memory.rank[candidate])
-    time_s, kept_bytes = _kept(
-        passes, rank, kept_by_stages(question, steps.stages)[candidate], end_s
-    )
-    total_bytes = float(steps.memory.total_bytes[candidate])
+    collectives_s = float(steps.step_s_C[0]) - end_s - sum(later_s.values())
+    rank = int(steps.memory.rank[0])
+    time_s, kept_bytes = _kept(passes, rank, kept_by_stages(question, steps.stages)[0], end_s)
+    total_bytes = float(steps.memory.total_bytes[0])
     return StepTimeline(
         passes=passes,
         later_s={"exposed_dp": max(collectives_s, 0.0), **later_s},

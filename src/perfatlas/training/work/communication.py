@@ -5,7 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,6 @@ Kind = Literal["tp", "cp", "ep"]
 # exposed: nothing hides it. bulk: runs beside an operator that does not need it.
 # tiled: cut into as many pieces as ranks, each beside the product of another piece.
 Overlap = Literal["exposed", "bulk", "tiled"]
-_SHARED: Final = "shared_expert_"
 
 
 class Exchange(NamedTuple):
