@@ -226,7 +226,9 @@ def grown(packed: Packed) -> Packed:
     return packed._replace(stores=stores)
 
 
-def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
+def _pack_job(
+    plan: np.void, fleet: Fleet, units: int, strategy: Strategy, laws: PackedLaws
+) -> None:
     spares = strategy.spares
     warm = spares.kind != "cold" and spares.count is not None
     plan["work"], plan["verify"] = ticks(strategy.interval_s), ticks(strategy.verify_s)
@@ -264,7 +266,7 @@ def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: Pac
     _pack_restarts(plan, strategy, laws)
 
 
-def _pack_identity(plan: Any, fleet: Fleet, units: int, strategy: Strategy) -> int:  # noqa: ANN401
+def _pack_identity(plan: np.void, fleet: Fleet, units: int, strategy: Strategy) -> int:
     """Return the number of units that are followed one by one, 0 where their numbers suffice."""
     plan["spare_order"] = SPARE_ORDERS.index(strategy.spares.order)
     plan["reallocates"] = strategy.spares.reallocated
@@ -283,7 +285,7 @@ def _pack_identity(plan: Any, fleet: Fleet, units: int, strategy: Strategy) -> i
     return places
 
 
-def _pack_levels(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
+def _pack_levels(plan: np.void, strategy: Strategy, laws: PackedLaws) -> None:
     plan["levels"] = len(strategy.levels)
     for row, level in zip(plan["level"], strategy.levels, strict=False):
         row["write"], row["lag"] = ticks(level.write_s), ticks(level.lag_s)
@@ -294,7 +296,7 @@ def _pack_levels(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # no
             row["read_law"] = laws.add(level.read_s, f"read of {level.name}")
 
 
-def _pack_restarts(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
+def _pack_restarts(plan: np.void, strategy: Strategy, laws: PackedLaws) -> None:
     plan["restarts"] = len(strategy.restarts)
     for row, restart in zip(plan["restart"], strategy.restarts, strict=False):
         row["success"] = restart.success
@@ -312,11 +314,7 @@ def _restart(strategy: Strategy, name: str) -> int:
 
 
 def _pack_causes(
-    plan: Any,  # noqa: ANN401
-    streams: list[Stream],
-    fleet: Fleet,
-    strategy: Strategy,
-    laws: PackedLaws,
+    plan: np.void, streams: list[Stream], fleet: Fleet, strategy: Strategy, laws: PackedLaws
 ) -> int:
     """Write the causes; return the number of lemons."""
     plan["causes"] = len(streams)
@@ -345,7 +343,7 @@ def _pack_causes(
     return lemons
 
 
-def _pack_members(plan: Any, row: Any, stream: Stream, kinds: dict[str, int]) -> None:  # noqa: ANN401
+def _pack_members(plan: np.void, row: np.void, stream: Stream, kinds: dict[str, int]) -> None:
     """Write whether the lemons and the ageing parts of a stream belong to units."""
     cause = stream.cause
     row["lemon_kind"] = row["member"] = -1
@@ -358,11 +356,7 @@ def _pack_members(plan: Any, row: Any, stream: Stream, kinds: dict[str, int]) ->
 
 
 def _pack_cause(
-    row: Any,  # noqa: ANN401
-    stream: Stream,
-    fleet: Fleet,
-    strategy: Strategy,
-    laws: PackedLaws,
+    row: np.void, stream: Stream, fleet: Fleet, strategy: Strategy, laws: PackedLaws
 ) -> None:
     cause = stream.cause
     memoryless = isinstance(stream.law, Exponential)
@@ -402,7 +396,7 @@ def needed_level(cause: Cause, strategy: Strategy) -> int:
     return next(survivors, 0)
 
 
-def _pack_repairs(plan: Any, fleet: Fleet, laws: PackedLaws) -> None:  # noqa: ANN401
+def _pack_repairs(plan: np.void, fleet: Fleet, laws: PackedLaws) -> None:
     for row, repair in zip(plan["repair"], fleet.repairs, strict=False):
         row["stages"] = len(repair.stages)
         row["relapse"] = laws.add(repair.relapse, f"relapse after {repair.name}")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.fleet.laws import Stores
+    from perfatlas.reliability.fleet.laws import JobState, Plan, Stores
 
 FIELDS: Final = (
     *BUCKETS,
@@ -81,7 +81,7 @@ def run_replicas(
 
 
 @part
-def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa: ANN401
+def start(plan: Plan, job: JobState, stores: Stores, key: np.uint64) -> None:
     """Initialise a job."""
     job.key = key
     _zero(job)
@@ -108,7 +108,7 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
 
 
 @part
-def _zero(job: Any) -> None:  # noqa: ANN401
+def _zero(job: JobState) -> None:
     """Clear every counter of a job."""
     job.now = job.exposed = job.since = job.place = 0
     job.index = job.offset = job.base = job.done = job.last = 0
@@ -123,7 +123,7 @@ def _zero(job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def advance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def advance(plan: Plan, job: JobState, stores: Stores) -> None:
     """Run a job to its end."""
     while job.now < plan.horizon and job.finished == NEVER and job.full == 0:
         fails = job.now + max(job.due - job.exposed, 0)
@@ -145,7 +145,7 @@ def advance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @part
-def _end(plan: Any, job: Any) -> None:  # noqa: ANN401
+def _end(plan: Plan, job: JobState) -> None:
     """Account for the time left until the horizon."""
     if job.finished == NEVER:
         settle(plan, job)
@@ -156,7 +156,7 @@ def _end(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def _something_else(plan: Plan, job: JobState, stores: Stores) -> None:
     """Apply the events due other than failures to a settled running job."""
     if job.work_end <= job.now:
         if end_work(plan, job):
@@ -188,7 +188,7 @@ def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN40
 
 
 @part
-def _regrow(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def _regrow(plan: Plan, job: JobState, stores: Stores) -> None:
     """Take repaired units back, and into the job if it regrows."""
     took = job.took
     come_back(plan, job, stores, job.now)
@@ -200,7 +200,7 @@ def _regrow(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @part
-def _notice(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def _notice(plan: Plan, job: JobState, stores: Stores) -> None:
     """Roll back from a silent error to the last clean checkpoint, or else to the start."""
     job.interruptions += 1
     clear(job)
@@ -225,7 +225,7 @@ def _notice(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @part
-def write(job: Any, row_F: NDArray[np.int64]) -> None:  # noqa: ANN401
+def write(job: JobState, row_F: NDArray[np.int64]) -> None:
     """Write the result of a job.
 
     Args:

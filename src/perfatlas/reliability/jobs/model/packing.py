@@ -158,7 +158,7 @@ def never_fit(jobs: Jobs, cluster: Cluster, policy: Policy) -> NDArray[np.bool_]
 
 def _misfits(
     job_J: NDArray[Any],
-    plan: Any,  # noqa: ANN401 - a record
+    plan: np.void,
 ) -> tuple[list[NDArray[np.bool_]], list[str]]:
     """Return which jobs do not fit an empty cluster, by reason, and the reasons."""
     nodes = int(plan["nodes"])
@@ -174,7 +174,7 @@ def _misfits(
     return bad_J, [f"a {where} has {counted(room, 'node')}", node, "fewest_J is larger"]
 
 
-def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: Any) -> None:  # noqa: ANN401 - a record
+def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: np.void) -> None:
     """Raise for the first job that does not fit an empty cluster."""
     for bad_J, what in zip(*_misfits(job_J, plan), strict=True):
         if bad_J.any():
