@@ -214,25 +214,18 @@ def failed_nodes(
         log_J = np.concatenate([[0.0], np.cumsum(np.log((active + idle_J) * beyond_B[0] / down_J))])
         weight_J = np.exp(log_J - log_J.max())
     else:
-        weight_J = _batched(active, extra * warm, extra, beyond_B, down_J)
+        # unnormalised weights from the balance of flows over every cut
+        weight_J = np.zeros(down_J.size + 1)
+        weight_J[0] = 1.0
+        for j in range(down_J.size):
+            from_I = np.arange(max(j - beyond_B.size + 1, 0), min(j, extra) + 1)
+            more_I = j - from_I
+            idle_I = np.maximum(extra * warm - from_I, 0)
+            rate_I = beyond_B[more_I] * (active + idle_I)
+            weight_J[j + 1] = float(weight_J[from_I] @ rate_I) / down_J[j]
+            if weight_J[j + 1] > LARGEST_WEIGHT:
+                weight_J /= LARGEST_WEIGHT
     return np.asarray(weight_J / weight_J.sum(), np.float64)
-
-
-def _batched(
-    active: int, powered: int, extra: int, beyond_B: FloatArray, down_J: FloatArray
-) -> FloatArray:
-    """Return unnormalised state weights from the balance of flows over every cut (J,)."""
-    weight_J = np.zeros(down_J.size + 1)
-    weight_J[0] = 1.0
-    for j in range(down_J.size):
-        from_I = np.arange(max(j - beyond_B.size + 1, 0), min(j, extra) + 1)
-        more_I = j - from_I
-        idle_I = np.maximum(powered - from_I, 0)
-        rate_I = beyond_B[more_I] * (active + idle_I)
-        weight_J[j + 1] = float(weight_J[from_I] @ rate_I) / down_J[j]
-        if weight_J[j + 1] > LARGEST_WEIGHT:
-            weight_J /= LARGEST_WEIGHT
-    return weight_J
 
 
 class NodePool(NamedTuple):

@@ -12,7 +12,7 @@ from perfatlas.reliability.fleet.model.model import REACHES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfatlas.reliability.fleet.model.model import Cause, Fleet, Repair, Shrink, Strategy
+    from perfatlas.reliability.fleet.model.model import Cause, Fleet, Shrink, Strategy
 
 LONGEST_S: Final = 1e12  # range of 64-bit microseconds
 MEANS_S: Final = (1e-3, 3.6e18)  # mean lifetimes: 1,000 failures per second to 1e-6 FIT
@@ -76,7 +76,18 @@ def check_fleet(fleet: Fleet) -> None:
         _check_cause(cause, fleet)
         _known(f"cause {cause.name!r}", "repair", cause.repair, repairs)
     for repair in fleet.repairs:
-        _check_repair(repair)
+        where = f"repair {repair.name!r}"
+        _count(f"{where}: stages", len(repair.stages), laws.MOST_STAGES)
+        for stage in repair.stages:
+            if (
+                not 0.0 < stage.fixes <= 1.0
+                or not 0.0 <= stage.false_fix <= 1.0 - stage.fixes + 1e-12
+            ):
+                raise quantities.InvalidSpecError(
+                    f"{where}: stage {stage.name!r}: fixes = {stage.fixes:g} and false_fix ="
+                    f" {stage.false_fix:g}: expected probabilities with a sum of at most 1, fixes"
+                    " above 0"
+                )
 
 
 def check_once(kind: str, names: Iterable[str]) -> None:
@@ -143,18 +154,6 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
             )
 
 
-def _check_repair(repair: Repair) -> None:
-    where = f"repair {repair.name!r}"
-    _count(f"{where}: stages", len(repair.stages), laws.MOST_STAGES)
-    for stage in repair.stages:
-        if not 0.0 < stage.fixes <= 1.0 or not 0.0 <= stage.false_fix <= 1.0 - stage.fixes + 1e-12:
-            raise quantities.InvalidSpecError(
-                f"{where}: stage {stage.name!r}: fixes = {stage.fixes:g} and false_fix ="
-                f" {stage.false_fix:g}: expected probabilities with a sum of at most 1, fixes"
-                " above 0"
-            )
-
-
 def check_strategy(strategy: Strategy, units: int) -> None:
     """Raise for a strategy with invalid times or levels.
 
@@ -166,27 +165,6 @@ def check_strategy(strategy: Strategy, units: int) -> None:
     _finite(f"{where}: verify_s", strategy.verify_s)
     _finite(f"{where}: step_s", strategy.step_s or 0.0)
     _finite(f"{where}: slow_patience_s", strategy.slow_patience_s or 0.0)
-    _check_levels(strategy, where)
-    _check_restarts(strategy, where)
-    if strategy.spares.count is not None and strategy.spares.count < 0:
-        raise quantities.InvalidSpecError(
-            f"{where}: spares = {strategy.spares.count}: expected 0 or more"
-        )
-    _count(f"{where}: retained", strategy.retained, MOST_RETAINED)
-    if strategy.shrink is not None:
-        _check_shrink(strategy.shrink, units, where)
-    if strategy.maintenance is not None:
-        _finite(f"{where}: maintenance every_s", strategy.maintenance.every_s, lowest=1.0)
-        _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
-        if strategy.maintenance.lasts_s >= strategy.maintenance.every_s:
-            raise quantities.InvalidSpecError(
-                f"{where}: maintenance of {strategy.maintenance.lasts_s:g} s every"
-                f" {strategy.maintenance.every_s:g} s leaves no time for work: make it shorter or"
-                " less frequent"
-            )
-
-
-def _check_levels(strategy: Strategy, where: str) -> None:
     _count(f"{where}: levels", len(strategy.levels), laws.MOST_LEVELS)
     for level in strategy.levels:
         _finite(f"{where}: {level.name}: write_s", level.write_s)
@@ -205,6 +183,23 @@ def _check_levels(strategy: Strategy, where: str) -> None:
             f"{where}: levels every {every} segments: expected 1 for the first level and larger"
             " multiples after it"
         )
+    _check_restarts(strategy, where)
+    if strategy.spares.count is not None and strategy.spares.count < 0:
+        raise quantities.InvalidSpecError(
+            f"{where}: spares = {strategy.spares.count}: expected 0 or more"
+        )
+    _count(f"{where}: retained", strategy.retained, MOST_RETAINED)
+    if strategy.shrink is not None:
+        _check_shrink(strategy.shrink, units, where)
+    if strategy.maintenance is not None:
+        _finite(f"{where}: maintenance every_s", strategy.maintenance.every_s, lowest=1.0)
+        _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
+        if strategy.maintenance.lasts_s >= strategy.maintenance.every_s:
+            raise quantities.InvalidSpecError(
+                f"{where}: maintenance of {strategy.maintenance.lasts_s:g} s every"
+                f" {strategy.maintenance.every_s:g} s leaves no time for work: make it shorter or"
+                " less frequent"
+            )
 
 
 def _check_restarts(strategy: Strategy, where: str) -> None:

@@ -154,7 +154,9 @@ def pack(
     _pack_job(plan, fleet, units, strategy, laws)
     plan["horizon"] = ticks(horizon_s)
     if work_s is not None:
-        plan["segments"], plan["last_work"] = _segments(work_s, strategy.interval_s)
+        segments = max(math.ceil(work_s / strategy.interval_s - ROUNDING_TOLERANCE), 1)
+        last = ticks(work_s) - (segments - 1) * int(plan["work"])  # it may be shorter
+        plan["segments"], plan["last_work"] = segments, min(max(last, 1), plan["work"])
     places = _pack_identity(plan, fleet, units, strategy)
     streams = event_streams(fleet, units, int(plan["powered"]), places)
     if len(streams) > MOST_CAUSES:
@@ -163,7 +165,12 @@ def pack(
         )
     check_events(sum(stream.rate_per_s for stream in streams), horizon_s)
     lemons = _pack_causes(plan, streams, fleet, strategy, laws)
-    _pack_repairs(plan, fleet, laws)
+    for row, repair in zip(plan["repair"], fleet.repairs, strict=False):
+        row["stages"] = len(repair.stages)
+        row["relapse"] = laws.add(repair.relapse, f"relapse after {repair.name}")
+        for part, stage in zip(row["stage"], repair.stages, strict=False):
+            part["law"] = laws.add(stage.lasts, f"{repair.name}: {stage.name}")
+            part["fixed"], part["false_fix"] = stage.fixes, stage.false_fix
     rows = laws.rows()
     plan["law"][: rows.size] = rows
     stores = Stores(
@@ -191,14 +198,6 @@ def ticks(seconds: float) -> int:
         seconds: Time [s].
     """
     return round(seconds * TICKS_PER_SECOND)
-
-
-def _segments(work_s: float, interval_s: float) -> tuple[int, int]:
-    """Return the number of segments of the work, and the work of the last one [ticks]."""
-    segments = max(math.ceil(work_s / interval_s - ROUNDING_TOLERANCE), 1)
-    work = ticks(interval_s)
-    last = ticks(work_s) - (segments - 1) * work
-    return segments, min(max(last, 1), work)
 
 
 def grown(packed: Packed) -> Packed:
@@ -246,10 +245,8 @@ def _pack_job(
     plan["crews"] = fleet.crews or 0
     plan["shrink_overhead"], plan["regrows"] = 1.0, 1
     if strategy.shrink is not None:
-        plan["replica_units"], plan["fewest"] = (
-            strategy.shrink.replica_units,
-            strategy.shrink.fewest,
-        )
+        plan["replica_units"] = strategy.shrink.replica_units
+        plan["fewest"] = strategy.shrink.fewest
         plan["shrink_overhead"] = strategy.shrink.overhead
         plan["rejoin"] = ticks(strategy.shrink.rejoin_s)
         plan["regrows"] = strategy.shrink.regrows
@@ -262,8 +259,23 @@ def _pack_job(
         plan["maintenance_every"] = ticks(strategy.maintenance.every_s)
         plan["maintenance"] = ticks(strategy.maintenance.lasts_s)
         plan["maintenance_restart"] = _restart(strategy, strategy.maintenance.restart)
-    _pack_levels(plan, strategy, laws)
-    _pack_restarts(plan, strategy, laws)
+    plan["levels"] = len(strategy.levels)
+    for row, level in zip(plan["level"], strategy.levels, strict=False):
+        row["write"], row["lag"] = ticks(level.write_s), ticks(level.lag_s)
+        row["every"], row["read_law"] = level.every, -1
+        if isinstance(level.read_s, float | int):
+            row["read"] = ticks(level.read_s)
+        else:
+            row["read_law"] = laws.add(level.read_s, f"read of {level.name}")
+    plan["restarts"] = len(strategy.restarts)
+    for row, restart in zip(plan["restart"], strategy.restarts, strict=False):
+        row["success"] = restart.success
+        for name, phase in restart.phases.items():
+            if isinstance(phase, float | int):
+                row["fixed"] += ticks(phase)
+            else:
+                row["law"][row["phases"]] = laws.add(phase, f"{restart.name}: {name}")
+                row["phases"] += 1
 
 
 def _pack_identity(plan: np.void, fleet: Fleet, units: int, strategy: Strategy) -> int:
@@ -285,29 +297,6 @@ def _pack_identity(plan: np.void, fleet: Fleet, units: int, strategy: Strategy) 
     return places
 
 
-def _pack_levels(plan: np.void, strategy: Strategy, laws: PackedLaws) -> None:
-    plan["levels"] = len(strategy.levels)
-    for row, level in zip(plan["level"], strategy.levels, strict=False):
-        row["write"], row["lag"] = ticks(level.write_s), ticks(level.lag_s)
-        row["every"], row["read_law"] = level.every, -1
-        if isinstance(level.read_s, float | int):
-            row["read"] = ticks(level.read_s)
-        else:
-            row["read_law"] = laws.add(level.read_s, f"read of {level.name}")
-
-
-def _pack_restarts(plan: np.void, strategy: Strategy, laws: PackedLaws) -> None:
-    plan["restarts"] = len(strategy.restarts)
-    for row, restart in zip(plan["restart"], strategy.restarts, strict=False):
-        row["success"] = restart.success
-        for name, phase in restart.phases.items():
-            if isinstance(phase, float | int):
-                row["fixed"] += ticks(phase)
-            else:
-                row["law"][row["phases"]] = laws.add(phase, f"{restart.name}: {name}")
-                row["phases"] += 1
-
-
 def _restart(strategy: Strategy, name: str) -> int:
     names = [restart.name for restart in strategy.restarts]
     return names.index(name) if name else 0
@@ -327,11 +316,18 @@ def _pack_causes(
     kinds: dict[str, int] = {}
     for row, stream in zip(plan["cause"], streams, strict=False):
         _pack_cause(row, stream, fleet, strategy, laws)
-        _pack_members(plan, row, stream, kinds)
-        if stream.lemons and stream.cause.lemons is not None:
+        cause = stream.cause
+        row["lemon_kind"] = row["member"] = -1
+        row["per_unit"] = cause.per_unit
+        if plan["named"] and has_unit_lemons(cause):
+            row["lemon_kind"] = kinds.setdefault(cause.name, len(kinds))
+        if plan["named"] and has_unit_ages(cause) and stream.parts >= 1.0:
+            row["member"] = plan["members"]
+            plan["members"] += 1
+        if stream.lemons and cause.lemons is not None:
             row["lemons"], row["first_lemon"] = stream.lemons, lemons
-            row["strikes"] = stream.cause.lemons.strikes
-            row["normal_share"] = 1.0 / stream.cause.lemons.factor
+            row["strikes"] = cause.lemons.strikes
+            row["normal_share"] = 1.0 / cause.lemons.factor
             row["last_lemon"] = stream.parts - (stream.lemons - 1)
             lemons += stream.lemons
         falls_back = any(stage.false_fix > 0.0 for stage in fleet.repairs[row["repair"]].stages)
@@ -341,18 +337,6 @@ def _pack_causes(
         row["plain"] = whole and row["scope"] > 0
     plan["lemon_kinds"] = len(kinds)
     return lemons
-
-
-def _pack_members(plan: np.void, row: np.void, stream: Stream, kinds: dict[str, int]) -> None:
-    """Write whether the lemons and the ageing parts of a stream belong to units."""
-    cause = stream.cause
-    row["lemon_kind"] = row["member"] = -1
-    row["per_unit"] = cause.per_unit
-    if plan["named"] and has_unit_lemons(cause):
-        row["lemon_kind"] = kinds.setdefault(cause.name, len(kinds))
-    if plan["named"] and has_unit_ages(cause) and stream.parts >= 1.0:
-        row["member"] = plan["members"]
-        plan["members"] += 1
 
 
 def _pack_cause(
@@ -394,15 +378,6 @@ def needed_level(cause: Cause, strategy: Strategy) -> int:
         if REACHES.index(level.survives) >= lost
     )
     return next(survivors, 0)
-
-
-def _pack_repairs(plan: np.void, fleet: Fleet, laws: PackedLaws) -> None:
-    for row, repair in zip(plan["repair"], fleet.repairs, strict=False):
-        row["stages"] = len(repair.stages)
-        row["relapse"] = laws.add(repair.relapse, f"relapse after {repair.name}")
-        for part, stage in zip(row["stage"], repair.stages, strict=False):
-            part["law"] = laws.add(stage.lasts, f"{repair.name}: {stage.name}")
-            part["fixed"], part["false_fix"] = stage.fixes, stage.false_fix
 
 
 def fleet_rate_per_s(fleet: Fleet, units: int) -> float:

@@ -44,7 +44,7 @@ def exact_sum(ticks_R: NDArray[np.int64]) -> int:
 class Outcome:
     """Results of the replicas of a job."""
 
-    ticks_RF: NDArray[np.int64]  # Whole ticks and counts, columns as `running.FIELDS` (R, F)
+    ticks_RF: NDArray[np.int64]  # Whole ticks and counts, columns as `replica.FIELDS` (R, F)
     packed: Packed  # The simulated job
     converged: bool = True  # Whether the interval is as narrow as requested
 
@@ -52,7 +52,7 @@ class Outcome:
         """Return a field of every replica (R,), in ticks or counts.
 
         Args:
-            name: One of `running.FIELDS`.
+            name: One of `replica.FIELDS`.
         """
         return self.ticks_RF[:, FIELDS.index(name)]
 
@@ -207,7 +207,13 @@ class Outcome:
         """Return the remarks on the results."""
         notes = []
         if self.goodput < LOW_GOODPUT:
-            notes.append(self._little())
+            taken = {name: self.column(name) for name in BUCKETS[1:] if name != BUCKETS[IDLE]}
+            most = max(taken, key=lambda bucket: exact_sum(taken[bucket]))
+            share = exact_sum(taken[most]) / exact_sum(self.ended_R)
+            notes.append(
+                f"goodput is {self.goodput:.1e}: {share:.1%} of the time goes to"
+                f" {most.replace('_', ' ')}"
+            )
         if self.met_few:
             count = self.ticks_RF.shape[0]
             notes.append(
@@ -236,13 +242,3 @@ class Outcome:
                 f" {counted(self.ticks_RF.shape[0], 'replica')}"
             )
         return notes
-
-    def _little(self) -> str:
-        """Return where the time goes in a job with almost no goodput."""
-        taken = {name: self.column(name) for name in BUCKETS[1:] if name != BUCKETS[IDLE]}
-        name = max(taken, key=lambda bucket: exact_sum(taken[bucket]))
-        share = exact_sum(taken[name]) / exact_sum(self.ended_R)
-        return (
-            f"goodput is {self.goodput:.1e}: {share:.1%} of the time goes to"
-            f" {name.replace('_', ' ')}"
-        )

@@ -84,7 +84,16 @@ def run_replicas(
 def start(plan: Plan, job: JobState, stores: Stores, key: np.uint64) -> None:
     """Initialise a job."""
     job.key = key
-    _zero(job)
+    job.now = job.exposed = job.since = job.place = 0
+    job.index = job.offset = job.base = job.done = job.last = 0
+    job.finished = job.found = job.slow_end = job.back = NEVER
+    job.draining = job.corrupt = job.clean = job.struck_at = 0
+    job.kind = job.depth = job.detect = job.took = job.slow = 0
+    job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
+    job.idle_bad = job.repairing = job.repairing_bad = job.relapses = 0
+    job.renewals = job.full = job.events = job.unsaved = 0
+    job.relapsed = job.struck = -1
+    job.returned = 0
     for bucket in range(len(BUCKETS)):
         job.bucket[bucket] = 0
     for level in range(plan.levels):
@@ -105,21 +114,6 @@ def start(plan: Plan, job: JobState, stores: Stores, key: np.uint64) -> None:
     start_streams(plan, job, stores)
     begin(plan, job)
     plan_events(plan, job, stores)
-
-
-@part
-def _zero(job: JobState) -> None:
-    """Clear every counter of a job."""
-    job.now = job.exposed = job.since = job.place = 0
-    job.index = job.offset = job.base = job.done = job.last = 0
-    job.finished = job.found = job.slow_end = job.back = NEVER
-    job.draining = job.corrupt = job.clean = job.struck_at = 0
-    job.kind = job.depth = job.detect = job.took = job.slow = 0
-    job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
-    job.idle_bad = job.repairing = job.repairing_bad = job.relapses = 0
-    job.renewals = job.full = job.events = job.unsaved = 0
-    job.relapsed = job.struck = -1
-    job.returned = 0
 
 
 @part

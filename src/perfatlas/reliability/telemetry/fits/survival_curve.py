@@ -79,7 +79,10 @@ def kaplan_meier(seen: Lifetimes, level: float = 0.95) -> SurvivalCurve:
     time_T, place_L = np.unique(seen.exit_L[failed_L], return_inverse=True)
     failed_T = np.zeros(time_T.size)
     np.add.at(failed_T, place_L, seen.weight_L[failed_L])
-    at_risk_T = _at_risk(seen, time_T)
+    # units with entry < age <= exit
+    begun_T = _weight_below(seen.entry_L, seen.weight_L, time_T)
+    ended_T = _weight_below(seen.exit_L, seen.weight_L, time_T)
+    at_risk_T = begun_T - ended_T
     left_T = at_risk_T - failed_T
     survival_T = np.cumprod(left_T / at_risk_T).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,13 +104,6 @@ def kaplan_meier(seen: Lifetimes, level: float = 0.95) -> SurvivalCurve:
         level=level,
         last=float(seen.exit_L.max()),
     )
-
-
-def _at_risk(seen: Lifetimes, time_T: Float) -> Float:
-    """Return the units with entry < age <= exit (T,)."""
-    begun_T = _weight_below(seen.entry_L, seen.weight_L, time_T)
-    ended_T = _weight_below(seen.exit_L, seen.weight_L, time_T)
-    return begun_T - ended_T
 
 
 def _weight_below(age_L: Float, weight_L: Float, time_T: Float) -> Float:

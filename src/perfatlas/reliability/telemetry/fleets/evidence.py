@@ -124,11 +124,6 @@ def availability_fields(fit: FleetFit) -> dict[str, Any]:
         downtime += cause.rate.observed_per_s * parts * mean_s
     if without or not of_nodes:
         return {"node": "unknown", "without_repair_times": without}
-    return {"node": laws.short(1.0 / (1.0 + downtime)), **_open_states(fit)}
-
-
-def _open_states(fit: FleetFit) -> dict[str, int]:
-    """Return the numbers of node states without an end, by whether they count as downtime."""
     history = fit.history
     open_E = lasting_states(history) & np.isnan(history.recovered_s_E)
     down_E = open_E & history.kind.is_any(fit.options.kinds)
@@ -136,7 +131,10 @@ def _open_states(fit: FleetFit) -> dict[str, int]:
         "states_without_end": int(np.count_nonzero(down_E)),
         "states_without_end_not_counted": int(np.count_nonzero(open_E & ~down_E)),
     }
-    return {name: count for name, count in figures.items() if count}
+    return {
+        "node": laws.short(1.0 / (1.0 + downtime)),
+        **{name: count for name, count in figures.items() if count},
+    }
 
 
 def _repair_remarks(taken: str, not_told: int) -> list[str]:
