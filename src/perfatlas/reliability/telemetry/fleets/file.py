@@ -16,8 +16,6 @@ from perfatlas.reliability.telemetry.fleets.evidence import evidence_document
 from perfatlas.reliability.telemetry.history import GPU_RESET, JOB, PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from perfatlas.reliability.telemetry.fleets.fit import FleetFit
     from perfatlas.reliability.telemetry.fleets.records import CauseFit, Durations
 
@@ -42,17 +40,10 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
     """
     fleet = fleet_document(fit)
     header = _HEADER if "repair" in fleet else _HEADER + _NO_REPAIRS
-    return write_documents(path, header, fleet, evidence_document(fit))
-
-
-def write_documents(
-    path: str | Path, header: str, fleet: Mapping[str, Any], evidence: Mapping[str, Any]
-) -> Path:
-    """Write a fleet and its evidence file; return the path of the evidence."""
     beside = Path(path).with_suffix(".evidence.toml")
     text = header.replace("{evidence}", beside.name) + "\n" + format_toml(fleet)
     about = {"fleet": Path(path).name, "fleet_hash": content_hash(text)}
-    write_atomic(beside, format_toml(about | dict(evidence)))
+    write_atomic(beside, format_toml(about | evidence_document(fit)))
     write_atomic(path, text)
     return beside
 

@@ -82,14 +82,21 @@ def fit_fleet(
         fit_cause(seen.observed, found, watches[found.row.component], options)
         for found in _rates(seen, watches, options)
     ]
+    # those of all causes except the ones that a restart of the program ends
+    history = seen.observed.history
+    of_nodes_E = ~history.component.is_any([JOB]) & ~history.action.is_any([PROCESS])
+    end_s = max(watch.end_s for watch in watches.values())
+    repairs = repair_times(
+        history, seen.counted_E & of_nodes_E, end_s, open_is_down=options.open_is_down
+    )
     return FleetFit(
         nodes=nodes,
         watches=watches,
         causes=tuple(fits),
-        repair=_any_repair(seen.observed.history, seen.counted_E, watches, options),
+        repair=durations(repairs.seen, repairs.not_told, options.level),
         ranking=seen.ranking,
         options=options,
-        history=seen.observed.history,
+        history=history,
         cascades=seen.cascades,
         agreement=seen.agreement,
         operating=seen.observed.operating,
@@ -177,16 +184,3 @@ def _rates(
         rows_E = history.component.is_any([row.component]) & history.cause.is_any([row.cause])
         events_E = rows_E & seen.counted_E
         yield rate_cause(seen.observed, events_E, row, watches[row.component], options)
-
-
-def _any_repair(
-    history: History,
-    counted_E: Bool,
-    watches: Mapping[str, ObservationWindow],
-    options: records.FleetOptions,
-) -> records.Durations | None:
-    """Return the repairs of all causes except those that a restart of the program ends."""
-    events_E = counted_E & ~history.component.is_any([JOB]) & ~history.action.is_any([PROCESS])
-    end_s = max(watch.end_s for watch in watches.values())
-    repairs = repair_times(history, events_E, end_s, open_is_down=options.open_is_down)
-    return durations(repairs.seen, repairs.not_told, options.level)

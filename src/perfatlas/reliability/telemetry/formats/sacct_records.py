@@ -101,7 +101,7 @@ class _Assembler:
         self.tally = tally
         self.pending: list[Line] = []
         self.bars: list[int] = []  # delimiters of each pending line
-        self.checks = _checks(header.names)
+        self.checks = [(i, _CHECKS[name]) for i, name in enumerate(header.names) if name in _CHECKS]
         self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
 
     def add(self, line: Line) -> Iterator[Record]:
@@ -142,7 +142,7 @@ class _Assembler:
         """Raise for an incomplete record at the end of the file."""
         if not self.pending:
             return
-        found = self._count(self.pending)
+        found = len(self._split(self.pending))
         first, last = self.pending[0], self.pending[-1]
         wanted = len(self.header.names)
         misfit = self._misfit()
@@ -191,9 +191,6 @@ class _Assembler:
             text = text.removesuffix(self.header.bar)
         return text.split(self.header.bar)
 
-    def _count(self, lines: Sequence[Line]) -> int:
-        return len(self._split(lines))
-
     def _exact(self, lines: Sequence[Line]) -> list[str] | None:
         cells = self._split(lines)
         return cells if len(cells) == len(self.header.names) and self._fits(cells) else None
@@ -204,17 +201,16 @@ class _Assembler:
         extra = len(cells) - len(self.header.names)
         if extra <= 0:
             return None
-        fitting = [way for way in self._ways(cells, extra) if self._fits(way)]
+        fitting = []
+        for index in self.free:
+            text = self.header.bar.join(cells[index : index + extra + 1])
+            way = [*cells[:index], text, *cells[index + extra + 1 :]]
+            if self._fits(way):
+                fitting.append(way)
         if not fitting or any(self._checked(way) != self._checked(fitting[0]) for way in fitting):
             return None
         self.tally.repair("delimiters inside free text", lines[0].number)
         return fitting[0]
-
-    def _ways(self, cells: list[str], extra: int) -> Iterator[list[str]]:
-        bar = self.header.bar
-        for index in self.free:
-            middle = bar.join(cells[index : index + extra + 1])
-            yield [*cells[:index], middle, *cells[index + extra + 1 :]]
 
     def _fits(self, cells: list[str]) -> bool:
         if not all(check(cells[index]) for index, check in self.checks):
@@ -225,10 +221,6 @@ class _Assembler:
 
     def _checked(self, cells: list[str]) -> list[str]:
         return [cells[index] for index, _ in self.checks]
-
-
-def _checks(names: Sequence[str]) -> list[tuple[int, Callable[[str], bool]]]:
-    return [(index, _CHECKS[name]) for index, name in enumerate(names) if name in _CHECKS]
 
 
 def _is_job(text: str) -> bool:

@@ -174,7 +174,11 @@ def node_event(
     kind, action = (history.FAILURE if is_down else history.UNCLEAR), ""
     if told is not None:
         cause, kind, action = told
-        action = action or _action_of_xid(kind, reason)
+        named = _XID.search(reason) if kind == history.FAILURE else None
+        if named and not action:
+            action = history.xid_code(int(named[1])).action
+            if action == history.PROCESS:  # a node out of service does not return with a restart
+                action = ""
     if is_planned and not is_down:
         cause, kind, action = "maintenance", history.PLANNED, ""
     return history.Event(
@@ -188,13 +192,3 @@ def node_event(
         recovered_s=end_s,
         action=action,
     )
-
-
-def _action_of_xid(kind: str, reason: str) -> str:
-    """Return the documented action of an Xid that a reason names, "" for none.
-
-    A node that was taken out of service does not return with a restart of the program.
-    """
-    named = _XID.search(reason)
-    action = history.xid_code(int(named[1])).action if named and kind == history.FAILURE else ""
-    return "" if action == history.PROCESS else action

@@ -181,6 +181,6 @@ def joined(histories: Sequence[History]) -> History:
         file_E=np.concatenate(files)[order_E].astype(np.int32),
         line_E=np.concatenate([h.line_E for h in histories])[order_E],
         files=tuple(file for h in histories for file in h.files),
-        occupancy=joined_occupancy([h.occupancy for h in histories], shift.tolist(), joined_labels),
+        occupancy=joined_occupancy([h.occupancy for h in histories], shift.tolist()),
         **named,
     )

@@ -85,7 +85,12 @@ def failure_intervals(
             f" {watch.end_s:.0f} s is empty"
         )
     first = history.component.at(int(np.flatnonzero(events_E)[0])) if events_E.any() else ""
-    by_unit = _events_by_unit(history, events_E, watch, open_is_down=open_is_down)
+    check_window(history, events_E, watch)
+    until_s_E = _down_until(history, watch.end_s, open_is_down=open_is_down)
+    by_unit: dict[str, list[tuple[float, float]]] = {}
+    for event in np.flatnonzero(events_E).tolist():
+        times = (float(history.start_s_E[event]), float(until_s_E[event]))
+        by_unit.setdefault(history.unit(event), []).append(times)
     unplaced = len(by_unit.pop("", ()))
     names = set(by_unit) | set(watch.new_s)
     if len(names) > watch.units:
@@ -209,19 +214,6 @@ def _down_until(history: History, end_s: float, *, open_is_down: bool) -> Float:
     next_s[:-1][same] = np.minimum(history.start_s_E[states[1:]][same], end_s)
     until_s_E[states] = np.where(open_E[states], next_s, until_s_E[states])
     return until_s_E
-
-
-def _events_by_unit(
-    history: History, events_E: Bool, watch: ObservationWindow, *, open_is_down: bool
-) -> dict[str, list[tuple[float, float]]]:
-    check_window(history, events_E, watch)
-    by_unit: dict[str, list[tuple[float, float]]] = {}
-    until_s_E = _down_until(history, watch.end_s, open_is_down=open_is_down)
-    for event in np.flatnonzero(events_E).tolist():
-        start_s = float(history.start_s_E[event])
-        recovered_s = float(until_s_E[event])
-        by_unit.setdefault(history.unit(event), []).append((start_s, recovered_s))
-    return by_unit
 
 
 @dataclass(kw_only=True)
