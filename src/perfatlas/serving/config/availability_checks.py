@@ -49,14 +49,8 @@ def check_availability(fleet: Fleet, last: int) -> None:
             "outages refer to fixed replicas and cannot be combined with an autoscaler; remove one"
             " of them"
         )
-    _check_outages(availability.outages, number, last)
-    if availability.scaler is not None:
-        _check_scaler(availability.scaler, number, last)
-
-
-def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
     before: dict[int, Outage] = {}
-    for outage in sorted(outages, key=lambda outage: (outage.replica, outage.start)):
+    for outage in sorted(availability.outages, key=lambda outage: (outage.replica, outage.start)):
         name = f"replica {outage.replica}"
         if not 0 <= outage.replica < number:
             raise InvalidSpecError(
@@ -83,6 +77,8 @@ def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
                 f" {_time(earlier.start)}, {back}; outages of a replica must not overlap"
             )
         before[outage.replica] = outage
+    if availability.scaler is not None:
+        _check_scaler(availability.scaler, number, last)
 
 
 def _check_scaler(scaler: Scaler, number: int, last: int) -> None:

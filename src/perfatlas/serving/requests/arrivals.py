@@ -222,8 +222,7 @@ def _check_span(last_s: float, count: int) -> None:
     if not last_s <= LONGEST_S:
         raise InvalidSpecError(
             f"the last of {count} requests would arrive after {significant(last_s)} s; a simulation"
-            " is "
-            f"limited to {LONGEST_S:g} s: increase the rate or reduce the number of requests"
+            f" is limited to {LONGEST_S:g} s: increase the rate or reduce the number of requests"
         )
 
 

@@ -14,7 +14,6 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.serving import config, outcome
 from perfatlas.serving.prices import EnergyPrices, StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
-from perfatlas.serving.run.initial_offload import offloaded
 from perfatlas.serving.state import LOST, REJECTED, SimulationState
 from perfatlas.vocabulary.fields import LONGEST_S
 
@@ -89,7 +88,7 @@ def run_fleet(
     Raises:
         InfeasibleError: The initial state does not fit into memory.
     """
-    requests = _columns(requests)
+    requests = Requests(*map(_whole, requests))
     groups = tuple(
         group._replace(
             prices=StepPrices(*map(_whole, group.prices)),
@@ -218,9 +217,28 @@ def _outcome(
             held_F=_by_replica(sim, "held"),
             wasted=int(clock["wasted"]),
         ),
-        offloaded=offloaded(sims),
+        offloaded=_offloaded(sims),
         fronted=outcome.FrontEndTimes(sim.read_N, sim.late_first_N, sim.late_last_N),
         energy=_run_energy(sims, series_WV),
+    )
+
+
+def _offloaded(sims: tuple[SimulationState, ...]) -> outcome.Offloaded:
+    """Return the statistics of the tiers of all engines."""
+    sums = {
+        name: sum(sim.stock_S2[name].sum(axis=0) for sim in sims)
+        for name in ("loaded", "stored", "came", "went", "held")
+    }
+    loaded_N = sims[0].loaded_N
+    return outcome.Offloaded(
+        host_N=loaded_N["host"].copy(),
+        ssd_N=loaded_N["ssd"].copy(),
+        moved_N=loaded_N["moved"].copy(),
+        loaded_2=sums["loaded"],
+        stored=int(sums["stored"][0]),
+        came_2=sums["came"],
+        went_2=sums["went"],
+        held_2=sums["held"],
     )
 
 
@@ -242,22 +260,8 @@ def _run_energy(
     sim, now = sims[0], int(sims[0].clock_1["now"][0])
     stages = max(sim.stages, 1)
     group_F = sim.group_F[: sim.group_F.size // stages]
-    gpus_F, on_F = (
-        np.array(values)[group_F]
-        for values in zip(
-            *(
-                (
-                    simulation_state.rank_gpus,
-                    simulation_state.rank_gpus
-                    * simulation_state.ranks
-                    * simulation_state.on_power
-                    * stages,
-                )
-                for simulation_state in sims
-            ),
-            strict=True,
-        )
-    )
+    gpus_F = np.array([group.rank_gpus for group in sims])[group_F]
+    on_F = np.array([g.rank_gpus * g.ranks * g.on_power * stages for g in sims])[group_F]
     allocated_F = sim.replica_F["held"] if sim.scaler_1.shape[0] else np.full(on_F.size, now)
     energy_j_W = series_WV[:, 5] / MICROJOULES_PER_JOULE
     spent_F = _by_replica(sim, "spent")
@@ -271,11 +275,6 @@ def _run_energy(
         time_W=np.append(series_WV[:, 0], now),
         energy_j_W=np.append(energy_j_W, max(total_j, energy_j_W.max(initial=0.0))),
     )
-
-
-def _columns(requests: Requests) -> Requests:
-    """Return the requests in the types of the compiled loop."""
-    return Requests(*(_whole(column) for column in requests))
 
 
 def _whole(column: Any) -> Any:  # noqa: ANN401 - an array, or an unchanged number

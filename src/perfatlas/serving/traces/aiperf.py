@@ -103,7 +103,19 @@ def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterat
         if why:
             left_out[why] += 1
             continue
-        yield number, _flat(row, metadata)
+        metrics = row.get("metrics")
+        values = metrics if isinstance(metrics, Mapping) else {}
+        flat: dict[str, object] = {
+            name: metric["value"]
+            for name, metric in values.items()
+            if isinstance(metric, Mapping) and "value" in metric
+        }
+        start_ns = metadata.get("timestamp_ns")
+        latency_ms = flat.get("request_latency")
+        if isinstance(start_ns, int) and isinstance(latency_ms, float):
+            flat["request_start_ns"] = start_ns
+            flat["request_end_ns"] = start_ns + round(latency_ms * _NS_PER_MS)
+        yield number, flat | dict(metadata)
 
 
 def _why_not(row: Row, metadata: Row) -> str:
@@ -112,22 +124,6 @@ def _why_not(row: Row, metadata: Row) -> str:
     if metadata.get("was_cancelled"):
         return "were cancelled"
     return "failed" if row.get("error") is not None else ""
-
-
-def _flat(row: Row, metadata: Row) -> dict[str, object]:
-    metrics = row.get("metrics")
-    values = metrics if isinstance(metrics, Mapping) else {}
-    flat: dict[str, object] = {
-        name: metric["value"]
-        for name, metric in values.items()
-        if isinstance(metric, Mapping) and "value" in metric
-    }
-    start_ns = metadata.get("timestamp_ns")
-    latency_ms = flat.get("request_latency")
-    if isinstance(start_ns, int) and isinstance(latency_ms, float):
-        flat["request_start_ns"] = start_ns
-        flat["request_end_ns"] = start_ns + round(latency_ms * _NS_PER_MS)
-    return flat | dict(metadata)
 
 
 def _think_times(trace: reading.GrowingTrace, columns: dict[str, Int]) -> Int:

@@ -81,7 +81,12 @@ def csv_blocks(
         if not names:
             header, _, body = data.partition(b"\n")
             start = first + 1
-            names = _header_names(path, header, required)
+            text = _text(path, 1, header)
+            names = [name.strip() for name in _cells(path, 1, text)]
+            repeated = [name for name, count in Counter(names).items() if count > 1]
+            if repeated:
+                raise refuse(path, "line 1", f"duplicate column {repr_for_error(min(repeated))}")
+            _check_names(path, names, required)
         if not body:
             continue
         known = {name: kind for name, kind in schema.items() if name in names}
@@ -134,11 +139,17 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
                 if len(data) < BLOCK_BYTES and not data.endswith(b"\n"):
                     data += b"\n"  # the last line of the file
                 if first == 1 and not rest:
-                    data = _check_start(path, data)
+                    for signature, reason in _SIGNATURES.items():
+                        if data.startswith(signature):
+                            raise refuse(path, "", f"is {reason}")
+                    data = data.removeprefix(b"\xef\xbb\xbf")
                 cut = data.rfind(b"\n") + 1
                 if cut == 0:
                     rest += data
-                    _check_line(path, first, rest)
+                    if len(rest) > LONGEST_LINE_BYTES:
+                        most = f"{LONGEST_LINE_BYTES >> 20} MiB"
+                        problem = f"longer than {most}; one request per line is expected"
+                        raise refuse(path, f"line {first}", problem)
                     continue
                 block, rest = rest + data[:cut], data[cut:]
                 yield first, block
@@ -160,32 +171,6 @@ def _opened(path: str | Path) -> Iterator[BinaryIO]:
     with Path(path).open("rb") as file:
         packed = file.peek(len(_GZIP)).startswith(_GZIP)
         yield cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
-
-
-def _check_start(path: str | Path, data: bytes) -> bytes:
-    for signature, reason in _SIGNATURES.items():
-        if data.startswith(signature):
-            raise refuse(path, "", f"is {reason}")
-    return data.removeprefix(b"\xef\xbb\xbf")
-
-
-def _check_line(path: str | Path, first: int, rest: bytes) -> None:
-    if len(rest) > LONGEST_LINE_BYTES:
-        raise refuse(
-            path,
-            f"line {first}",
-            f"longer than {LONGEST_LINE_BYTES >> 20} MiB; one request per line is expected",
-        )
-
-
-def _header_names(path: str | Path, header: bytes, required: Sequence[str]) -> list[str]:
-    text = _text(path, 1, header)
-    names = [name.strip() for name in _cells(path, 1, text)]
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise refuse(path, "line 1", f"duplicate column {repr_for_error(min(repeated))}")
-    _check_names(path, names, required)
-    return names
 
 
 def _check_names(path: str | Path, names: Sequence[str], required: Sequence[str]) -> None:
@@ -276,8 +261,7 @@ def _jsonl_rows(
                 path,
                 f"line {number}",
                 f"not JSON ({problem}): {repr_for_error(text.strip())}; one object per line is"
-                " expected "
-                "(a truncated file ends within one)",
+                " expected (a truncated file ends within one)",
             ) from problem
         if not isinstance(row, dict):
             raise refuse(path, f"line {number}", f"{repr_for_error(row)} is not an object {{...}}")

@@ -93,16 +93,12 @@ def _blocks(path: str | Path) -> Iterator[Block]:
         return csv_blocks(path, schema | {"prefix_hash_ids": pa.string()}, _REQUIRED)
     if suffix == ".parquet":
         return parquet_blocks(path, _NAMES, _REQUIRED)
-    if isinstance(_first_row(path).get("session"), int):
+    first = next((row for block in jsonl_blocks(path, {}) for _, row in block.rows()), None)
+    if first is None:
+        raise refuse(path, "", "contains no requests")
+    if isinstance(first.get("session"), int):
         schema["session"] = pa.int64()
     return jsonl_blocks(path, schema)
-
-
-def _first_row(path: str | Path) -> dict[str, object]:
-    for block in jsonl_blocks(path, {}):
-        for _, row in block.rows():
-            return dict(row)
-    raise refuse(path, "", "contains no requests")
 
 
 def _check_turns(trace: reading.GrowingTrace, columns: dict[str, Int]) -> None:

@@ -177,8 +177,7 @@ def _log_rows(
                 trace.path,
                 f"line {number}",
                 f"missing {missing} of request {repr_for_error(request)}; vLLM logs token ids at"
-                " level "
-                "DEBUG (VLLM_LOGGING_LEVEL=DEBUG), and max_tokens if the request sets it",
+                " level DEBUG (VLLM_LOGGING_LEVEL=DEBUG), and max_tokens if the request sets it",
             )
         try:
             start_s = clock.seconds(*(int(part) for part in head.groups()[:5]))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.history.labels import Labels
     from perfatlas.reliability.telemetry.history.lifetime_columns import Lifetimes, lifetimes
     from perfatlas.reliability.telemetry.history.occupancy import (
-        Occupancy, OccupancyBuilder, OperatingTime,
+        OccupancyBuilder, OperatingTime,
     )
     from perfatlas.reliability.telemetry.history.survival_intervals import (
         ObservationWindow, Repair, Repairs, SurvivalIntervals, check_window, failure_intervals,
