@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         MAINTENANCE, MEMBER, MOST_CAUSES, MOST_CREWS, MOST_EVENTS, MOST_LEVELS, MOST_PHASES,
         MOST_REPAIRS, MOST_RESTARTS, MOST_SLOW, MOST_STAGES, NEVER, PLAN, PRODUCTIVE, RANDOM,
         RESTART, SILENT, SLOT, SLOWS, SPARE_ORDERS, STOPS, TICKS_PER_SECOND, UNIT, WAITING,
-        JobState, Plan, Stores,
+        JobPlan, JobState, Stores,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

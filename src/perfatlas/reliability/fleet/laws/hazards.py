@@ -25,7 +25,7 @@ BATHTUB: Final = 4
 TABLE: Final = 5
 
 
-class LawRow:
+class LawRecord:
     """The distribution of a lifetime or duration."""
 
     kind: int
@@ -38,14 +38,14 @@ class LawRow:
     count: int  # number of knots
 
 
-LAW: Final = record_type(LawRow)
+LAW: Final = record_type(LawRecord)
 ENDLESS: Final = 1e300
 LONGEST: Final = 5e17  # ticks; sums of several fit into 64 bits
 _ROOT2: Final = math.sqrt(2.0)
 
 
 @part
-def age_at(law: LawRow, knots_2K: NDArray[np.float64], hazard: float) -> float:
+def age_at(law: LawRecord, knots_2K: NDArray[np.float64], hazard: float) -> float:
     """Return the age at which a cumulative hazard is reached [ticks].
 
     Args:
@@ -66,7 +66,7 @@ def age_at(law: LawRow, knots_2K: NDArray[np.float64], hazard: float) -> float:
 
 
 @part
-def ticks_at(law: LawRow, knots_2K: NDArray[np.float64], hazard: float) -> int:
+def ticks_at(law: LawRecord, knots_2K: NDArray[np.float64], hazard: float) -> int:
     """Return `age_at` in whole ticks, at most 15,800 years.
 
     Args:
@@ -76,7 +76,7 @@ def ticks_at(law: LawRow, knots_2K: NDArray[np.float64], hazard: float) -> int:
 
 
 @part
-def hazard_at(law: LawRow, knots_2K: NDArray[np.float64], age: float) -> float:
+def hazard_at(law: LawRecord, knots_2K: NDArray[np.float64], age: float) -> float:
     """Return the cumulative hazard at an age.
 
     Args:
@@ -120,12 +120,12 @@ def between(
 
 
 @part
-def _bathtub_hazard(law: LawRow, age: float) -> float:
+def _bathtub_hazard(law: LawRecord, age: float) -> float:
     return float((age / law.a) ** law.b + age / law.c + (age / law.d) ** law.e)
 
 
 @part
-def _bathtub_age(law: LawRow, hazard: float) -> float:
+def _bathtub_age(law: LawRecord, hazard: float) -> float:
     """Return the root of H(t) = hazard: it lies below the root of each term alone."""
     high = min(law.a * hazard ** (1.0 / law.b), law.c * hazard, law.d * hazard ** (1.0 / law.e))
     low = min(

@@ -1,7 +1,7 @@
 """State of a simulated job, as records that compiled code reads and writes.
 
-Times are whole ticks of a microsecond, so that a replica's time adds up exactly. A `Plan` holds the
-constants; a `JobState` and its heaps are the full state of a replica.
+Times are whole ticks of a microsecond, so that a replica's time adds up exactly. A `JobPlan` holds
+the constants; a `JobState` and its heaps are the full state of a replica.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.fleet.laws.hazards import LawRow
+    from perfatlas.reliability.fleet.laws.hazards import LawRecord
 
 TICKS_PER_SECOND: Final = 1_000_000
 NEVER: Final = 2**62
@@ -62,7 +62,7 @@ LONGEST_IDLE: Final = 2
 LAST_RETURNED: Final = 3
 
 
-class CauseRow:
+class CauseRecord:
     """A cause of failures, or the lemons of one."""
 
     law: int  # distribution of a lifetime
@@ -94,10 +94,10 @@ class CauseRow:
     last_lemon: float  # probability that the last lemon exists: their number may be fractional
 
 
-CAUSE: Final = record_type(CauseRow)
+CAUSE: Final = record_type(CauseRecord)
 
 
-class LevelRow:
+class LevelRecord:
     """A level of checkpoints [ticks]."""
 
     write: int
@@ -107,10 +107,10 @@ class LevelRow:
     read_law: int
 
 
-LEVEL: Final = record_type(LevelRow)
+LEVEL: Final = record_type(LevelRecord)
 
 
-class RestartRow:
+class RestartRecord:
     """A kind of restart."""
 
     fixed: int  # ticks of all constant phases
@@ -119,10 +119,10 @@ class RestartRow:
     success: float  # otherwise the next restart follows
 
 
-RESTART_KIND: Final = record_type(RestartRow)
+RESTART_KIND: Final = record_type(RestartRecord)
 
 
-class StageRow:
+class StageRecord:
     """A stage of a repair."""
 
     law: int
@@ -130,21 +130,21 @@ class StageRow:
     false_fix: float
 
 
-STAGE: Final = record_type(StageRow)
+STAGE: Final = record_type(StageRecord)
 
 
-class RepairRow:
+class RepairRecord:
     """A repair."""
 
     stages: int
     relapse: int
-    stage: list[StageRow] = repeated(STAGE, MOST_STAGES)
+    stage: list[StageRecord] = repeated(STAGE, MOST_STAGES)
 
 
-REPAIR: Final = record_type(RepairRow)
+REPAIR: Final = record_type(RepairRecord)
 
 
-class Plan:
+class JobPlan:
     """The constants of a job."""
 
     horizon: int
@@ -187,14 +187,14 @@ class Plan:
     mean_gap: float
     shrink_overhead: float
     chance: list[float] = repeated(float, MOST_CAUSES)  # cumulative, of the memoryless causes
-    cause: list[CauseRow] = repeated(CAUSE, MOST_CAUSES)
-    level: list[LevelRow] = repeated(LEVEL, MOST_LEVELS)
-    restart: list[RestartRow] = repeated(RESTART_KIND, MOST_RESTARTS)
-    repair: list[RepairRow] = repeated(REPAIR, MOST_REPAIRS)
-    law: list[LawRow] = repeated(LAW, MOST_LAWS)
+    cause: list[CauseRecord] = repeated(CAUSE, MOST_CAUSES)
+    level: list[LevelRecord] = repeated(LEVEL, MOST_LEVELS)
+    restart: list[RestartRecord] = repeated(RESTART_KIND, MOST_RESTARTS)
+    repair: list[RepairRecord] = repeated(REPAIR, MOST_REPAIRS)
+    law: list[LawRecord] = repeated(LAW, MOST_LAWS)
 
 
-PLAN: Final = record_type(Plan)
+PLAN: Final = record_type(JobPlan)
 
 
 class JobState:
@@ -271,7 +271,7 @@ class JobState:
 JOB: Final = record_type(JobState)
 
 
-class UnitRow:
+class UnitRecord:
     """Service of a unit that has identity."""
 
     idle_since: int  # number of the return after which it is idle
@@ -280,10 +280,10 @@ class UnitRow:
     parked: int  # first slot that came due while it was away; -1 for none
 
 
-UNIT: Final = record_type(UnitRow)
+UNIT: Final = record_type(UnitRecord)
 
 
-class MemberRow:
+class MemberRecord:
     """Original parts of a unit, of one ageing cause."""
 
     left: int  # original parts that have not failed
@@ -291,10 +291,10 @@ class MemberRow:
     hazard: float  # cumulative hazard at the next failure of an original part
 
 
-MEMBER: Final = record_type(MemberRow)
+MEMBER: Final = record_type(MemberRecord)
 
 
-class SlotRow:
+class SlotRecord:
     """Next failure of a part that belongs to a unit."""
 
     due: float  # service time of the unit at the failure of a part [ticks]
@@ -305,7 +305,7 @@ class SlotRow:
     link: int  # next slot of a list; -1 at its end
 
 
-SLOT: Final = record_type(SlotRow)
+SLOT: Final = record_type(SlotRecord)
 
 
 class Stores(NamedTuple):

@@ -13,11 +13,11 @@ from perfatlas.compiled import inlined, part
 from perfatlas.reliability.fleet.laws import CHECKPOINT, DEGRADED, LOST_WORK, NEVER, PRODUCTIVE
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import JobState, Plan
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState
 
 
 @part
-def set_lengths(plan: Plan, job: JobState) -> None:
+def set_lengths(plan: JobPlan, job: JobState) -> None:
     """Set the lengths of blocks of segments at the current speed of the job."""
     job.slow_work = plan.work
     if job.slowdown > 1.0:
@@ -30,7 +30,7 @@ def set_lengths(plan: Plan, job: JobState) -> None:
 
 
 @inlined
-def place_of(plan: Plan, job: JobState, index: int) -> int:
+def place_of(plan: JobPlan, job: JobState, index: int) -> int:
     """Return the position at which a number of segments is complete [ticks]."""
     if plan.levels == 1:
         return int(index * job.length[0])
@@ -44,7 +44,7 @@ def place_of(plan: Plan, job: JobState, index: int) -> int:
 
 
 @inlined
-def segments_at(plan: Plan, job: JobState, place: int) -> int:
+def segments_at(plan: JobPlan, job: JobState, place: int) -> int:
     """Return the number of segments complete at a position.
 
     Args:
@@ -64,7 +64,7 @@ def segments_at(plan: Plan, job: JobState, place: int) -> int:
 
 
 @inlined
-def begin(plan: Plan, job: JobState) -> None:
+def begin(plan: JobPlan, job: JobState) -> None:
     """Start a running period now."""
     job.since = job.now
     into = _slowed(plan, job, job.offset)
@@ -73,7 +73,7 @@ def begin(plan: Plan, job: JobState) -> None:
 
 
 @inlined
-def _slowed(plan: Plan, job: JobState, offset: int) -> int:
+def _slowed(plan: JobPlan, job: JobState, offset: int) -> int:
     """Return the ticks into a segment at the current speed, from those at full speed."""
     if job.slow_work == plan.work:
         return int(offset)
@@ -86,13 +86,13 @@ def _slowed(plan: Plan, job: JobState, offset: int) -> int:
 
 
 @inlined
-def _at_full_speed(plan: Plan, job: JobState, worked: int) -> int:
+def _at_full_speed(plan: JobPlan, job: JobState, worked: int) -> int:
     """Return the work done in a segment, from the ticks at the current speed."""
     return int(min(worked / (job.slow_work / plan.work), plan.work))
 
 
 @inlined
-def settle(plan: Plan, job: JobState) -> None:
+def settle(plan: JobPlan, job: JobState) -> None:
     """Account for the running period until now and update the durable checkpoints."""
     ran = job.now - job.since
     place = job.place + ran
@@ -116,7 +116,7 @@ def settle(plan: Plan, job: JobState) -> None:
 
 
 @inlined
-def _bank(plan: Plan, job: JobState, place: int) -> None:
+def _bank(plan: JobPlan, job: JobState, place: int) -> None:
     """Update the last durable checkpoint that covers each level."""
     if plan.levels == 1 and plan.level[0].lag == 0:
         job.bank[0] = max(job.bank[0], job.index)
@@ -137,7 +137,7 @@ def _bank(plan: Plan, job: JobState, place: int) -> None:
 
 
 @inlined
-def roll_back(plan: Plan, job: JobState, depth: int) -> None:
+def roll_back(plan: JobPlan, job: JobState, depth: int) -> None:
     """Roll back to the last checkpoint of a level, or by one step where peers hold the state.
 
     Args:
@@ -168,7 +168,7 @@ def roll_back(plan: Plan, job: JobState, depth: int) -> None:
 
 
 @inlined
-def work_ends_at(plan: Plan, job: JobState) -> int:
+def work_ends_at(plan: JobPlan, job: JobState) -> int:
     """Return the position at which the work is done, or saved where it is done [ticks]."""
     if job.last == 1 or plan.last_work == plan.work:
         return int(place_of(plan, job, plan.segments))
@@ -176,7 +176,7 @@ def work_ends_at(plan: Plan, job: JobState) -> int:
 
 
 @inlined
-def end_work(plan: Plan, job: JobState) -> bool:
+def end_work(plan: JobPlan, job: JobState) -> bool:
     """Return whether the last, short segment must still be verified and saved, and start that."""
     if job.last == 1 or plan.last_work == plan.work:
         return False
@@ -188,7 +188,7 @@ def end_work(plan: Plan, job: JobState) -> bool:
 
 
 @inlined
-def undo_end(plan: Plan, job: JobState) -> None:
+def undo_end(plan: JobPlan, job: JobState) -> None:
     """Restore the remaining work of a job that must redo work after its end."""
     if job.last == 1:
         job.last = 0

@@ -27,11 +27,11 @@ from perfatlas.reliability.fleet.simulator.pool import (
 from perfatlas.reliability.fleet.simulator.random_streams import COUNTED, DETECTED, LASTS, stream
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import JobState, Plan, Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 
 @part
-def apply_event(plan: Plan, job: JobState, stores: Stores, running: bool) -> int:  # noqa: FBT001
+def apply_event(plan: JobPlan, job: JobState, stores: Stores, running: bool) -> int:  # noqa: FBT001
     """Apply the event that is due; return its cause if it stops the job, else -1.
 
     Args:
@@ -68,7 +68,7 @@ def apply_event(plan: Plan, job: JobState, stores: Stores, running: bool) -> int
 
 
 @inlined
-def interrupt(plan: Plan, job: JobState, stores: Stores, cause: int) -> None:
+def interrupt(plan: JobPlan, job: JobState, stores: Stores, cause: int) -> None:
     """Record the recovery that a failure requires and roll back to its checkpoint."""
     row = plan.cause[cause]
     draw = 1.0
@@ -82,7 +82,7 @@ def interrupt(plan: Plan, job: JobState, stores: Stores, cause: int) -> None:
 
 
 @part
-def _counts(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
+def _counts(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
     """Return whether an event affects the job: its parts, its lemons or its work."""
     row = plan.cause[cause]
     if row.counted < 1.0 and uniform(job.key, stream(cause, COUNTED), turn) >= row.counted:
@@ -96,7 +96,7 @@ def _counts(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) ->
 
 @part
 def _weaken(
-    plan: Plan,
+    plan: JobPlan,
     job: JobState,
     stores: Stores,
     event: tuple[int, int],
@@ -111,7 +111,7 @@ def _weaken(
 
 
 @part
-def _corrupt(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) -> None:
+def _corrupt(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> None:
     """Corrupt the running state until a verification or the latency detects it."""
     if job.corrupt == 1:
         return
@@ -128,7 +128,7 @@ def _corrupt(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) -
 
 
 @part
-def _slow_down(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) -> None:
+def _slow_down(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> None:
     """Start a slowdown."""
     if job.slow == MOST_SLOW:
         end_slowdowns(plan, job)
@@ -151,7 +151,7 @@ def _slow_down(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int)
 
 
 @part
-def new_speed(plan: Plan, job: JobState) -> None:
+def new_speed(plan: JobPlan, job: JobState) -> None:
     """Set the speed of a settled job from its slowdowns and missing units."""
     slowest = 1.0
     job.slow_end = NEVER
@@ -166,7 +166,7 @@ def new_speed(plan: Plan, job: JobState) -> None:
 
 
 @part
-def end_slowdowns(plan: Plan, job: JobState) -> bool:
+def end_slowdowns(plan: JobPlan, job: JobState) -> bool:
     """End expired slowdowns; return whether a slow unit is to be replaced."""
     kept, replaced = 0, False
     for i in range(job.slow):

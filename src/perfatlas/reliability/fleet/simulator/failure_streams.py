@@ -22,14 +22,14 @@ from perfatlas.reliability.fleet.simulator.random_streams import (
 from perfatlas.reliability.fleet.simulator.unit_clocks import OF_UNITS, come_due
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import JobState, Plan, Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 MERGED: Final = -1
 REPLACED: Final = -2
 
 
 @part
-def start_streams(plan: Plan, job: JobState, stores: Stores) -> None:
+def start_streams(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Draw the first event of every cause."""
     job.merged_time = ENDLESS
     if plan.memoryless > 0:
@@ -46,7 +46,7 @@ def start_streams(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @inlined
-def find_next(plan: Plan, job: JobState, stores: Stores) -> None:
+def find_next(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Set the time and source of the next event."""
     best = job.merged_time
     job.source = MERGED
@@ -61,7 +61,7 @@ def find_next(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @inlined
-def take_next(plan: Plan, job: JobState, stores: Stores) -> int:
+def take_next(plan: JobPlan, job: JobState, stores: Stores) -> int:
     """Return the cause of the event that is due and advance; -1 where a part is not due yet.
 
     A relapse is its cause plus MOST_CAUSES.
@@ -93,7 +93,7 @@ def take_next(plan: Plan, job: JobState, stores: Stores) -> int:
 
 
 @inlined
-def _merged_cause(plan: Plan, job: JobState) -> int:
+def _merged_cause(plan: JobPlan, job: JobState) -> int:
     if plan.memoryless == 1:
         return 0
     u = uniform(job.key, MERGED_CAUSE, job.merged)
@@ -104,7 +104,7 @@ def _merged_cause(plan: Plan, job: JobState) -> int:
 
 
 @part
-def _next_fresh(plan: Plan, job: JobState, stores: Stores, cause: int) -> None:
+def _next_fresh(plan: JobPlan, job: JobState, stores: Stores, cause: int) -> None:
     """Set the next failure among the original parts of a cause."""
     left = job.fresh_left[cause]
     if left < 1.0:
@@ -119,7 +119,7 @@ def _next_fresh(plan: Plan, job: JobState, stores: Stores, cause: int) -> None:
 
 @part
 def _replace(
-    plan: Plan, job: JobState, stores: Stores, cause: int, time: float, birth: float
+    plan: JobPlan, job: JobState, stores: Stores, cause: int, time: float, birth: float
 ) -> None:
     """Start a new lifetime of the failed part, or continue at its age."""
     row = plan.cause[cause]
@@ -134,7 +134,7 @@ def _replace(
 
 @part
 def await_failure(
-    plan: Plan, job: JobState, stores: Stores, time: float, failing: tuple[float, int]
+    plan: JobPlan, job: JobState, stores: Stores, time: float, failing: tuple[float, int]
 ) -> None:
     """Schedule a failure at an exposed time, unless it is past the horizon.
 

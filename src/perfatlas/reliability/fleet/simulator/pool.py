@@ -29,7 +29,7 @@ from perfatlas.reliability.fleet.simulator.random_streams import (
 from perfatlas.reliability.fleet.simulator.unit_clocks import power_down, power_up
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import JobState, Plan, Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 MOST_REPEATS: Final = 1024  # repeats of a stage that are drawn one by one
 REPEATS_FROM: Final = 2**60  # counters of their random numbers, beyond those of the stages
@@ -37,7 +37,7 @@ REPEATS_FROM: Final = 2**60  # counters of their random numbers, beyond those of
 
 @part
 def send_to_repair(
-    plan: Plan, job: JobState, stores: Stores, failure: tuple[int, int, int]
+    plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int, int, int]
 ) -> None:
     """Start a repair: stages until a fix or false fix; it waits for a crew.
 
@@ -67,7 +67,9 @@ def send_to_repair(
 
 
 @part
-def _repair(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) -> tuple[float, bool]:
+def _repair(
+    plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int
+) -> tuple[float, bool]:
     """Return the duration of a repair [ticks], and whether it is a false fix.
 
     The last stage is repeated until a fix or false fix: a geometric number of times, of which those
@@ -99,7 +101,7 @@ def _repair(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) ->
 
 
 @inlined
-def hit(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
+def hit(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
     """Return whether a failure hits the running job, and remove the failed parts or units."""
     row = plan.cause[cause]
     if row.scope == 0:
@@ -128,7 +130,9 @@ def hit(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) -> boo
 
 
 @part
-def _hit_powered(plan: Plan, job: JobState, stores: Stores, failure: tuple[int, int, int]) -> bool:
+def _hit_powered(
+    plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int, int, int]
+) -> bool:
     """Remove anonymous units where there are spares; return whether the job lost any.
 
     A burst continues from its position and wraps around, units of the job before idle ones.
@@ -149,7 +153,7 @@ def _hit_powered(plan: Plan, job: JobState, stores: Stores, failure: tuple[int, 
 
 
 @inlined
-def working(plan: Plan, job: JobState) -> int:
+def working(plan: JobPlan, job: JobState) -> int:
     """Return the units of running replicas: a job that shrinks drops whole replicas."""
     missing = plan.units - job.active
     if missing <= 0 or plan.replica_units == 0:
@@ -159,7 +163,7 @@ def working(plan: Plan, job: JobState) -> int:
 
 
 @part
-def hits_work(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
+def hits_work(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
     """Return whether an event on the work of the full job hits a unit that works."""
     if plan.cause[cause].shared == 1:
         return True
@@ -173,7 +177,7 @@ def hits_work(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) 
 
 
 @part
-def fail_again(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
+def fail_again(plan: JobPlan, job: JobState, stores: Stores, cause: int, turn: int) -> bool:
     """Return whether a relapse stops the job, and remove its unit.
 
     The fault of a unit that has left the job shows when it returns.
@@ -197,7 +201,7 @@ def fail_again(plan: Plan, job: JobState, stores: Stores, cause: int, turn: int)
 
 
 @part
-def _hit_named(plan: Plan, job: JobState, stores: Stores, failure: tuple[int, int, int]) -> bool:
+def _hit_named(plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int, int, int]) -> bool:
     """Remove a part, or whole units in order of position; return whether the job lost any."""
     cause, turn, position = failure
     row = plan.cause[cause]
@@ -226,7 +230,7 @@ def _hit_named(plan: Plan, job: JobState, stores: Stores, failure: tuple[int, in
 
 @part
 def _part_out(
-    plan: Plan, job: JobState, stores: Stores, failure: tuple[int, int], unit: int
+    plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int, int], unit: int
 ) -> None:
     """Remove a part of a unit, and the unit where too few parts are left."""
     cause, turn = failure
@@ -238,7 +242,7 @@ def _part_out(
 
 @part
 def _unit_out(
-    plan: Plan, job: JobState, stores: Stores, failure: tuple[int, int], unit: int
+    plan: JobPlan, job: JobState, stores: Stores, failure: tuple[int, int], unit: int
 ) -> None:
     cause, index = failure
     stores.down_D[unit] += plan.parts
@@ -255,7 +259,7 @@ def swap(stores: Stores, number: int, two: int) -> None:
 
 
 @part
-def _out(plan: Plan, job: JobState, stores: Stores, unit: int) -> None:
+def _out(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
     """Move a unit of the job, or an idle one, to the failed units."""
     if plan.warm == 1 or stores.spot_D[unit] < job.active:
         power_down(plan, job, stores, unit)
@@ -268,7 +272,7 @@ def _out(plan: Plan, job: JobState, stores: Stores, unit: int) -> None:
 
 
 @part
-def come_back(plan: Plan, job: JobState, stores: Stores, now: int) -> None:
+def come_back(plan: JobPlan, job: JobState, stores: Stores, now: int) -> None:
     """Make all units repaired by now idle.
 
     Args:
@@ -299,7 +303,7 @@ def come_back(plan: Plan, job: JobState, stores: Stores, now: int) -> None:
 
 
 @part
-def _return(plan: Plan, job: JobState, stores: Stores, unit: int) -> None:
+def _return(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
     """Make a repaired unit idle."""
     swap(stores, stores.spot_D[unit], job.active + job.idle)
     job.idle += 1
@@ -311,7 +315,7 @@ def _return(plan: Plan, job: JobState, stores: Stores, unit: int) -> None:
 
 
 @part
-def fill_up(plan: Plan, job: JobState, stores: Stores) -> None:
+def fill_up(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Assign idle units to a job with missing units."""
     come_back(plan, job, stores, job.now)
     while job.active < plan.units and job.idle > 0:
@@ -324,7 +328,7 @@ def fill_up(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @part
-def _join(plan: Plan, job: JobState, stores: Stores) -> None:
+def _join(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Assign an idle unit to the job; some still have the fault they were repaired for."""
     if plan.named == 1:
         swap(stores, chosen_spare(plan, job, stores), job.active)
@@ -342,7 +346,7 @@ def _join(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @part
-def _take_idle(plan: Plan, job: JobState, drawn: int, place: int) -> int:
+def _take_idle(plan: JobPlan, job: JobState, drawn: int, place: int) -> int:
     """Take a random idle unit; return the cause of its remaining fault, -1 if none."""
     if job.idle_bad > 0:
         left = uniform(job.key, drawn, place) * job.idle
@@ -358,7 +362,7 @@ def _take_idle(plan: Plan, job: JobState, drawn: int, place: int) -> int:
 
 
 @part
-def begin_relapses(plan: Plan, job: JobState, stores: Stores, unit: int) -> None:
+def begin_relapses(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
     """Schedule the relapses of a named unit that joined the job."""
     for cause in range(plan.causes):
         lurks = plan.cause[cause].lurks
@@ -371,7 +375,9 @@ def begin_relapses(plan: Plan, job: JobState, stores: Stores, unit: int) -> None
 
 
 @part
-def _begin_relapse(plan: Plan, job: JobState, stores: Stores, again: tuple[int, int, int]) -> None:
+def _begin_relapse(
+    plan: JobPlan, job: JobState, stores: Stores, again: tuple[int, int, int]
+) -> None:
     """Schedule a relapse, given its cause, the number of the draw and the unit."""
     cause, index, unit = again
     law = plan.law[plan.repair[plan.cause[cause].repair].relapse]

@@ -33,11 +33,11 @@ from perfatlas.reliability.fleet.simulator.random_streams import (
 from perfatlas.reliability.fleet.simulator.unit_clocks import power_down, power_up
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import JobState, Plan, Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 
 @part
-def allocate_anew(plan: Plan, job: JobState, stores: Stores) -> None:
+def allocate_anew(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Exchange units until the job runs on the usable ones with the lowest numbers."""
     while job.idle > 0:
         low, high = job.active, 0
@@ -75,7 +75,9 @@ def spend(job: JobState, ticks: int, bucket: int, exposed: bool) -> None:  # noq
 
 
 @part
-def _pass(plan: Plan, job: JobState, stores: Stores, ticks: int, phase: tuple[int, bool]) -> bool:
+def _pass(
+    plan: JobPlan, job: JobState, stores: Stores, ticks: int, phase: tuple[int, bool]
+) -> bool:
     """Return whether a phase passes without another failure that stops the job."""
     bucket, exposed = phase
     end = min(job.now + ticks, plan.horizon)
@@ -91,7 +93,7 @@ def _pass(plan: Plan, job: JobState, stores: Stores, ticks: int, phase: tuple[in
 
 
 @inlined
-def stop(plan: Plan, job: JobState, stores: Stores, cause: int) -> None:
+def stop(plan: JobPlan, job: JobState, stores: Stores, cause: int) -> None:
     """Stop the job for a failure, together with all failures at the same instant."""
     job.interruptions += 1
     clear(job)
@@ -109,7 +111,7 @@ def clear(job: JobState) -> None:
 
 
 @part
-def recover(plan: Plan, job: JobState, stores: Stores) -> None:
+def recover(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Recover until the job is back at work, or to the horizon."""
     while job.now < plan.horizon and job.full == 0:
         while job.due <= job.exposed and job.full == 0:  # at the same instant
@@ -134,7 +136,7 @@ def recover(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @inlined
-def _wait(plan: Plan, job: JobState, stores: Stores) -> None:
+def _wait(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Assign idle units to the job; wait for repairs unless it can shrink."""
     if plan.spares < 0:
         return
@@ -153,7 +155,7 @@ def _wait(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @inlined
-def _restarted(plan: Plan, job: JobState, stores: Stores, spare: bool) -> bool:  # noqa: FBT001
+def _restarted(plan: JobPlan, job: JobState, stores: Stores, spare: bool) -> bool:  # noqa: FBT001
     """Return whether a restart, with the heavier ones after an unsuccessful one, has no failure."""
     exposed = plan.restart_exposed == 1
     while True:
@@ -171,7 +173,7 @@ def _restarted(plan: Plan, job: JobState, stores: Stores, spare: bool) -> bool: 
 
 
 @inlined
-def _restart_ticks(plan: Plan, job: JobState, stores: Stores, spare: bool) -> int:  # noqa: FBT001
+def _restart_ticks(plan: JobPlan, job: JobState, stores: Stores, spare: bool) -> int:  # noqa: FBT001
     """Return the duration of a restart without failures."""
     row = plan.restart[job.kind]
     ticks = row.fixed
@@ -191,7 +193,7 @@ def _restart_ticks(plan: Plan, job: JobState, stores: Stores, spare: bool) -> in
 
 
 @part
-def drained(plan: Plan, job: JobState) -> None:
+def drained(plan: JobPlan, job: JobState) -> None:
     """Save a job that is to pause at the most durable level."""
     widest = plan.levels - 1
     if job.index % plan.level[widest].every != 0:
@@ -202,7 +204,7 @@ def drained(plan: Plan, job: JobState) -> None:
 
 
 @part
-def perform_maintenance(plan: Plan, job: JobState, stores: Stores) -> None:
+def perform_maintenance(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Perform the planned maintenance that is due."""
     _pass(plan, job, stores, plan.maintenance, (MAINTENANCE, False))
     job.draining = 0
@@ -213,7 +215,7 @@ def perform_maintenance(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @inlined
-def plan_events(plan: Plan, job: JobState, stores: Stores) -> None:
+def plan_events(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Set the time of the next event of a running job other than a failure."""
     from_now = job.now - job.place
     job.work_end = NEVER

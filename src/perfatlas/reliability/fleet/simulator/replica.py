@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfatlas.reliability.fleet.laws import JobState, Plan, Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 FIELDS: Final = (
     *BUCKETS,
@@ -81,7 +81,7 @@ def run_replicas(
 
 
 @part
-def start(plan: Plan, job: JobState, stores: Stores, key: np.uint64) -> None:
+def start(plan: JobPlan, job: JobState, stores: Stores, key: np.uint64) -> None:
     """Initialise a job."""
     job.key = key
     job.now = job.exposed = job.since = job.place = 0
@@ -117,7 +117,7 @@ def start(plan: Plan, job: JobState, stores: Stores, key: np.uint64) -> None:
 
 
 @part
-def advance(plan: Plan, job: JobState, stores: Stores) -> None:
+def advance(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Run a job to its end."""
     while job.now < plan.horizon and job.finished == NEVER and job.full == 0:
         fails = job.now + max(job.due - job.exposed, 0)
@@ -139,7 +139,7 @@ def advance(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @part
-def _end(plan: Plan, job: JobState) -> None:
+def _end(plan: JobPlan, job: JobState) -> None:
     """Account for the time left until the horizon."""
     if job.finished == NEVER:
         settle(plan, job)
@@ -150,7 +150,7 @@ def _end(plan: Plan, job: JobState) -> None:
 
 
 @part
-def _something_else(plan: Plan, job: JobState, stores: Stores) -> None:
+def _something_else(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Apply the events due other than failures to a settled running job."""
     if job.work_end <= job.now:
         if end_work(plan, job):
@@ -182,7 +182,7 @@ def _something_else(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @part
-def _regrow(plan: Plan, job: JobState, stores: Stores) -> None:
+def _regrow(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Take repaired units back, and into the job if it regrows."""
     took = job.took
     come_back(plan, job, stores, job.now)
@@ -194,7 +194,7 @@ def _regrow(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @part
-def _notice(plan: Plan, job: JobState, stores: Stores) -> None:
+def _notice(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Roll back from a silent error to the last clean checkpoint, or else to the start."""
     job.interruptions += 1
     clear(job)

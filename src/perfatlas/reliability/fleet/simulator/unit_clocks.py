@@ -15,20 +15,20 @@ from perfatlas.reliability.fleet.laws import MOST_CAUSES, age_at, hazard_at
 from perfatlas.reliability.fleet.simulator.random_streams import FRESH, RENEWED, stream
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import JobState, Plan, Stores
+    from perfatlas.reliability.fleet.laws import JobPlan, JobState, Stores
 
 OF_UNITS: Final = 2 * MOST_CAUSES  # items of the heap from here on are slots
 PARTS_PER_UNIT: Final = 2**20  # parts of one unit and cause, with their own random numbers
 
 
 @inlined
-def is_powered(plan: Plan, job: JobState, stores: Stores, unit: int) -> bool:
+def is_powered(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> bool:
     """Return whether a unit can fail: it is in the job, or a powered spare."""
     return bool(stores.spot_D[unit] < job.active + plan.warm * job.idle)
 
 
 @part
-def reset_units(plan: Plan, job: JobState, stores: Stores) -> None:
+def reset_units(plan: JobPlan, job: JobState, stores: Stores) -> None:
     """Start the clocks of all units."""
     for unit in range(stores.order_D.shape[0]):
         stores.order_D[unit] = unit
@@ -47,14 +47,14 @@ def reset_units(plan: Plan, job: JobState, stores: Stores) -> None:
 
 
 @part
-def power_down(plan: Plan, job: JobState, stores: Stores, unit: int) -> None:
+def power_down(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
     """Stop the clock of a unit."""
     if plan.members > 0:
         stores.unit_D[unit].left = job.exposed
 
 
 @part
-def power_up(plan: Plan, job: JobState, stores: Stores, unit: int) -> None:
+def power_up(plan: JobPlan, job: JobState, stores: Stores, unit: int) -> None:
     """Start the clock of a unit again; the failures of its parts are due from now on."""
     row = stores.unit_D[unit]
     if row.left < 0:
@@ -74,7 +74,7 @@ def power_up(plan: Plan, job: JobState, stores: Stores, unit: int) -> None:
 
 
 @part
-def _start_parts(plan: Plan, job: JobState, stores: Stores, unit: int, cause: int) -> None:
+def _start_parts(plan: JobPlan, job: JobState, stores: Stores, unit: int, cause: int) -> None:
     """Draw the first failure of the original parts of a unit."""
     row = plan.cause[cause]
     member = stores.member_DA[unit * plan.members + row.member]
@@ -86,7 +86,7 @@ def _start_parts(plan: Plan, job: JobState, stores: Stores, unit: int, cause: in
 
 
 @part
-def _next_original(plan: Plan, job: JobState, stores: Stores, unit: int, cause: int) -> None:
+def _next_original(plan: JobPlan, job: JobState, stores: Stores, unit: int, cause: int) -> None:
     """Schedule the next failure among the original parts of a unit."""
     row = plan.cause[cause]
     member = stores.member_DA[unit * plan.members + row.member]
@@ -102,7 +102,7 @@ def _next_original(plan: Plan, job: JobState, stores: Stores, unit: int, cause: 
 
 @part
 def _use_slot(
-    plan: Plan,
+    plan: JobPlan,
     job: JobState,
     stores: Stores,
     whose: tuple[int, int, int],
@@ -131,7 +131,7 @@ def _use_slot(
 
 
 @part
-def _wait_for(plan: Plan, job: JobState, stores: Stores, slot: int) -> None:
+def _wait_for(plan: JobPlan, job: JobState, stores: Stores, slot: int) -> None:
     """Put a slot in the heap at the time that follows if its unit stays powered."""
     row = stores.slot_H[slot]
     time = row.due + stores.unit_D[row.unit].away
@@ -147,7 +147,7 @@ def _wait_for(plan: Plan, job: JobState, stores: Stores, slot: int) -> None:
 
 
 @part
-def come_due(plan: Plan, job: JobState, stores: Stores, slot: int, time: float) -> int:
+def come_due(plan: JobPlan, job: JobState, stores: Stores, slot: int, time: float) -> int:
     """Return the cause of the part that fails now, and start its next life; -1 if it does not.
 
     Args:
@@ -175,7 +175,7 @@ def come_due(plan: Plan, job: JobState, stores: Stores, slot: int, time: float) 
 
 @part
 def _renew(
-    plan: Plan, job: JobState, stores: Stores, whose: tuple[int, int], times: tuple[float, float]
+    plan: JobPlan, job: JobState, stores: Stores, whose: tuple[int, int], times: tuple[float, float]
 ) -> None:
     """Start a new lifetime of the failed part of a unit, or continue at its age."""
     unit, cause = whose
