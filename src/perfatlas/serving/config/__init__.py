@@ -12,12 +12,12 @@ if TYPE_CHECKING:
         check_requests,
     )
     from perfatlas.serving.config.engines import (
-        ARRIVAL, DECODE, FIRST_FROM, MAX_ENGINE_TYPES, PREFILL, RECOMPUTED, ROLES, Fleet, Link,
-        ReplicaGroup, equal_engines,
+        ARRIVAL, DECODE, FIRST_FROM, MAX_ENGINE_TYPES, PREFILL, RECOMPUTED, ROLES, EngineFleet,
+        Link, ReplicaGroup, equal_engines,
     )
     from perfatlas.serving.config.limits import (
-        MAX_SCHEDULERS, PREFIX_AWARE, RANDOM, ROUND_ROBIN, ROUTINGS, Affinity, Control, Limits,
-        Replicas,
+        MAX_SCHEDULERS, PREFIX_AWARE, RANDOM, ROUND_ROBIN, ROUTINGS, Affinity, Control, Replicas,
+        SchedulerLimits,
     )
     from perfatlas.serving.config.offload_checks import check_offload
 else:

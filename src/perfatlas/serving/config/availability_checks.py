@@ -10,7 +10,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from perfatlas.serving.config.availability import Outage, Scaler
-    from perfatlas.serving.config.engines import Fleet
+    from perfatlas.serving.config.engines import EngineFleet
 
 MAX_SYNCS: Final = 1_000_000  # size of an autoscaler's history
 
@@ -19,7 +19,7 @@ def _time(ticks: int) -> str:
     return f"{ticks / TICKS_PER_SECOND:g} s"
 
 
-def check_availability(fleet: Fleet, last: int) -> None:
+def check_availability(fleet: EngineFleet, last: int) -> None:
     """Validate outages and autoscaler of a fleet.
 
     Args:

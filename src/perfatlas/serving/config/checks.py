@@ -24,8 +24,8 @@ from perfatlas.serving.prices import ENERGY_TABLES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.config.engines import Fleet
-    from perfatlas.serving.config.limits import Control, Limits
+    from perfatlas.serving.config.engines import EngineFleet
+    from perfatlas.serving.config.limits import Control, SchedulerLimits
     from perfatlas.serving.prices import EnergyPrices, StepPrices
     from perfatlas.serving.requests import Requests
 
@@ -37,7 +37,7 @@ LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may start at the last ti
 MAX_DURATION_PS: Final = 1_000_000_000_000_000_000  # ps: sums of a few of these fit into 64 bits
 
 
-def check_stages(fleet: Fleet) -> None:
+def check_stages(fleet: EngineFleet) -> None:
     """Validate pipeline stages, which are simulated for identical replicas without outages."""
     staged = [group for group in fleet.groups if group.stage_layers]
     if not staged:
@@ -61,7 +61,7 @@ def check_stages(fleet: Fleet) -> None:
             )
 
 
-def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
+def check_fleet(fleet: EngineFleet, concurrency: int, control: Control) -> None:
     """Validate the engines and the routing of a fleet.
 
     Args:
@@ -117,7 +117,7 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
     check_stages(fleet)
 
 
-def _check_roles(fleet: Fleet) -> None:
+def _check_roles(fleet: EngineFleet) -> None:
     """Validate the roles of engines, and the options of two pools."""
     roles = [group.role for group in fleet.groups]
     known = sorted(roles, key=lambda role: role == "decode") == roles
@@ -139,7 +139,7 @@ def _check_roles(fleet: Fleet) -> None:
             )
 
 
-def check_links(fleet: Fleet, requests: Requests) -> None:
+def check_links(fleet: EngineFleet, requests: Requests) -> None:
     """Validate that transfer times of KV caches do not overflow the clock."""
     longest = int(requests.isl_N.max(initial=0))
     for k, group in enumerate(fleet.groups):
@@ -159,7 +159,7 @@ def check_links(fleet: Fleet, requests: Requests) -> None:
             )
 
 
-def check_limits(limits: Limits) -> None:
+def check_limits(limits: SchedulerLimits) -> None:
     """Validate the limits of a scheduler."""
     for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "kv_blocks"):
         _at_least(name, getattr(limits, name), 1)
@@ -179,7 +179,7 @@ def check_limits(limits: Limits) -> None:
         )
 
 
-def _check_drafts(limits: Limits) -> None:
+def _check_drafts(limits: SchedulerLimits) -> None:
     drafts = limits.draft_tokens
     for name in ("draft_tokens", "draft_seed"):
         _at_least(name, getattr(limits, name), 0)
@@ -196,7 +196,7 @@ def _check_drafts(limits: Limits) -> None:
         )
 
 
-def check_front(fleet: Fleet, requests: Requests) -> None:
+def check_front(fleet: EngineFleet, requests: Requests) -> None:
     """Validate that front-end times do not overflow the clock."""
     sends = max((group.stream_token for group in fleet.groups), default=0)
     for name, each, tokens in (
@@ -285,7 +285,7 @@ def _check_hashes(requests: Requests) -> None:
         )
 
 
-def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None:
+def check_prices(prices: StepPrices, limits: SchedulerLimits, requests: Requests) -> None:
     """Validate that price tables cover all steps that the limits allow."""
     longest = int((requests.isl_N + requests.osl_N).max(initial=1)) + limits.draft_tokens
     longest = min(longest, limits.kv_blocks * limits.block_size)  # longer ones never run
@@ -378,7 +378,7 @@ def _check_lines(prices: StepPrices) -> None:
         raise InvalidSpecError("decode_slope_BK must not be negative in its last, unbounded column")
 
 
-def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
+def _check_products(prices: StepPrices, limits: SchedulerLimits, longest: int) -> None:
     """Validate that sums over sequences and products with tokens fit into 64 bits."""
     width = max(int(np.diff(border).max()) for border in (prices.queries_Q, prices.before_P))
     for name, factor, words in (

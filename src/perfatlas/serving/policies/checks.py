@@ -8,10 +8,10 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.policies.table import find_policy, names_where
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config import Fleet
+    from perfatlas.serving.config import EngineFleet
 
 
-def check_policies(fleet: Fleet) -> None:
+def check_policies(fleet: EngineFleet) -> None:
     """Validate that the schedulers of all engines support their options.
 
     Raises:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE, PREFILL
-from perfatlas.serving.policies.policy import Policy
+from perfatlas.serving.policies.policy import BatchingPolicy
 from perfatlas.serving.sequences import (
     admit_head,
     blocks,
@@ -328,7 +328,7 @@ def fits_with_spare_block(sim: SimulationState, i: int, tokens: int) -> bool:  #
     return bool(tokens + sim.block_size < sim.kv_blocks * sim.block_size)
 
 
-SGLANG: Final = Policy(
+SGLANG: Final = BatchingPolicy(
     name="sglang",
     title="SGLang",
     description=(

@@ -32,7 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.policies.policy import Policy
+from perfatlas.serving.policies.policy import BatchingPolicy
 from perfatlas.serving.sequences import (
     UNLIMITED_STEPS,
     admit_head,
@@ -224,7 +224,7 @@ def check_while_waiting(sim: SimulationState, s: int) -> int:
 
 READS: Final = frozenset(("batch_wait_timeout_iters", "batch_wait_max_tokens"))
 BALANCING: Final = READS | {"rank_balance_iters"}
-GUARANTEED_NO_EVICT: Final = Policy(
+GUARANTEED_NO_EVICT: Final = BatchingPolicy(
     name="trtllm_guaranteed_no_evict",
     title="TensorRT-LLM",
     description=(
@@ -239,7 +239,7 @@ GUARANTEED_NO_EVICT: Final = Policy(
     schedule=schedule_trtllm,
     steady_steps=check_while_waiting,
 )
-MAX_UTILIZATION: Final = Policy(
+MAX_UTILIZATION: Final = BatchingPolicy(
     name="trtllm_max_utilization",
     title="TensorRT-LLM",
     description=(

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.policies.policy import Policy
+from perfatlas.serving.policies.policy import BatchingPolicy
 from perfatlas.serving.sequences import (
     UNLIMITED_STEPS,
     admit_head,
@@ -175,7 +175,7 @@ def _can_hold(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG00
     return bool(blocks.count(sim, tokens + 2 * sim.draft_tokens - 1) <= sim.kv_blocks)
 
 
-VLLM: Final = Policy(
+VLLM: Final = BatchingPolicy(
     name="vllm",
     title="vLLM",
     description=(

@@ -76,7 +76,7 @@ ROWS_AT_A_TIME: Final = 1 << 18  # requests
 
 
 def initial_states(
-    requests: Requests, fleet: config.Fleet, *, concurrency: int, control: config.Control
+    requests: Requests, fleet: config.EngineFleet, *, concurrency: int, control: config.Control
 ) -> tuple[state.SimulationState, ...]:
     """Return the initial state of a simulation, one `SimulationState` per engine type.
 
@@ -142,7 +142,7 @@ def _group_state(
 
 
 def _shared_state(
-    requests: Requests, fleet: config.Fleet, concurrency: int, series_rows: int
+    requests: Requests, fleet: config.EngineFleet, concurrency: int, series_rows: int
 ) -> dict[str, Any]:
     """Return the initial state shared by all engine types."""
     count = requests.isl_N.shape[0]
@@ -188,7 +188,7 @@ def _shared_state(
     )
 
 
-def _tree(requests: Requests, fleet: config.Fleet) -> dict[str, Any]:
+def _tree(requests: Requests, fleet: config.EngineFleet) -> dict[str, Any]:
     """Return the router's prefix tree, empty if it has none."""
     node_H = np.zeros(0, np.int32)
     nodes = 0
@@ -230,7 +230,9 @@ def _own_state(requests: Requests, group: config.ReplicaGroup) -> dict[str, Any]
     )
 
 
-def _offload_state(requests: Requests, limits: config.Limits, schedulers: int) -> dict[str, Any]:
+def _offload_state(
+    requests: Requests, limits: config.SchedulerLimits, schedulers: int
+) -> dict[str, Any]:
     """Return the tiers of all schedulers, by field of `SimulationState`; empty if there are none.
 
     A tier is limited to the number of blocks of all prompts.
@@ -270,7 +272,7 @@ def _columns(count: int) -> dict[str, Any]:
 
 def _named_blocks(
     requests: Requests,
-    limits: config.Limits,
+    limits: config.SchedulerLimits,
     scheduler_S: state.Rows,
     travels: bool,  # noqa: FBT001
 ) -> dict[str, state.Rows]:

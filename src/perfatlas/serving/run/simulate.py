@@ -32,7 +32,7 @@ TO_THE_END: Final = config.Control()
 def run(
     requests: Requests,
     prices: StepPrices,
-    limits: config.Limits,
+    limits: config.SchedulerLimits,
     replicas: config.Replicas = ONE_REPLICA,
     *,
     concurrency: int = 0,
@@ -51,7 +51,7 @@ def run(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.config import Limits
+        >>> from perfatlas.serving.config import SchedulerLimits
         >>> from perfatlas.serving.prices.tables import StepPrices
         >>> from perfatlas.serving.requests.columns import plain_requests
         >>> from perfatlas.serving.run.simulate import run
@@ -65,7 +65,7 @@ def run(
         ...     prefill_last_QP=np.zeros((2, 2)), host_step=0, host_sequence=0, host_prefill=0,
         ...     host_overlapped=False)
         >>> requests = plain_requests(np.zeros(1), np.array([100]), np.array([5]))
-        >>> run(requests, prices, Limits(2, 100, 16, 8)).finished_N.tolist()  # 100 + 4 x 10
+        >>> run(requests, prices, SchedulerLimits(2, 100, 16, 8)).finished_N.tolist()  # 100 + 40
         [140]
     """
     fleet = config.equal_engines(prices, limits, replicas)
@@ -74,7 +74,7 @@ def run(
 
 def run_fleet(
     requests: Requests,
-    fleet: config.Fleet,
+    fleet: config.EngineFleet,
     *,
     concurrency: int = 0,
     control: config.Control = TO_THE_END,

@@ -23,7 +23,7 @@ import numpy as np
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import jsonl_blocks, refuse
-from perfatlas.serving.traces.fields import Field
+from perfatlas.serving.traces.fields import TraceField
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,16 +39,18 @@ if TYPE_CHECKING:
 _TICKS_PER_NS: Final = TICKS_PER_SECOND // 10**9
 _NS_PER_MS: Final = 10**6
 _FIELDS: Final = (
-    Field(name="request_start_ns", kind="whole"),
-    Field(name="request_end_ns", kind="whole"),
-    Field(name="input_sequence_length", kind="tokens", low=1),
-    Field(name="output_sequence_length", kind="tokens", low=1),
-    Field(name="x_correlation_id", kind="label"),
-    Field(name="turn_index", kind="tokens", low=0),
+    TraceField(name="request_start_ns", kind="whole"),
+    TraceField(name="request_end_ns", kind="whole"),
+    TraceField(name="input_sequence_length", kind="tokens", low=1),
+    TraceField(name="output_sequence_length", kind="tokens", low=1),
+    TraceField(name="x_correlation_id", kind="label"),
+    TraceField(name="turn_index", kind="tokens", low=0),
 )
 
 
-def read_aiperf(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) -> reading.Trace:
+def read_aiperf(
+    path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRACE
+) -> reading.Trace:
     """Return the requests of an AIPerf run, with the earliest at time 0.
 
     The think time of a later turn is the time between the end of the previous turn and its start.
@@ -59,7 +61,7 @@ def read_aiperf(path: str | Path, window: reading.Window = reading.WHOLE_TRACE) 
     Limits: Failed, cancelled and warm-up requests are excluded, with a warning. A turn after an
         excluded one arrives at its recorded time.
     """
-    clock = reading.Clock(ticks=_TICKS_PER_NS, relative=False)
+    clock = reading.TraceClock(ticks=_TICKS_PER_NS, relative=False)
     trace = reading.GrowingTrace(path=path, clock=clock, window=window)
     left_out: Counter[str] = Counter()
     blocks = (

@@ -18,7 +18,7 @@ import numpy as np
 from perfatlas.files import table_format, unpacked_name
 from perfatlas.serving.traces import reading
 from perfatlas.serving.traces.blocks import csv_blocks, jsonl_blocks, parquet_blocks, refuse
-from perfatlas.serving.traces.fields import NO_LABEL, Field, arrow_types
+from perfatlas.serving.traces.fields import NO_LABEL, TraceField, arrow_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     Int = NDArray[np.int64]
 
 _FIELDS: Final = (
-    Field(name="arrival_s", kind="number", low=0),
-    Field(name="isl", kind="tokens", low=1),
-    Field(name="osl", kind="tokens", low=1),
-    Field(name="prefix_hash_ids", kind="hashes", required=False),
-    Field(name="session", kind="label", required=False),
-    Field(name="turn", kind="tokens", low=0, required=False),
+    TraceField(name="arrival_s", kind="number", low=0),
+    TraceField(name="isl", kind="tokens", low=1),
+    TraceField(name="osl", kind="tokens", low=1),
+    TraceField(name="prefix_hash_ids", kind="hashes", required=False),
+    TraceField(name="session", kind="label", required=False),
+    TraceField(name="turn", kind="tokens", low=0, required=False),
 )
 _NO_LIMIT: Final = 1 << 31  # of the block size, if no prompt has more than one block
 _NAMES: Final = tuple(field.name for field in _FIELDS)
@@ -46,7 +46,7 @@ _REQUIRED: Final = tuple(field.name for field in _FIELDS if field.required)
 
 
 def read_own(
-    path: str | Path, window: reading.Window = reading.WHOLE_TRACE, hash_block: int = 0
+    path: str | Path, window: reading.TraceWindow = reading.WHOLE_TRACE, hash_block: int = 0
 ) -> reading.Trace:
     r"""Return the requests of a file in perfatlas's own format.
 

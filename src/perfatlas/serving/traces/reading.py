@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.serving.traces.blocks import Block
-    from perfatlas.serving.traces.fields import Columns, Field
+    from perfatlas.serving.traces.fields import Columns, TraceField
 
     Int = NDArray[np.int64]
 
@@ -43,7 +43,7 @@ class Trace(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class TraceWindow:
     """Part of a trace to read; rows outside it are validated and dropped.
 
     Raises:
@@ -66,11 +66,11 @@ class Window:
             )
 
 
-WHOLE_TRACE: Final = Window()
+WHOLE_TRACE: Final = TraceWindow()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock:
+class TraceClock:
     """Time unit and origin of a format."""
 
     ticks: int  # Picoseconds per unit of the column
@@ -80,7 +80,7 @@ class Clock:
 
 
 _REQUESTS_AT_A_TIME: Final = 1 << 14  # whose hashes are moved at a time
-SECONDS: Final = Clock(ticks=TICKS_PER_SECOND, relative=True)
+SECONDS: Final = TraceClock(ticks=TICKS_PER_SECOND, relative=True)
 
 
 @dataclass
@@ -88,8 +88,8 @@ class GrowingTrace:
     """The rows of a trace read so far, as growing columns."""
 
     path: str | Path  # The file, for messages
-    clock: Clock  # Time unit and origin
-    window: Window = WHOLE_TRACE  # Part to keep
+    clock: TraceClock  # Time unit and origin
+    window: TraceWindow = WHOLE_TRACE  # Part to keep
     warnings: list[str] = field(default_factory=list)
     _parts: dict[str, GrowingColumn] = field(default_factory=dict)
     _origin: Any = None
@@ -101,7 +101,7 @@ class GrowingTrace:
         """Whether the window already has its maximum number of rows."""
         return self.window.first is not None and self._kept >= self.window.first
 
-    def rows(self, blocks: Iterable[Block], fields: Sequence[Field]) -> Iterator[Columns]:
+    def rows(self, blocks: Iterable[Block], fields: Sequence[TraceField]) -> Iterator[Columns]:
         """Yield validated rows of blocks until the window is full."""
         for block in blocks:
             yield read_columns(self.path, block, fields)

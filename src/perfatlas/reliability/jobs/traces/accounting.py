@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.jobs.model import Jobs, ticks
-from perfatlas.reliability.jobs.traces.trace import DONE, NEVER_RAN, NO_GPU, Trace
+from perfatlas.reliability.jobs.traces.trace import DONE, NEVER_RAN, NO_GPU, JobTrace
 
 if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.history import JobRuns
@@ -25,7 +25,7 @@ _IGNORED: Final = (
 )
 
 
-def runs_as_jobs(runs: JobRuns) -> Trace:
+def runs_as_jobs(runs: JobRuns) -> JobTrace:
     """Return the runs of Slurm accounting as jobs; each run of a requeued job is one job.
 
     Args:
@@ -63,7 +63,7 @@ def runs_as_jobs(runs: JobRuns) -> Trace:
     done_J = np.isin(kind_J, [at for at, kind in enumerate(kinds) if kind.lower() in DONE])
     gpu_s = float(run_s_J @ gpus_J)
     files = sum(sum(file.merged.values()) + sum(file.ignored.values()) for file in runs.files)
-    return Trace(
+    return JobTrace(
         jobs=Jobs(
             submit_J=ticks(submit_s_J - submit_s_J[0]),
             run_J=ticks(run_s_J),

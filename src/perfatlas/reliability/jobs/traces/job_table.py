@@ -13,7 +13,7 @@ from perfatlas.files import Number
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.reliability.jobs.model import LONGEST, NEVER, TICKS_PER_SECOND, Jobs, ticks
 from perfatlas.reliability.jobs.traces.cells import Cells
-from perfatlas.reliability.jobs.traces.trace import NEVER_RAN, NO_GPU, Trace
+from perfatlas.reliability.jobs.traces.trace import NEVER_RAN, NO_GPU, JobTrace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ LARGEST: Final = 10**9
 _RUN: Final = Number(unit="s", least=0.0, most=LONGEST_S)
 
 
-def read_job_table(path: str | Path) -> Trace:
+def read_job_table(path: str | Path) -> JobTrace:
     """Return the jobs of a user's table.
 
     Columns: submit_s and run_s [s], gpus; and optionally nodes, fewest_nodes, limit_s,
@@ -81,7 +81,7 @@ def read_job_table(path: str | Path) -> Trace:
         requeue_J = cells.switches("requeue", empty=True)[at_J]
     user_J, users = _names(cells, "user", at_J)
     kind_J, kinds = _names(cells, "kind", at_J)
-    return Trace(
+    return JobTrace(
         jobs=Jobs(
             submit_J=ticks(submit_J),
             run_J=ticks(run_L[at_J]),

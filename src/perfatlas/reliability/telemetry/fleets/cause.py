@@ -212,7 +212,7 @@ def _compared(seen: Lifetimes | None, level: float) -> fits.Comparison | None:
 
 
 def _chosen(
-    intervals: SurvivalIntervals, comparison: fits.Comparison | None, lemons: fits.Lemons | None
+    intervals: SurvivalIntervals, comparison: fits.Comparison | None, lemons: fits.LemonNodes | None
 ) -> tuple[fits.Fit | None, list[str]]:
     """Return the distribution of a cause, None for its rate alone, and the reason."""
     remarks = _remarks(intervals)
@@ -290,7 +290,7 @@ def _lemons(
     watch: ObservationWindow,
     operating_s: Mapping[str, float] | None,
     options: records.FleetOptions,
-) -> fits.Lemons | None:
+) -> fits.LemonNodes | None:
     """Return the lemon nodes; nodes without failures need no name.
 
     Of causes under jobs only nodes that ran jobs are compared, by their operating time.

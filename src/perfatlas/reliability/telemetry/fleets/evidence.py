@@ -15,7 +15,7 @@ from perfatlas.reliability.telemetry.fleets.cause import FEWEST
 from perfatlas.reliability.telemetry.history import JOB, PROCESS, lasting_states
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.telemetry.fits import CauseRow, Lemons
+    from perfatlas.reliability.telemetry.fits import CauseRow, LemonNodes
     from perfatlas.reliability.telemetry.fleets.fit import FleetFit
     from perfatlas.reliability.telemetry.fleets.records import CauseFit
     from perfatlas.reliability.telemetry.history import Lifetimes
@@ -138,7 +138,7 @@ def availability_fields(fit: FleetFit) -> dict[str, Any]:
     }
 
 
-def _lemon_rows(lemons: Lemons | None) -> list[dict[str, Any]] | None:
+def _lemon_rows(lemons: LemonNodes | None) -> list[dict[str, Any]] | None:
     if lemons is None or not lemons.flagged:
         return None
     return [

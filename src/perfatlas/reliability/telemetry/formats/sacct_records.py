@@ -17,7 +17,7 @@ from perfatlas.reliability.telemetry.reading import refuse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from perfatlas.reliability.telemetry.reading import Line, LogFile, Tally
+    from perfatlas.reliability.telemetry.reading import LogFile, LogLine, Tally
 
 MOST_LINES: Final = 2_000  # lines of one record
 _HEADER: Final = re.compile(r"\ufeff?(?P<first>[A-Za-z]\w*)(?P<bar>[^\w\s]+|\t)(?=[A-Za-z])")
@@ -72,7 +72,7 @@ def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Itera
     assembler.end()
 
 
-def _header(file: LogFile, line: Line, required: Sequence[str], tally: Tally) -> Header:
+def _header(file: LogFile, line: LogLine, required: Sequence[str], tally: Tally) -> Header:
     match = _HEADER.match(line.text)
     if match is None:
         raise refuse(file.path, 1, f"{_NO_DELIMITER}; it is {repr_for_error(line.text)}")
@@ -99,12 +99,12 @@ class _Assembler:
         self.file = file
         self.header = header
         self.tally = tally
-        self.pending: list[Line] = []
+        self.pending: list[LogLine] = []
         self.bars: list[int] = []  # delimiters of each pending line
         self.checks = [(i, _CHECKS[name]) for i, name in enumerate(header.names) if name in _CHECKS]
         self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
 
-    def add(self, line: Line) -> Iterator[Record]:
+    def add(self, line: LogLine) -> Iterator[Record]:
         """Yield the record completed by a line, if any."""
         if not self.pending and not line.text.strip():
             self.tally.ignore("blank", line.number)
@@ -185,17 +185,17 @@ class _Assembler:
             fields.setdefault(name, cell)
         return Record(line, fields)
 
-    def _split(self, lines: Sequence[Line]) -> list[str]:
+    def _split(self, lines: Sequence[LogLine]) -> list[str]:
         text = "\n".join(line.text for line in lines)
         if self.header.closed:
             text = text.removesuffix(self.header.bar)
         return text.split(self.header.bar)
 
-    def _exact(self, lines: Sequence[Line]) -> list[str] | None:
+    def _exact(self, lines: Sequence[LogLine]) -> list[str] | None:
         cells = self._split(lines)
         return cells if len(cells) == len(self.header.names) and self._fits(cells) else None
 
-    def _mended(self, lines: Sequence[Line]) -> list[str] | None:
+    def _mended(self, lines: Sequence[LogLine]) -> list[str] | None:
         """Return the fields with delimiters restored in free text, if unambiguous."""
         cells = self._split(lines)
         extra = len(cells) - len(self.header.names)

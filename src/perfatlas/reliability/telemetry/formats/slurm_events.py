@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from perfatlas.reliability.telemetry.reading import Line
+    from perfatlas.reliability.telemetry.reading import LogLine
 
 FORMAT_NAME: Final = "slurm_events"
 _COLUMNS: Final = {
@@ -64,7 +64,7 @@ def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> histo
     return builder.close()
 
 
-def _header(path: str | Path, line: Line, tally: Tally) -> tuple[dict[str, int], int]:
+def _header(path: str | Path, line: LogLine, tally: Tally) -> tuple[dict[str, int], int]:
     """Return the place of each column, and the number of columns."""
     names = line.text.rstrip("|").split("|")
     place = {}
@@ -81,7 +81,7 @@ class _Row:
     """A row, with delimiters inside the reason restored."""
 
     def __init__(
-        self, path: str | Path, line: Line, place: dict[str, int], width: int, zone: str | None
+        self, path: str | Path, line: LogLine, place: dict[str, int], width: int, zone: str | None
     ) -> None:
         self.path = path
         self.line = line

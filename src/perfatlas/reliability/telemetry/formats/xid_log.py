@@ -83,7 +83,7 @@ class LineClock:
         clock: Information that the lines omit.
     """
 
-    def __init__(self, clock: reading.Clock) -> None:
+    def __init__(self, clock: reading.LogClock) -> None:
         """Start before the first line."""
         self._clock = clock
         self._year = clock.year
@@ -168,7 +168,7 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
 def read_xid_log(
     paths: Sequence[str | Path],
     *,
-    clock: reading.Clock | Mapping[str, reading.Clock] = NO_HELP,
+    clock: reading.LogClock | Mapping[str, reading.LogClock] = NO_HELP,
     coalesce_s: float = COALESCE_S,
 ) -> History:
     """Return the Xid errors of kernel logs, independent of the order of files and lines.
@@ -216,7 +216,7 @@ class _XidLog:
         default_factory=list
     )  # and its first line
 
-    def read(self, path: str | Path, clock: reading.Clock) -> None:
+    def read(self, path: str | Path, clock: reading.LogClock) -> None:
         """Read the lines of a file."""
         file = reading.LogFile(path)
         tally = reading.Tally(path=path, unit="lines")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
     Float = NDArray[np.float64]
 
-Repair = Literal["as_new", "as_old"]
+RepairModel = Literal["as_new", "as_old"]
 
 
 class ObservationWindow(NamedTuple):
@@ -64,7 +64,7 @@ def failure_intervals(
     events_E: Bool,
     watch: ObservationWindow,
     *,
-    repair: Repair = "as_new",
+    repair: RepairModel = "as_new",
     open_is_down: bool = False,
 ) -> SurvivalIntervals:
     """Return the survival intervals between the failures of one cause in an observation window.
@@ -121,7 +121,7 @@ def operating_intervals(
     operating: OperatingTime,
     *,
     units_per_node: float = 1.0,
-    repair: Repair = "as_new",
+    repair: RepairModel = "as_new",
 ) -> SurvivalIntervals:
     """Return the survival intervals between failures that were observed because jobs ran.
 
@@ -221,7 +221,7 @@ class _Cut:
     """Builder of survival intervals."""
 
     watch: ObservationWindow
-    repair: Repair
+    repair: RepairModel
     entry_s: list[float] = field(default_factory=list)
     exit_s: list[float] = field(default_factory=list)
     failed: list[bool] = field(default_factory=list)

@@ -42,7 +42,7 @@ _SIGNATURES: Final = {
 }
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line of a log."""
 
     number: int  # Its number; the first is 1
@@ -69,7 +69,7 @@ class LogFile:
         """The text "sha256:" and the digest of the bytes read so far, as on disk."""
         return f"sha256:{self._digest.hexdigest()}"
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[LogLine]:
         """Yield the lines; `count` is their number so far.
 
         Raises:
@@ -89,7 +89,7 @@ class LogFile:
                 yield from self._whole(block[:end])
             yield from self._whole(rest)
 
-    def _whole(self, raw: bytes) -> Iterator[Line]:
+    def _whole(self, raw: bytes) -> Iterator[LogLine]:
         """Yield whole lines; those of a block that is not valid UTF-8 are decoded one by one."""
         text, valid = _decoded(raw)
         if not valid and raw.count(b"\n", 0, -1):
@@ -106,7 +106,7 @@ class LogFile:
         for written in texts:
             self.count += 1
             is_ended = self.count < total or raw.endswith(b"\n")
-            yield Line(self.count, written.rstrip("\r"), valid, is_ended)
+            yield LogLine(self.count, written.rstrip("\r"), valid, is_ended)
 
     def blocks(self) -> Iterator[str]:
         """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8."""

@@ -43,7 +43,7 @@ def zone_of(name: str) -> dt.tzinfo:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock:
+class LogClock:
     """Information that the times of a log omit."""
 
     zone: str | None = None  # Time zone of times without one
